@@ -1,0 +1,42 @@
+# Every target works in .venv and says what it does. Start with `make demo` or `make test`.
+PYTHON ?= python3.11
+BIN := .venv/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+.PHONY: help setup demo check test fuzz bench clean
+
+help:            ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+setup: .venv/.ready  ## make .venv with the pinned requirements (about a minute the first time)
+
+.venv/.ready: requirements.txt requirements-dev.txt pyproject.toml
+	@echo "setup: making .venv with $(PYTHON) and the pinned requirements (about a minute)"
+	@$(PYTHON) -m venv .venv || { echo "setup: $(PYTHON) cannot make a virtual environment; Phalanx needs Python 3.11 or newer with venv: PYTHON=python3 make setup"; exit 1; }
+	@$(BIN)/pip install --quiet --requirement requirements.txt --requirement requirements-dev.txt 2> .venv/setup.log || { cat .venv/setup.log; exit 1; }
+	@$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable . 2>> .venv/setup.log || { cat .venv/setup.log; exit 1; }
+	@touch $@
+	@echo "setup: done; the command line is $(BIN)/phalanx"
+
+demo: setup      ## six applications at once, first pod by pod, then as gangs (under two minutes)
+	@$(BIN)/phalanx demo
+
+check: setup     ## style, types, house rules and the fast tests (under a minute)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/pytest -n 2 -m "not slow"
+
+test: setup      ## everything `make check` does, and the slow tests (under ten minutes on two cores)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/pytest -n 2
+
+fuzz: setup      ## 10,000 seeds of the simulated cluster
+	PHALANX_SEEDS=10000 $(BIN)/pytest -n 2 tests/simulation
+
+bench: setup     ## the benchmarks, one JSON object a line
+	@for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+clean:           ## remove .venv and every cache
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build src/*.egg-info

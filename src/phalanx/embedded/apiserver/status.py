@@ -1,0 +1,166 @@
+"""What the API server says when it says no: a `Status` object, raised as `ApiError`.
+
+Every refusal of every module below this package is an `ApiError`; the HTTP layer catches it once and sends its
+`status()` with its `code`. Reasons, codes and message forms are those of k8s.io/apimachinery/pkg/api/errors and
+k8s.io/apimachinery/pkg/util/validation/field, so that a client which parses them cannot tell the difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One entry of `status.details.causes`: `reason` is a FieldValue* constant, `field` a path like `spec.x[0]`."""
+
+    reason: str
+    message: str
+    field: str
+
+    def line(self) -> str:
+        """As it stands in the message of the Status: `spec.x: Required value`."""
+        return f"{self.field}: {self.message}"
+
+
+class ApiError(Exception):
+    """A refusal, as the real server words it. `details` goes into the Status as it is."""
+
+    def __init__(
+        self,
+        code: int,
+        reason: str,
+        message: str,
+        *,
+        details: Mapping[str, Any] | None = None,
+        retry_after_s: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code, self.reason, self.message = code, reason, message
+        self.details = dict(details or {})
+        self.retry_after_s = retry_after_s
+
+    def status(self) -> dict[str, Any]:
+        """The `v1.Status` object."""
+        body: dict[str, Any] = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+        }
+        if self.reason:
+            body["reason"] = self.reason
+        details = dict(self.details)
+        if self.retry_after_s is not None:
+            details["retryAfterSeconds"] = self.retry_after_s
+        if details:
+            body["details"] = details
+        body["code"] = self.code
+        return body
+
+
+def _details(group: str, kind: str, name: str = "") -> dict[str, Any]:
+    found = {"name": name, "group": group, "kind": kind}
+    return {key: value for key, value in found.items() if value}
+
+
+def qualified(plural: str, group: str) -> str:
+    """`pods`, `jobs.batch`: how messages name a resource."""
+    return f"{plural}.{group}" if group else plural
+
+
+def not_found(group: str, plural: str, name: str) -> ApiError:
+    message = f'{qualified(plural, group)} "{name}" not found'
+    return ApiError(404, "NotFound", message, details=_details(group, plural, name))
+
+
+def already_exists(group: str, plural: str, name: str) -> ApiError:
+    message = f'{qualified(plural, group)} "{name}" already exists'
+    return ApiError(409, "AlreadyExists", message, details=_details(group, plural, name))
+
+
+def conflict(group: str, plural: str, name: str, why: str) -> ApiError:
+    message = f'Operation cannot be fulfilled on {qualified(plural, group)} "{name}": {why}'
+    return ApiError(409, "Conflict", message, details=_details(group, plural, name))
+
+
+def forbidden(group: str, plural: str, name: str, why: str) -> ApiError:
+    subject = f'{qualified(plural, group)} "{name}"' if name else qualified(plural, group)
+    return ApiError(403, "Forbidden", f"{subject} is forbidden: {why}", details=_details(group, plural, name))
+
+
+def bad_request(why: str) -> ApiError:
+    return ApiError(400, "BadRequest", why)
+
+
+def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> ApiError:
+    """422: one cause stands bare in the message, several in brackets, as `field.ErrorList.ToAggregate` does."""
+    lines = list(dict.fromkeys(cause.line() for cause in causes))
+    text = lines[0] if len(lines) == 1 else "[" + ", ".join(lines) + "]"
+    details = _details(group, kind, name) | {
+        "causes": [{"reason": c.reason, "message": c.message, "field": c.field} for c in causes]
+    }
+    subject = f"{kind}.{group}" if group else kind
+    return ApiError(422, "Invalid", f'{subject} "{name}" is invalid: {text}', details=details)
+
+
+# --- causes, as k8s.io/apimachinery/pkg/util/validation/field words them -----------------------------------------
+
+
+def shown(value: object) -> str:
+    """A value inside a message: strings quoted, numbers and booleans bare, the rest as JSON."""
+    match value:
+        case None:
+            return "null"
+        case bool() | int() | float():
+            return msgspec.json.encode(value).decode()
+        case str():
+            return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        case _:
+            return msgspec.json.encode(value).decode()
+
+
+def _worded(kind: str, detail: str) -> str:
+    return f"{kind}: {detail}" if detail else kind
+
+
+def required(field: str, detail: str = "") -> Cause:
+    return Cause("FieldValueRequired", _worded("Required value", detail), field)
+
+
+def invalid_value(field: str, value: object, detail: str) -> Cause:
+    return Cause("FieldValueInvalid", _worded(f"Invalid value: {shown(value)}", detail), field)
+
+
+def invalid_type(field: str, value: object, detail: str) -> Cause:
+    return Cause("FieldValueTypeInvalid", _worded(f"Invalid value: {shown(value)}", detail), field)
+
+
+def forbidden_field(field: str, detail: str) -> Cause:
+    return Cause("FieldValueForbidden", _worded("Forbidden", detail), field)
+
+
+def not_supported(field: str, value: object, valid: Iterable[str]) -> Cause:
+    detail = "supported values: " + ", ".join(f'"{one}"' for one in valid)
+    return Cause("FieldValueNotSupported", _worded(f"Unsupported value: {shown(value)}", detail), field)
+
+
+def duplicate(field: str, value: object) -> Cause:
+    return Cause("FieldValueDuplicate", f"Duplicate value: {shown(value)}", field)
+
+
+def not_found_value(field: str, value: object) -> Cause:
+    return Cause("FieldValueNotFound", f"Not found: {shown(value)}", field)
+
+
+def too_long(field: str, max_bytes: int) -> Cause:
+    return Cause("FieldValueTooLong", f"Too long: may not be more than {max_bytes} bytes", field)
+
+
+def too_many(field: str, actual: int, maximum: int) -> Cause:
+    return Cause("FieldValueTooMany", f"Too many: {actual}: must have at most {maximum} items", field)

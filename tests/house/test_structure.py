@@ -1,0 +1,153 @@
+"""The structure of the code base, as a test. Each failure says what to do instead.
+
+The import table and the sizes are those of the design: data flows one way, and a file can be read in one sitting.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "phalanx"
+
+# package -> the packages of ours it may import (besides itself). `errors` is a leaf that all may import.
+ALLOWED: dict[str, set[str]] = {
+    "errors": set(),
+    "model": set(),
+    "core": {"model"},
+    "dialects": {"model"},
+    "client": set(),
+    "kube": {"model", "client"},
+    "simulator": {"model"},
+    "ledger": {"model"},
+    "embedded": {"client"},
+    "loop": {"model", "core"},
+    "web": {"model"},
+    "demo": {"client"},
+    "cli": {"*"},
+}
+# Parts of embedded/ talk to each other through the API only, as on a real cluster.
+EMBEDDED_SIBLINGS = {"apiserver", "controllers", "node"}
+OUTSIDE_WORLD = {
+    *("time", "random", "os", "asyncio", "logging", "threading", "socket", "subprocess", "pathlib", "io"),
+    *("tempfile", "uuid", "secrets", "aiohttp", "sqlite3", "multiprocessing", "datetime"),
+}
+PURE = {"model", "core", "dialects"}
+BANNED_NAME = re.compile(r"(^|_)(util|utils|helper|helpers|manager|common|misc|base)(_|$)")
+FILE_LINES, FUNCTION_LINES = 500, 60
+TEST_FUNCTION_LINES = 60
+
+SOURCES = sorted(SOURCE.rglob("*.py"))
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
+SCRIPTS = sorted((ROOT / "benchmarks").rglob("*.py")) + sorted((ROOT / "examples").rglob("*.py"))
+
+
+def where(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def package_of(path: Path) -> str:
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    return parts[0]
+
+
+def imports(tree: ast.AST, path: Path) -> Iterator[tuple[int, str]]:
+    """(line, dotted module) of every import, relative ones resolved."""
+    module = ("phalanx", *path.relative_to(SOURCE).with_suffix("").parts)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            prefix = ".".join(module[: len(module) - node.level]) + "." if node.level else ""
+            name = prefix + (node.module or "")
+            yield from ((node.lineno, f"{name.rstrip('.')}.{alias.name}") for alias in node.names)
+
+
+def code_lines(text: str) -> int:
+    """Lines that are neither blank, comment nor docstring."""
+    tree = ast.parse(text)
+    dropped: set[int] = set()
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+            and node.body
+            and isinstance(node.body[0], ast.Expr)
+            and isinstance(node.body[0].value, ast.Constant)
+            and isinstance(node.body[0].value.value, str)
+        ):
+            dropped.update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
+    return sum(
+        1
+        for number, line in enumerate(text.splitlines(), 1)
+        if number not in dropped and line.strip() and not line.strip().startswith("#")
+    )
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=where)
+def test_imports_flow_one_way(path: Path) -> None:
+    package, wrong = package_of(path), []
+    allowed = ALLOWED.get(package, set())
+    sub = path.relative_to(SOURCE).with_suffix("").parts
+    for line, name in imports(ast.parse(path.read_text()), path):
+        parts = name.split(".")
+        if package in PURE and parts[0] in OUTSIDE_WORLD:
+            wrong.append(f"{where(path)}:{line}: {package} is pure and may not import {parts[0]}; pass it in")
+        if parts[0] != "phalanx" or len(parts) < 2 or parts[1] in {package, "errors", "__version__"}:
+            if package == "embedded" and parts[:2] == ["phalanx", "embedded"] and len(parts) > 2 and len(sub) > 1:
+                other = parts[2]
+                if other in EMBEDDED_SIBLINGS and sub[1] in EMBEDDED_SIBLINGS and other != sub[1]:
+                    wrong.append(f"{where(path)}:{line}: {sub[1]} may not import embedded.{other}; use the API")
+            continue
+        if "*" not in allowed and parts[1] not in allowed:
+            wrong.append(
+                f"{where(path)}:{line}: {package} may not import {parts[1]} "
+                f"(allowed: {', '.join(sorted(allowed)) or 'nothing'}); pass it in as an argument instead"
+            )
+    assert not wrong, "\n" + "\n".join(wrong)
+
+
+def test_every_package_has_its_row_in_the_import_table() -> None:
+    packages = {package_of(path) for path in SOURCES} - {"__init__", "__main__"}
+    assert packages <= set(ALLOWED), f"add a row to ALLOWED for {packages - set(ALLOWED)}, with the reason in docs/"
+
+
+@pytest.mark.parametrize("path", [*SOURCES, *TESTS, *SCRIPTS], ids=where)
+def test_sizes(path: Path) -> None:
+    text, wrong = path.read_text(), []
+    if (lines := code_lines(text)) > FILE_LINES:
+        wrong.append(f"{where(path)}: {lines} lines of code (at most {FILE_LINES}); split it by noun or verb")
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            if length > FUNCTION_LINES:
+                wrong.append(
+                    f"{where(path)}:{node.lineno}: {node.name} has {length} lines "
+                    f"(at most {FUNCTION_LINES}); name its steps and call them"
+                )
+    assert not wrong, "\n" + "\n".join(wrong)
+
+
+@pytest.mark.parametrize("path", [*SOURCES, *TESTS], ids=where)
+def test_names_say_something(path: Path) -> None:
+    for part in path.relative_to(ROOT).with_suffix("").parts:
+        assert not BANNED_NAME.search(part), f"{where(path)}: {part!r} says nothing; use the noun or verb of the field"
+
+
+@pytest.mark.parametrize("path", [p for p in SOURCES if p.name != "__init__.py"], ids=where)
+def test_modules_open_with_their_theory(path: Path) -> None:
+    assert ast.get_docstring(ast.parse(path.read_text())), f"{where(path)}: open with what this module is and why"
+
+
+def test_the_project_speaks_of_itself_alone() -> None:
+    """No machine's path and no registry's host stands in the tree."""
+    bad = re.compile(r"/work/(main|shared)|index-url|find-links|/opt/pypi")
+    wrong = []
+    for path in [*ROOT.glob("*"), *SOURCES, *SCRIPTS, *(ROOT / "docs").rglob("*.md")]:
+        if path.is_file() and path.suffix in {".py", ".md", ".txt", ".toml", ".in", ""}:
+            wrong += [where(path) for line in path.read_text().splitlines() if bad.search(line)]
+    assert not wrong, wrong
