@@ -1,0 +1,244 @@
+"""One connection pool to one API server, and what its answers mean.
+
+An answer is one of three things, and the difference decides whether something may be done twice:
+
+- it came, 2xx: the write is durable;
+- it came, 4xx: `ApiRefusal`, the write did not happen;
+- it did not come, or 5xx: `ApiUnknown`, the write may have happened. Only a read can tell.
+
+Objects are plain JSON values, decoded by msgspec. Configuration and credentials (kubeconfig, in-cluster, token files,
+exec plug-ins) are kubernetes_asyncio's; its typed models are not used, they are too slow for a watch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import aiohttp
+import msgspec
+
+from phalanx.client.kind import Kind
+from phalanx.errors import PhalanxError
+
+Object = dict[str, Any]
+JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+
+_CONNECTIONS = 48  # calls beyond these wait here, not in the server; each watch holds one
+_TIMEOUT_S = 30.0
+_BUSY_RETRIES = 8
+
+
+class ApiError(PhalanxError):
+    """A call that did not succeed."""
+
+
+class ApiRefusal(ApiError):
+    """The server said no (4xx): nothing was changed."""
+
+    def __init__(self, code: int, reason: str, message: str, details: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.code, self.reason, self.message, self.details = code, reason, message, dict(details or {})
+
+
+class ApiUnknown(ApiError):
+    """No answer, or a 5xx: whether a write happened is not known until the object is read."""
+
+
+class Connection:
+    """Calls to one API server. Use as `async with await Connection.open(path) as connection`."""
+
+    def __init__(self, server: str, *, headers: Mapping[str, str], tls: ssl.SSLContext | None) -> None:
+        self.server = server.rstrip("/")
+        self.calls: Counter[str] = Counter()  # verb -> calls made, for "what does a job cost"
+        self._headers = dict(headers)
+        self._tls = tls
+        self._session: aiohttp.ClientSession | None = None
+
+    @classmethod
+    async def open(cls, kubeconfig: str | Path | None = None, context: str | None = None) -> Connection:
+        """From a kubeconfig file, else $KUBECONFIG, else ~/.kube/config, else the pod's service account."""
+        # Imported here because it takes half a second, and `phalanx --help` needs none of it.
+        from kubernetes_asyncio import config as loader
+        from kubernetes_asyncio.client import Configuration
+
+        found = Configuration()
+        try:
+            if kubeconfig is not None:
+                await loader.load_kube_config(str(kubeconfig), context=context, client_configuration=found)
+            else:
+                await loader.load_config(context=context, client_configuration=found)
+        except (loader.ConfigException, OSError) as error:
+            raise PhalanxError(
+                f"cannot tell which cluster to talk to: {error}. "
+                "Name a kubeconfig with --kubeconfig FILE or KUBECONFIG; `phalanx up` prints the path of its own."
+            ) from error
+        headers = {}
+        if token := await found.get_api_key_with_prefix("BearerToken"):
+            headers["Authorization"] = token
+        return cls(str(found.host), headers=headers, tls=_tls(found))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    # --- calls ----------------------------------------------------------------------------------------------------
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Any = None,
+        params: Mapping[str, str] | None = None,
+        content_type: str = JSON,
+    ) -> Any:
+        """The decoded answer. 429 is waited out as Retry-After says: the server did not take the call up.
+
+        Raises ApiRefusal (4xx: nothing changed) or ApiUnknown (no answer or 5xx)."""
+        data = None if body is None else msgspec.json.encode(body)
+        headers = {"Content-Type": content_type} if data is not None else {}
+        for attempt in range(_BUSY_RETRIES + 1):
+            self.calls[method] += 1
+            try:
+                async with self._open().request(
+                    method, self.server + path, data=data, params=params, headers=headers
+                ) as answer:
+                    content = await answer.read()
+                    if answer.status == 429 and attempt < _BUSY_RETRIES and "Retry-After" in answer.headers:
+                        await asyncio.sleep(float(answer.headers["Retry-After"]))
+                        continue
+                    return _decode(answer.status, answer.headers.get("Content-Type", ""), content)
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                raise ApiUnknown(f"{method} {self.server}{path}: {error or type(error).__name__}") from error
+        raise AssertionError("unreachable")
+
+    async def get(self, kind: Kind, name: str, namespace: str = "") -> Object:
+        return await self._object("GET", kind.path(namespace, name))
+
+    async def list(self, kind: Kind, namespace: str = "", **params: str) -> Object:
+        """The whole list as one List object; pages of 500 are joined."""
+        path, query = kind.path(namespace), {"limit": "500", **params}
+        whole = await self._object("GET", path, params=query)
+        token = whole["metadata"].get("continue")
+        while token:
+            page = await self._object("GET", path, params={**query, "continue": token})
+            whole["items"].extend(page["items"])
+            token = page["metadata"].get("continue")
+        return whole
+
+    async def create(
+        self, kind: Kind, body: Object, namespace: str = "", subresource: str = "", name: str = ""
+    ) -> Object:
+        return await self._object("POST", kind.path(namespace, name, subresource), body=body)
+
+    async def replace(self, kind: Kind, body: Object, subresource: str = "") -> Object:
+        meta = body["metadata"]
+        return await self._object("PUT", kind.path(meta.get("namespace", ""), meta["name"], subresource), body=body)
+
+    async def patch(
+        self,
+        kind: Kind,
+        name: str,
+        body: Any,
+        namespace: str = "",
+        subresource: str = "",
+        content_type: str = MERGE_PATCH,
+        **params: str,
+    ) -> Object:
+        path = kind.path(namespace, name, subresource)
+        return await self._object("PATCH", path, body=body, params=params, content_type=content_type)
+
+    async def delete(self, kind: Kind, name: str, namespace: str = "", body: Object | None = None) -> Object:
+        return await self._object("DELETE", kind.path(namespace, name), body=body)
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, params: Mapping[str, str], read_timeout_s: float | None = None
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The lines of a long answer (watch, log -f). Raises as `request` does, also in the middle."""
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_TIMEOUT_S, sock_read=read_timeout_s)
+        try:
+            async with self._open().get(self.server + path, params=params, timeout=timeout) as answer:
+                if answer.status >= 300:
+                    _decode(answer.status, answer.headers.get("Content-Type", ""), await answer.read())
+                yield _lines(answer)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise ApiUnknown(f"GET {self.server}{path}: {error or type(error).__name__}") from error
+
+    # --- inside ---------------------------------------------------------------------------------------------------
+
+    async def _object(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Any = None,
+        params: Mapping[str, str] | None = None,
+        content_type: str = JSON,
+    ) -> Object:
+        answer: Object = await self.request(method, path, body=body, params=params, content_type=content_type)
+        return answer
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                headers=self._headers,
+                connector=aiohttp.TCPConnector(limit=_CONNECTIONS, ssl=self._tls or True),
+                timeout=aiohttp.ClientTimeout(total=_TIMEOUT_S),
+                auto_decompress=True,
+            )
+        return self._session
+
+
+def _tls(found: Any) -> ssl.SSLContext | None:
+    if not found.host.startswith("https"):
+        return None
+    context = ssl.create_default_context(cafile=found.ssl_ca_cert)
+    if found.cert_file:
+        context.load_cert_chain(found.cert_file, found.key_file)
+    if not found.verify_ssl:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+def _decode(code: int, content_type: str, content: bytes) -> Any:
+    if code >= 500:
+        raise ApiUnknown(f"the API server answered {code}: {content[:500].decode(errors='replace')}")
+    is_json = content_type.startswith(JSON) and content
+    value: Any = msgspec.json.decode(content) if is_json else content.decode(errors="replace")
+    if code >= 400:
+        status = value if isinstance(value, dict) else {}
+        message = status.get("message") or f"the API server answered {code}"
+        raise ApiRefusal(code, status.get("reason", ""), message, status.get("details"))
+    return value
+
+
+async def _lines(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    """Lines of any length: StreamReader.readline gives up at its buffer's size, and a Pod can be larger."""
+    rest = b""
+    async for chunk in answer.content.iter_any():
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            if line:
+                yield line
+    if rest:
+        yield rest

@@ -1,0 +1,49 @@
+"""The kinds of object that a client names, and where the API serves them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A served kind. `path` follows the API conventions: /api/v1/… for the core group, /apis/GROUP/VERSION/… else."""
+
+    group: str = ""
+    version: str = "v1"
+    plural: str
+    name: str
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """The URL path; without a namespace, that of all namespaces."""
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        space = f"/namespaces/{namespace}" if self.namespaced and namespace else ""
+        tail = "".join(f"/{part}" for part in (name, subresource) if part)
+        return f"{root}{space}/{self.plural}{tail}"
+
+
+PODS = Kind(plural="pods", name="Pod")
+NODES = Kind(plural="nodes", name="Node", namespaced=False)
+NAMESPACES = Kind(plural="namespaces", name="Namespace", namespaced=False)
+EVENTS = Kind(plural="events", name="Event")
+CONFIG_MAPS = Kind(plural="configmaps", name="ConfigMap")
+SECRETS = Kind(plural="secrets", name="Secret")
+SERVICES = Kind(plural="services", name="Service")
+SERVICE_ACCOUNTS = Kind(plural="serviceaccounts", name="ServiceAccount")
+LIMIT_RANGES = Kind(plural="limitranges", name="LimitRange")
+JOBS = Kind(group="batch", plural="jobs", name="Job")
+LEASES = Kind(group="coordination.k8s.io", plural="leases", name="Lease")
+PRIORITY_CLASSES = Kind(group="scheduling.k8s.io", plural="priorityclasses", name="PriorityClass", namespaced=False)
+RUNTIME_CLASSES = Kind(group="node.k8s.io", plural="runtimeclasses", name="RuntimeClass", namespaced=False)
+DISRUPTION_BUDGETS = Kind(group="policy", plural="poddisruptionbudgets", name="PodDisruptionBudget")
+CRDS = Kind(
+    group="apiextensions.k8s.io",
+    plural="customresourcedefinitions",
+    name="CustomResourceDefinition",
+    namespaced=False,
+)

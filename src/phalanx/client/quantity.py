@@ -1,0 +1,65 @@
+"""Kubernetes quantities (`500m`, `2Gi`, `1e3`) as exact integers.
+
+The grammar is that of k8s.io/apimachinery/pkg/api/resource: a signed decimal, then a binary suffix (Ki … Ei), a decimal
+suffix (n u m k M G T P E) or an exponent (e3, E3). Where a fraction does not fit the unit it is rounded *up*, as
+`Quantity.MilliValue` and `Quantity.Value` do: what a pod asks is never counted smaller than it is.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil
+
+from phalanx.errors import PhalanxError
+
+_FORM = re.compile(r"^([+-]?)(\d+\.?\d*|\.\d+)(?:([KMGTPE]i|[numkMGTPE])|[eE]([+-]?\d{1,3}))?$")
+_SUFFIX: dict[str | None, Fraction] = {
+    None: Fraction(1),
+    **{name: Fraction(10) ** power for name, power in zip("numkMGTPE", (-9, -6, -3, 3, 6, 9, 12, 15, 18), strict=True)},
+    **{f"{letter}i": Fraction(1024) ** power for power, letter in enumerate("KMGTPE", 1)},
+}
+
+
+class QuantityError(PhalanxError):
+    """A text that is no quantity."""
+
+
+@lru_cache(maxsize=65536)
+def parse(text: str | int | float) -> Fraction:
+    """The exact value of `text`, in the quantity's own unit (cores, bytes, devices)."""
+    match = _FORM.match(str(text))
+    if match is None:
+        raise QuantityError(f"{text!r} is not a quantity; write for instance 500m, 2 or 1.5Gi")
+    sign, number, suffix, exponent = match.groups()
+    value = Fraction(number) * (Fraction(10) ** int(exponent) if exponent else _SUFFIX[suffix])
+    return -value if sign == "-" else value
+
+
+@lru_cache(maxsize=65536)
+def milli(text: str | int | float) -> int:
+    """`text` in thousandths, rounded up: the unit in which Phalanx counts cpu."""
+    return ceil(parse(text) * 1000)
+
+
+@lru_cache(maxsize=65536)
+def whole(text: str | int | float) -> int:
+    """`text` in whole units, rounded up: the unit in which Phalanx counts everything but cpu."""
+    return ceil(parse(text))
+
+
+def amount(resource: str, text: str | int | float) -> int:
+    """`text` in the unit in which Phalanx counts `resource`: millicores for cpu, whole units else."""
+    return milli(text) if resource == "cpu" else whole(text)
+
+
+def show(resource: str, value: int) -> str:
+    """`value` (in the unit of `amount`) for a person: `1.5` cores, `2Gi`, `8`."""
+    if resource == "cpu":
+        return f"{value / 1000:g}"
+    if resource in {"memory", "ephemeral-storage"} or resource.startswith("hugepages-"):
+        for power, letter in ((4, "Ti"), (3, "Gi"), (2, "Mi"), (1, "Ki")):
+            if abs(value) >= 1024**power:
+                return f"{value / 1024**power:.4g}{letter}"
+    return str(value)
