@@ -1,0 +1,37 @@
+"""Why a job waits, as a value with numbers.
+
+A reason is made where the decision is made and rendered late: `code` is for machines and stable, `text` is one
+sentence for people, `numbers` is what the sentence was made from. The command line, the pod condition, the event and
+the simulator show the same one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class Code(StrEnum):
+    """Stable codes; kubectl users and alerts match on them. New ones are added, old ones never renamed."""
+
+    NO_ROOM = "NoRoom"  # would fit an emptier cluster
+    NEVER_FITS = "NeverFits"  # larger than what any node, or all nodes together, could ever hold
+    NO_NODE_MATCHES = "NoNodeMatches"  # selector, affinity, taints or readiness leave no node
+    WAITING_FOR_MEMBERS = "WaitingForMembers"  # a gang of several objects is not complete
+    HELD = "Held"
+    QUEUE_UNKNOWN = "QueueUnknown"
+    BACKOFF = "Backoff"  # a start came to nothing; tried again at a stated time
+    INVALID = "Invalid"  # what the manifest says cannot be carried out
+    UNSUPPORTED = "Unsupported"  # asks for something that fit does not understand: it fails closed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """`more_nodes_help`: a cluster autoscaler could mend it (a pod then says Unschedulable, else PhalanxQueued)."""
+
+    code: Code
+    text: str
+    numbers: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    more_nodes_help: bool = False

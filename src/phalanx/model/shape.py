@@ -1,0 +1,67 @@
+"""A shape: everything about a pod that decides which node it fits.
+
+Thousands of pods share a handful of shapes, so a shape is the unit of thinking: it is interned once when a job is
+folded in, and what it fits is looked up per shape, not per pod. Amounts are exact integers: cpu in millicores, all
+else in whole units (bytes, devices); every pod also asks one `pods`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+# Sorted (resource, amount) pairs without zeros: hashable, so that equal asks intern to one shape.
+Amounts: TypeAlias = tuple[tuple[str, int], ...]
+
+CPU, MEMORY, PODS = "cpu", "memory", "pods"
+
+
+def amounts(values: Mapping[str, int]) -> Amounts:
+    """The canonical form of a mapping resource -> amount."""
+    return tuple(sorted((name, value) for name, value in values.items() if value))
+
+
+class Operator(StrEnum):
+    """Node selector operators of k8s.io/api/core/v1."""
+
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+    GT = "Gt"
+    LT = "Lt"
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One condition on a node's labels; the key `metadata.name` with `field=True` is the node's name."""
+
+    key: str
+    operator: Operator
+    values: tuple[str, ...] = ()
+    field: bool = False
+
+
+NodeTerm: TypeAlias = tuple[Requirement, ...]  # all must hold; an empty term matches no node
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    """As in k8s.io/api/core/v1: `operator` is Exists or Equal, empty `key` (with Exists) or `effect` means any."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """`selector` pairs must all hold; of `affinity` terms one must hold (no terms: anywhere)."""
+
+    requests: Amounts
+    selector: tuple[tuple[str, str], ...] = ()
+    affinity: tuple[NodeTerm, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
