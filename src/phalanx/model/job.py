@@ -11,17 +11,17 @@ from phalanx.model.shape import Shape
 
 
 class Slot(NamedTuple):
-    """One pod's place in its job: the role's position in `Job.roles`, and the pod's index in the role."""
+    """One pod's place in its job: the role's position in `Job.roles`, and the pod's ordinal in the role."""
 
     role: int
-    index: int
+    ordinal: int
 
 
 class Placement(NamedTuple):
     """A slot and the node planned for it."""
 
     role: int
-    index: int
+    ordinal: int
     node: str
 
 
