@@ -103,8 +103,8 @@ class Informer:
             try:
                 if not self._version:
                     await self._list()
-                await self._watch()
-                failures = 0
+                told = await self._watch()
+                failures = 0 if told else failures + 1  # a server that closes at once must not be hammered
             except ApiRefusal as error:
                 if error.code != 410:
                     log.warning("watching %s: %s", self.kind.plural, error)
@@ -132,7 +132,8 @@ class Informer:
         self._version = version
         self.synced.set()
 
-    async def _watch(self) -> None:
+    async def _watch(self) -> int:
+        """Follow one watch to its end; how many events it told."""
         params = {
             "watch": "true",
             "allowWatchBookmarks": "true",
@@ -140,9 +141,12 @@ class Informer:
             "resourceVersion": self._version,
             **self._selectors,
         }
+        told = 0
         async with self._connection.stream(self.kind.path(self._namespace), params, _QUIET_S) as lines:
             async for line in lines:
                 self._take(msgspec.json.decode(line))
+                told += 1
+        return told
 
     def _take(self, event: Object) -> None:
         obj = event["object"]

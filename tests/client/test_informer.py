@@ -1,0 +1,128 @@
+"""The cache of one kind stays true whatever order answers and watch events arrive in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
+
+from phalanx.client.connection import ApiUnknown, Connection, Object
+from phalanx.client.informer import Change, Informer
+from phalanx.client.kind import PODS
+
+
+def pod(name: str, version: int, uid: str = "", **fields: Any) -> Object:
+    meta = {"namespace": "default", "name": name, "uid": uid or f"uid-{name}", "resourceVersion": str(version)}
+    return {"metadata": meta, **fields}
+
+
+class Server(Connection):
+    """Answers lists and watches from a script; a watch ends, breaks (ApiUnknown) or says 410 as scripted."""
+
+    def __init__(self, lists: Sequence[list[Object]], watches: Sequence[Sequence[Any]]) -> None:
+        super().__init__("http://nowhere", headers={}, tls=None)
+        self.lists, self.watches = iter(lists), iter(watches)
+        self.watched_from: list[str] = []
+        self.done = asyncio.Event()
+
+    async def list(self, kind: Any, namespace: str = "", **params: str) -> Object:
+        items = next(self.lists)
+        version = max((int(one["metadata"]["resourceVersion"]) for one in items), default=1)
+        return {"metadata": {"resourceVersion": str(version)}, "items": items}
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, params: Mapping[str, str], read_timeout_s: float | None = None
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        self.watched_from.append(params["resourceVersion"])
+        yield self._lines()
+
+    async def _lines(self) -> AsyncIterator[bytes]:
+        script = next(self.watches, None)
+        if script is None:
+            self.done.set()
+            await asyncio.Event().wait()
+        for event in script or ():
+            if event is None:
+                raise ApiUnknown("the connection broke")
+            yield msgspec.json.encode({"type": event[0], "object": event[1]})
+
+
+def seen(change: Change) -> str:
+    match change.old, change.new:
+        case None, new if new is not None:
+            return f"+{new['metadata']['name']}"
+        case old, None if old is not None:
+            return f"-{old['metadata']['name']}"
+        case _:
+            assert change.new is not None
+            return f"~{change.new['metadata']['name']}@{change.new['metadata']['resourceVersion']}"
+
+
+def follow(server: Server) -> tuple[Informer, list[str]]:
+    """What a subscriber was told until the script was over."""
+
+    async def until_done() -> tuple[Informer, list[str]]:
+        informer, told = Informer(server, PODS), []
+        informer.subscribe(lambda change: told.append(seen(change)))
+        task = asyncio.create_task(informer.run())
+        await asyncio.wait_for(server.done.wait(), 10)
+        task.cancel()
+        return informer, told
+
+    return asyncio.run(until_done())
+
+
+def test_a_list_and_then_its_changes() -> None:
+    server = Server([[pod("a", 3)]], [[("ADDED", pod("b", 4)), ("MODIFIED", pod("a", 5)), ("DELETED", pod("b", 6))]])
+    informer, told = follow(server)
+    assert told == ["+a", "+b", "~a@5", "-b"]
+    assert list(informer.objects) == ["default/a"]
+
+
+def test_a_broken_watch_resumes_where_it_was() -> None:
+    server = Server([[pod("a", 3)]], [[("BOOKMARK", pod("", 9)), None], [("MODIFIED", pod("a", 10))]])
+    _, told = follow(server)
+    assert server.watched_from == ["3", "9", "10"]
+    assert told == ["+a", "~a@10"]
+
+
+def test_expired_means_list_again_and_tell_the_difference() -> None:
+    gone = {"code": 410, "reason": "Expired", "message": "too old resource version"}
+    server = Server([[pod("a", 3), pod("b", 4)], [pod("b", 8), pod("c", 7)]], [[("ERROR", gone)]])
+    informer, told = follow(server)
+    assert told == ["+a", "+b", "~b@8", "+c", "-a"]
+    assert sorted(informer.objects) == ["default/b", "default/c"]
+
+
+@pytest.fixture
+def informer() -> Informer:
+    return Informer(Connection("http://nowhere", headers={}, tls=None), PODS)
+
+
+def test_only_what_is_newer_is_kept(informer: Informer) -> None:
+    assert informer.observe(pod("a", 5, phase="new"))
+    assert not informer.observe(pod("a", 5)), "the same answer again"
+    assert not informer.observe(pod("a", 4)), "a late watch event"
+    assert informer.objects["default/a"]["phase"] == "new"
+
+
+def test_the_answer_to_an_old_write_does_not_raise_the_dead(informer: Informer) -> None:
+    informer.observe(pod("a", 5))
+    informer.forget(pod("a", 7))
+    assert not informer.observe(pod("a", 6))
+    assert informer.objects == {}
+
+
+def test_a_new_object_under_an_old_name_is_another_object(informer: Informer) -> None:
+    told: list[str] = []
+    informer.observe(pod("a", 5, uid="first"))
+    informer.subscribe(lambda change: told.append(seen(change)))
+    informer.observe(pod("a", 9, uid="second"))
+    assert told == ["+a", "-a", "+a"]
+    informer.forget(pod("a", 8, uid="first"))
+    assert informer.objects["default/a"]["metadata"]["uid"] == "second"
