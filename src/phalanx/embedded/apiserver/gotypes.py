@@ -1,0 +1,189 @@
+"""What the Go types of the Kubernetes API know and the published OpenAPI definitions do not.
+
+The real server decodes every request into a Go struct and prints that struct again. What it prints therefore depends
+on three properties of each struct field which the definitions leave out: whether the field is a pointer (then `0`,
+`false` and `""` that a client sent are kept, otherwise they vanish with `omitempty`), whether it is a struct by value
+(then it is printed as `{}` or, for a time, as `null` even if nobody set it), and whether it has `omitempty` at all.
+
+Source of the facts: the struct tags in k8s.io/api (core/v1, batch/v1, apps/v1 …) of Kubernetes 1.36.
+"""
+
+from __future__ import annotations
+
+# Definitions whose zero values are dropped: for the groups below, the pointers are listed in full.
+KNOWN = tuple(
+    f"io.k8s.api.{group}."
+    for group in ("apps", "batch", "coordination", "core", "discovery", "events", "node", "policy", "rbac", "scheduling")
+) + ("io.k8s.apimachinery.pkg.apis.meta.v1.",)
+
+
+def _table(text: str) -> dict[str, frozenset[str]]:
+    """`Kind: field field` per line -> {"Kind": {field, field}}. Kinds are last parts of definition names."""
+    rows = (line.split(":", 1) for line in text.strip().splitlines())
+    return {kind.strip(): frozenset(fields.split()) for kind, fields in rows}
+
+
+# Scalar fields that are pointers: a zero that was sent is kept.
+POINTERS = _table(
+    """
+    AppArmorProfile: localhostProfile
+    AzureDiskVolumeSource: cachingMode fsType kind readOnly
+    AzureFilePersistentVolumeSource: secretNamespace
+    CSIVolumeSource: fsType readOnly
+    ClientIPConfig: timeoutSeconds
+    ClusterTrustBundleProjection: name optional signerName
+    ConfigMap: immutable
+    ConfigMapEnvSource: optional
+    ConfigMapKeySelector: optional
+    ConfigMapProjection: optional
+    ConfigMapVolumeSource: defaultMode optional
+    Container: restartPolicy
+    ContainerStatus: started stopSignal
+    CronJobSpec: failedJobsHistoryLimit startingDeadlineSeconds successfulJobsHistoryLimit suspend timeZone
+    DaemonSetSpec: revisionHistoryLimit
+    DaemonSetStatus: collisionCount
+    DeleteOptions: gracePeriodSeconds orphanDependents propagationPolicy
+    DeploymentSpec: progressDeadlineSeconds replicas revisionHistoryLimit
+    DeploymentStatus: collisionCount terminatingReplicas
+    DownwardAPIVolumeFile: mode
+    DownwardAPIVolumeSource: defaultMode
+    Endpoint: hostname nodeName zone
+    EndpointAddress: nodeName
+    EndpointConditions: ready serving terminating
+    EndpointPort: appProtocol
+    EphemeralContainer: restartPolicy
+    FCVolumeSource: lun
+    FileKeySelector: optional
+    GRPCAction: service
+    GlusterfsPersistentVolumeSource: endpointsNamespace
+    HostPathVolumeSource: type
+    ISCSIPersistentVolumeSource: initiatorName
+    ISCSIVolumeSource: initiatorName
+    JobSpec: activeDeadlineSeconds backoffLimit backoffLimitPerIndex completionMode completions managedBy \
+manualSelector maxFailedIndexes parallelism podReplacementPolicy suspend ttlSecondsAfterFinished
+    JobStatus: failedIndexes ready terminating
+    KeyToPath: mode
+    LeaseSpec: holderIdentity leaseDurationSeconds leaseTransitions preferredHolder strategy
+    Lifecycle: stopSignal
+    LoadBalancerIngress: ipMode
+    LocalVolumeSource: fsType
+    NodeFeatures: supplementalGroupsPolicy
+    NodeRuntimeHandlerFeatures: recursiveReadOnlyMounts userNamespaces
+    NodeSwapStatus: capacity
+    ObjectMeta: deletionGracePeriodSeconds
+    OwnerReference: blockOwnerDeletion controller
+    PersistentVolumeClaimSpec: storageClassName volumeAttributesClassName volumeMode
+    PersistentVolumeClaimStatus: currentVolumeAttributesClassName
+    PersistentVolumeSpec: volumeAttributesClassName volumeMode
+    PodCertificateProjection: maxExpirationSeconds
+    PodDNSConfigOption: value
+    PodDisruptionBudgetSpec: unhealthyPodEvictionPolicy
+    PodFailurePolicyOnExitCodesRequirement: containerName
+    PodResourceClaim: resourceClaimName resourceClaimTemplateName
+    PodResourceClaimStatus: resourceClaimName
+    PodSchedulingGroup: podGroupName
+    PodSecurityContext: fsGroup fsGroupChangePolicy runAsGroup runAsNonRoot runAsUser seLinuxChangePolicy \
+supplementalGroupsPolicy
+    PodSpec: activeDeadlineSeconds automountServiceAccountToken enableServiceLinks hostUsers hostnameOverride \
+preemptionPolicy priority runtimeClassName setHostnameAsFQDN shareProcessNamespace terminationGracePeriodSeconds
+    PortStatus: error
+    Preconditions: resourceVersion uid
+    PriorityClass: preemptionPolicy
+    Probe: terminationGracePeriodSeconds
+    ProjectedVolumeSource: defaultMode
+    ReplicaSetSpec: replicas
+    ReplicaSetStatus: terminatingReplicas
+    ReplicationControllerSpec: replicas
+    RollingUpdateStatefulSetStrategy: partition
+    SeccompProfile: localhostProfile
+    Secret: immutable
+    SecretEnvSource: optional
+    SecretKeySelector: optional
+    SecretProjection: optional
+    SecretVolumeSource: defaultMode optional
+    SecurityContext: allowPrivilegeEscalation privileged procMount readOnlyRootFilesystem runAsGroup runAsNonRoot \
+runAsUser
+    ServiceAccount: automountServiceAccountToken
+    ServiceAccountTokenProjection: expirationSeconds
+    ServicePort: appProtocol
+    ServiceSpec: allocateLoadBalancerNodePorts internalTrafficPolicy ipFamilyPolicy loadBalancerClass \
+trafficDistribution
+    StatefulSetSpec: replicas revisionHistoryLimit
+    StatefulSetStatus: collisionCount
+    SuccessPolicyRule: succeededCount succeededIndexes
+    Toleration: tolerationSeconds
+    TopologySpreadConstraint: minDomains nodeAffinityPolicy nodeTaintsPolicy
+    TypedLocalObjectReference: apiGroup
+    TypedObjectReference: apiGroup namespace
+    VolumeMount: mountPropagation recursiveReadOnly
+    VolumeMountStatus: recursiveReadOnly
+    WindowsSecurityContextOptions: gmsaCredentialSpec gmsaCredentialSpecName hostProcess runAsUserName
+    """
+)
+
+# Optional fields that are structs by value: printed as `{}` (or filled in turn) although nobody set them.
+# `metadata`, `spec` and `status` of a kind are so too (`ALWAYS_STRUCT`).
+BY_VALUE = _table(
+    """
+    Container: resources
+    ContainerStatus: lastState state
+    DaemonSetSpec: updateStrategy
+    DeploymentSpec: strategy
+    Endpoint: conditions
+    EphemeralContainer: resources
+    Event: source regarding deprecatedSource
+    JobTemplateSpec: metadata spec
+    NodeDaemonEndpoints: kubeletEndpoint
+    NodeStatus: daemonEndpoints nodeInfo
+    PersistentVolumeClaimSpec: resources
+    PersistentVolumeClaimTemplate: metadata
+    PodTemplate: template
+    PodTemplateSpec: metadata spec
+    ResourceFieldSelector: divisor
+    ServiceStatus: loadBalancer
+    ServicePort: targetPort
+    StatefulSetSpec: updateStrategy
+    """
+)
+ALWAYS_STRUCT = frozenset({"metadata", "spec", "status"})
+
+# Optional times by value: printed as `null`. (`creationTimestamp` has omitzero since 1.35 and is left out.)
+NULL_TIMES = _table(
+    """
+    ContainerStateRunning: startedAt
+    ContainerStateTerminated: finishedAt startedAt
+    DaemonSetCondition: lastTransitionTime
+    DeploymentCondition: lastTransitionTime lastUpdateTime
+    Event: eventTime firstTimestamp lastTimestamp deprecatedFirstTimestamp deprecatedLastTimestamp
+    EventSeries: lastObservedTime
+    JobCondition: lastProbeTime lastTransitionTime
+    NamespaceCondition: lastTransitionTime
+    NodeCondition: lastHeartbeatTime lastTransitionTime
+    PersistentVolumeClaimCondition: lastProbeTime lastTransitionTime
+    PodCondition: lastProbeTime lastTransitionTime
+    ReplicaSetCondition: lastTransitionTime
+    ReplicationControllerCondition: lastTransitionTime
+    StatefulSetCondition: lastTransitionTime
+    """
+)
+
+# Optional by the definitions, but without `omitempty`: printed as their zero value.
+NO_OMITEMPTY = _table(
+    """
+    Event: reportingComponent reportingInstance
+    PodDisruptionBudgetStatus: currentHealthy desiredHealthy disruptionsAllowed expectedPods
+    PriorityClass: value
+    ScaleStatus: replicas
+    StatefulSetStatus: availableReplicas
+    """
+)
+
+# Pointers to structs (or plain `omitempty`) although the definitions call them required: never filled in.
+NOT_FILLED = _table(
+    """
+    DaemonSetSpec: selector
+    DeploymentSpec: selector
+    ReplicaSetSpec: selector
+    StatefulSetSpec: selector serviceName
+    """
+)
