@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from phalanx.embedded.apiserver.json_patch import json_patch, merge_patch
-from phalanx.embedded.apiserver.shape import of_kind
+from phalanx.embedded.apiserver.schema import type_of
 from phalanx.embedded.apiserver.status import ApiError
 from phalanx.embedded.apiserver.strategic import strategic_merge
 
@@ -30,7 +30,7 @@ def apply_patch(media_type: str, current: dict[str, Any], patch: Any, schema_nam
         case "application/merge-patch+json":
             result = merge_patch(current, patch)
         case "application/strategic-merge-patch+json" if schema_name:
-            result = strategic_merge(current, patch, of_kind(schema_name))
+            result = strategic_merge(current, patch, type_of(schema_name))
         case _:
             raise unsupported_media_type(custom=not schema_name)
     if not isinstance(result, dict):

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from phalanx.embedded.apiserver.shape import ANY, Shape
+from phalanx.embedded.apiserver.schema import Type
 from phalanx.embedded.apiserver.status import ApiError, bad_request
 
 DIRECTIVE = "$patch"
@@ -28,14 +28,14 @@ ELEMENT_ORDER = "$setElementOrder/"
 Json = dict[str, Any]
 
 
-def strategic_merge(current: Json, patch: Any, shape: Shape) -> Json:
+def strategic_merge(current: Json, patch: Any, kind: Type | None) -> Json:
     """`current` with the patch merged in. Raises ApiError 400, 422 or 500 as the real server does."""
     if not isinstance(patch, dict):
         raise bad_request("json: cannot unmarshal array into Go value of type map[string]interface {}")
-    return _merge_object(current, patch, shape)
+    return _merge_object(current, patch, kind)
 
 
-def _merge_object(current: Json, patch: Json, shape: Shape | None) -> Json:
+def _merge_object(current: Json, patch: Json, kind: Type | None) -> Json:
     match patch.get(DIRECTIVE):
         case None:
             pass
@@ -48,31 +48,32 @@ def _merge_object(current: Json, patch: Json, shape: Shape | None) -> Json:
     result = _retained(current, patch)
     ordered = {key.removeprefix(ELEMENT_ORDER) for key in patch if key.startswith(ELEMENT_ORDER)}
     for name in ordered:
-        _merge_ordered(result, patch, name, _child(shape, name))
+        _merge_ordered(result, patch, name, _child(kind, name))
     for key, value in patch.items():
         if key.startswith("$"):
             if key.startswith(DELETE_FROM):
                 _delete_from_primitive_list(result, key.removeprefix(DELETE_FROM), value)
         elif key not in ordered:
-            _merge_field(result, key, value, shape)
+            _merge_field(result, key, value, kind)
     return result
 
 
-def _child(shape: Shape | None, key: str) -> Shape:
-    """Below what the schema does not know nothing merges by key."""
-    return (shape.child(key) if shape is not None else None) or ANY
+def _child(kind: Type | None, key: str) -> Type | None:
+    """None below what the schema does not know: nothing merges by key there."""
+    return kind.child(key) if kind is not None else None
 
 
-def _merge_field(result: Json, key: str, value: Any, shape: Shape | None) -> None:
+def _merge_field(result: Json, key: str, value: Any, kind: Type | None) -> None:
     if value is None:
         result.pop(key, None)
         return
     old = result.get(key)
     if isinstance(value, dict) and isinstance(old, dict):
-        below = _child(shape, key)
-        result[key] = value if below.strategy == "replace" else _merge_object(old, value, below)
+        below = _child(kind, key)
+        replaced = below is not None and "replace" in below.patch_strategy
+        result[key] = value if replaced else _merge_object(old, value, below)
     elif isinstance(value, list) and isinstance(old, list):
-        result[key] = _merge_list(old, value, _child(shape, key))
+        result[key] = _merge_list(old, value, _child(kind, key))
     elif isinstance(value, dict | list):
         kept = _fresh(value)
         if kept is not _GONE:
@@ -95,18 +96,18 @@ def _retained(current: Json, patch: Json) -> Json:
 # --- lists -------------------------------------------------------------------------------------------------------
 
 
-def _merge_list(old: list[Any], patch: list[Any], shape: Shape, order: list[Any] | None = None) -> list[Any]:
-    if shape.strategy != "merge":
+def _merge_list(old: list[Any], patch: list[Any], kind: Type | None, order: list[Any] | None = None) -> list[Any]:
+    if kind is None or "merge" not in kind.patch_strategy:
         return patch
     if not old and not patch:
         return old
     if not _all_objects([*old, *patch]):
         merged = list(dict.fromkeys([*old, *patch]))
         return _ordered(merged, old, patch if order is None else order, _same)
-    if not shape.merge_key:
-        raise _failure(f"cannot merge lists without merge key for {shape.element.name}")
-    merged = _merge_items(old, patch, shape)
-    key = shape.merge_key
+    key = kind.merge_key
+    if not key:
+        raise _failure(f"cannot merge lists without merge key for {kind.items!r}")
+    merged = _merge_items(old, patch, kind)
     return _ordered(merged, old, patch if order is None else order, lambda item: item.get(key))
 
 
@@ -122,8 +123,8 @@ def _all_objects(items: list[Any]) -> bool:
     return False
 
 
-def _merge_items(old: list[Json], patch: list[Json], shape: Shape) -> list[Json]:
-    key, merged, plain, replaced = shape.merge_key, list(old), [], False
+def _merge_items(old: list[Json], patch: list[Json], kind: Type) -> list[Json]:
+    key, merged, plain, replaced = kind.merge_key, list(old), [], False
     for item in patch:
         match item.get(DIRECTIVE):
             case None:
@@ -143,7 +144,7 @@ def _merge_items(old: list[Json], patch: list[Json], shape: Shape) -> list[Json]
     for item in plain:
         value = _key_of(item, key)
         if value in places:
-            merged[places[value]] = _merge_object(merged[places[value]], item, shape.element)
+            merged[places[value]] = _merge_object(merged[places[value]], item, kind.items)
         else:
             places[value] = len(merged)
             merged.append(_fresh(item))
@@ -190,18 +191,18 @@ def _places(items: list[Any], key: Callable[[Any], Any]) -> dict[Any, int]:
     return places
 
 
-def _merge_ordered(result: Json, patch: Json, name: str, shape: Shape) -> None:
+def _merge_ordered(result: Json, patch: Json, name: str, kind: Type | None) -> None:
     """`$setElementOrder/name`: merge the list that the patch may have under `name`, then order it."""
     order, old, new = patch[ELEMENT_ORDER + name], result.get(name), patch.get(name)
     if not isinstance(order, list):
         raise bad_request("invalid patch format of setElementOrder list")
     if new is not None:
-        _check_order(new, order, shape.merge_key)
+        _check_order(new, order, kind.merge_key if kind is not None else "")
     if old is None and new is None:
         return
     if old is None:
         new = _fresh(new)
-    result[name] = _merge_list(old or [], new or [], shape, order)
+    result[name] = _merge_list(old or [], new or [], kind, order)
 
 
 def _check_order(items: list[Any], order: list[Any], key: str) -> None:
