@@ -11,10 +11,8 @@ Source of the facts: the struct tags in k8s.io/api (core/v1, batch/v1, apps/v1 â
 from __future__ import annotations
 
 # Definitions whose zero values are dropped: for the groups below, the pointers are listed in full.
-KNOWN = tuple(
-    f"io.k8s.api.{group}."
-    for group in ("apps", "batch", "coordination", "core", "discovery", "events", "node", "policy", "rbac", "scheduling")
-) + ("io.k8s.apimachinery.pkg.apis.meta.v1.",)
+_GROUPS = ("apps", "batch", "coordination", "core", "discovery", "events", "node", "policy", "rbac", "scheduling")
+KNOWN = (*(f"io.k8s.api.{group}." for group in _GROUPS), "io.k8s.apimachinery.pkg.apis.meta.v1.")
 
 
 def _table(text: str) -> dict[str, frozenset[str]]:

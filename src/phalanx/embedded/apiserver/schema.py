@@ -1,20 +1,21 @@
-"""The shape of the built-in kinds: what a field is, how lists of it merge, and what decoding does to it.
+"""The shape of the kinds: what a field is, how lists of it merge, and what decoding does to it.
 
-`Type` is one node of a schema: a definition of the OpenAPI document (package kubernetes-validate) or the structural
-schema of a custom resource. Nodes are made when first asked for, because a server uses a tenth of the 770 definitions.
+`Type` is one node of a schema: a definition of the published OpenAPI document (package kubernetes-validate) or the
+structural schema of a custom resource. Nodes are made when first asked for, because a server uses a tenth of the 770
+definitions.
 
-`decode` does to a JSON value what decoding into the Go struct and encoding it again does: unknown fields go (and are
-named), `null` is absent, quantities and times get their canonical form, empty optional fields vanish, and structs by
-value appear. It walks closures compiled per definition instead of the schema: a Pod of 60 fields takes some 15 µs.
-The facts on Go structs that no definition tells are in `gotypes`.
+The real server decodes a request into a Go struct and prints that struct again. `decode` does to a JSON value what
+this round trip does: unknown fields go (and are named), `null` is absent, quantities and times get their canonical
+form, empty optional fields vanish, and structs by value appear. It walks closures compiled per definition instead of
+the schema: a Pod of 60 fields takes some 25 µs. What the definitions do not tell about Go structs is in `gotypes`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime, timezone
-from functools import cached_property, lru_cache
+from datetime import UTC, datetime
+from functools import cache, cached_property, lru_cache
 from importlib.resources import files
 from typing import Any, Literal
 
@@ -22,8 +23,20 @@ import msgspec
 
 from phalanx.embedded.apiserver import gotypes, quantity
 
-Shape = Literal["object", "map", "list", "string", "boolean", "integer", "number", "quantity", "int-or-string", "time",
-                "microtime", "any"]  # fmt: skip
+Shape = Literal[
+    "object",
+    "map",
+    "list",
+    "string",
+    "boolean",
+    "integer",
+    "number",
+    "quantity",
+    "int-or-string",
+    "time",
+    "microtime",
+    "any",
+]
 Decoder = Callable[[Any, list[str]], Any]
 
 SOURCE = "kubernetes-json-schema/v1.36.0-local/_definitions.json"
@@ -35,7 +48,17 @@ _SPECIAL: dict[str, Shape] = {
     "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1": "any",
     "io.k8s.apimachinery.pkg.runtime.RawExtension": "any",
 }
+_SCALARS: dict[str, Shape] = {"string": "string", "boolean": "boolean", "integer": "integer", "number": "number"}
+_PLAIN: dict[Shape, type] = {"string": str, "boolean": bool}
 _INT_LIMITS = {"int32": 2**31, "int64": 2**63}
+
+
+@cache
+def definitions() -> Mapping[str, Mapping[str, Any]]:
+    """All definitions, by name (`io.k8s.api.core.v1.Pod`), as JSON schema with x-kubernetes-* extensions."""
+    raw = files("kubernetes_validate").joinpath(SOURCE).read_bytes()
+    found: dict[str, Mapping[str, Any]] = msgspec.json.decode(raw)["$defs"]
+    return found
 
 
 class DecodeError(ValueError):
@@ -59,15 +82,7 @@ class DecodeError(ValueError):
         return f"json: cannot unmarshal {found} into {where} of type {wanted}"
 
 
-@lru_cache(maxsize=1)
-def definitions() -> Mapping[str, Mapping[str, Any]]:
-    """All definitions, by name (`io.k8s.api.core.v1.Pod`), as JSON schema with x-kubernetes-* extensions."""
-    raw = files("kubernetes_validate").joinpath(SOURCE).read_bytes()
-    found: dict[str, Mapping[str, Any]] = msgspec.json.decode(raw)["$defs"]
-    return found
-
-
-@lru_cache(maxsize=None)
+@cache
 def type_of(name: str) -> Type:
     """The node of a definition. Raises KeyError for a name that does not exist."""
     return Type(definitions()[name], name=name)
@@ -109,9 +124,7 @@ class Type:
                 return "object"
             case "array":
                 return "list"
-            case "string" | "boolean" | "integer" | "number":
-                return kind
-        return "any"
+        return _SCALARS.get(str(kind), "any")
 
     @cached_property
     def fields(self) -> Mapping[str, Type]:
@@ -153,9 +166,11 @@ class Type:
     @cached_property
     def patch_strategy(self) -> tuple[str, ...]:
         """Of `merge`, `replace`, `retainKeys`; empty means replace for lists and merge for objects."""
-        return tuple(str(self._extension("patch-strategy") or "").replace(" ", "").split(",")) if self._extension(
-            "patch-strategy"
-        ) else ()
+        return (
+            tuple(str(self._extension("patch-strategy") or "").replace(" ", "").split(","))
+            if self._extension("patch-strategy")
+            else ()
+        )
 
     @cached_property
     def map_key_defaults(self) -> Mapping[str, Any]:
@@ -269,41 +284,34 @@ def _compile(node: Type) -> Decoder:
 
 
 def _object(node: Type) -> Decoder:
-    """The loop that most of the time is spent in. `plain` lets non-empty strings and `true` pass without a call."""
-    owner, go = node.kind, node.go
-    plain: dict[str, type] = {}
-    handlers: dict[str, Type] = dict(node.fields)
-    for key, child in node.fields.items():
-        if child.shape in ("string", "boolean"):
-            plain[key] = str if child.shape == "string" else bool
+    """The loop that most of the time is spent in: `plain` lets non-empty texts and `true` pass without a call."""
+    owner, go, fields = node.kind, node.go, node.fields
+    plain = {key: _PLAIN[child.shape] for key, child in fields.items() if child.shape in _PLAIN}
+    decoders: dict[str, Decoder] = {}
     droppable = _droppable(node)
-    lists_to_null = frozenset(
-        key for key in node.body.get("required", ()) if (c := node.fields.get(key)) and c.shape in ("list", "map")
-    )
     fills = tuple(_fills(node))
+    nulls = tuple(key for key in node.body.get("required", ()) if fields[key].shape in ("list", "map"))
 
     def decode_object(obj: Any, unknown: list[str]) -> Any:
         if obj.__class__ is not dict:
             raise _mismatch(obj, go)
         gone: list[str] = []
         for key, value in obj.items():
-            if value and value.__class__ is plain.get(key):
+            if value.__class__ is plain.get(key) and value:
                 continue
-            child = handlers.get(key)
-            if child is None:
+            if value is None or key not in fields:
                 gone.append(key)
-                unknown.append(key)
+                if key not in fields:
+                    unknown.append(key)
                 continue
-            if value is None:
-                gone.append(key)
-                continue
+            decoder = decoders.get(key) or decoders.setdefault(key, fields[key].decoder)
             seen = len(unknown)
             try:
-                new = child.decoder(value, unknown)
+                new = decoder(value, unknown)
             except DecodeError as error:
                 raise error.inside(key, owner) from None
             if len(unknown) != seen:
-                unknown[seen:] = [f"{key}{path}" if path[0] == "[" else f"{key}.{path}" for path in unknown[seen:]]
+                _prefix(unknown, seen, key)
             if not new and key in droppable:
                 gone.append(key)
             elif new is not value:
@@ -313,12 +321,15 @@ def _object(node: Type) -> Decoder:
         for key, make in fills:
             if key not in obj:
                 obj[key] = make()
-        for key in lists_to_null:
-            if not obj.get(key):
-                obj[key] = None
+        for key in nulls:
+            obj[key] = obj.get(key) or None
         return obj
 
     return decode_object
+
+
+def _prefix(unknown: list[str], start: int, key: str) -> None:
+    unknown[start:] = [f"{key}{path}" if path[0] == "[" else f"{key}.{path}" for path in unknown[start:]]
 
 
 def _droppable(node: Type) -> frozenset[str]:
@@ -339,16 +350,14 @@ def _fills(node: Type) -> Iterable[tuple[str, Callable[[], Any]]]:
     """The fields that are printed though nobody set them, each with what makes its zero value."""
     if not node.name.startswith(gotypes.KNOWN):
         return
-    required = set(node.body.get("required", ())) - gotypes.NOT_FILLED.get(node.kind, frozenset())
-    by_value = gotypes.BY_VALUE.get(node.kind, frozenset())
-    times = gotypes.NULL_TIMES.get(node.kind, frozenset())
-    always = gotypes.NO_OMITEMPTY.get(node.kind, frozenset())
+    none: frozenset[str] = frozenset()
+    required = set(node.body.get("required", ())) - gotypes.NOT_FILLED.get(node.kind, none)
+    filled = required | gotypes.BY_VALUE.get(node.kind, none) | gotypes.NO_OMITEMPTY.get(node.kind, none)
+    times = gotypes.NULL_TIMES.get(node.kind, none)
     for key, child in node.fields.items():
         if key in times or (key in required and child.shape in ("time", "microtime")):
             yield key, _nothing
-        elif key in required or key in by_value or key in always:
-            yield key, _zero(child)
-        elif key in gotypes.ALWAYS_STRUCT and child.shape == "object":
+        elif key in filled or (key in gotypes.ALWAYS_STRUCT and child.shape == "object"):
             yield key, _zero(child)
 
 
@@ -493,7 +502,7 @@ def _moment(text: str, layout: str) -> datetime:
     if not _RFC3339.fullmatch(text):
         raise DecodeError(f'parsing time "{text}" as "{layout}": cannot parse "{text}" as "2006"')
     try:
-        return datetime.fromisoformat(text).astimezone(timezone.utc)
+        return datetime.fromisoformat(text).astimezone(UTC)
     except ValueError:
         raise DecodeError(f'parsing time "{text}": {_out_of_range(text)} out of range') from None
 

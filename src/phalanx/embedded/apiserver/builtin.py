@@ -1,0 +1,159 @@
+"""The kinds this server knows from the start, as discovery shows them.
+
+A cluster's worth of Kubernetes is served where jobs, pods, nodes and their companions live; what nobody schedules by
+(Ingress, webhooks, storage classes …) is absent rather than pretended. Names, short names, categories and verbs are
+those of kube-apiserver 1.36.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phalanx.embedded.apiserver.resource import ALL_VERBS, Resource, Subresource
+
+
+def _core(kind: str, plural: str, **rest: Any) -> Resource:
+    return _kind("", "v1", "core", kind, plural, **rest)
+
+
+def _kind(group: str, version: str, package: str, kind: str, plural: str, **rest: Any) -> Resource:
+    """A kind whose singular, list kind and definition follow from its name."""
+    prefix = "io.k8s.apiextensions-apiserver.pkg.apis." if package == "apiextensions" else "io.k8s.api."
+    values: dict[str, Any] = {
+        "namespaced": True,
+        "singular": kind.lower(),
+        "list_kind": f"{kind}List",
+        "schema_name": f"{prefix}{package}.{version}.{kind}",
+    }
+    return Resource(group=group, version=version, kind=kind, plural=plural, **(values | rest))
+
+
+def _status(kind: str, group: str = "", version: str = "v1") -> Subresource:
+    return Subresource(name="status", kind=kind, group=group, version=version)
+
+
+def _scale() -> Subresource:
+    return Subresource(name="scale", kind="Scale", group="autoscaling", version="v1")
+
+
+PODS = _core(
+    "Pod",
+    "pods",
+    short_names=("po",),
+    categories=("all",),
+    subresources=(
+        Subresource(name="binding", kind="Binding", version="v1", verbs=("create",)),
+        Subresource(name="ephemeralcontainers", kind="Pod", version="v1"),
+        Subresource(name="eviction", kind="Eviction", group="policy", version="v1", verbs=("create",)),
+        Subresource(name="log", kind="Pod", version="v1", verbs=("get",)),
+        Subresource(name="resize", kind="Pod", version="v1"),
+        _status("Pod"),
+    ),
+)
+
+RESOURCES: tuple[Resource, ...] = (
+    _core("Binding", "bindings", verbs=("create",)),
+    _core("ConfigMap", "configmaps", short_names=("cm",)),
+    _core("Endpoints", "endpoints", short_names=("ep",), singular="endpoints"),
+    _core("Event", "events", short_names=("ev",)),
+    _core("LimitRange", "limitranges", short_names=("limits",)),
+    _core(
+        "Namespace",
+        "namespaces",
+        namespaced=False,
+        short_names=("ns",),
+        verbs=tuple(verb for verb in ALL_VERBS if verb != "deletecollection"),
+        subresources=(
+            Subresource(name="finalize", kind="Namespace", version="v1", verbs=("update",)),
+            _status("Namespace"),
+        ),
+    ),
+    _core("Node", "nodes", namespaced=False, short_names=("no",), subresources=(_status("Node"),)),
+    _core(
+        "PersistentVolumeClaim",
+        "persistentvolumeclaims",
+        short_names=("pvc",),
+        subresources=(_status("PersistentVolumeClaim"),),
+    ),
+    _core(
+        "PersistentVolume",
+        "persistentvolumes",
+        namespaced=False,
+        short_names=("pv",),
+        subresources=(_status("PersistentVolume"),),
+    ),
+    PODS,
+    _core("PodTemplate", "podtemplates"),
+    _core("ResourceQuota", "resourcequotas", short_names=("quota",), subresources=(_status("ResourceQuota"),)),
+    _core("Secret", "secrets"),
+    _core(
+        "ServiceAccount",
+        "serviceaccounts",
+        short_names=("sa",),
+        subresources=(
+            Subresource(
+                name="token", kind="TokenRequest", group="authentication.k8s.io", version="v1", verbs=("create",)
+            ),
+        ),
+    ),
+    _core("Service", "services", short_names=("svc",), categories=("all",), subresources=(_status("Service"),)),
+    _kind(
+        "batch",
+        "v1",
+        "batch",
+        "CronJob",
+        "cronjobs",
+        short_names=("cj",),
+        categories=("all",),
+        subresources=(_status("CronJob", "batch"),),
+    ),
+    _kind("batch", "v1", "batch", "Job", "jobs", categories=("all",), subresources=(_status("Job", "batch"),)),
+    _kind("coordination.k8s.io", "v1", "coordination", "Lease", "leases"),
+    _kind("events.k8s.io", "v1", "events", "Event", "events", short_names=("ev",)),
+    _kind("node.k8s.io", "v1", "node", "RuntimeClass", "runtimeclasses", namespaced=False),
+    _kind(
+        "policy",
+        "v1",
+        "policy",
+        "PodDisruptionBudget",
+        "poddisruptionbudgets",
+        short_names=("pdb",),
+        subresources=(_status("PodDisruptionBudget", "policy"),),
+    ),
+    _kind(
+        "scheduling.k8s.io",
+        "v1",
+        "scheduling",
+        "PriorityClass",
+        "priorityclasses",
+        namespaced=False,
+        short_names=("pc",),
+    ),
+    _kind(
+        "apiextensions.k8s.io",
+        "v1",
+        "apiextensions",
+        "CustomResourceDefinition",
+        "customresourcedefinitions",
+        namespaced=False,
+        short_names=("crd", "crds"),
+        categories=("api-extensions",),
+        subresources=(_status("CustomResourceDefinition", "apiextensions.k8s.io"),),
+    ),
+    *(
+        _kind(
+            "rbac.authorization.k8s.io",
+            "v1",
+            "rbac",
+            kind,
+            plural,
+            namespaced=not kind.startswith("Cluster"),
+        )
+        for kind, plural in (
+            ("ClusterRole", "clusterroles"),
+            ("ClusterRoleBinding", "clusterrolebindings"),
+            ("Role", "roles"),
+            ("RoleBinding", "rolebindings"),
+        )
+    ),
+)
