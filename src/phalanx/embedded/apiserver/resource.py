@@ -115,6 +115,9 @@ class Resource:
     schema: Mapping[str, Any] | None = None
     strategy: Strategy = field(default_factory=Strategy)
     custom: bool = False  # defined by a CustomResourceDefinition
+    # Of a custom resource: its additionalPrinterColumns, and subresources.scale with its three JSON paths.
+    printer_columns: tuple[Mapping[str, Any], ...] = ()
+    scale: Mapping[str, str] | None = None
 
     @property
     def api_version(self) -> str:
