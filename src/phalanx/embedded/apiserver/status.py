@@ -38,27 +38,30 @@ class ApiError(Exception):
         *,
         details: Mapping[str, Any] | None = None,
         retry_after_s: int | None = None,
+        metadata: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(message)
         self.code, self.reason, self.message = code, reason, message
-        self.details = dict(details or {})
+        # None: the Status has no details; empty: it has an empty object, as those of unknown paths do.
+        self.details = None if details is None else dict(details)
         self.retry_after_s = retry_after_s
+        self.metadata = dict(metadata or {})  # of the Status: `continue`, for a list that cannot go on as it was
 
     def status(self) -> dict[str, Any]:
         """The `v1.Status` object."""
         body: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
-            "metadata": {},
+            "metadata": self.metadata,
             "status": "Failure",
             "message": self.message,
         }
         if self.reason:
             body["reason"] = self.reason
-        details = dict(self.details)
+        details = self.details
         if self.retry_after_s is not None:
-            details["retryAfterSeconds"] = self.retry_after_s
-        if details:
+            details = {**(details or {}), "retryAfterSeconds": self.retry_after_s}
+        if details is not None:
             body["details"] = details
         body["code"] = self.code
         return body

@@ -1,0 +1,48 @@
+"""`python -m phalanx.embedded.apiserver --data DIR --port N`: the API server alone.
+
+Prints one line, `ready https://HOST:PORT`, when it serves. SIGINT and SIGTERM end it: streams are closed, the writes
+under way reach the disk. Exit status 1 and one line on stderr when it cannot start.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import signal
+import sys
+from pathlib import Path
+
+import uvloop
+
+from phalanx.embedded.apiserver.server import Running, serve
+from phalanx.embedded.apiserver.settings import Settings
+from phalanx.errors import PhalanxError
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m phalanx.embedded.apiserver", description=__doc__)
+    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="where everything is kept")
+    parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (default: %(default)s)")
+    parser.add_argument("--port", type=int, default=0, metavar="N", help="the port; 0 takes any free one")
+    given = parser.parse_args()
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+    def ready(running: Running) -> None:
+        loop = asyncio.get_running_loop()
+        for one in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(one, running.stop)
+        print(f"ready {running.url}", flush=True)
+
+    try:
+        uvloop.run(serve(Settings(data_dir=given.data, host=given.host, port=given.port), ready))
+    except PhalanxError as error:
+        print(f"phalanx apiserver: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 0
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,162 @@
+"""Which form an answer has (Accept) and which form a body is in (Content-Type).
+
+JSON and YAML are spoken; protobuf is offered by name, as the real server's messages do, but refused. An `Accept` may
+ask for another *kind* as well: `application/json;as=Table;v=v1;g=meta.k8s.io`. What cannot be had falls through to
+the next alternative; when none is left the answer is 406.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+import yaml
+
+from phalanx.embedded.apiserver.status import ApiError, bad_request
+
+JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
+MEDIA_TYPES = (JSON, YAML, PROTOBUF)
+_LISTED = ", ".join(MEDIA_TYPES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accept:
+    """One acceptable form: the media type, and the kind that the object is to be shown `as` (empty: as it is)."""
+
+    media: str = JSON
+    as_kind: str = ""
+    version: str = ""
+    group: str = ""
+    pretty: bool = False
+
+
+@lru_cache(maxsize=512)
+def accepted(header: str) -> tuple[Accept, ...]:
+    """The alternatives of an Accept header that can be served at all, best first. Raises `ApiError` 406."""
+    if not header:
+        return (Accept(),)
+    weighed = []
+    for number, item in enumerate(header.split(",")):
+        media, parameters = _parameters(item)
+        media = {"*/*": JSON, "application/*": JSON, "application/yml": YAML}.get(media, media)
+        if media not in (JSON, YAML):
+            continue
+        form = Accept(
+            media=media,
+            as_kind=parameters.get("as", ""),
+            version=parameters.get("v", ""),
+            group=parameters.get("g", ""),
+            pretty=parameters.get("pretty") == "1",
+        )
+        weighed.append((-_quality(parameters.get("q", "1")), number, form))
+    if not weighed:
+        raise not_acceptable()
+    return tuple(form for _, _, form in sorted(weighed, key=lambda one: one[:2]))
+
+
+def not_acceptable() -> ApiError:
+    message = f"406: Not Acceptable\n\nAvailable representations: {_LISTED}"
+    return ApiError(406, "NotAcceptable", message, details={})
+
+
+def _parameters(item: str) -> tuple[str, dict[str, str]]:
+    media, *rest = item.split(";")
+    pairs = (part.partition("=") for part in rest)
+    return media.strip().lower(), {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def _quality(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 1.0
+
+
+# --- bodies ------------------------------------------------------------------------------------------------------
+
+
+def media_type(header: str) -> str:
+    """`application/json; charset=utf-8` -> `application/json`."""
+    return header.partition(";")[0].strip().lower()
+
+
+def unsupported() -> ApiError:
+    message = f"the body of the request was in an unknown format - accepted media types include: {_LISTED}"
+    return ApiError(415, "UnsupportedMediaType", message)
+
+
+def unsupported_patch() -> ApiError:
+    return ApiError(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
+
+
+_decode = msgspec.json.Decoder().decode
+
+
+def decode_body(body: bytes, content_type: str) -> Any:
+    """The value in a body; a missing Content-Type means JSON. Raises `ApiError` 415 or 400."""
+    media = media_type(content_type)
+    if media in ("", JSON):
+        try:
+            return _decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            # JSON that is broken, or not JSON at all: the real server's decoder then tries YAML's rules of JSON.
+            return decode_json_loosely(body)
+    if media in (YAML, "application/yml"):
+        return decode_yaml(body)
+    raise unsupported()
+
+
+def decode_json_loosely(body: bytes) -> Any:
+    """The words for a body that is no JSON."""
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise bad_request(f"the object provided is unrecognized (must be of type {'{}'}): {error}") from None
+
+
+class Yaml11Loader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):  # type: ignore[misc]
+    """YAML 1.1 as sigs.k8s.io/yaml reads it: no timestamps, times stay text."""
+
+
+Yaml11Loader.yaml_implicit_resolvers = {
+    sign: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for sign, resolvers in Yaml11Loader.yaml_implicit_resolvers.items()
+}
+
+
+def decode_yaml(body: bytes) -> Any:
+    """A YAML document as a JSON value: every key becomes text. Raises `ApiError` 400."""
+    try:
+        return _textual(yaml.load(body, Loader=Yaml11Loader))  # noqa: S506 (a safe loader without timestamps)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        line = re.sub(r"\s+", " ", str(error))
+        raise bad_request(f"error converting YAML to JSON: yaml: {line}") from None
+
+
+def _textual(value: Any) -> Any:
+    match value:
+        case dict():
+            return {_key(key): _textual(one) for key, one in value.items()}
+        case list():
+            return [_textual(one) for one in value]
+        case _:
+            return value
+
+
+def _key(key: Any) -> str:
+    match key:
+        case str():
+            return key
+        case bool():
+            return "true" if key else "false"
+        case _:
+            return str(key)
+
+
+def encode_yaml(value: Any) -> bytes:
+    """The answer to `Accept: application/yaml`."""
+    text: str = yaml.safe_dump(value, sort_keys=True, allow_unicode=True, default_flow_style=False)
+    return text.encode()

@@ -1,0 +1,114 @@
+"""Where the engine meets the knowledge of kinds: schema, admission, field ownership, tables, conversion.
+
+The engine (store, watches, pipelines, HTTP) calls these functions and nothing else of what knows a kind, so each
+of those modules stays free of the engine, and what joins them can be seen on one page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from phalanx.embedded.apiserver import metadata, negotiation, schema
+from phalanx.embedded.apiserver import patch as patches
+from phalanx.embedded.apiserver.patch import APPLY_PATCH as APPLY_PATCH
+from phalanx.embedded.apiserver.request import Request, Response, json_response
+from phalanx.embedded.apiserver.resource import Object, Resource, User
+from phalanx.embedded.apiserver.routing import Registry
+from phalanx.embedded.apiserver.status import Cause, bad_request
+from phalanx.embedded.apiserver.store import Store, Stored, encode
+
+
+class Knowledge:
+    """What the write pipelines ask about kinds. `lookup` reads the committed objects, for admission."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def check_schema(self, resource: Resource, obj: Object) -> list[str]:
+        """Bring `obj` into the stored form; the paths of unknown fields, which are dropped. Raises `ApiError` 400."""
+        if not resource.schema_name:
+            return []
+        try:
+            return schema.decode(schema.type_of(resource.schema_name), obj)
+        except schema.DecodeError as error:
+            kind = resource.kind
+            raise bad_request(
+                f'{kind} in version "{resource.version}" cannot be handled as a {kind}: {error}'
+            ) from None
+
+    def validate_new_meta(self, resource: Resource, obj: Object) -> list[Cause]:
+        return metadata.validate_create(resource, obj)
+
+    def validate_changed_meta(self, resource: Resource, obj: Object, old: Object) -> list[Cause]:
+        return metadata.validate_update(resource, obj, old)
+
+    def admit_create(self, resource: Resource, obj: Object, user: User) -> None:
+        """Admission of a new object: may change it, may raise `ApiError` 403."""
+
+    def admit_update(self, resource: Resource, obj: Object, old: Object, user: User) -> None:
+        """Admission of a change."""
+
+    def own_fields(self, resource: Resource, obj: Object, old: Object | None, manager: str, subresource: str) -> None:
+        """Note in managedFields which fields this write has set."""
+
+    def patched(self, resource: Resource, media: str, current: Object, patch: Any) -> Object:
+        """`current` after a patch; shares with it what the patch does not touch. Raises `ApiError`."""
+        return patches.apply_patch(media, current, patch, resource.schema_name or None)
+
+    def applied(
+        self, resource: Resource, current: Object | None, intent: Any, manager: str, force: bool, subresource: str
+    ) -> Object:
+        """The object after a server-side apply. Raises `ApiError` 409 for conflicts."""
+        raise patches.unsupported_media_type(custom=resource.custom)
+
+
+def converted(resource: Resource, obj: Object) -> Object:
+    """A stored object as another version of its kind shows it: versions of custom resources differ in name only."""
+    return {"kind": resource.kind, "apiVersion": resource.api_version} | {
+        key: value for key, value in obj.items() if key not in ("kind", "apiVersion")
+    }
+
+
+def table_row(resource: Resource, include: str) -> Callable[[Stored], bytes]:
+    """Renders one object as a Table of one row, for watches."""
+    return lambda stored: table_list(resource, [stored], {"resourceVersion": str(stored.version)}, include)
+
+
+def table_list(resource: Resource, found: Sequence[Stored], meta: Mapping[str, Any], include: str) -> bytes:
+    """A Table of many objects."""
+    rows = [
+        {"cells": [one.obj["metadata"]["name"], one.obj["metadata"].get("creationTimestamp")], "object": {
+            "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": one.obj["metadata"]}}
+        for one in found
+    ]  # fmt: skip
+    columns = [
+        {"name": "Name", "type": "string", "format": "name", "description": "", "priority": 0},
+        {"name": "Created At", "type": "date", "format": "", "description": "", "priority": 0},
+    ]
+    table = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": meta, "columnDefinitions": columns}
+    return encode(table | {"rows": rows})
+
+
+def patch_body(resource: Resource, media: str, body: bytes) -> Any:
+    """The value in the body of a PATCH. Raises `ApiError` 415 or 400."""
+    if media == APPLY_PATCH:
+        return negotiation.decode_yaml(body)
+    if media not in (patches.JSON_PATCH, patches.MERGE_PATCH, patches.STRATEGIC_MERGE_PATCH):
+        raise patches.unsupported_media_type(custom=resource.custom)
+    return negotiation.decode_body(body, negotiation.JSON)
+
+
+class Discovery:
+    """What is served: /api, /apis, /openapi."""
+
+    def __init__(self, registry: Registry, store: Store) -> None:
+        self._registry, self._store = registry, store
+
+    def answer(self, request: Request, path: str) -> Response | None:
+        """None for a path that is not discovery's."""
+        if path == "/api":
+            return json_response({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})
+        if path == "/apis":
+            return json_response({"kind": "APIGroupList", "apiVersion": "v1", "groups": []})
+        return None

@@ -1,0 +1,206 @@
+"""From a data directory to a serving socket, and back.
+
+`prepare` makes or checks everything in the directory, takes its lock and opens the database; `serve` runs it under
+uvicorn until it is cancelled or told to stop. Whatever can be wrong with the directory, the port or the database is a
+`PhalanxError` that says what to do, before the first request is taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import secrets
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import uvicorn
+
+from phalanx.embedded.apiserver import bootstrap, certificates
+from phalanx.embedded.apiserver.app import Api
+from phalanx.embedded.apiserver.authentication import Tokens, token_of, write_tokens
+from phalanx.embedded.apiserver.authorization import MASTERS
+from phalanx.embedded.apiserver.builtin import RESOURCES
+from phalanx.embedded.apiserver.journal import Journal
+from phalanx.embedded.apiserver.private import write_private
+from phalanx.embedded.apiserver.routing import Registry
+from phalanx.embedded.apiserver.settings import Settings
+from phalanx.embedded.apiserver.store import Store
+from phalanx.errors import PhalanxError
+
+ADMIN = "admin"
+_BACKLOG = 512
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """A server that serves: its address, and how to stop it."""
+
+    url: str
+    api: Api
+    stop: Callable[[], None]
+
+
+async def serve(settings: Settings, ready: Callable[[Running], None] | None = None) -> None:
+    """Serve until cancelled, or until the `stop` that `ready` is given is called. Raises `PhalanxError`."""
+    with contextlib.ExitStack() as held:
+        _make_directory(settings.data_dir)
+        held.enter_context(_lock(settings.lock))
+        listener = held.enter_context(_listen(settings.host, settings.port))
+        port = listener.getsockname()[1]
+        tls = _credentials(settings, port)
+        api = await open_api(settings)
+        server = _Server(_config(api, tls))
+        url = f"https://{settings.host}:{port}"
+        try:
+            await _run(server, listener, lambda: ready and ready(Running(url=url, api=api, stop=_stopper(server, api))))
+        finally:
+            await api.shutdown()
+
+
+async def open_api(settings: Settings) -> Api:
+    """The server without a socket: database open, the first objects made."""
+    journal = Journal(settings.database)
+    fresh = journal.fact("furnished", 0) == 0
+    store = Store(journal, settings.retention)
+    registry = Registry(RESOURCES)
+    api = Api(store, registry, Tokens(settings.tokens), settings)
+    await bootstrap.furnish(api.writer, registry)
+    if fresh:
+        store.forget_past()
+        journal.note("furnished", 1)
+    return api
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to the program around it."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _stopper(server: uvicorn.Server, api: Api) -> Callable[[], None]:
+    def stop() -> None:
+        api.hub.end_all()
+        server.should_exit = True
+
+    return stop
+
+
+async def _run(server: uvicorn.Server, listener: socket.socket, ready: Callable[[], object]) -> None:
+    task = asyncio.ensure_future(server.serve(sockets=[listener]))
+    try:
+        while not server.started and not task.done():  # noqa: ASYNC110 (uvicorn sets a flag, not an event)
+            await asyncio.sleep(0.005)
+        if server.started:
+            ready()
+        await task
+    except asyncio.CancelledError:
+        server.should_exit = True
+        server.force_exit = True
+        await asyncio.gather(task, return_exceptions=True)
+        raise
+
+
+def _config(api: Api, tls: ssl.SSLContext) -> uvicorn.Config:
+    return uvicorn.Config(
+        api,
+        http="httptools",
+        loop="none",
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        access_log=False,
+        log_config=None,
+        log_level="warning",
+        date_header=False,
+        server_header=False,
+        timeout_keep_alive=120,
+        timeout_graceful_shutdown=5,
+        ssl_context_factory=lambda _config, _default: tls,
+    )
+
+
+# --- the data directory ------------------------------------------------------------------------------------------
+
+
+def _make_directory(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        probe = path / ".writable"
+        probe.write_bytes(b"")
+        probe.unlink()
+    except OSError as error:
+        raise PhalanxError(
+            f"cannot write to the data directory {path}: {error.strerror or error}. The API server keeps its objects "
+            "there; name another with --data DIR, or make this one writable."
+        ) from error
+
+
+@contextlib.contextmanager
+def _lock(path: Path) -> Iterator[IO[str]]:
+    """Hold the directory; the kernel lets go of it when the process ends, however it ends."""
+    with open(path, "a+", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            file.seek(0)
+            owner = file.read().strip() or "unknown"
+            raise PhalanxError(
+                f"the data directory {path.parent} is in use by another API server (process {owner}). Two servers "
+                "on one database would destroy it; stop the other one, or name another directory with --data DIR."
+            ) from error
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield file
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
+    except OSError as error:
+        listener.close()
+        raise PhalanxError(
+            f"cannot listen on {host} port {port}: {error.strerror or error}. Name another port with --port N "
+            "(0 takes any free one), or stop whoever holds this one."
+        ) from error
+    return listener
+
+
+def _credentials(settings: Settings, port: int) -> ssl.SSLContext:
+    """Certificates, tokens and the kubeconfig; what is there already stays."""
+    certificates.ensure(settings.pki, settings.host)
+    try:
+        if not settings.tokens.exists():
+            write_tokens(settings.tokens, [(ADMIN, ADMIN, (MASTERS,))])
+        if not settings.kubelet_token.exists():
+            write_private(settings.kubelet_token, secrets.token_urlsafe(32) + "\n")
+        host = "127.0.0.1" if settings.host in ("0.0.0.0", "") else settings.host  # noqa: S104 (compared, not bound)
+        certificates.write_kubeconfig(
+            settings.kubeconfig,
+            server=f"https://{host}:{port}",
+            ca_certificate=settings.ca_certificate,
+            user=ADMIN,
+            token=token_of(settings.tokens, ADMIN),
+        )
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.minimum_version = ssl.TLSVersion.TLSv1_2
+        tls.load_cert_chain(settings.pki / "server.crt", settings.pki / "server.key")
+    except (OSError, ssl.SSLError) as error:
+        raise PhalanxError(
+            f"cannot make or read the credentials in {settings.data_dir}: {error}. Make the directory readable and "
+            "writable for this user; removing pki/ and tokens.csv makes new ones."
+        ) from error
+    return tls

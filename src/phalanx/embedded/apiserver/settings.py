@@ -1,0 +1,64 @@
+"""What a running API server is told: where its data lies, where it listens, how much of the past it keeps.
+
+Everything a server writes lies in one data directory, so that "start again where I was" is "name the same directory"
+and "forget everything" is "remove it". Nothing is read from the environment.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """How much history a watch can resume from; the oldest events go when any one bound is exceeded."""
+
+    events: int = 40_000
+    size_bytes: int = 160 * 2**20
+    age_s: float = 1800.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """`port` 0 takes any free one. `host` is an address of this machine; the default is reachable from it alone."""
+
+    data_dir: Path
+    host: str = "127.0.0.1"
+    port: int = 0
+    retention: Retention = field(default_factory=Retention)
+    # A watcher that has this much unread is cut off; it lists and watches again, as after any broken connection.
+    watch_buffer_bytes: int = 64 * 2**20
+    bookmark_interval_s: float = 60.0
+    # A watch without timeoutSeconds ends after between one and two of these, as with the real server.
+    watch_timeout_s: float = 1800.0
+    # The largest body of a write; the real server's limit.
+    body_limit_bytes: int = 3 * 2**20
+
+    @property
+    def database(self) -> Path:
+        return self.data_dir / "apiserver.sqlite3"
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.data_dir / "kubeconfig"
+
+    @property
+    def tokens(self) -> Path:
+        return self.data_dir / "tokens.csv"
+
+    @property
+    def kubelet_token(self) -> Path:
+        return self.data_dir / "kubelet.token"
+
+    @property
+    def lock(self) -> Path:
+        return self.data_dir / "lock"
+
+    @property
+    def pki(self) -> Path:
+        return self.data_dir / "pki"
+
+    @property
+    def ca_certificate(self) -> Path:
+        return self.pki / "ca.crt"

@@ -1,0 +1,140 @@
+"""Who watches what, and what each is sent.
+
+The store calls `Hub.publish` with the events of every commit. A watch that wants an event gets its bytes appended to
+its buffer; the bytes are made once per representation (JSON of a version, Table …) and shared by all who want the
+same. A watcher that does not read fills only its own buffer, and is cut off when that exceeds its bound: its client
+lists and watches again, as it must be able to anyway. Nobody else waits for it.
+
+A selector turns changes into what they mean to its watcher (k8s.io/apiserver/pkg/storage/cacher): an object that
+begins to match is ADDED, one that ceases to match is DELETED with its old content under the version of the change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from phalanx.embedded.apiserver.selectors import Predicate
+from phalanx.embedded.apiserver.store import Event, Key, Store, Stored, encode
+
+Object = dict[str, Any]
+
+# How an object looks in one representation, and a name that watchers with the same look share.
+Render = Callable[[Stored], bytes]
+
+
+class Watch:
+    """One stream of events, from the moment that it is opened. `take` gives its bytes, None when it is over."""
+
+    def __init__(
+        self,
+        *,
+        namespace: str | None,
+        matches: Predicate | None,
+        look: object,
+        render: Render,
+        limit_bytes: int,
+    ) -> None:
+        self.namespace, self.matches, self.look, self.render = namespace, matches, look, render
+        self._limit_bytes = limit_bytes
+        self._buffer: deque[bytes] = deque()
+        self._buffered_bytes = 0
+        self._over = False
+        self._wake: asyncio.Future[None] | None = None
+        self.overrun = False
+
+    def offer(self, event: Event) -> None:
+        """Take in a committed event, if this watch is about its object."""
+        if self._over or (self.namespace is not None and event.namespace != self.namespace):
+            return
+        if self.matches is None:
+            self.send(self._line(event, event.type, event.new))
+            return
+        old_matches = event.old is not None and self.matches(event.old.obj)
+        if event.type != "DELETED" and self.matches(event.new.obj):
+            self.send(self._line(event, "MODIFIED" if old_matches else "ADDED", event.new))
+        elif event.old is not None and old_matches:
+            last = event.new if event.type == "DELETED" else _as_of(event.old, event.new.version)
+            self.send(self._line(event, "DELETED", last))
+
+    def _line(self, event: Event, kind: str, stored: Stored) -> bytes:
+        key = (kind, self.look)
+        line = event.encoded.get(key)
+        if line is None:
+            line = event.encoded[key] = line_of(kind, self.render(stored))
+        return line
+
+    def send(self, line: bytes) -> None:
+        """Append a finished line."""
+        self._buffer.append(line)
+        self._buffered_bytes += len(line)
+        if self._buffered_bytes > self._limit_bytes:
+            self.overrun = True
+            self._buffer.clear()
+            self.end()
+        self._notify()
+
+    def end(self) -> None:
+        """No more events; what is buffered is still given out."""
+        self._over = True
+        self._notify()
+
+    def _notify(self) -> None:
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    async def take(self) -> bytes | None:
+        """Everything that has arrived, at least one line; None when the watch is over."""
+        while not self._buffer:
+            if self._over:
+                return None
+            self._wake = asyncio.get_running_loop().create_future()
+            await self._wake
+        joined = b"".join(self._buffer)
+        self._buffer.clear()
+        self._buffered_bytes = 0
+        return joined
+
+
+def line_of(kind: str, rendered: bytes) -> bytes:
+    """One event of a stream."""
+    return b'{"type":"' + kind.encode() + b'","object":' + rendered + b"}\n"
+
+
+def _as_of(stored: Stored, version: int) -> Stored:
+    """An old state under the version of the change that ended it."""
+    obj = stored.obj | {"metadata": stored.obj["metadata"] | {"resourceVersion": str(version)}}
+    return Stored(version, encode(obj), obj)
+
+
+class Hub:
+    """All watches of a server."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._watches: dict[Key, dict[Watch, None]] = {}
+        store.subscribe(self.publish)
+
+    def publish(self, events: list[Event]) -> None:
+        for event in events:
+            for watch in tuple(self._watches.get(event.key, ())):
+                watch.offer(event)
+
+    def open(self, key: Key, watch: Watch) -> None:
+        self._watches.setdefault(key, {})[watch] = None
+
+    def close(self, key: Key, watch: Watch) -> None:
+        self._watches.get(key, {}).pop(watch, None)
+        watch.end()
+
+    def end_all(self, key: Key | None = None) -> None:
+        """End every stream (of one kind): the server stops, or the kind has gone."""
+        for one, watches in self._watches.items():
+            if key is None or one == key:
+                for watch in tuple(watches):
+                    watch.end()
+
+    def count(self) -> int:
+        return sum(map(len, self._watches.values()))

@@ -1,0 +1,299 @@
+"""The pipelines of every write: create, update, patch, delete. One for all kinds; the rules of a kind are its Strategy.
+
+A write is decided in one turn of the event loop, from reading the head to handing the result to the store, so no two
+decisions can be made on the same state. Then it waits for the disk. What it read is decoded afresh from the stored
+bytes, never edited in place, because readers share the stored object.
+
+A write that changes nothing keeps the resourceVersion, goes to no disk and makes no event. A write that removes the
+last finalizer of an object that is being deleted removes the object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from phalanx.embedded.apiserver import objectmeta, parts
+from phalanx.embedded.apiserver.resource import Resource, Strategy, User
+from phalanx.embedded.apiserver.routing import Registry, Target
+from phalanx.embedded.apiserver.status import (
+    ApiError,
+    Cause,
+    already_exists,
+    bad_request,
+    conflict,
+    invalid,
+    invalid_value,
+    not_found,
+)
+from phalanx.embedded.apiserver.store import Object, Store, Stored, decode, encode
+
+_GENERATE_ATTEMPTS = 8
+_STALE = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """How a write is meant, besides its object. `validation` is Ignore, Warn or Strict."""
+
+    user: User
+    manager: str
+    dry_run: bool = False
+    validation: str = "Warn"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What a write left behind. `created` tells 201 from 200."""
+
+    stored: Stored
+    created: bool = False
+    warnings: Sequence[str] = ()
+
+
+class Writer:
+    """Creates and updates objects. Deletion is `delete.py`'s, except for its last step."""
+
+    def __init__(self, store: Store, registry: Registry, knowledge: parts.Knowledge) -> None:
+        self._store, self._registry, self._knowledge = store, registry, knowledge
+
+    # --- create --------------------------------------------------------------------------------------------------
+
+    async def create(self, target: Target, body: object, intent: Intent) -> Written:
+        """Raises `ApiError`."""
+        resource, strategy = target.resource, target.resource.strategy
+        obj = ordered(resource, body)
+        warnings = self._schema(resource, obj, intent, code=400)
+        meta = objectmeta.metadata_of(obj)
+        objectmeta.place(meta, resource, target.namespace)
+        if meta.get("resourceVersion"):
+            raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
+        objectmeta.fill_new(meta)
+        strategy.default(obj)
+        strategy.prepare_create(obj)
+        if not meta.get("name") and meta.get("generateName"):
+            meta["name"] = self._free_name(resource, target.namespace, meta["generateName"])
+        self._knowledge.admit_create(resource, obj, intent.user)
+        if causes := [*self._knowledge.validate_new_meta(resource, obj), *strategy.validate(obj)]:
+            raise invalid(resource.group, resource.kind, meta.get("name", ""), causes)
+        name = meta["name"]
+        if self._store.head(resource.key, target.namespace, name) is not None:
+            raise already_exists(resource.group, resource.plural, name)
+        self._knowledge.own_fields(resource, obj, None, intent.manager, "")
+        warnings += strategy.warnings(obj, None)
+        if intent.dry_run:
+            return Written(stored=Stored(0, encode(obj), obj), created=True, warnings=warnings)
+        stored = await self._store.put(resource.key, target.namespace, name, obj)
+        return Written(stored=stored, created=True, warnings=warnings)
+
+    def _free_name(self, resource: Resource, namespace: str, prefix: str) -> str:
+        for _ in range(_GENERATE_ATTEMPTS):
+            name = objectmeta.generated(prefix)
+            if self._store.head(resource.key, namespace, name) is None:
+                break
+        return name
+
+    def _schema(self, resource: Resource, obj: Object, intent: Intent, *, code: int) -> list[str]:
+        """Drop unknown fields; warnings about them, or `ApiError` with Strict."""
+        unknown = self._knowledge.check_schema(resource, obj)
+        if not unknown or intent.validation == "Ignore":
+            return []
+        if intent.validation == "Strict":
+            listed = ", ".join(f'unknown field "{path}"' for path in unknown)
+            if code == 400:
+                kind = resource.kind
+                where = f'{kind} in version "{resource.version}" cannot be handled as a {kind}'
+                raise bad_request(f"{where}: strict decoding error: {listed}")
+            cause = Cause("FieldValueInvalid", f"Invalid value: strict decoding error: {listed}", "patch")
+            raise invalid(resource.group, resource.kind, "", [cause])
+        return [f'unknown field "{path}"' for path in unknown]
+
+    # --- update --------------------------------------------------------------------------------------------------
+
+    async def update(self, target: Target, body: object, intent: Intent) -> Written:
+        """PUT. Raises `ApiError`."""
+        resource = target.resource
+        obj = ordered(resource, body)
+        warnings = self._schema(resource, obj, intent, code=400)
+        meta = objectmeta.metadata_of(obj)
+        self._check_url(meta, target)
+        old = self._store.head(resource.key, target.namespace, target.name)
+        if old is None:
+            if resource.strategy.allow_create_on_update and target.subresource is None:
+                return await self.create(target, obj, intent)
+            raise not_found(resource.group, resource.plural, target.name)
+        self._check_version(resource, meta, old, target)
+        written = self.replace(target, obj, old, intent, warnings)
+        return await written
+
+    def _check_url(self, meta: objectmeta.Meta, target: Target) -> None:
+        if not meta.get("name"):
+            meta["name"] = target.name
+        if meta["name"] != target.name:
+            raise bad_request(
+                f"the name of the object ({meta['name']}) does not match the name on the URL ({target.name})"
+            )
+        objectmeta.place(meta, target.resource, target.namespace)
+
+    def _check_version(self, resource: Resource, meta: objectmeta.Meta, old: Stored, target: Target) -> None:
+        raw = meta.get("resourceVersion") or ""
+        if raw and not raw.isdigit():
+            raise ApiError(500, "", f'strconv.ParseUint: parsing "{raw}": invalid syntax')
+        if raw in ("", "0"):
+            if not resource.strategy.allow_unconditional_update:
+                cause = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
+                subject = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
+                raise _invalid_as(subject, resource, target.name, [cause])
+        elif int(raw) != old.version:
+            raise conflict(resource.group, resource.plural, target.name, _STALE)
+        uid = meta.get("uid")
+        if uid and uid != old.obj["metadata"]["uid"]:
+            where = f"{target.namespace}/{target.name}" if target.namespace else target.name
+            group = f"{resource.group}/" if resource.group else ""
+            raise conflict(
+                resource.group, resource.plural, target.name,
+                f"StorageError: invalid object, Code: 4, Key: /registry/{group}{resource.plural}/{where}, "
+                f"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, "
+                f"UID in object meta: {old.obj['metadata']['uid']}",
+            )  # fmt: skip
+
+    async def replace(
+        self, target: Target, obj: Object, old: Stored, intent: Intent, warnings: list[str], *, applied: bool = False
+    ) -> Written:
+        """Store `obj` over `old`, by the rules for the whole object or for the subresource that `target` names."""
+        resource, strategy = target.resource, target.resource.strategy
+        before = old.obj
+        meta, old_meta = obj["metadata"], before["metadata"]
+        objectmeta.keep_system_fields(meta, old_meta)
+        strategy.default(obj)
+        validate = self._prepare(target, obj, before)
+        if target.subresource is None:
+            self._knowledge.admit_update(resource, obj, before, intent.user)
+        if causes := [*self._knowledge.validate_changed_meta(resource, obj, before), *validate()]:
+            raise invalid(resource.group, resource.kind, target.name, causes)
+        if not applied:
+            self._knowledge.own_fields(resource, obj, before, intent.manager, target.sub)
+        warnings = [*warnings, *strategy.warnings(obj, before)]
+        meta["resourceVersion"] = old_meta["resourceVersion"]
+        return await self.finish(target, obj, old, intent, warnings)
+
+    def _prepare(self, target: Target, obj: Object, before: Object) -> Callable[[], list[Cause]]:
+        """Put back what may not change; what is then to be validated, after admission."""
+        strategy = target.resource.strategy
+        if target.sub == "status":
+            strategy.prepare_status_update(obj, before)
+            return lambda: strategy.validate_status_update(obj, before)
+        strategy.prepare_update(obj, before)
+        return lambda: [*strategy.validate(obj), *strategy.validate_update(obj, before)]
+
+    async def finish(
+        self, target: Target, obj: Object, old: Stored, intent: Intent, warnings: Sequence[str] = ()
+    ) -> Written:
+        """The last step of every change to an existing object: nothing, a removal, or a new revision."""
+        resource = target.resource
+        if intent.dry_run:
+            return Written(stored=Stored(old.version, encode(obj), obj), warnings=warnings)
+        if obj == old.obj:
+            return Written(stored=old, warnings=warnings)
+        if removable(obj):
+            last = as_revision(old.obj)
+            removed = await self._store.delete(resource.key, target.namespace, target.name, last)
+            shown = obj | {"metadata": obj["metadata"] | {"resourceVersion": str(removed.version)}}
+            return Written(stored=Stored(removed.version, encode(shown), shown), warnings=warnings)
+        stored = await self._store.put(resource.key, target.namespace, target.name, obj)
+        return Written(stored=stored, warnings=warnings)
+
+    # --- patch ---------------------------------------------------------------------------------------------------
+
+    async def patch(self, target: Target, media: str, patch: object, intent: Intent, *, force: bool = False) -> Written:
+        """PATCH in any of its four languages. Raises `ApiError`."""
+        resource = target.resource
+        old = self._store.head(resource.key, target.namespace, target.name)
+        if media == parts.APPLY_PATCH:
+            return await self._apply(target, patch, old, intent, force=force)
+        if old is None:
+            raise not_found(resource.group, resource.plural, target.name)
+        obj = ordered(resource, self._knowledge.patched(resource, media, decode(old.data), patch))
+        warnings = self._schema(resource, obj, intent, code=422)
+        meta = objectmeta.metadata_of(obj)
+        version = meta.get("resourceVersion")
+        if version and version != old.obj["metadata"]["resourceVersion"]:
+            raise conflict(resource.group, resource.plural, target.name, _STALE)
+        return await self.replace(target, obj, old, intent, warnings)
+
+    async def _apply(
+        self, target: Target, patch: object, old: Stored | None, intent: Intent, *, force: bool
+    ) -> Written:
+        resource = target.resource
+        if old is None:
+            obj = self._knowledge.applied(resource, None, patch, intent.manager, force, target.sub)
+            return await self.create(target, obj, intent)
+        obj = ordered(resource, self._knowledge.applied(resource, old.obj, patch, intent.manager, force, target.sub))
+        return await self.replace(target, obj, old, intent, [], applied=True)
+
+
+def ordered(resource: Resource, body: object) -> Object:
+    """The object of a request, beginning with kind and apiVersion as `answers.head_of` expects.
+
+    Raises `ApiError` 400 when it is no object, or one of another kind.
+    """
+    if not isinstance(body, dict):
+        raise bad_request(f'couldn\'t get version/kind; json parse error: json: cannot unmarshal {_go_kind(body)} into '
+                          "Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind "
+                          "string \"json:\\\"kind,omitempty\\\"\" }")  # fmt: skip
+    kind, version = body.get("kind") or resource.kind, body.get("apiVersion") or resource.api_version
+    if version != resource.api_version:
+        raise bad_request(
+            f"the API version in the data ({version}) does not match the expected API version ({resource.api_version})"
+        )
+    if kind != resource.kind:
+        raise bad_request(
+            f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
+            f"no kind {kind} is registered for this path"
+        )
+    obj = {"kind": kind, "apiVersion": version, "metadata": body.get("metadata")}
+    if not isinstance(obj["metadata"], dict):
+        obj["metadata"] = obj["metadata"] or {}
+    for key, value in body.items():
+        obj.setdefault(key, value)
+    return obj
+
+
+def _go_kind(value: object) -> str:
+    match value:
+        case list():
+            return "array"
+        case str():
+            return "string"
+        case bool():
+            return "bool"
+        case _:
+            return "number"
+
+
+def removable(obj: Object) -> bool:
+    """Is nothing left to wait for in an object that is being deleted?"""
+    meta = obj["metadata"]
+    if not meta.get("deletionTimestamp") or meta.get("finalizers"):
+        return False
+    if obj["kind"] == "Namespace" and obj["apiVersion"] == "v1" and (obj.get("spec") or {}).get("finalizers"):
+        return False
+    return not meta.get("deletionGracePeriodSeconds")
+
+
+def as_revision(obj: Object) -> Object:
+    """A copy of a stored object whose metadata may be edited (the version of a last state)."""
+    return obj | {"metadata": dict(obj["metadata"])}
+
+
+def _invalid_as(subject: str, resource: Resource, name: str, causes: list[Cause]) -> ApiError:
+    """A 422 that names the resource instead of the kind."""
+    error = invalid(resource.group, resource.kind, name, causes)
+    line = causes[0].line()
+    details = dict(error.details or {}) | {"kind": resource.plural}
+    return ApiError(422, "Invalid", f'{subject} "{name}" is invalid: {line}', details=details)
+
+
+def is_graceful(strategy: Strategy) -> bool:
+    """Does deletion of this kind have a grace period at all?"""
+    return type(strategy).deletion_grace_s is not Strategy.deletion_grace_s

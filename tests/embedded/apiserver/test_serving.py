@@ -1,0 +1,57 @@
+"""The server as a process: what lies in its directory, who may ask, what stops it from starting."""
+
+from __future__ import annotations
+
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.embedded.apiserver.process import ServerProcess
+
+
+def refused(data: Path, *more: str) -> str:
+    """The one line of a server that does not start."""
+    command = [sys.executable, "-m", "phalanx.embedded.apiserver", "--data", str(data), *more]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    assert found.returncode == 1
+    assert "Traceback" not in found.stderr
+    return found.stderr.strip()
+
+
+def test_everything_secret_is_readable_by_the_owner_only(api_server: ServerProcess) -> None:
+    names = ["tokens.csv", "kubeconfig", "kubelet.token", "apiserver.sqlite3", "pki/ca.key", "pki/server.key"]
+    modes = {name: stat.S_IMODE((api_server.data / name).stat().st_mode) for name in names}
+    assert modes == dict.fromkeys(names, 0o600)
+
+
+def test_the_administrator_may_read_and_nobody_else(api_server: ServerProcess) -> None:
+    path = "/api/v1/namespaces/default"
+    assert api_server.ask("GET", path).code == 200
+    anonymous = api_server.ask("GET", path, token="")
+    assert anonymous.code == 403
+    assert anonymous.body["message"] == (
+        'namespaces "default" is forbidden: User "system:anonymous" cannot get resource "namespaces" in API group ""'
+        " at the cluster scope"
+    )
+    assert api_server.ask("GET", path, token="wrong").code == 401
+
+
+def test_a_second_server_on_one_directory_is_refused(api_server: ServerProcess) -> None:
+    line = refused(api_server.data)
+    assert "is in use by another API server" in line
+    assert str(api_server.process.pid) in line
+    assert api_server.ask("GET", "/readyz").code == 200
+
+
+def test_a_port_in_use_is_named(api_server: ServerProcess, data_dir: Path) -> None:
+    port = api_server.url.rpartition(":")[2]
+    assert f"cannot listen on 127.0.0.1 port {port}" in refused(data_dir, "--port", port)
+
+
+def test_a_damaged_database_is_told_apart_from_an_empty_one(data_dir: Path) -> None:
+    data_dir.mkdir()
+    (data_dir / "apiserver.sqlite3").write_bytes(b"SQLite format 3\0" + b"\xff" * 8000)
+    line = refused(data_dir)
+    assert "cannot open the database" in line
+    assert "move it away" in line
