@@ -1,0 +1,121 @@
+"""The API as the controllers use it: a bounded number of calls in flight, and every answer told to the caches.
+
+An answer that is told to the cache (`Informer.observe`, `forget`) takes the place of client-go's expectations: a
+controller never decides from a cache that does not know its own writes, so it cannot create a pod twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from phalanx.client.connection import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, ApiRefusal, Connection, Object
+from phalanx.client.informer import Informer, key_of
+from phalanx.client.kind import Kind
+
+__all__ = ["JSON_PATCH", "MERGE_PATCH", "STRATEGIC_PATCH", "Calls", "Informers", "gone"]
+
+Informers = Callable[[Kind], Informer]
+
+
+class Clock(Protocol):
+    def __call__(self) -> float: ...
+
+
+def gone(error: ApiRefusal) -> bool:
+    """The object of the call does not exist any more, or another one has its name."""
+    return error.code == 404 or (error.code == 409 and "uid" in error.message.lower())
+
+
+class Calls:
+    """Writes and consistent reads of all controllers together."""
+
+    def __init__(self, connection: Connection, informers: Informers, *, in_flight: int = 64) -> None:
+        self._connection, self._informers = connection, informers
+        self._room = asyncio.Semaphore(in_flight)
+        self._caches: dict[Kind, Informer] = {}
+
+    def cache(self, kind: Kind) -> Informer:
+        """The shared informer of `kind`; from now on answers about the kind are told to it."""
+        if kind not in self._caches:
+            self._caches[kind] = self._informers(kind)
+        return self._caches[kind]
+
+    def attach(self, kind: Kind, informer: Informer) -> None:
+        """Tell answers about `kind` to an informer that is not shared."""
+        self._caches[kind] = informer
+
+    def detach(self, kind: Kind) -> None:
+        self._caches.pop(kind, None)
+
+    async def get(self, kind: Kind, name: str, namespace: str = "") -> Object:
+        async with self._room:
+            return self._told(kind, await self._connection.get(kind, name, namespace))
+
+    async def list(self, kind: Kind, namespace: str = "", **params: str) -> list[Object]:
+        async with self._room:
+            items: list[Object] = (await self._connection.list(kind, namespace, **params))["items"]
+        for item in items:
+            self._told(kind, item)
+        return items
+
+    async def create(self, kind: Kind, body: Object, namespace: str = "") -> Object:
+        async with self._room:
+            return self._told(kind, await self._connection.create(kind, body, namespace))
+
+    async def replace(self, kind: Kind, body: Object, subresource: str = "") -> Object:
+        async with self._room:
+            return self._told(kind, await self._connection.replace(kind, body, subresource))
+
+    async def patch(
+        self, kind: Kind, obj: Object, body: Any, *, subresource: str = "", content_type: str = MERGE_PATCH
+    ) -> Object:
+        meta = obj["metadata"]
+        async with self._room:
+            answer = await self._connection.patch(
+                kind, meta["name"], body, meta.get("namespace", ""), subresource, content_type
+            )
+        return self._told(kind, answer)
+
+    async def delete(
+        self, kind: Kind, obj: Object, *, policy: str | None = None, grace_s: int | None = None, exact: bool = False
+    ) -> None:
+        """Delete the object with this uid (`exact`: and this version). Raises ApiRefusal 404 or 409."""
+        meta = obj["metadata"]
+        conditions = {"uid": meta["uid"]} | ({"resourceVersion": meta["resourceVersion"]} if exact else {})
+        body: Object = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": conditions}
+        if policy is not None:
+            body["propagationPolicy"] = policy
+        if grace_s is not None:
+            body["gracePeriodSeconds"] = grace_s
+        try:
+            async with self._room:
+                answer = await self._connection.delete(kind, meta["name"], meta.get("namespace", ""), body)
+        except ApiRefusal as refusal:
+            if gone(refusal):
+                self.forget(kind, obj)
+            raise
+        if answer.get("metadata", {}).get("uid") == meta["uid"] and "deletionTimestamp" in answer["metadata"]:
+            self._told(kind, answer)
+        else:
+            self.forget(kind, obj)
+
+    def forget(self, kind: Kind, obj: Object) -> None:
+        """A call said that `obj` is gone; the watch will say so later."""
+        if (informer := self._caches.get(kind)) is not None:
+            known = informer.objects.get(key_of(obj))
+            if known is not None and known["metadata"]["uid"] == obj["metadata"]["uid"]:
+                informer.forget(known)
+
+    async def request(self, method: str, path: str, body: Any = None) -> Any:
+        """A call about no single object: discovery, the deletion of a collection."""
+        async with self._room:
+            return await self._connection.request(method, path, body=body)
+
+    def _told(self, kind: Kind, answer: Object) -> Object:
+        answer.setdefault("apiVersion", kind.api_version)
+        answer.setdefault("kind", kind.name)
+        if (informer := self._caches.get(kind)) is not None:
+            informer.observe(answer)
+        return answer

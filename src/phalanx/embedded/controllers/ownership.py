@@ -1,0 +1,157 @@
+"""Who owns whom, and what that means for an object. Pure.
+
+An object with owner references lives as long as one of its owners does
+(k8s.io/kubernetes/pkg/controller/garbagecollector). An owner is *solid* (it exists), *absent* (no object has that
+uid, or the one with its name has another uid: it may never have existed), or *waiting*: it is being deleted in the
+foreground and waits for its dependents to go first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from phalanx.client.connection import Object
+from phalanx.client.kind import Kind
+
+FOREGROUND = "foregroundDeletion"
+ORPHAN = "orphan"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """An entry of metadata.ownerReferences. `blocks`: the owner, deleted in the foreground, waits for this object."""
+
+    uid: str
+    api_version: str
+    kind: str
+    name: str
+    blocks: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """What the graph keeps of an object."""
+
+    uid: str
+    kind: Kind
+    namespace: str
+    name: str
+    owners: tuple[Reference, ...]
+    deleting: bool
+    finalizers: tuple[str, ...]
+
+    @property
+    def waits_for_dependents(self) -> bool:
+        return self.deleting and FOREGROUND in self.finalizers
+
+    @property
+    def orphans_dependents(self) -> bool:
+        return self.deleting and ORPHAN in self.finalizers
+
+
+class State(Enum):
+    """Of an owner."""
+
+    SOLID = "solid"
+    ABSENT = "absent"
+    WAITING = "waiting"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keep:
+    """Nothing to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unlink:
+    """The object stays, without its references to these owners."""
+
+    owners: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete:
+    """The object goes; `policy` is Background, Foreground or Orphan."""
+
+    policy: str
+
+
+Verdict = Keep | Unlink | Delete
+
+
+def node_of(kind: Kind, obj: Object) -> Node:
+    meta = obj["metadata"]
+    return Node(
+        uid=meta["uid"],
+        kind=kind,
+        namespace=meta.get("namespace", ""),
+        name=meta["name"],
+        owners=tuple(_references(obj)),
+        deleting="deletionTimestamp" in meta,
+        finalizers=tuple(meta.get("finalizers") or ()),
+    )
+
+
+def judge(node: Node, state: Callable[[Reference], State], has_dependents: bool) -> Verdict:
+    """What becomes of an object that has owners and is not being deleted."""
+    if not node.owners or (node.deleting and not node.waits_for_dependents):
+        return Keep()
+    states = {owner.uid: state(owner) for owner in node.owners}
+    lost = tuple(uid for uid, one in states.items() if one is not State.SOLID)
+    if len(lost) < len(states):
+        return Unlink(owners=lost) if lost else Keep()
+    if node.deleting:
+        return Keep()
+    if State.WAITING in states.values() and has_dependents:
+        return Delete(policy="Foreground")  # the chain below it goes first too
+    if ORPHAN in node.finalizers:
+        return Delete(policy="Orphan")
+    return Delete(policy="Foreground" if FOREGROUND in node.finalizers else "Background")
+
+
+class OwnerGraph:
+    """All objects by uid, and the dependents of each uid, known or not."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, Node] = {}
+        self._dependents: dict[str, dict[str, None]] = {}
+
+    def put(self, node: Node) -> None:
+        if (old := self.nodes.get(node.uid)) is not None and old.owners != node.owners:
+            self._unlink(old)
+        self.nodes[node.uid] = node
+        for owner in node.owners:
+            self._dependents.setdefault(owner.uid, {})[node.uid] = None
+
+    def drop(self, uid: str) -> None:
+        if (node := self.nodes.pop(uid, None)) is not None:
+            self._unlink(node)
+
+    def dependents(self, uid: str) -> list[Node]:
+        return [self.nodes[one] for one in self._dependents.get(uid, ())]
+
+    def blockers(self, uid: str) -> list[Node]:
+        """Dependents for which an owner deleted in the foreground has to wait."""
+        return [
+            node for node in self.dependents(uid) if any(owner.uid == uid and owner.blocks for owner in node.owners)
+        ]
+
+    def _unlink(self, node: Node) -> None:
+        for owner in node.owners:
+            members = self._dependents.get(owner.uid, {})
+            members.pop(node.uid, None)
+            if not members:
+                self._dependents.pop(owner.uid, None)
+
+
+def _references(obj: Object) -> Iterator[Reference]:
+    for reference in obj["metadata"].get("ownerReferences") or ():
+        yield Reference(
+            uid=reference["uid"],
+            api_version=reference["apiVersion"],
+            kind=reference["kind"],
+            name=reference["name"],
+            blocks=bool(reference.get("blockOwnerDeletion")),
+        )

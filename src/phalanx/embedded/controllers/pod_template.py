@@ -1,0 +1,82 @@
+"""The pod that a Job creates from its template: names, labels, the index in its places, the owner, the finalizer."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from phalanx.client.connection import Object
+from phalanx.embedded.controllers.job_policy import judge
+from phalanx.embedded.controllers.pod_state import (
+    INDEX,
+    INDEX_FAILURES,
+    INDEX_IGNORED,
+    TRACKING,
+    index_failures,
+    index_failures_ignored,
+)
+
+_MOST_OF_A_PREFIX = 58  # 63 characters of a label less the five that the server appends
+_INDEX_VARIABLE = {
+    "name": "JOB_COMPLETION_INDEX",
+    "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": f"metadata.labels['{INDEX}']"}},
+}
+
+
+def owner_reference(job: Object) -> dict[str, Any]:
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "name": job["metadata"]["name"],
+        "uid": job["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def pod_of(job: Object, index: int | None, replaced: Object | None = None) -> Object:
+    """A new pod of `job`, for `index` if it is Indexed; `replaced` is the failed pod whose index it takes on."""
+    name, template = job["metadata"]["name"], job["spec"]["template"]
+    meta, spec = template.get("metadata") or {}, template["spec"]
+    labels, annotations = dict(meta.get("labels") or {}), dict(meta.get("annotations") or {})
+    prefix = f"{name}-"
+    if index is not None:
+        labels[INDEX] = annotations[INDEX] = str(index)
+        spec = {**_with_index_variable(spec), "hostname": f"{name}-{index}"}
+        ending = f"-{index}-"
+        prefix = name[: _MOST_OF_A_PREFIX - len(ending)] + ending
+        if "backoffLimitPerIndex" in job["spec"]:
+            annotations |= _failure_counts(job, replaced)
+    metadata: dict[str, Any] = {
+        "generateName": prefix,
+        "namespace": job["metadata"]["namespace"],
+        "labels": labels,
+        "finalizers": [*(one for one in meta.get("finalizers") or () if one != TRACKING), TRACKING],
+        "ownerReferences": [owner_reference(job)],
+    }
+    if annotations:
+        metadata["annotations"] = annotations
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _with_index_variable(spec: dict[str, Any]) -> dict[str, Any]:
+    changed = copy.copy(spec)
+    for field in ("initContainers", "containers"):
+        if spec.get(field):
+            changed[field] = [_with_variable(container) for container in spec[field]]
+    return changed
+
+
+def _with_variable(container: dict[str, Any]) -> dict[str, Any]:
+    env = container.get("env") or []
+    if any(entry["name"] == _INDEX_VARIABLE["name"] for entry in env):
+        return container
+    return {**container, "env": [*env, _INDEX_VARIABLE]}
+
+
+def _failure_counts(job: Object, replaced: Object | None) -> dict[str, str]:
+    if replaced is None:
+        return {INDEX_FAILURES: "0"}
+    counts = judge(replaced, job["spec"]).counts
+    failures, ignored = index_failures(replaced) + counts, index_failures_ignored(replaced) + (not counts)
+    return {INDEX_FAILURES: str(failures)} | ({INDEX_IGNORED: str(ignored)} if ignored else {})
