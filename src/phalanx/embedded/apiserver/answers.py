@@ -14,7 +14,8 @@ from phalanx.embedded.apiserver import parts
 from phalanx.embedded.apiserver.negotiation import JSON, YAML, Accept, encode_yaml, not_acceptable
 from phalanx.embedded.apiserver.request import Request, Response
 from phalanx.embedded.apiserver.resource import Resource
-from phalanx.embedded.apiserver.store import Object, Stored, decode, encode
+from phalanx.embedded.apiserver.store import Stored, decode, encode
+from phalanx.embedded.apiserver.table import as_partial_metadata
 
 META = "meta.k8s.io"
 
@@ -73,12 +74,7 @@ def head_of(resource: Resource) -> bytes:
 
 
 def _partial(stored: Stored) -> bytes:
-    return encode(partial(stored.obj))
-
-
-def partial(obj: Object) -> Object:
-    """Metadata only."""
-    return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": obj["metadata"]}
+    return encode(as_partial_metadata(stored.obj))
 
 
 def one(

@@ -53,7 +53,7 @@ class Api:
         self.reader = Reader(store, self.hub, settings)
         self.logs = Logs(store, settings)
         self._pods = PodActions(store, self.writer, self.deleter)
-        self._public = Public(registry, store)
+        self._public = Public(registry)
 
     async def shutdown(self) -> None:
         """End the streams, then let the last writes reach the disk."""
@@ -76,7 +76,7 @@ class Api:
         await _send(response, scope["method"], receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive) -> Response:
-        authorization = accept = content_type = agent = b""
+        authorization = accept = content_type = agent = host = b""
         for name, value in scope["headers"]:
             match name:
                 case b"authorization":
@@ -87,6 +87,8 @@ class Api:
                     content_type = value
                 case b"user-agent":
                     agent = value
+                case b"host":
+                    host = value
         user = self._tokens.user(authorization, time.monotonic())
         method, path = scope["method"], scope["path"]
         request = Request(
@@ -97,6 +99,7 @@ class Api:
             accept=_accept(accept.decode("latin-1")),
             content_type=content_type.decode("latin-1"),
             user_agent=agent.decode("latin-1"),
+            host=host.decode("latin-1"),
             body=await _body(receive, self.settings.body_limit_bytes) if method in _WITH_BODY else b"",
         )
         target = locate(self.registry, path)

@@ -6,10 +6,11 @@ of those modules stays free of the engine, and what joins them can be seen on on
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from phalanx.embedded.apiserver import metadata, negotiation, schema
+from phalanx.embedded.apiserver import discovery, metadata, negotiation, schema, table
 from phalanx.embedded.apiserver import patch as patches
 from phalanx.embedded.apiserver.patch import APPLY_PATCH as APPLY_PATCH
 from phalanx.embedded.apiserver.request import Request, Response, json_response
@@ -77,17 +78,8 @@ def table_row(resource: Resource, include: str) -> Callable[[Stored], bytes]:
 
 def table_list(resource: Resource, found: Sequence[Stored], meta: Mapping[str, Any], include: str) -> bytes:
     """A Table of many objects."""
-    rows = [
-        {"cells": [one.obj["metadata"]["name"], one.obj["metadata"].get("creationTimestamp")], "object": {
-            "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": one.obj["metadata"]}}
-        for one in found
-    ]  # fmt: skip
-    columns = [
-        {"name": "Name", "type": "string", "format": "name", "description": "", "priority": 0},
-        {"name": "Created At", "type": "date", "format": "", "description": "", "priority": 0},
-    ]
-    table = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": meta, "columnDefinitions": columns}
-    return encode(table | {"rows": rows})
+    objects = [converted(resource, one.obj) for one in found]
+    return encode(table.as_table(resource, objects, include, now_s=time.time(), metadata=meta))
 
 
 def patch_body(resource: Resource, media: str, body: bytes) -> Any:
@@ -100,15 +92,62 @@ def patch_body(resource: Resource, media: str, body: bytes) -> Any:
 
 
 class Discovery:
-    """What is served: /api, /apis, /openapi."""
+    """What is served: /api, /apis, /openapi. Computed when first asked for, and again when the kinds have changed."""
 
-    def __init__(self, registry: Registry, store: Store) -> None:
-        self._registry, self._store = registry, store
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._generation = -1
+        self._made: dict[object, Any] = {}
 
     def answer(self, request: Request, path: str) -> Response | None:
         """None for a path that is not discovery's."""
-        if path == "/api":
-            return json_response({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})
-        if path == "/apis":
-            return json_response({"kind": "APIGroupList", "apiVersion": "v1", "groups": []})
+        if request.method not in ("GET", "HEAD"):
+            return None
+        words = path.split("/")[1:]
+        match words:
+            case ["api" | "apis" as root]:
+                return self._root(request, root)
+            case ["apis", group]:
+                return self._json(request, path, lambda kinds: discovery.api_group(kinds, group))
+            case ["apis", group, version]:
+                return self._json(request, path, lambda kinds: discovery.api_resource_list(kinds, group, version))
+            case ["api", version]:
+                return self._json(request, path, lambda kinds: discovery.api_resource_list(kinds, "", version))
         return None
+
+    def _root(self, request: Request, root: str) -> Response | None:
+        for accept in request.accept:
+            if accept.as_kind == discovery.AGGREGATED_KIND and accept.group == discovery.AGGREGATED_GROUP:
+                if accept.version not in discovery.AGGREGATED_VERSIONS:
+                    continue
+                body = self._kept(
+                    (root, accept.version),
+                    lambda kinds, version=accept.version: discovery.aggregated(  # type: ignore[misc] # a default
+                        kinds, core=root == "api", version=version
+                    ),
+                )
+                media = f"application/json;g={accept.group};v={accept.version};as={accept.as_kind}"
+                return Response(body=encode(body), media=media)
+            if not accept.as_kind:
+                break
+        if root == "api":
+            return self._json(request, "/api", lambda _: discovery.api_versions(request.host))
+        return self._json(request, "/apis", discovery.api_group_list)
+
+    def _json(self, request: Request, key: object, make: Callable[[tuple[Resource, ...]], Any]) -> Response | None:
+        found = self._kept(key, make)
+        return None if found is None else answers_value(request, found)
+
+    def _kept(self, key: object, make: Callable[[tuple[Resource, ...]], Any]) -> Any:
+        if self._generation != self._registry.generation:
+            self._generation, self._made = self._registry.generation, {}
+        if key not in self._made:
+            self._made[key] = make(self._registry.resources)
+        return self._made[key]
+
+
+def answers_value(request: Request, value: Any) -> Response:
+    """Something that is not stored, in the form that was asked for."""
+    if request.accept and request.accept[0].media == negotiation.YAML:
+        return Response(body=negotiation.encode_yaml(value), media=negotiation.YAML)
+    return json_response(value)

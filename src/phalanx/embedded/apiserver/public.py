@@ -7,7 +7,6 @@ import platform
 from phalanx.embedded.apiserver import parts
 from phalanx.embedded.apiserver.request import Request, Response, json_response, text_response
 from phalanx.embedded.apiserver.routing import Registry, no_such_path
-from phalanx.embedded.apiserver.store import Store
 
 _HEALTH = ("/healthz", "/livez", "/readyz")
 # The API that is spoken; "+phalanx" says that it is not kubernetes/kubernetes who speaks it.
@@ -31,9 +30,9 @@ VERSION = {
 class Public:
     """Answers them."""
 
-    def __init__(self, registry: Registry, store: Store) -> None:
-        self._registry, self._store = registry, store
-        self._discovery = parts.Discovery(registry, store)
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._discovery = parts.Discovery(registry)
 
     def answer(self, request: Request) -> Response:
         """404 for a path that is nothing at all."""

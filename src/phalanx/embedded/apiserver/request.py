@@ -26,6 +26,7 @@ class Request:
     accept: tuple[Accept, ...]
     content_type: str = ""
     user_agent: str = ""
+    host: str = ""
     body: bytes = b""
 
     def text(self, name: str, default: str = "") -> str:
