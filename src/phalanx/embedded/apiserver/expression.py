@@ -1,0 +1,141 @@
+"""CEL: the expressions in admission policies and CustomResourceDefinitions.
+
+The language is a library's (`common-expression-language`, the Rust implementation). Kubernetes adds to it, and
+three of its additions are made here: struct literals (`JSONPatch{op: "add"}`, `Object{spec: Object.spec{…}}`), which
+are rewritten into maps before parsing because the library has no types of ours; the string and list functions of
+k8s.io/apiserver/pkg/cel/library; and `jsonpatch.escapeKey`. Optional types (`.?x`, `[?x]`) are not supported: such an
+expression is refused when the policy is written, never taken for true.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+import cel
+
+_TOKEN = re.compile(
+    r"""(?P<space>\s+|//[^\n]*)
+      | (?P<string>[rRbB]{0,2}(?:\"\"\"(?:\\.|[^\\])*?\"\"\"|'''(?:\\.|[^\\])*?'''|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'))
+      | (?P<name>[A-Za-z_]\w*)
+      | (?P<other>\d[\w.]*|.)""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+_WORDS = frozenset({"in", "true", "false", "null"})
+
+
+class ExpressionError(Exception):
+    """An expression that cannot be compiled, or whose evaluation failed; the text says why."""
+
+
+def _escape_key(_: object, key: str) -> str:
+    """`jsonpatch.escapeKey`: RFC 6901."""
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def _index_of(text: Any, part: Any, start: int = 0) -> int:
+    if isinstance(text, list):
+        return text.index(part) if part in text else -1
+    return int(text.find(part, start))
+
+
+def _replace(text: str, old: str, new: str, count: int = -1) -> str:
+    return text.replace(old, new, count)
+
+
+def _substring(text: str, start: int, end: int | None = None) -> str:
+    return text[start:end]
+
+
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "escapeKey": _escape_key,
+    "charAt": lambda text, at: text[at],
+    "find": lambda text, pattern: match[0] if (match := re.search(pattern, text)) else "",
+    "findAll": lambda text, pattern: [match[0] for match in re.finditer(pattern, text)],
+    "indexOf": _index_of,
+    "isSorted": lambda values: values == sorted(values),
+    "join": lambda values, separator="": separator.join(values),
+    "lastIndexOf": lambda text, part: text.rfind(part),
+    "lowerAscii": lambda text: text.lower(),
+    "replace": _replace,
+    "split": lambda text, separator: text.split(separator),
+    "substring": _substring,
+    "sum": sum,
+    "trim": lambda text: text.strip(),
+    "upperAscii": lambda text: text.upper(),
+}
+
+
+class Expression:
+    """A compiled expression. `text` is as the user wrote it."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        try:
+            self._program = cel.compile(without_structs(text))
+        except (ValueError, RuntimeError) as error:
+            raise ExpressionError(str(error)) from None
+
+    def evaluate(self, variables: Mapping[str, Any]) -> Any:
+        """The value, as plain JSON. Raises `ExpressionError`, for instance when a field is absent."""
+        context = cel.Context(variables={"jsonpatch": {}, **variables})
+        for name in _FUNCTIONS.keys() & set(self._program.functions()):
+            context.add_function(name, _FUNCTIONS[name])
+        try:
+            return self._program.execute(context)
+        except KeyError as error:
+            raise ExpressionError(f"no such key: {error.args[0]}") from None
+        except (TypeError, ValueError, RuntimeError, IndexError) as error:
+            raise ExpressionError(str(error)) from None
+
+
+@lru_cache(maxsize=1024)
+def compiled(text: str) -> Expression:
+    """`Expression(text)`, made once. Raises `ExpressionError`."""
+    return Expression(text)
+
+
+def without_structs(text: str) -> str:
+    """`Name.of.type{field: value}` as the map `{"field": value}`; everything else as it stands.
+
+    A brace after a dotted name opens a struct; its field names are the names that follow the brace or a comma at its
+    own depth. Strings and comments are skipped over whole."""
+    found: list[str] = []
+    structs: list[bool] = []  # for each open bracket: is it a struct's?
+    name_starts = -1  # where in `found` a dotted name began, or -1
+    expects_field = False
+    for kind, lexeme in _tokens(text):
+        if kind == "space":
+            found.append(lexeme)
+            continue
+        if expects_field and kind == "name":
+            found.append(f'"{lexeme}"')
+            expects_field, name_starts = False, -1
+            continue
+        expects_field = False
+        if lexeme == "{" and name_starts >= 0:
+            del found[name_starts:]
+            structs.append(True)
+            expects_field = True
+        elif lexeme in "{[(":
+            structs.append(False)
+        elif lexeme in "}])" and structs:
+            structs.pop()
+        elif lexeme == "," and structs and structs[-1]:
+            expects_field = True
+        if kind == "name" and lexeme not in _WORDS:
+            name_starts = name_starts if name_starts >= 0 and found[-1] == "." else len(found)
+        elif lexeme != ".":
+            name_starts = -1
+        found.append(lexeme)
+    return "".join(found)
+
+
+def _tokens(text: str) -> Iterator[tuple[str, str]]:
+    for match in _TOKEN.finditer(text):
+        assert match.lastgroup is not None
+        yield match.lastgroup, match[0]

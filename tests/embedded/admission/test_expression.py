@@ -1,0 +1,50 @@
+"""CEL as Kubernetes writes it: struct literals, its own functions, errors instead of guesses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from phalanx.embedded.apiserver.expression import ExpressionError, compiled, without_structs
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('JSONPatch{op: "add"}', '{"op": "add"}'),
+        ("Object{}", "{}"),
+        ("Object{spec: Object.spec{suspend: true}}", '{"spec": {"suspend": true}}'),
+        ('[A{x: {"k": 1}, y: [B{z: 2}]}]', '[{"x": {"k": 1}, "y": [{"z": 2}]}]'),
+        ('x in {"a": 1} ? "y{z: 1}" : "n"', 'x in {"a": 1} ? "y{z: 1}" : "n"'),
+        ("l.all(i, i < 3) // A{b: 1}", "l.all(i, i < 3) // A{b: 1}"),
+    ],
+)
+def test_structs_become_maps_and_nothing_else_changes(text: str, expected: str) -> None:
+    assert without_structs(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('"a/b~c".split("/")[1] + jsonpatch.escapeKey("x/y~")', "b~cx~1y~0"),
+        ('["b", "a"].isSorted()', False),
+        ('"Ab".lowerAscii().indexOf("b")', 1),
+        ("[1, 2].sum()", 3),
+        ("has(object.spec.suspend) && object.spec.suspend", True),
+        ('"q" in object.labels ? object.labels["q"] : "none"', "none"),
+    ],
+)
+def test_functions_of_kubernetes(text: str, value: Any) -> None:
+    assert compiled(text).evaluate({"object": {"spec": {"suspend": True}, "labels": {}}}) == value
+
+
+def test_an_absent_field_is_an_error_not_false() -> None:
+    with pytest.raises(ExpressionError, match="no such key: y"):
+        compiled("object.y").evaluate({"object": {}})
+
+
+@pytest.mark.parametrize("text", ["object.?y", "1 +", ""])
+def test_what_cannot_be_compiled_is_refused(text: str) -> None:
+    with pytest.raises(ExpressionError):
+        compiled(text)
