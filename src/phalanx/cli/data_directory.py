@@ -1,0 +1,115 @@
+"""The directory in which one `phalanx up` lives: whose it is, and what lies in it.
+
+One directory belongs to one running `up`. Ownership is a lock on `DIR/up.lock` (flock(2)): the kernel drops it when
+its holder dies, however that happens, so there is no stale lock to remove by hand. The file says who the holder is, for
+the error message only.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from phalanx.errors import PhalanxError
+
+
+@dataclass(frozen=True, slots=True)
+class DataDirectory:
+    """Paths under one directory. `kubeconfig` exists once the API server has started there for the first time."""
+
+    path: Path
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.path / "kubeconfig"
+
+    @property
+    def lock(self) -> Path:
+        return self.path / "up.lock"
+
+    def log(self, program: str) -> Path:
+        return self.path / f"{program}.log"
+
+
+def default_directory(environment: Mapping[str, str]) -> DataDirectory:
+    """`$XDG_DATA_HOME/phalanx` where that is set (XDG Base Directory Specification), else `~/.phalanx`."""
+    if (data_home := environment.get("XDG_DATA_HOME", "")) and Path(data_home).is_absolute():
+        return DataDirectory(Path(data_home) / "phalanx")
+    return DataDirectory(Path(environment.get("HOME") or os.path.expanduser("~")) / ".phalanx")
+
+
+@contextmanager
+def owned(directory: DataDirectory, port: int) -> Iterator[None]:
+    """The directory exists, is ours alone, and can be written, for as long as the context lasts.
+
+    Raises PhalanxError: it cannot be made or written, the disk is full, or another `phalanx up` has it."""
+    try:
+        directory.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file = os.open(directory.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise unwritable(directory.path, error) from error
+    try:
+        _take(file, directory)
+        try:
+            os.ftruncate(file, 0)
+            os.pwrite(file, msgspec.json.encode({"pid": os.getpid(), "port": port}), 0)
+            os.fsync(file)
+        except OSError as error:
+            raise unwritable(directory.path, error) from error
+        yield
+    finally:
+        os.close(file)
+
+
+def is_running(directory: DataDirectory) -> bool:
+    """Whether a `phalanx up` has the directory now."""
+    try:
+        file = os.open(directory.lock, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(file)
+    return False
+
+
+def _take(file: int, directory: DataDirectory) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        holder = _holder(os.pread(file, 4096, 0))
+        raise PhalanxError(
+            f"{directory.path} is in use by another `phalanx up`{holder}. Two would overwrite each other's objects, so "
+            f"this one did not start. Use that one (export KUBECONFIG={directory.kubeconfig}), stop it with Ctrl-C, or "
+            "start this one with --data OTHER-DIRECTORY --port OTHER-PORT."
+        ) from error
+
+
+def _holder(content: bytes) -> str:
+    try:
+        said = msgspec.json.decode(content, type=dict[str, int])
+        return f" (process {said['pid']}, port {said['port']})"
+    except (msgspec.DecodeError, KeyError):  # it has the lock and has not written yet
+        return ""
+
+
+def unwritable(path: Path, error: OSError) -> PhalanxError:
+    """What a failed write under `path` means to the user."""
+    match error.errno:
+        case errno.ENOSPC | errno.EDQUOT:
+            cure = "The disk is full; free some space there, or use --data with a directory on another disk"
+        case errno.EACCES | errno.EPERM | errno.EROFS:
+            cure = "Use --data with a directory that you may write"
+        case _:
+            cure = "Use --data with a directory that can be made and written"
+    return PhalanxError(f"cannot write the data directory {path}: {error.strerror}. Nothing was started. {cure}.")

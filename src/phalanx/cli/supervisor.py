@@ -1,0 +1,163 @@
+"""Keeps child programs alive, and lets none outlive us.
+
+A program that ends before it was ever ready is a failed start: restarting would fail again, so its last words are
+shown and the whole thing stops. Once it was ready, an end is a crash: the program is started again after a pause that
+doubles (0.2 s to 10 s) while it keeps dying young. A crash of one program is not the other's.
+
+Children are in sessions of their own, so that a Ctrl-C in the terminal reaches us alone and we can stop them in order.
+The kernel kills them if we die without saying so (PR_SET_PDEATHSIG, prctl(2)).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import signal
+import time
+from asyncio.subprocess import Process
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from phalanx.errors import PhalanxError
+
+Tell = Callable[[str], None]  # a line for the person at the terminal
+
+_PR_SET_PDEATHSIG = 1
+_PAUSE_FIRST_S, _PAUSE_MOST_S = 0.2, 10.0
+_LONG_LIFE_S = 60.0  # after so long a crash is a new one, not the last one again
+_LOG_MOST_BYTES = 20 << 20
+_LAST_WORDS_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """`ready` returns once the started process does its work; it is cancelled if the process ends first. A program
+    that `says_so` writes a line to its standard output then, which is a pipe for `ready` to read; else both its outputs
+    go to the log."""
+
+    name: str
+    argv: tuple[str, ...]
+    log: Path
+    ready: Callable[[Process], Awaitable[None]]
+    says_so: bool = False
+    ready_s: float = 60.0
+    stop_s: float = 20.0
+
+
+class Child:
+    """One program, kept alive."""
+
+    def __init__(self, program: Program, tell: Tell) -> None:
+        self.program = program
+        self.pid: int | None = None
+        self._tell = tell
+        self._process: Process | None = None
+
+    async def start(self) -> None:
+        """Returns when the program is ready. Raises PhalanxError with its last words if it ends before that."""
+        if ending := await self._launch():
+            raise PhalanxError(
+                f"the {self.program.name} {ending}, so nothing runs. Its last words:\n"
+                f"{_last_words(self.program.log)}\nAll it wrote is in {self.program.log}."
+            )
+
+    async def keep(self) -> None:
+        """Start it again whenever it ends, until cancelled."""
+        pause_s = _PAUSE_FIRST_S
+        while self._process is not None:
+            born_s = time.monotonic()
+            ending = _ending(await self._process.wait())
+            if time.monotonic() - born_s > _LONG_LIFE_S:
+                pause_s = _PAUSE_FIRST_S
+            self._tell(
+                f"the {self.program.name} {ending}; starting it again in {pause_s:g} s (log: {self.program.log})"
+            )
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, _PAUSE_MOST_S)
+            if not await self._launch():
+                self._tell(f"the {self.program.name} is back")
+
+    async def stop(self) -> None:
+        """SIGTERM, and SIGKILL to one that does not listen."""
+        process, self._process = self._process, None
+        if process is None or process.returncode is not None:
+            return
+        process.terminate()
+        try:
+            await asyncio.wait_for(process.wait(), self.program.stop_s)
+        except TimeoutError:
+            self._tell(f"the {self.program.name} did not stop within {self.program.stop_s:g} s and was killed")
+            process.kill()
+            await process.wait()
+
+    async def _launch(self) -> str:
+        """Start it and wait until it is ready. The answer is how it ended instead, or nothing."""
+        process = self._process = await _spawn(self.program)
+        self.pid = process.pid
+        ready = asyncio.ensure_future(self.program.ready(process))
+        ended = asyncio.ensure_future(process.wait())
+        try:
+            await asyncio.wait({ready, ended}, timeout=self.program.ready_s, return_when=asyncio.FIRST_COMPLETED)
+            if ready.done() and process.returncode is None:
+                ready.result()
+                return ""
+            if process.returncode is not None:
+                return _ending(process.returncode)
+            await self.stop()
+            self._process = process
+            return f"was not ready after {self.program.ready_s:g} s"
+        finally:
+            ready.cancel()
+            ended.cancel()
+
+
+async def _spawn(program: Program) -> Process:
+    _turn(program.log)
+    parent = os.getpid()
+    with program.log.open("ab") as log:
+        os.chmod(program.log, 0o600)
+        return await asyncio.create_subprocess_exec(
+            *program.argv,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE if program.says_so else log,
+            stderr=log,
+            start_new_session=True,
+            preexec_fn=lambda: _die_with(parent),
+        )
+
+
+async def said_ready(process: Process) -> None:
+    """The `ready` of a program that `says_so`. A program that closes its output without a word is never ready."""
+    assert process.stdout is not None
+    if not await process.stdout.readline():
+        await asyncio.Event().wait()
+
+
+def _die_with(parent: int) -> None:
+    """In the child, before exec."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died between fork and prctl
+        os._exit(1)
+
+
+def _turn(log: Path) -> None:
+    """Keep one older log, so that a crash loop cannot fill the disk."""
+    if log.exists() and log.stat().st_size > _LOG_MOST_BYTES:
+        log.replace(log.with_suffix(".old.log"))
+
+
+def _ending(returncode: int) -> str:
+    if returncode >= 0:
+        return f"ended with exit code {returncode}"
+    return f"was killed by {signal.Signals(-returncode).name}"
+
+
+def _last_words(log: Path) -> str:
+    """The end of the log; what it says after `error:` alone, if it says so (the rest is how it got there)."""
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - _LAST_WORDS_BYTES))
+        lines = file.read().decode(errors="replace").rstrip().splitlines()
+    errors = [number for number, line in enumerate(lines) if "error:" in line.lower()]
+    return "\n".join(f"  {line}" for line in (lines[errors[-1] :] if errors else lines[-12:])) or "  (none)"
