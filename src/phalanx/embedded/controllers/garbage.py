@@ -65,9 +65,11 @@ class GarbageCollector:
     async def run(self) -> None:
         """Collect until cancelled."""
         self._calls.cache(CRDS).subscribe(lambda _: self._stale.set())
+        await self._calls.cache(CRDS).synced.wait()
         try:
             async with asyncio.TaskGroup() as group:
-                await self._refresh(group)
+                while not await self._refresh(group):
+                    await self._wait_for_change()
                 for cache in list(self._caches.values()):
                     await cache.synced.wait()
                 group.create_task(self._queue.run())
@@ -87,20 +89,22 @@ class GarbageCollector:
         except TimeoutError:
             pass
 
-    async def _refresh(self, group: asyncio.TaskGroup) -> None:
-        """Watch what is served now, stop watching what no longer is."""
+    async def _refresh(self, group: asyncio.TaskGroup) -> bool:
+        """Watch what is served now, stop watching what no longer is. False: the server could not tell it all."""
         self._stale.clear()
         try:
             self._catalog = await discover(self._calls)
         except ApiError as error:
             log.info("discovery: %s", error)
-            return
+            asyncio.get_running_loop().call_later(1.0, self._stale.set)
+            return False
         wanted = {kind for kind in self._catalog.kinds if (kind.group, kind.plural) not in IGNORED}
         custom = self._custom_groups()
         for kind in wanted - set(self._caches):
             self._watch(group, kind, own=kind.group in custom)
         for kind in set(self._watches) - wanted:
             self._unwatch(kind)
+        return True
 
     def _custom_groups(self) -> set[str]:
         return {definition["spec"]["group"] for definition in self._calls.cache(CRDS).objects.values()}
@@ -168,8 +172,8 @@ class GarbageCollector:
             return
         if node.orphans_dependents:
             await self._orphan_dependents(node)
-        elif node.waits_for_dependents and not await self._release_if_last(node):
-            return
+        elif node.waits_for_dependents:
+            await self._release_if_last(node)
         elif not node.deleting:
             await self._judge(node)
 
@@ -178,13 +182,11 @@ class GarbageCollector:
             await self._unlink(dependent, {node.uid})
         await self._edit(node, finalizer=ORPHAN)
 
-    async def _release_if_last(self, node: Node) -> bool:
-        blockers = self.graph.blockers(node.uid)
-        if not blockers:
+    async def _release_if_last(self, node: Node) -> None:
+        if self.graph.blockers(node.uid):
+            self._add_all(one for one in self.graph.dependents(node.uid) if not one.deleting)
+        else:
             await self._edit(node, finalizer=FOREGROUND)
-            return True
-        self._add_all(one for one in self.graph.dependents(node.uid) if not one.deleting)
-        return False
 
     async def _judge(self, node: Node) -> None:
         states = {owner.uid: await self._state(node, owner) for owner in node.owners}

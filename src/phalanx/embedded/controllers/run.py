@@ -1,0 +1,54 @@
+"""All controllers in one event loop, over shared caches.
+
+Nothing is decided before the caches it needs were listed once: a Job whose pods are not known yet would get new ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+
+from phalanx.client.connection import Connection
+from phalanx.client.kind import CRDS, JOBS, NAMESPACES, PODS, Kind
+from phalanx.embedded.controllers.calls import Calls, Clock, Informers
+from phalanx.embedded.controllers.garbage import GarbageCollector
+from phalanx.embedded.controllers.job import JobController, JobSettings
+from phalanx.embedded.controllers.namespace import NamespaceController
+from phalanx.embedded.controllers.pod_index import PodIndex
+from phalanx.embedded.controllers.recorder import Recorder
+from phalanx.embedded.controllers.ttl import TtlController
+
+_NEEDED: tuple[Kind, ...] = (PODS, JOBS, NAMESPACES, CRDS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """`in_flight`: calls at a time of all controllers together."""
+
+    in_flight: int = 64
+    events_per_s: float = 100.0
+    job: JobSettings = field(default_factory=JobSettings)
+
+
+async def run_controllers(
+    connection: Connection, informers: Informers, settings: Settings | None = None, clock: Clock = time.time
+) -> None:
+    """Run until cancelled. `informers(kind)` gives the running, shared cache of a kind; it is asked at once for those
+    in use, and later for every other built-in kind that the server says it has."""
+    settings = settings or Settings()
+    calls = Calls(connection, informers, in_flight=settings.in_flight)
+    recorder = Recorder(calls, writes_per_s=settings.events_per_s, clock=clock)
+    index = PodIndex()
+    calls.cache(PODS).subscribe(index.take)  # first: everybody after it may ask the index
+    jobs = JobController(calls, index, recorder, settings.job, clock)
+    namespaces, ttl = NamespaceController(calls, clock=clock), TtlController(calls, clock=clock)
+    garbage = GarbageCollector(connection, calls)
+    for controller in (jobs, namespaces, ttl):
+        controller.start()
+    await asyncio.gather(*(calls.cache(kind).synced.wait() for kind in _NEEDED))
+    async with asyncio.TaskGroup() as group:
+        for queue in (*jobs.queues, namespaces.queue, ttl.queue):
+            group.create_task(queue.run())
+        group.create_task(recorder.run())
+        group.create_task(garbage.run())
