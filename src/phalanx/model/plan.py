@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from phalanx.model.demand import Demand
 from phalanx.model.job import Placement
+from phalanx.model.line import Bid, Entry, LineKey
 from phalanx.model.reason import Reason
 
 
@@ -39,8 +41,50 @@ Action: TypeAlias = Start | Place | Wait
 
 
 @dataclass(frozen=True, slots=True)
+class Watch:
+    """In all, `room` pods of this demand fit (or fewer); at `need` of them the line is looked at again. `need` 0: as
+    soon as room grows on any node that one of them fits on."""
+
+    demand: Demand
+    room: int
+    need: int
+
+
+@dataclass(frozen=True, slots=True)
+class Asleep:
+    """A line whose first bid cannot be placed: why, and what would have to grow."""
+
+    line: LineKey
+    reason: Reason
+    watches: tuple[Watch, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A bid takes its place in a line."""
+
+    line: LineKey
+    demands: tuple[Demand, ...]
+    entry: Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What deciding found out for the book, so that the next decision need not find it again. Worlds ignore it.
+
+    Nothing is lost but time if it is not folded. `version` is the book's at the time: what was found before the latest
+    event is not taken in. `parked` bids wait for an event about themselves."""
+
+    version: int
+    joined: tuple[Joined, ...] = ()
+    parked: tuple[Bid, ...] = ()
+    asleep: tuple[Asleep, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """`wake_s`: decide again at that time (seconds since the epoch) even if nothing happens; None: no need."""
 
     actions: tuple[Action, ...] = ()
     wake_s: float | None = None
+    findings: Findings | None = None

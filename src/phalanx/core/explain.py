@@ -1,0 +1,199 @@
+"""Why not: the reason for a bid that found no room, with the numbers that decided it.
+
+Which answer, in this order: some role matches no node (`NO_NODE_MATCHES`); some role, or all together, would not fit
+even if nothing ran (`NEVER_FITS`); else there is no room now (`NO_ROOM`). Which numbers: `placed` and what is left
+per node are of the failed trial, after the pods it could place (what the next pod met); what is free in all is from
+before the trial. Both are those of the moment the line was last looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from phalanx.core import fit
+from phalanx.core.draft import Draft
+from phalanx.core.gang import Shortfall
+from phalanx.model.cluster import Cluster, Record
+from phalanx.model.demand import Demand
+from phalanx.model.job import Role
+from phalanx.model.reason import Code, Reason
+from phalanx.model.shape import CPU, PODS, Amounts
+
+LARGEST_HOLDERS = 3
+
+
+def why_not(
+    cluster: Cluster, draft: Draft, demands: Sequence[Demand], roles: Sequence[Role], shortfall: Shortfall
+) -> Reason:
+    for demand, role in zip(demands, roles, strict=True):
+        if role.minimum and (reason := impossible(cluster, demand, role)):
+            return reason
+    return together(cluster, demands, roles) or no_room(cluster, draft, demands, roles, shortfall)
+
+
+def impossible(cluster: Cluster, demand: Demand, role: Role) -> Reason | None:
+    """The reason if the role could not be placed even on an empty cluster."""
+    columns = cluster.columns
+    matching = fit.matching(columns.facts, demand.where)
+    if not matching.any():
+        return no_node_matches(cluster, demand, role)
+    rows = np.flatnonzero(matching)
+    holds = fit.holds(columns.allocatable, demand.asks, rows)
+    if not holds.any():
+        return larger_than_any_node(cluster, demand, role, rows)
+    if (most := int(holds.sum())) < role.minimum:
+        return Reason(
+            code=Code.NEVER_FITS,
+            text=f"{counted(role)} asked, but the {nodes(len(rows))} it may go to hold {most} of them when empty "
+            f"({written(demand.asks)} each)",
+            numbers={"role": role.name, "pods": role.minimum, "hold": most, "nodes": len(rows)},
+            more_nodes_help=True,
+        )
+    return None
+
+
+def no_node_matches(cluster: Cluster, demand: Demand, role: Role) -> Reason:
+    facts, total = cluster.columns.facts, len(cluster.columns)
+    left = np.zeros(facts.capacity, np.bool_)
+    left[[row for row, node in enumerate(cluster.columns.nodes) if node is not None]] = True
+    failed: dict[str, int] = {}
+    for text, passed in (("are not ready", facts.ready), *fit.rules(facts, demand.where)):
+        if count := int((left & ~passed).sum()):
+            failed[text] = count
+        left &= passed
+    listed = ", ".join(f"{count} {text}" for text, count in failed.items())
+    text = f"of {nodes(total)} {listed}" if total else "there are no nodes"
+    return Reason(
+        code=Code.NO_NODE_MATCHES,
+        text=f"no node matches {a_pod(role)}: {text}",
+        numbers={"role": role.name, "nodes": total, "failed": failed},
+        more_nodes_help=True,
+    )
+
+
+def larger_than_any_node(cluster: Cluster, demand: Demand, role: Role, rows: np.ndarray[Any, Any]) -> Reason:
+    largest = {name: largest_of(cluster.columns.allocatable.get(name), rows) for name, _ in demand.asks}
+    beyond = [(name, amount) for name, amount in demand.asks if amount > largest[name]]
+    if beyond:
+        parts = (f"{shown(n, a)} {n}, but the largest node has {shown(n, largest[n])}" for n, a in beyond)
+        text = f"{a_pod(role)} asks {'; '.join(parts)}"
+    else:
+        text = f"{a_pod(role)} asks {written(demand.asks)}, and no node has as much of all of it"
+    return Reason(
+        code=Code.NEVER_FITS,
+        text=text,
+        numbers={"role": role.name, "asked": dict(demand.asks), "largest": largest, "nodes": len(rows)},
+        more_nodes_help=True,
+    )
+
+
+def together(cluster: Cluster, demands: Sequence[Demand], roles: Sequence[Role]) -> Reason | None:
+    """The reason if the roles together ask more than all ready nodes have."""
+    rows = np.flatnonzero(cluster.columns.facts.ready)
+    for name, asked in totals(demands, roles).items():
+        column = cluster.columns.allocatable.get(name)
+        has = 0 if column is None else int(column[rows].sum())
+        if asked > has:
+            return Reason(
+                code=Code.NEVER_FITS,
+                text=f"the gang asks {shown(name, asked)} {name} in all, but the whole cluster has {shown(name, has)}",
+                numbers={"resource": name, "asked": asked, "allocatable": has, "nodes": len(rows)},
+                more_nodes_help=True,
+            )
+    return None
+
+
+def no_room(
+    cluster: Cluster, draft: Draft, demands: Sequence[Demand], roles: Sequence[Role], shortfall: Shortfall
+) -> Reason:
+    demand, role = demands[shortfall.role], roles[shortfall.role]
+    asks, left = dict(demand.asks), dict(shortfall.left)
+    resource = scarcest(asks, left)
+    free = {name: draft.free_in_all(demand, name) for name in asks}
+    held = cluster.holders.largest(resource, LARGEST_HOLDERS)
+    then = "then the largest free node" if shortfall.placed else "the largest free node"
+    if left[resource] < asks[resource]:
+        met = f"{then} has {shown(resource, left[resource])} of the {shown(resource, asks[resource])} {resource} asked"
+    else:
+        met = f"no {'other ' if shortfall.placed else ''}node has {written(demand.asks)} free at once"
+    sentence = f"placed {shortfall.placed} of {shortfall.wanted} pods; {met}"
+    if len(roles) > 1:
+        sentence += f" for {a_pod(role)}"
+    total = totals(demands, roles)
+    sentence += f" ({shown(resource, total[resource])} asked in all, {shown(resource, free[resource])} free"
+    if held:
+        sentence += "; most is held by " + ", ".join(f"{job} ({shown(resource, amount)})" for job, amount in held)
+    numbers = {
+        "placed": shortfall.placed,
+        "pods": shortfall.wanted,
+        "role": role.name,
+        "resource": resource,
+        "asked_per_pod": asks,
+        "left_on_one_node": left,
+        "asked": total,
+        "free": free,
+        "holders": dict(held),
+    }
+    return Reason(code=Code.NO_ROOM, text=sentence + ")", numbers=numbers, more_nodes_help=True)
+
+
+def of_slots(record: Record, reason: Reason) -> Reason:
+    """The reason for a started job: how many of its pods have a node, and what stops the next."""
+    bound, waiting = len(record.placements), len(record.open)
+    return Reason(
+        code=reason.code,
+        text=f"{bound} of its {bound + waiting} pods have a node; for the next: {reason.text}",
+        numbers={**reason.numbers, "bound": bound, "open": waiting},
+        more_nodes_help=reason.more_nodes_help,
+    )
+
+
+def scarcest(asks: dict[str, int], left: dict[str, int]) -> str:
+    """The resource of which one node has the smallest part of what a pod asks."""
+    return min(asks, key=lambda name: (left[name] / asks[name], name))
+
+
+def totals(demands: Sequence[Demand], roles: Sequence[Role]) -> dict[str, int]:
+    """resource -> what the minimums of all roles ask together."""
+    total: dict[str, int] = {}
+    for demand, role in zip(demands, roles, strict=True):
+        for name, amount in demand.asks:
+            total[name] = total.get(name, 0) + amount * role.minimum
+    return total
+
+
+def largest_of(column: np.ndarray[Any, Any] | None, rows: np.ndarray[Any, Any]) -> int:
+    return 0 if column is None else int(column[rows].max(initial=0))
+
+
+def nodes(count: int) -> str:
+    return "1 node" if count == 1 else f"{count} nodes"
+
+
+def a_pod(role: Role) -> str:
+    return f"a pod of role {role.name}" if role.name else "a pod"
+
+
+def counted(role: Role) -> str:
+    pods = "1 pod" if role.minimum == 1 else f"{role.minimum} pods"
+    return f"{pods} of role {role.name}" if role.name else pods
+
+
+def written(asks: Amounts) -> str:
+    """`4 cpu, 8Gi memory`, without the one `pods` that every pod asks."""
+    parts = [f"{shown(name, amount)} {name}" for name, amount in asks if (name, amount) != (PODS, 1)]
+    return ", ".join(parts) or "one of pods"
+
+
+def shown(resource: str, amount: int) -> str:
+    """An amount as people write it: cpu in cores, bytes with a binary suffix, all else as a number."""
+    if resource == CPU:
+        return f"{amount / 1000:g}"
+    if not (resource in {"memory", "ephemeral-storage"} or resource.startswith("hugepages-")):
+        return str(amount)
+    for suffix, unit in (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10)):
+        if abs(amount) >= unit:
+            return f"{amount / unit:.4g}{suffix}"
+    return str(amount)

@@ -1,0 +1,152 @@
+"""Which nodes a demand matches, and how many of its pods they hold.
+
+The rules are those of kube-scheduler's filters (k8s.io/component-helpers scheduling/corev1, plugins NodeAffinity,
+TaintToleration, NodeUnschedulable), as vector operations over the `Facts` columns. A node that is not ready matches
+nothing. Every rule is a pair (what failing it means, which rows pass), so that matching and explaining are one text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phalanx.model.columns import Columns
+from phalanx.model.demand import Where
+from phalanx.model.facts import ABSENT, Facts
+from phalanx.model.node import Taint
+from phalanx.model.shape import Amounts, NodeTerm, Operator, Requirement, Toleration
+
+Rows: TypeAlias = NDArray[np.bool_]
+
+UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable")
+KEEPS_AWAY = {"NoSchedule", "NoExecute"}
+
+
+def matching(facts: Facts, where: Where) -> Rows:
+    """The rows whose nodes a pod may go to, amounts aside."""
+    passed = facts.ready.copy()
+    for _, rows in rules(facts, where):
+        passed &= rows
+    return passed
+
+
+def rules(facts: Facts, where: Where) -> Iterator[tuple[str, Rows]]:
+    """Each rule in the order in which nodes are filtered: ("do not match …", the rows that pass it)."""
+    if not tolerates(where.tolerations, UNSCHEDULABLE):
+        yield "are unschedulable", ~facts.unschedulable
+    for key, value in where.selector:
+        yield f"do not match the selector {key}={value}", _in(facts, facts.labels.get(key), (value,))
+    if where.affinity:
+        passed = np.zeros(facts.capacity, np.bool_)
+        for term in where.affinity:
+            passed |= term_matches(facts, term)
+        yield "do not match the required node affinity", passed
+    for index, taints in enumerate(facts.taint_sets):
+        if untolerated := next((taint for taint in taints if keeps_away(taint, where.tolerations)), None):
+            yield f"have the taint {written(untolerated)}", facts.taints != index
+
+
+def term_matches(facts: Facts, term: NodeTerm) -> Rows:
+    """All requirements must hold; a term without any matches no node (k8s: an empty term selects nothing)."""
+    passed = np.full(facts.capacity, bool(term))
+    for requirement in term:
+        passed &= requirement_matches(facts, requirement)
+    return passed
+
+
+def requirement_matches(facts: Facts, requirement: Requirement) -> Rows:
+    """labels.Requirement.Matches of k8s.io/apimachinery: a node without the label passes NotIn and DoesNotExist
+    only."""
+    column = facts.labels.get(requirement.key)
+    if requirement.field:
+        column = facts.names if requirement.key == "metadata.name" else None
+    match requirement.operator:
+        case Operator.IN:
+            return _in(facts, column, requirement.values)
+        case Operator.NOT_IN:
+            return ~_in(facts, column, requirement.values)
+        case Operator.EXISTS:
+            return np.zeros(facts.capacity, np.bool_) if column is None else column != ABSENT
+        case Operator.DOES_NOT_EXIST:
+            return np.ones(facts.capacity, np.bool_) if column is None else column == ABSENT
+        case Operator.GT:
+            return _beyond(facts, column, requirement.values, sign=1)
+        case Operator.LT:
+            return _beyond(facts, column, requirement.values, sign=-1)
+
+
+def keeps_away(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
+    return taint.effect in KEEPS_AWAY and not tolerates(tolerations, taint)
+
+
+def tolerates(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
+    """Toleration.ToleratesTaint of k8s.io/api/core/v1, for each of them."""
+    return any(
+        (not toleration.effect or toleration.effect == taint.effect)
+        and (not toleration.key or toleration.key == taint.key)
+        and (
+            toleration.operator == "Exists"
+            or (toleration.operator in {"", "Equal"} and toleration.value == taint.value)
+        )
+        for toleration in tolerations
+    )
+
+
+def written(taint: Taint) -> str:
+    """As `kubectl taint` writes it."""
+    return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
+
+
+def holds(columns: Mapping[str, NDArray[np.int64]], asks: Amounts, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+    """For each of those rows, how many pods with these asks its amounts hold."""
+    most: NDArray[np.int64] = np.full(len(rows), np.iinfo(np.int64).max, np.int64)
+    for resource, amount in asks:
+        column = columns.get(resource)
+        if column is None:
+            return np.zeros(len(rows), np.int64)
+        np.minimum(most, column[rows] // amount, out=most)
+    return np.maximum(most, 0, out=most)
+
+
+def fitting(columns: Mapping[str, NDArray[np.int64]], asks: Amounts, allowed: Rows) -> NDArray[np.intp]:
+    """Of the allowed rows, those that hold at least one pod with these asks."""
+    fits = allowed
+    for resource, amount in asks:
+        column = columns.get(resource)
+        if column is None:
+            return np.zeros(0, np.intp)
+        fits = fits & (column >= amount)
+    return np.flatnonzero(fits)
+
+
+def not_overfull(columns: Columns) -> Rows:
+    """Rows that hold no more than they have. The world can overfill a node; such a node takes nothing new."""
+    return columns.lowest_free() >= 0
+
+
+def _in(facts: Facts, column: NDArray[np.int32] | None, values: tuple[str, ...]) -> Rows:
+    codes = [facts.codes[value] for value in values if value in facts.codes]
+    if column is None or not codes:
+        return np.zeros(facts.capacity, np.bool_)
+    return column == codes[0] if len(codes) == 1 else np.isin(column, codes)
+
+
+def _beyond(facts: Facts, column: NDArray[np.int32] | None, values: tuple[str, ...], *, sign: int) -> Rows:
+    """Gt (sign 1) and Lt (-1): both sides must be integers, else nothing matches."""
+    passed = np.zeros(facts.capacity, np.bool_)
+    bound = _integer(values[0]) if len(values) == 1 else None
+    if column is None or bound is None:
+        return passed
+    for row in np.flatnonzero(column != ABSENT).tolist():
+        value = _integer(facts.values[column[row]])
+        passed[row] = value is not None and sign * value > sign * bound
+    return passed
+
+
+def _integer(text: str) -> int | None:
+    """strconv.ParseInt(text, 10, 64): no spaces, no underscores."""
+    digits = text[1:] if text[:1] in {"+", "-"} else text
+    return int(text) if digits.isascii() and digits.isdigit() else None

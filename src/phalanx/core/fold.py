@@ -1,0 +1,318 @@
+"""Take in what happened and what was decided: the only code that changes the book.
+
+One function per event and action, told apart by `match`. Every event is a fact of the world and idempotent; late
+answers (`core.lifecycle`) are ignored. An action counts from the moment it is folded: its room is charged before any
+world has heard of it, so that the next decision cannot give it away again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias, assert_never
+
+from phalanx.core import lifecycle
+from phalanx.core.lifecycle import LATE, IllegalMove
+from phalanx.model.cluster import Cluster, Record
+from phalanx.model.demand import charged
+from phalanx.model.event import (
+    Adopted,
+    Event,
+    Finished,
+    NodeGone,
+    NodeSeen,
+    Occupied,
+    Opened,
+    QueueGone,
+    QueueSeen,
+    Refused,
+    Released,
+    Started,
+    Submitted,
+    Vacated,
+)
+from phalanx.model.job import Job, Phase, Placement, Slot
+from phalanx.model.line import Bid
+from phalanx.model.plan import Action, Findings, Place, Plan, Start, Wait
+from phalanx.model.queue import Queue
+
+News: TypeAlias = Event | Action
+
+
+def fold(cluster: Cluster, news: Iterable[News]) -> None:
+    """Take in events or actions, in order.
+
+    Raises `IllegalMove` for what no correct world or decision could send; the book is then as before that item."""
+    for item in news:
+        take_in(cluster, item)
+    cluster.waiting.rouse(cluster.columns)
+
+
+def fold_plan(cluster: Cluster, plan: Plan) -> None:
+    """The plan's actions, and what deciding found out."""
+    for action in plan.actions:
+        take_in(cluster, action)
+    if plan.findings is not None:
+        learn(cluster, plan.findings)
+
+
+def take_in(cluster: Cluster, item: News) -> None:
+    match item:
+        case Start():
+            start(cluster, item)
+        case Place():
+            place(cluster, item)
+        case Wait():
+            wait(cluster, item)
+        case _:
+            cluster.waiting.version += 1
+            happen(cluster, item)
+
+
+def happen(cluster: Cluster, event: Event) -> None:
+    match event:
+        case NodeSeen(node):
+            if cluster.columns.node(node.name) != node:
+                cluster.see_node(node)
+        case NodeGone(name):
+            cluster.lose_node(name)
+        case QueueSeen(queue):
+            queue_seen(cluster, queue)
+        case QueueGone(name):
+            if cluster.queues.pop(name, None):
+                reconsider(cluster, name)
+        case Occupied(pod, node, requests):
+            occupied(cluster, pod, (node, charged(requests)))
+        case Vacated(pod):
+            if pod in cluster.foreign:
+                cluster.discharge(*cluster.foreign.pop(pod))
+        case Adopted():
+            adopted(cluster, event)
+        case Submitted(job):
+            submitted(cluster, job)
+        case Opened() | Released() | Started() | Refused() | Finished():
+            answered(cluster, event)
+        case _:
+            assert_never(event)
+
+
+def answered(cluster: Cluster, event: Opened | Released | Started | Refused | Finished) -> None:
+    """What a world says about a job that it was given."""
+    record = cluster.jobs.get(event.job)
+    if record is None:
+        return  # about a job that has left the book: late
+    outcome = lifecycle.move(event.job, record.phase, record.attempt, event)
+    if outcome == LATE:
+        return
+    match event:
+        case Opened(_, slots):
+            opened(cluster, record, slots)
+        case Released(_, slots):
+            for slot in slots:
+                let_go(cluster, record, slot)
+        case Refused():
+            refused(cluster, record, event)
+        case Finished():
+            forget(cluster, record)
+        case Started():
+            record.phase = Phase.RUNNING
+            record.reason = None if not record.open else record.reason
+
+
+def queue_seen(cluster: Cluster, queue: Queue) -> None:
+    if cluster.queues.get(queue.name) != queue:
+        cluster.queues[queue.name] = queue
+        reconsider(cluster, queue.name)
+
+
+def reconsider(cluster: Cluster, queue: str) -> None:
+    """Look at the queue's jobs again, and at those that name none, since one queue takes them."""
+    for name in (queue, ""):
+        for job in cluster.jobs_of.get(name, ()):
+            record = cluster.jobs[job]
+            if record.phase is Phase.QUEUED and not record.not_before_s:
+                cluster.waiting.refresh(Bid(job))
+            for slot in record.open:
+                cluster.waiting.refresh(Bid(job, slot))
+
+
+def occupied(cluster: Cluster, pod: str, holding: tuple[str, tuple[tuple[str, int], ...]]) -> None:
+    known = cluster.foreign.get(pod)
+    if known == holding:
+        return
+    if known is not None:
+        cluster.discharge(*known)
+    cluster.foreign[pod] = holding
+    cluster.charge(*holding)
+
+
+def submitted(cluster: Cluster, job: Job) -> None:
+    record = cluster.jobs.get(job.id)
+    if record is None:
+        enter(cluster, job)
+        cluster.waiting.refresh(Bid(job.id))
+    elif record.job != job and record.phase is Phase.QUEUED:
+        waits = record.not_before_s
+        describe(cluster, record, job)
+        cluster.waiting.rest(Bid(job.id), waits) if waits else cluster.waiting.refresh(Bid(job.id))
+
+
+def adopted(cluster: Cluster, event: Adopted) -> None:
+    if event.phase is Phase.QUEUED:
+        raise IllegalMove(f"job {event.job.id!r} is adopted as queued; a job that waits is Submitted")
+    record = cluster.jobs.get(event.job.id) or enter(cluster, event.job)
+    cluster.waiting.leave(Bid(event.job.id))
+    for slot in (*record.placements, *record.open):
+        let_go(cluster, record, slot)
+    if record.job != event.job:
+        describe(cluster, record, event.job)
+    record.phase, record.attempt, record.not_before_s, record.reason = event.phase, event.attempt, 0.0, None
+    for placement in event.placements:
+        put(cluster, record, placement)
+    opened(cluster, record, event.open)
+
+
+def refused(cluster: Cluster, record: Record, event: Refused) -> None:
+    for slot in (*record.placements, *record.open):
+        let_go(cluster, record, slot)
+    record.phase, record.reason, record.not_before_s = Phase.QUEUED, event.reason, event.not_before_s
+    if event.not_before_s:
+        cluster.waiting.rest(Bid(event.job), event.not_before_s)
+    else:
+        cluster.waiting.refresh(Bid(event.job))
+
+
+def forget(cluster: Cluster, record: Record) -> None:
+    job = record.job
+    for slot in (*record.placements, *record.open):
+        let_go(cluster, record, slot)
+    cluster.waiting.leave(Bid(job.id))
+    leave_queue(cluster, job)
+    del cluster.jobs[job.id]
+
+
+def opened(cluster: Cluster, record: Record, slots: Iterable[Slot]) -> None:
+    """Those slots want a node; what they held is given back. A slot that is open already keeps its arrival."""
+    for slot in slots:
+        known_role(record, slot.role)
+        if slot in record.open:
+            continue
+        let_go(cluster, record, slot)
+        cluster.opened += 1
+        record.open[slot] = (cluster.latest_s, cluster.opened)
+        cluster.waiting.refresh(Bid(record.job.id, slot))
+
+
+def let_go(cluster: Cluster, record: Record, slot: Slot) -> None:
+    """The slot holds and wants nothing any more."""
+    node = record.placements.pop(slot, None)
+    if node is not None:
+        asks = record.demands[slot.role].asks
+        cluster.discharge(node, asks)
+        for resource, amount in asks:
+            cluster.holders.change(record.job.id, resource, -amount)
+    elif record.open.pop(slot, None):
+        cluster.waiting.leave(Bid(record.job.id, slot))
+
+
+def put(cluster: Cluster, record: Record, placement: Placement) -> bool:
+    """The slot holds its room there; whether the node had it."""
+    role, ordinal, node = placement
+    known_role(record, role)
+    slot = Slot(role, ordinal)
+    let_go(cluster, record, slot)
+    asks = record.demands[role].asks
+    record.placements[slot] = node
+    for resource, amount in asks:
+        cluster.holders.change(record.job.id, resource, amount)
+    return cluster.charge(node, asks)
+
+
+def start(cluster: Cluster, action: Start) -> None:
+    record = expected(cluster, action)
+    record.phase, record.attempt = Phase.STARTING, action.attempt
+    record.reason, record.not_before_s = None, 0.0
+    cluster.waiting.leave(Bid(action.job))
+    put_all(cluster, record, action.placements)
+    note_partial(cluster, record, action)
+
+
+def place(cluster: Cluster, action: Place) -> None:
+    record = expected(cluster, action)
+    for role, ordinal, _ in action.placements:
+        if (role, ordinal) not in record.open:
+            raise IllegalMove(f"job {action.job!r} has no open slot {role}/{ordinal} to place")
+    put_all(cluster, record, action.placements)
+    if not record.open:
+        record.reason = None
+
+
+def wait(cluster: Cluster, action: Wait) -> None:
+    expected(cluster, action).reason = action.reason
+
+
+def expected(cluster: Cluster, action: Start | Place | Wait) -> Record:
+    """The record of a job that we decided about: it must be there, and the move legal."""
+    record = cluster.jobs.get(action.job)
+    if record is None:
+        raise IllegalMove(f"{type(action).__name__} of job {action.job!r}, which is not in the book")
+    lifecycle.move(action.job, record.phase, record.attempt, action)
+    return record
+
+
+def put_all(cluster: Cluster, record: Record, placements: Iterable[Placement]) -> None:
+    for placement in placements:
+        if not put(cluster, record, placement):
+            cluster.breaches.append(f"we placed a pod of {record.job.id} on {placement.node}, which had no room for it")
+
+
+def note_partial(cluster: Cluster, record: Record, action: Start) -> None:
+    """A gang starts with each role's minimum. Without placements it is started pod by pod: its queue must say so."""
+    queue = cluster.queues.get(record.job.queue)
+    if not action.placements and (queue is None or not queue.gang):
+        return
+    per_role = [0] * len(record.job.roles)
+    for placement in action.placements:
+        per_role[placement.role] += 1
+    for role, placed in zip(record.job.roles, per_role, strict=True):
+        if placed < role.minimum:
+            cluster.breaches.append(f"{record.job.id} was started with {placed} of {role.minimum} pods of {role.name}")
+
+
+def learn(cluster: Cluster, findings: Findings) -> None:
+    waiting = cluster.waiting
+    if findings.version != waiting.version:
+        return
+    for joined in findings.joined:
+        waiting.join(joined.line, joined.demands, joined.entry)
+        cluster.jobs[joined.entry.bid.job].not_before_s = 0.0  # it has rested
+    for bid in findings.parked:
+        waiting.leave(bid)
+        cluster.jobs[bid.job].not_before_s = 0.0
+    for asleep in findings.asleep:
+        waiting.sleep(asleep)
+
+
+def enter(cluster: Cluster, job: Job) -> Record:
+    record = cluster.jobs[job.id] = Record(job, ())
+    describe(cluster, record, job)
+    return record
+
+
+def describe(cluster: Cluster, record: Record, job: Job) -> None:
+    """The record is of this job now; equal roles are kept once for all jobs that have them."""
+    leave_queue(cluster, record.job)
+    record.demands = tuple(cluster.demands.of(role.shape) for role in job.roles)
+    record.job = job
+    cluster.jobs_of.setdefault(job.queue, {})[job.id] = None
+    cluster.latest_s = max(cluster.latest_s, job.submitted_s)
+
+
+def leave_queue(cluster: Cluster, job: Job) -> None:
+    jobs = cluster.jobs_of.get(job.queue, {})
+    jobs.pop(job.id, None)
+    if not jobs:
+        cluster.jobs_of.pop(job.queue, None)
+
+
+def known_role(record: Record, role: int) -> None:
+    if not 0 <= role < len(record.job.roles):
+        raise IllegalMove(f"job {record.job.id!r} has {len(record.job.roles)} roles; there is no role {role}")

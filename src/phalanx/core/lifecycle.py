@@ -1,0 +1,73 @@
+"""The life of a job, as one literal table. Everything about which move is legal when is in this file.
+
+A row says: in this phase, this event or action leads to that phase. `STAYS` is a phase kept. `LATE` marks what can
+only be an answer that was overtaken (the world's messages are streams without a common order): it is ignored. What
+the table does not name is illegal, and a defect of whoever sent it. Answers carry the attempt they answer; `move`
+compares it first.
+
+The diagram in docs/guide/scheduling.md is drawn from the table.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+from phalanx.model.event import Finished, Opened, Refused, Released, Started, Submitted
+from phalanx.model.job import Phase
+from phalanx.model.plan import Place, Start, Wait
+
+STAYS: Final = "stays"
+LATE: Final = "late"
+GONE: Final = "gone"
+
+Move: TypeAlias = Submitted | Opened | Released | Started | Refused | Finished | Start | Place | Wait
+Outcome: TypeAlias = Phase | str
+
+MOVES: Final[dict[tuple[Phase, type[Move]], Outcome]] = {
+    (Phase.QUEUED, Submitted): STAYS,
+    (Phase.QUEUED, Wait): STAYS,
+    (Phase.QUEUED, Start): Phase.STARTING,
+    (Phase.QUEUED, Finished): GONE,
+    (Phase.QUEUED, Started): LATE,
+    (Phase.QUEUED, Refused): LATE,
+    (Phase.QUEUED, Opened): LATE,
+    (Phase.QUEUED, Released): LATE,
+    (Phase.STARTING, Submitted): LATE,
+    (Phase.STARTING, Wait): STAYS,
+    (Phase.STARTING, Opened): STAYS,
+    (Phase.STARTING, Place): STAYS,
+    (Phase.STARTING, Released): STAYS,
+    (Phase.STARTING, Started): Phase.RUNNING,
+    (Phase.STARTING, Refused): Phase.QUEUED,
+    (Phase.STARTING, Finished): GONE,
+    (Phase.RUNNING, Submitted): LATE,
+    (Phase.RUNNING, Wait): STAYS,
+    (Phase.RUNNING, Opened): STAYS,
+    (Phase.RUNNING, Place): STAYS,
+    (Phase.RUNNING, Released): STAYS,
+    (Phase.RUNNING, Started): LATE,
+    (Phase.RUNNING, Refused): Phase.QUEUED,
+    (Phase.RUNNING, Finished): GONE,
+}
+
+
+class IllegalMove(Exception):
+    """A defect: something asked for a move that the table does not have."""
+
+
+def move(job: str, phase: Phase, attempt: int, by: Move) -> Outcome:
+    """Where `by` leads a job in `phase` after `attempt` starts.
+
+    Raises `IllegalMove`, which names what would be legal."""
+    name = type(by).__name__
+    if isinstance(by, Started | Refused) and by.attempt != attempt:
+        if by.attempt > attempt:
+            raise IllegalMove(f"job {job!r} was started {attempt} times; {name} answers start {by.attempt}")
+        return LATE
+    if isinstance(by, Start) and by.attempt != attempt + 1:
+        raise IllegalMove(f"job {job!r} was started {attempt} times; its next start is not number {by.attempt}")
+    outcome = MOVES.get((phase, type(by)))
+    if outcome is None:
+        legal = ", ".join(kind.__name__ for at, kind in MOVES if at is phase)
+        raise IllegalMove(f"job {job!r} is {phase}; {name} is not legal here (legal: {legal})")
+    return outcome

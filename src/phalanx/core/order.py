@@ -1,0 +1,31 @@
+"""Who comes first: replacements of started gangs, then higher priority, then earlier arrival, then id.
+
+A pod of a job that is started pod by pod arrives when its slot opens (so later than the jobs known by then), not when
+its job was submitted: this is kube-scheduler's order, and with it a second pod of an early job waits behind a late
+job's first."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from phalanx.model.cluster import Record
+from phalanx.model.job import Role
+from phalanx.model.line import Bid, Entry, Kind, LineKey
+
+Rank: TypeAlias = tuple[bool, int, float, int, str | int]
+
+
+def rank(key: LineKey, entry: Entry) -> Rank:
+    """Compares bids of all lines: lower is sooner. `kind` is before `tie` so that ties are of one type."""
+    return (key.kind is not Kind.REPLACEMENT, -key.priority, entry.arrival_s, key.kind, entry.tie)
+
+
+def place_in_line(record: Record, bid: Bid, *, whole: bool) -> tuple[LineKey, Entry]:
+    """The line in which a bid belongs, and its place there. `whole`: its queue starts jobs as gangs."""
+    job = record.job
+    if bid.slot is None:
+        return LineKey(Kind.JOB, job.priority, job.roles), Entry(job.submitted_s, job.id, bid)
+    role = job.roles[bid.slot.role]
+    one = Role(name=role.name, count=1, minimum=1, shape=role.shape)
+    kind = Kind.REPLACEMENT if whole else Kind.POD
+    return LineKey(kind, job.priority, (one,)), Entry(*record.open[bid.slot], bid)

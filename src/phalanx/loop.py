@@ -1,0 +1,54 @@
+"""Events in, plan out, answers as events: the loop that drives any world.
+
+The loop owns the book. A world is whatever turns plans into effects and effects into events: a cluster, or a
+simulation of one. A decision counts from the moment it is made: the plan is folded before the world hears of it, so
+that the next cycle cannot decide the same again while the world catches up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from phalanx.core.decide import decide
+from phalanx.core.fold import fold, fold_plan
+from phalanx.model.cluster import Cluster
+from phalanx.model.event import Event
+from phalanx.model.plan import Plan
+from phalanx.model.policy import Policy
+
+
+class World(Protocol):
+    """What the loop needs of a world; worlds need not import it."""
+
+    def events(self) -> Sequence[Event]:
+        """What happened since the last call, in order."""
+
+    def apply(self, plan: Plan) -> None:
+        """Take the plan up. Never raises for expected refusals: answers come as events."""
+
+    async def wait(self, timeout_s: float | None) -> None:
+        """Until there are events, or the time is over (None: however long it takes)."""
+
+
+class Appliance(Protocol):
+    """The part of a world that `step` uses."""
+
+    def apply(self, plan: Plan) -> None: ...
+
+
+def step(cluster: Cluster, events: Sequence[Event], policy: Policy, now_s: float, world: Appliance) -> Plan:
+    """One cycle. `now_s`: seconds since the epoch."""
+    fold(cluster, events)
+    plan = decide(cluster, policy, now_s)
+    fold_plan(cluster, plan)
+    world.apply(plan)
+    return plan
+
+
+async def run(world: World, cluster: Cluster, policy: Policy, clock: Callable[[], float]) -> None:
+    """Step whenever something happened or the plan's time to wake has come, until cancelled.
+
+    `clock`: seconds since the epoch."""
+    while True:
+        plan = step(cluster, world.events(), policy, clock(), world)
+        await world.wait(None if plan.wake_s is None else max(0.0, plan.wake_s - clock()))

@@ -1,0 +1,102 @@
+"""The book: what is known now, owned and changed by the loop alone, through `core.fold`.
+
+It holds the nodes as columns, one record per live job, the queues, and what pods of others hold. Beside the facts it
+keeps `waiting`: who waits, in which line, and what each line waits for, so that a decision costs what changed and not
+what exists. `copy()` is the only way to think about another book ("what if").
+
+Room that grows is noted (`waiting.grown`), because it alone can let anything start that could not start before.
+"""
+
+from __future__ import annotations
+
+from phalanx.model.columns import Columns
+from phalanx.model.demand import Demand, Demands
+from phalanx.model.holders import Holders
+from phalanx.model.job import Job, Phase, Slot
+from phalanx.model.node import Node
+from phalanx.model.queue import Queue
+from phalanx.model.reason import Reason
+from phalanx.model.shape import Amounts
+from phalanx.model.waiting import Waiting
+
+
+class Record:
+    """A live job and what was decided about it.
+
+    `placements` are charged to their nodes; `open` slots want one, each with (arrival in seconds since the epoch,
+    number of its opening). `attempt` counts the starts. `reason` is the last one told for it."""
+
+    __slots__ = ("attempt", "demands", "job", "not_before_s", "open", "phase", "placements", "reason")
+
+    def __init__(self, job: Job, demands: tuple[Demand, ...]) -> None:
+        self.job, self.demands = job, demands
+        self.phase = Phase.QUEUED
+        self.attempt = 0
+        self.placements: dict[Slot, str] = {}
+        self.open: dict[Slot, tuple[float, int]] = {}
+        self.reason: Reason | None = None
+        self.not_before_s = 0.0
+
+    def copy(self) -> Record:
+        other = Record(self.job, self.demands)
+        other.phase, other.attempt, other.reason = self.phase, self.attempt, self.reason
+        other.placements, other.open, other.not_before_s = dict(self.placements), dict(self.open), self.not_before_s
+        return other
+
+
+class Cluster:
+    """`breaches` collects what no decision of ours may do (`core.check` reports them); `opened` numbers open slots."""
+
+    def __init__(self) -> None:
+        self.columns = Columns()
+        self.jobs: dict[str, Record] = {}
+        self.queues: dict[str, Queue] = {}
+        self.jobs_of: dict[str, dict[str, None]] = {}  # queue -> its live jobs
+        self.foreign: dict[str, tuple[str, Amounts]] = {}  # pod uid -> its node and what it holds there
+        self.demands = Demands()
+        self.waiting = Waiting()
+        self.holders = Holders()
+        self.breaches: list[str] = []
+        self.opened = 0
+        self.latest_s = 0.0  # the latest submission seen: what opens now counts as arrived then
+
+    def see_node(self, node: Node) -> None:
+        before = self.columns.row_of.get(node.name)
+        old = {} if before is None else self.columns.free_of(before)
+        self.waiting.note_growth(self.columns.see(node), old)
+
+    def lose_node(self, name: str) -> None:
+        if self.columns.node(name) is not None:
+            self.columns.lose(name)
+            self.waiting.wake_all()
+
+    def charge(self, node: str, asks: Amounts) -> bool:
+        """One pod holds `asks` on the node; whether the node had that much."""
+        columns = self.columns
+        row = columns.charge(node, asks)
+        return all(columns.view(resource)[row] >= 0 for resource, _ in asks)
+
+    def discharge(self, node: str, asks: Amounts) -> None:
+        row = self.columns.row_of[node]
+        if self.columns.nodes[row] is not None:
+            self.waiting.note_growth(row, self.columns.free_of(row))
+        self.columns.discharge(node, asks)
+
+    def reason(self, job: str) -> Reason | None:
+        """Why it waits, as last found: a line's reason is every waiting member's."""
+        record = self.jobs[job]
+        line = self.waiting.line_of(job)
+        return line.reason if line is not None and line.reason is not None else record.reason
+
+    def copy(self) -> Cluster:
+        other = Cluster()
+        other.columns = self.columns.copy()
+        other.jobs = {job: record.copy() for job, record in self.jobs.items()}
+        other.queues = dict(self.queues)
+        other.jobs_of = {queue: dict(jobs) for queue, jobs in self.jobs_of.items()}
+        other.foreign = dict(self.foreign)
+        other.demands = self.demands
+        other.waiting = self.waiting.copy()
+        other.holders = self.holders.copy()
+        other.breaches, other.opened, other.latest_s = list(self.breaches), self.opened, self.latest_s
+        return other

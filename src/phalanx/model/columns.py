@@ -1,0 +1,156 @@
+"""Nodes as columns: one signed int64 array per resource, for what is allocatable and for what of it is free.
+
+A structure of arrays, because a decision asks one thing of all nodes ("who has 4000m cpu?") far more often than all
+things of one. Rows are given at first mention and taken back when the node is gone and nothing is charged to it; arrays
+grow by doubling. A name that is charged before, or after, there is a node of that name has a row all the same (a
+*ghost*: nothing allocatable, hence free below zero), because a pod holds its room until it is gone.
+
+`free = allocatable - charged` and may be negative: the world can overfill a node, we may not. Scalar reads and writes
+go through memoryviews, which are several times faster than indexing an array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phalanx.model.facts import Facts, longer
+from phalanx.model.node import Node
+from phalanx.model.shape import Amounts
+
+FIRST_ROWS = 16
+
+
+class Columns:
+    """Row <-> node name, the amounts per resource, and the nodes' `facts`."""
+
+    def __init__(self) -> None:
+        self.capacity = FIRST_ROWS
+        self.names: list[str] = []  # row -> name; "" for a vacant row
+        self.nodes: list[Node | None] = []  # row -> the node; None: a ghost, or vacant
+        self.row_of: dict[str, int] = {}
+        self.charges: list[int] = []  # row -> how many pods are charged to it
+        self.allocatable: dict[str, NDArray[np.int64]] = {}
+        self.free: dict[str, NDArray[np.int64]] = {}
+        self.facts = Facts(self.capacity)
+        self._views: dict[str, memoryview[int]] = {}  # of `free`
+        self._vacant: list[int] = []
+
+    def __len__(self) -> int:
+        """How many nodes there are, ghosts not counted."""
+        return sum(node is not None for node in self.nodes)
+
+    def __iter__(self) -> Iterator[Node]:
+        return (node for node in self.nodes if node is not None)
+
+    def node(self, name: str) -> Node | None:
+        row = self.row_of.get(name)
+        return None if row is None else self.nodes[row]
+
+    def see(self, node: Node) -> int:
+        """The node is new or another; its row."""
+        row = self.row(node.name)
+        self._allocate(row, dict(node.allocatable))
+        self.nodes[row] = node
+        self.facts.write(row, node)
+        return row
+
+    def lose(self, name: str) -> None:
+        """There is no such node any more; what is charged to it stays charged to a ghost."""
+        row = self.row_of[name]
+        self._allocate(row, {})
+        self.nodes[row] = None
+        self.facts.write(row, None)
+        self._vacate_if_unused(row)
+
+    def charge(self, name: str, asks: Amounts) -> int:
+        """One pod holds `asks` there from now on; the row."""
+        row = self.row_of.get(name, -1)
+        if row < 0:
+            row = self.row(name)
+        self.charges[row] += 1
+        for resource, amount in asks:
+            self.view(resource)[row] -= amount
+        return row
+
+    def discharge(self, name: str, asks: Amounts) -> None:
+        """That pod's room is free again."""
+        row = self.row_of[name]
+        self.charges[row] -= 1
+        for resource, amount in asks:
+            self._views[resource][row] += amount
+        self._vacate_if_unused(row)
+
+    def view(self, resource: str) -> memoryview[int]:
+        """The free column of a resource for scalar access; zeros if nobody has spoken of it yet."""
+        view = self._views.get(resource)
+        if view is None:
+            self.allocatable[resource] = np.zeros(self.capacity, np.int64)
+            self.free[resource] = np.zeros(self.capacity, np.int64)
+            view = self._views[resource] = self.free[resource].data
+        return view
+
+    def free_of(self, row: int) -> dict[str, int]:
+        """resource -> what is free of it in that row."""
+        return {resource: view[row] for resource, view in self._views.items()}
+
+    def lowest_free(self) -> NDArray[np.int64]:
+        """Per row the lowest of its free amounts: negative where the node holds more than it has."""
+        lowest = np.zeros(self.capacity, np.int64)
+        for column in self.free.values():
+            np.minimum(lowest, column, out=lowest)
+        return lowest
+
+    def row(self, name: str) -> int:
+        """The row of that name, given now if it has none."""
+        row = self.row_of.get(name)
+        if row is not None:
+            return row
+        if self._vacant:
+            row = self._vacant.pop()
+            self.names[row] = name
+        else:
+            row = len(self.names)
+            self.names.append(name)
+            self.nodes.append(None)
+            self.charges.append(0)
+            if row >= self.capacity:
+                self._grow()
+        self.row_of[name] = row
+        return row
+
+    def copy(self) -> Columns:
+        other = Columns()
+        other.capacity = self.capacity
+        other.names, other.nodes, other.row_of = list(self.names), list(self.nodes), dict(self.row_of)
+        other.charges, other._vacant = list(self.charges), list(self._vacant)
+        other.allocatable = {resource: column.copy() for resource, column in self.allocatable.items()}
+        other.facts = self.facts.copy()
+        other._take(column.copy() for column in self.free.values())
+        return other
+
+    def _allocate(self, row: int, amounts: dict[str, int]) -> None:
+        for resource in amounts:
+            self.view(resource)
+        for resource, column in self.allocatable.items():
+            change = amounts.get(resource, 0) - int(column[row])
+            column[row] += change
+            self._views[resource][row] += change
+
+    def _vacate_if_unused(self, row: int) -> None:
+        if self.nodes[row] is None and not self.charges[row]:
+            del self.row_of[self.names[row]]
+            self.names[row] = ""
+            self._vacant.append(row)
+
+    def _grow(self) -> None:
+        self.capacity *= 2
+        self.facts.resize(self.capacity)
+        self.allocatable = {resource: longer(column, self.capacity) for resource, column in self.allocatable.items()}
+        self._take(longer(column, self.capacity) for column in self.free.values())
+
+    def _take(self, columns: Iterable[NDArray[np.int64]]) -> None:
+        self.free = dict(zip(self.allocatable, columns, strict=True))
+        self._views = {resource: column.data for resource, column in self.free.items()}

@@ -1,0 +1,66 @@
+"""A shape, interned: one `Demand` object per distinct shape, so that thinking is done once for thousands of pods.
+
+Two demands are the same exactly if they are the same object, which makes them cheap keys. Likewise `Where`: shapes that
+differ only in amounts share the object that says which nodes they may go to. The tables hold their objects weakly: a
+shape that no job has any more is forgotten.
+"""
+
+from __future__ import annotations
+
+from weakref import WeakValueDictionary
+
+from phalanx.model.shape import PODS, Amounts, NodeTerm, Shape, Toleration
+
+# Nine petabytes, nine trillion cores: no node has as much, and a thousand such pods still sum within an int64.
+MOST = 2**53
+
+
+def charged(requests: Amounts) -> Amounts:
+    """What a pod with these requests holds on its node: the requests, and one of `pods` if they do not say."""
+    held = tuple((resource, min(amount, MOST)) for resource, amount in requests if amount > 0)
+    return held if any(resource == PODS for resource, _ in held) else tuple(sorted((*held, (PODS, 1))))
+
+
+class Where:
+    """Which nodes a pod may go to, amounts aside."""
+
+    __slots__ = ("__weakref__", "affinity", "selector", "tolerations")
+
+    def __init__(
+        self,
+        selector: tuple[tuple[str, str], ...],
+        affinity: tuple[NodeTerm, ...],
+        tolerations: tuple[Toleration, ...],
+    ) -> None:
+        self.selector, self.affinity, self.tolerations = selector, affinity, tolerations
+
+
+class Demand:
+    """`asks`: what each pod holds on its node (`charged`)."""
+
+    __slots__ = ("__weakref__", "asks", "shape", "where")
+
+    def __init__(self, shape: Shape, where: Where) -> None:
+        self.shape, self.where = shape, where
+        self.asks = charged(shape.requests)
+
+
+class Demands:
+    """The tables."""
+
+    def __init__(self) -> None:
+        self._demands: WeakValueDictionary[Shape, Demand] = WeakValueDictionary()
+        self._wheres: WeakValueDictionary[tuple[object, ...], Where] = WeakValueDictionary()
+
+    def of(self, shape: Shape) -> Demand:
+        demand = self._demands.get(shape)
+        if demand is None:
+            demand = self._demands[shape] = Demand(shape, self._where(shape))
+        return demand
+
+    def _where(self, shape: Shape) -> Where:
+        key = (shape.selector, shape.affinity, shape.tolerations)
+        where = self._wheres.get(key)
+        if where is None:
+            where = self._wheres[key] = Where(*key)
+        return where

@@ -1,0 +1,98 @@
+"""Lines: what waits, grouped so that bids that are alike are decided once.
+
+A *bid* is what asks for room: a queued job, or one open slot of a started job. Bids with the same roles, shapes, counts
+and priority stand in one *line*; if its first cannot be placed none of the others can, so a cycle looks at lines, and
+100,000 alike jobs cost as much as one. Within a line the order is arrival, then `tie`.
+
+The line is a heap with lazy deletion: adding costs log n, leaving costs nothing, and reading it in order goes down
+the heap with a second, small heap and takes nothing out, since who decides only reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import IntEnum
+from heapq import heapify, heappop, heappush
+from typing import NamedTuple
+
+from phalanx.model.demand import Demand
+from phalanx.model.job import Role, Slot
+from phalanx.model.reason import Reason
+
+
+class Bid(NamedTuple):
+    """`slot` is None for a queued job, which asks as a whole."""
+
+    job: str
+    slot: Slot | None = None
+
+
+class Kind(IntEnum):
+    """What sort of bid stands in a line. Replacements come before all else."""
+
+    REPLACEMENT = 0  # an open slot of a started gang
+    POD = 1  # an open slot of a job that is started pod by pod
+    JOB = 2  # a queued job, placed whole
+
+
+class LineKey(NamedTuple):
+    """Everything the answer to a bid depends on. A slot's line has one role of one pod."""
+
+    kind: Kind
+    priority: int
+    roles: tuple[Role, ...]
+
+
+class Entry(NamedTuple):
+    """A bid's place in its line: `tie` is the job's id, or the number under which the slot was opened."""
+
+    arrival_s: float
+    tie: str | int
+    bid: Bid
+
+
+class Line:
+    """`reason`: why its first bid could not be placed when last looked at; None before that."""
+
+    __slots__ = ("_heap", "demands", "entries", "key", "reason")
+
+    def __init__(self, key: LineKey, demands: tuple[Demand, ...]) -> None:
+        self.key, self.demands = key, demands
+        self.reason: Reason | None = None
+        self.entries: dict[Bid, Entry] = {}
+        self._heap: list[Entry] = []
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def add(self, entry: Entry) -> None:
+        self.entries[entry.bid] = entry
+        heappush(self._heap, entry)
+
+    def remove(self, bid: Bid) -> None:
+        del self.entries[bid]
+        while self._heap and not self._stands(self._heap[0]):
+            heappop(self._heap)
+        if len(self._heap) > 2 * len(self.entries) + 8:
+            self._heap = list(self.entries.values())
+            heapify(self._heap)
+
+    def __iter__(self) -> Iterator[Entry]:
+        """The entries in order."""
+        heap = self._heap
+        frontier = [(heap[0], 0)] if heap else []
+        while frontier:
+            entry, at = heappop(frontier)
+            if self._stands(entry):
+                yield entry
+            for child in (2 * at + 1, 2 * at + 2):
+                if child < len(heap):
+                    heappush(frontier, (heap[child], child))
+
+    def copy(self) -> Line:
+        other = Line(self.key, self.demands)
+        other.reason, other.entries, other._heap = self.reason, dict(self.entries), list(self._heap)
+        return other
+
+    def _stands(self, entry: Entry) -> bool:
+        return self.entries.get(entry.bid) is entry
