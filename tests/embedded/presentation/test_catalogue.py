@@ -40,7 +40,7 @@ def registry() -> Registry:
 
 @pytest.fixture
 def catalogue(registry: Registry) -> Catalogue:
-    return Catalogue(registry, "127.0.0.1:6443")
+    return Catalogue(registry)
 
 
 def fetch(catalogue: Catalogue, path: str, accept: str = "") -> Document:

@@ -18,6 +18,8 @@ from phalanx.embedded.apiserver import discovery, openapi
 from phalanx.embedded.apiserver.negotiation import JSON, Accept
 from phalanx.embedded.apiserver.resource import Resource
 
+# Some hundred group versions at most; the bound is for clients that send a new Host with every request.
+_KEPT = 1000
 _VERSIONS = discovery.AGGREGATED_VERSIONS
 _encode = msgspec.json.Encoder().encode
 
@@ -41,34 +43,39 @@ class Document:
 
 
 class Catalogue:
-    """Answers /api, /apis and /openapi. `server_address` is `host:port`, which /api tells old clients."""
+    """Answers /api, /apis and /openapi."""
 
-    def __init__(self, served: Served, server_address: str) -> None:
-        self._served, self._server_address = served, server_address
-        self._documents: dict[tuple[str, str], Document | None] = {}
+    def __init__(self, served: Served) -> None:
+        self._served = served
+        self._documents: dict[tuple[str, str], Document] = {}
         self._generation = -1
 
-    def answer(self, path: str, accept: Iterable[Accept] = ()) -> Document | None:
-        """The document at `path` (without a trailing slash) in the best form; None where there is none."""
+    def answer(self, path: str, accept: Iterable[Accept] = (), server_address: str = "") -> Document | None:
+        """The document at `path` (without a trailing slash) in the best form; None where there is none.
+
+        `server_address` is the `host:port` by which the client came, which /api tells old clients.
+        """
         if self._generation != self._served.generation:
             self._documents, self._generation = {}, self._served.generation
         version = _aggregated_version(accept) if path in ("/api", "/apis") else ""
-        key = (path, version)
+        key = (path, version or (server_address if path == "/api" else ""))
         if key not in self._documents:
-            value = self._aggregated(path, version) if version else self._value(path)
+            value = self._aggregated(path, version) if version else self._value(path, server_address)
             if value is None:
                 return None  # not kept: there are more paths that name nothing than memory
+            if len(self._documents) >= _KEPT:
+                self._documents = {}
             self._documents[key] = _document(value, _media(version))
         return self._documents[key]
 
     def _aggregated(self, path: str, version: str) -> Any:
         return discovery.aggregated(self._served.resources, core=path == "/api", version=version)
 
-    def _value(self, path: str) -> Any:
+    def _value(self, path: str, server_address: str) -> Any:
         resources = self._served.resources
         match path.strip("/").split("/"):
             case ["api"]:
-                return discovery.api_versions(self._server_address)
+                return discovery.api_versions(server_address)
             case ["api", version]:
                 return discovery.api_resource_list(resources, "", version)
             case ["apis"]:

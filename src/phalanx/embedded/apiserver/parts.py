@@ -10,14 +10,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from phalanx.embedded.apiserver import discovery, metadata, negotiation, schema, table
+from phalanx.embedded.apiserver import metadata, negotiation, schema, table
 from phalanx.embedded.apiserver import patch as patches
+from phalanx.embedded.apiserver.catalogue import Catalogue
 from phalanx.embedded.apiserver.patch import APPLY_PATCH as APPLY_PATCH
 from phalanx.embedded.apiserver.request import Request, Response, json_response
 from phalanx.embedded.apiserver.resource import Object, Resource, User
 from phalanx.embedded.apiserver.routing import Registry
 from phalanx.embedded.apiserver.status import Cause, bad_request
-from phalanx.embedded.apiserver.store import Store, Stored, encode
+from phalanx.embedded.apiserver.store import Store, Stored, decode, encode
 
 
 class Knowledge:
@@ -92,58 +93,22 @@ def patch_body(resource: Resource, media: str, body: bytes) -> Any:
 
 
 class Discovery:
-    """What is served: /api, /apis, /openapi. Computed when first asked for, and again when the kinds have changed."""
+    """What is served: /api, /apis, /openapi."""
 
     def __init__(self, registry: Registry) -> None:
-        self._registry = registry
-        self._generation = -1
-        self._made: dict[object, Any] = {}
+        self._catalogue = Catalogue(registry)
 
     def answer(self, request: Request, path: str) -> Response | None:
         """None for a path that is not discovery's."""
         if request.method not in ("GET", "HEAD"):
             return None
-        words = path.split("/")[1:]
-        match words:
-            case ["api" | "apis" as root]:
-                return self._root(request, root)
-            case ["apis", group]:
-                return self._json(request, path, lambda kinds: discovery.api_group(kinds, group))
-            case ["apis", group, version]:
-                return self._json(request, path, lambda kinds: discovery.api_resource_list(kinds, group, version))
-            case ["api", version]:
-                return self._json(request, path, lambda kinds: discovery.api_resource_list(kinds, "", version))
-        return None
-
-    def _root(self, request: Request, root: str) -> Response | None:
-        for accept in request.accept:
-            if accept.as_kind == discovery.AGGREGATED_KIND and accept.group == discovery.AGGREGATED_GROUP:
-                if accept.version not in discovery.AGGREGATED_VERSIONS:
-                    continue
-                body = self._kept(
-                    (root, accept.version),
-                    lambda kinds, version=accept.version: discovery.aggregated(  # type: ignore[misc] # a default
-                        kinds, core=root == "api", version=version
-                    ),
-                )
-                media = f"application/json;g={accept.group};v={accept.version};as={accept.as_kind}"
-                return Response(body=encode(body), media=media)
-            if not accept.as_kind:
-                break
-        if root == "api":
-            return self._json(request, "/api", lambda _: discovery.api_versions(request.host))
-        return self._json(request, "/apis", discovery.api_group_list)
-
-    def _json(self, request: Request, key: object, make: Callable[[tuple[Resource, ...]], Any]) -> Response | None:
-        found = self._kept(key, make)
-        return None if found is None else answers_value(request, found)
-
-    def _kept(self, key: object, make: Callable[[tuple[Resource, ...]], Any]) -> Any:
-        if self._generation != self._registry.generation:
-            self._generation, self._made = self._registry.generation, {}
-        if key not in self._made:
-            self._made[key] = make(self._registry.resources)
-        return self._made[key]
+        found = self._catalogue.answer(path, request.accept, request.host)
+        if found is None:
+            return None
+        if request.accept and request.accept[0].media == negotiation.YAML:
+            return answers_value(request, decode(found.body))
+        headers = ((b"etag", found.etag.encode()), (b"vary", b"Accept"))
+        return Response(body=found.body, media=found.media, headers=headers)
 
 
 def answers_value(request: Request, value: Any) -> Response:
