@@ -31,7 +31,7 @@ def program(tmp_path: Path, source: str, **settings: float) -> Program:
 
 async def until(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
     async with asyncio.timeout(timeout_s):
-        while not condition():
+        while not condition():  # noqa: ASYNC110  a condition of the operating system has no event
             await asyncio.sleep(0.01)
 
 
@@ -104,9 +104,7 @@ async def main():
     await asyncio.sleep(60)
 asyncio.run(main())
 """
-    supervisor = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", supervising, stdout=asyncio.subprocess.PIPE
-    )
+    supervisor = await asyncio.create_subprocess_exec(sys.executable, "-c", supervising, stdout=asyncio.subprocess.PIPE)
     assert supervisor.stdout is not None
     pid = int(await supervisor.stdout.readline())
     supervisor.kill()

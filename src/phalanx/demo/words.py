@@ -1,0 +1,81 @@
+"""The work: counting the words of a real text.
+
+The text is Python's own standard library, code and prose, as it is installed beside the interpreter that runs this
+(Python Software Foundation License; some ten megabytes). Every machine that can run Phalanx has it, and every process
+on one machine sees the same. `python -m phalanx.demo.words` counts it in a single process: the reference.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sysconfig
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import msgspec
+
+PART_CHARACTERS = 256 * 1024
+_WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
+_NOT_THE_LIBRARY = {"site-packages", "dist-packages", "test", "tests", "idlelib", "lib2to3", "__pycache__"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """A count in a form that two processes can compare: `digest` is over every word with its number."""
+
+    words: int
+    distinct: int
+    most_common: list[tuple[str, int]]
+    digest: str
+
+    def line(self) -> str:
+        """One line of JSON."""
+        return msgspec.json.encode(asdict(self)).decode()
+
+
+def read_summary(line: str) -> Summary:
+    """The reverse of `Summary.line`. Raises msgspec.DecodeError."""
+    return msgspec.json.decode(line, type=Summary)
+
+
+def parts(size: int = PART_CHARACTERS) -> Iterator[str]:
+    """The text in pieces of about `size` characters that end where a file ends, always the same and in one order."""
+    piece: list[str] = []
+    for path in _library():
+        piece.append(path.read_text(encoding="utf-8", errors="replace"))
+        if sum(map(len, piece)) >= size:
+            yield "\n".join(piece)
+            piece = []
+    if piece:
+        yield "\n".join(piece)
+
+
+def count(text: str) -> Counter[str]:
+    """How often each word occurs, in lower case."""
+    return Counter(_WORD.findall(text.lower()))
+
+
+def summarize(counts: Counter[str]) -> Summary:
+    listing = "".join(f"{word} {number}\n" for word, number in sorted(counts.items()))
+    return Summary(
+        words=counts.total(),
+        distinct=len(counts),
+        most_common=sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:5],
+        digest=hashlib.sha256(listing.encode()).hexdigest(),
+    )
+
+
+def _library() -> list[Path]:
+    root = Path(sysconfig.get_path("stdlib"))
+    found = (path.relative_to(root) for path in root.rglob("*.py"))
+    return [root / path for path in sorted(found) if not _NOT_THE_LIBRARY & set(path.parts)]
+
+
+if __name__ == "__main__":
+    whole: Counter[str] = Counter()
+    for part in parts():
+        whole.update(count(part))
+    print(summarize(whole).line())
