@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from phalanx.embedded.apiserver.kinds.job import CronJobStrategy, JobStrategy
+from phalanx.embedded.apiserver.kinds.pod import PodStrategy
 from phalanx.embedded.apiserver.resource import ALL_VERBS, Resource, Subresource
 
 
@@ -41,6 +43,7 @@ PODS = _core(
     "pods",
     short_names=("po",),
     categories=("all",),
+    strategy=PodStrategy(),
     subresources=(
         Subresource(name="binding", kind="Binding", version="v1", verbs=("create",)),
         Subresource(name="ephemeralcontainers", kind="Pod", version="v1"),
@@ -103,11 +106,21 @@ RESOURCES: tuple[Resource, ...] = (
         "batch",
         "CronJob",
         "cronjobs",
+        strategy=CronJobStrategy(),
         short_names=("cj",),
         categories=("all",),
         subresources=(_status("CronJob", "batch"),),
     ),
-    _kind("batch", "v1", "batch", "Job", "jobs", categories=("all",), subresources=(_status("Job", "batch"),)),
+    _kind(
+        "batch",
+        "v1",
+        "batch",
+        "Job",
+        "jobs",
+        strategy=JobStrategy(),
+        categories=("all",),
+        subresources=(_status("Job", "batch"),),
+    ),
     _kind("coordination.k8s.io", "v1", "coordination", "Lease", "leases"),
     _kind("events.k8s.io", "v1", "events", "Event", "events", short_names=("ev",)),
     _kind("node.k8s.io", "v1", "node", "RuntimeClass", "runtimeclasses", namespaced=False),
