@@ -10,24 +10,31 @@ import time
 from dataclasses import dataclass, field
 
 from phalanx.client.connection import Connection
-from phalanx.client.kind import CRDS, JOBS, NAMESPACES, PODS, Kind
+from phalanx.client.kind import CRDS, DISRUPTION_BUDGETS, JOBS, LEASES, NAMESPACES, NODES, PODS, Kind
 from phalanx.embedded.controllers.calls import Calls, Clock, Informers
+from phalanx.embedded.controllers.disruption import DisruptionController
 from phalanx.embedded.controllers.garbage import GarbageCollector
 from phalanx.embedded.controllers.job import JobController, JobSettings
 from phalanx.embedded.controllers.namespace import NamespaceController
+from phalanx.embedded.controllers.node_health import NodeHealth
+from phalanx.embedded.controllers.pod_gc import PodCollector
 from phalanx.embedded.controllers.pod_index import PodIndex
 from phalanx.embedded.controllers.recorder import Recorder
 from phalanx.embedded.controllers.ttl import TtlController
 
-_NEEDED: tuple[Kind, ...] = (PODS, JOBS, NAMESPACES, CRDS)
+_NEEDED: tuple[Kind, ...] = (PODS, JOBS, NAMESPACES, NODES, LEASES, DISRUPTION_BUDGETS, CRDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """`in_flight`: calls at a time of all controllers together."""
+    """`in_flight`: calls at a time of all controllers together. `node_grace_s`: a node whose Lease was not renewed for
+    that long is lost. `most_finished_pods`: more than these are deleted, the oldest first."""
 
     in_flight: int = 64
     events_per_s: float = 100.0
+    node_grace_s: float = 40.0
+    node_period_s: float = 5.0
+    most_finished_pods: int = 12_500
     job: JobSettings = field(default_factory=JobSettings)
 
 
@@ -44,11 +51,14 @@ async def run_controllers(
     jobs = JobController(calls, index, recorder, settings.job, clock)
     namespaces, ttl = NamespaceController(calls, clock=clock), TtlController(calls, clock=clock)
     garbage = GarbageCollector(connection, calls)
-    for controller in (jobs, namespaces, ttl):
+    budgets = DisruptionController(calls, recorder, clock=clock)
+    nodes = NodeHealth(calls, recorder, grace_s=settings.node_grace_s, period_s=settings.node_period_s, clock=clock)
+    for controller in (jobs, namespaces, ttl, budgets, nodes):
         controller.start()
+    leftovers = PodCollector(calls, most_finished=settings.most_finished_pods, clock=clock)
     await asyncio.gather(*(calls.cache(kind).synced.wait() for kind in _NEEDED))
     async with asyncio.TaskGroup() as group:
-        for queue in (*jobs.queues, namespaces.queue, ttl.queue):
+        for queue in (*jobs.queues, namespaces.queue, ttl.queue, budgets.queue, nodes.queue):
             group.create_task(queue.run())
-        group.create_task(recorder.run())
-        group.create_task(garbage.run())
+        for task in (recorder.run(), garbage.run(), nodes.watch(), leftovers.run()):
+            group.create_task(task)
