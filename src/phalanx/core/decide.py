@@ -7,6 +7,7 @@ when its turn came. Bids that are alike stand in one line, and a line whose firs
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from heapq import heapify, heappop, heappush, merge
 from typing import TypeAlias
 
@@ -21,6 +22,9 @@ from phalanx.model.plan import Action, Asleep, Findings, Joined, Place, Plan, St
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue
 from phalanx.model.reason import Code, Reason
+
+EXPLAINED = 64  # lines explained in one cycle, besides those that never were
+RENEW_REASON = 16  # a line is explained anew at the latest when it was woken that often in vain
 
 Contenders: TypeAlias = list[tuple[Rank, LineKey]]
 
@@ -40,6 +44,8 @@ def decide(cluster: Cluster, policy: Policy, now_s: float) -> Plan:
         entry = cycle.first[key]
 
         # 3. The best bid is placed whole, or nothing is taken.
+        if cycle.still_too_little(key):
+            continue
         outcome = gang.place(cycle.draft, cycle.demands[key], key.roles)
         if isinstance(outcome, gang.Shortfall):
             # 4. It cannot be: the line says why, and sleeps until that may have changed.
@@ -58,7 +64,6 @@ class Cycle:
 
     def __init__(self, cluster: Cluster, policy: Policy) -> None:
         self.cluster, self.policy = cluster, policy
-        self.draft = Draft(cluster.columns)
         self.first: dict[LineKey, Entry] = {}
         self.demands: dict[LineKey, tuple[Demand, ...]] = {}
         self._rest: dict[LineKey, Iterator[Entry]] = {}
@@ -69,6 +74,11 @@ class Cycle:
         self._joined: dict[Bid, Joined] = {}
         self._parked: list[Bid] = []
         self._asleep: list[Asleep] = []
+        self._explained = 0
+
+    @cached_property
+    def draft(self) -> Draft:
+        return Draft(self.cluster.columns)  # made when first needed: most cycles have nothing to place
 
     def newcomers(self, now_s: float) -> Iterator[Bid]:
         yield from self.cluster.waiting.fresh
@@ -126,7 +136,8 @@ class Cycle:
         heappush(contenders, contender) if heap else contenders.append(contender)
 
     def grant(self, bid: Bid, placements: list[Placement]) -> None:
-        self.draft.settle()
+        if placements:
+            self.draft.settle()
         self._joined.pop(bid, None)
         if bid.slot is None:
             attempt = self.cluster.jobs[bid.job].attempt + 1
@@ -134,8 +145,22 @@ class Cycle:
         else:
             self._places.setdefault(bid.job, []).append(Placement(*bid.slot, placements[0].node))
 
+    def still_too_little(self, key: LineKey) -> bool:
+        """A line that was explained before goes back to sleep without asking why, if counting shows that it cannot be
+        placed; but the first few of a cycle, and each line now and then, are explained anew."""
+        line = self.cluster.waiting.lines.get(key)
+        if line is None or line.reason is None or line.unexplained >= RENEW_REASON or self._explained < EXPLAINED:
+            return False
+        watches = sleep.too_little(self.draft, line.demands, key.roles)
+        if watches:
+            self._asleep.append(Asleep(key, line.reason, watches))
+            for other in self._new.get(key, ()):
+                self.tell_bid(other.bid, line.reason)
+        return bool(watches)
+
     def put_to_sleep(self, key: LineKey, entry: Entry, shortfall: gang.Shortfall) -> None:
         """The first is told the new numbers; the others only a new code, and newcomers what holds for all."""
+        self._explained += 1
         reason = explain.why_not(self.cluster, self.draft, self.demands[key], key.roles, shortfall)
         self._asleep.append(Asleep(key, reason, sleep.watches(self.draft, self.demands[key], key.roles)))
         self.tell_bid(entry.bid, reason)

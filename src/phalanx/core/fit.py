@@ -22,14 +22,20 @@ from phalanx.model.shape import Amounts, NodeTerm, Operator, Requirement, Tolera
 Rows: TypeAlias = NDArray[np.bool_]
 
 UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable")
+REMEMBERED = 4096  # that many answers of one byte per node
 KEEPS_AWAY = {"NoSchedule", "NoExecute"}
 
 
 def matching(facts: Facts, where: Where) -> Rows:
-    """The rows whose nodes a pod may go to, amounts aside."""
-    passed = facts.ready.copy()
-    for _, rows in rules(facts, where):
-        passed &= rows
+    """The rows whose nodes a pod may go to, amounts aside. Kept with the facts until one of them changes."""
+    passed = facts.derived.get(where)
+    if passed is None:
+        passed = facts.ready.copy()
+        for _, rows in rules(facts, where):
+            passed &= rows
+        if len(facts.derived) >= REMEMBERED:
+            facts.derived.clear()
+        facts.derived[where] = passed
     return passed
 
 

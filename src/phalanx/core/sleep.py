@@ -23,3 +23,12 @@ def watches(draft: Draft, demands: Sequence[Demand], roles: Sequence[Role]) -> t
         if room < role.minimum:
             return (Watch(demand, room, role.minimum),)
     return tuple(Watch(demand, room, 0) for demand, room in zip(demands, rooms, strict=True))
+
+
+def too_little(draft: Draft, demands: Sequence[Demand], roles: Sequence[Role]) -> tuple[Watch, ...]:
+    """What to watch, if counting shows that some role alone has too little room; else nothing."""
+    for demand, role in zip(demands, roles, strict=True):
+        room = draft.room(demand)
+        if room < role.minimum:
+            return (Watch(demand, room, role.minimum),)
+    return ()

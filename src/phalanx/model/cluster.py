@@ -61,9 +61,10 @@ class Cluster:
         self.latest_s = 0.0  # the latest submission seen: what opens now counts as arrived then
 
     def see_node(self, node: Node) -> None:
-        before = self.columns.row_of.get(node.name)
-        old = {} if before is None else self.columns.free_of(before)
-        self.waiting.note_growth(self.columns.see(node), old)
+        known = self.columns.node(node.name) is not None
+        self.waiting.note_growth(self.columns.see(node), {})
+        if known:
+            self.waiting.wake_all()  # it may also have become less
 
     def lose_node(self, name: str) -> None:
         if self.columns.node(name) is not None:
@@ -78,7 +79,7 @@ class Cluster:
 
     def discharge(self, node: str, asks: Amounts) -> None:
         row = self.columns.row_of[node]
-        if self.columns.nodes[row] is not None:
+        if row not in self.waiting.grown and self.columns.nodes[row] is not None:
             self.waiting.note_growth(row, self.columns.free_of(row))
         self.columns.discharge(node, asks)
 

@@ -96,11 +96,11 @@ class Columns:
         """resource -> what is free of it in that row."""
         return {resource: view[row] for resource, view in self._views.items()}
 
-    def lowest_free(self) -> NDArray[np.int64]:
+    def lowest_free(self, rows: NDArray[np.intp] | slice = slice(None)) -> NDArray[np.int64]:
         """Per row the lowest of its free amounts: negative where the node holds more than it has."""
-        lowest = np.zeros(self.capacity, np.int64)
+        lowest = np.zeros(self.capacity, np.int64)[rows]
         for column in self.free.values():
-            np.minimum(lowest, column, out=lowest)
+            np.minimum(lowest, column[rows], out=lowest)
         return lowest
 
     def row(self, name: str) -> int:

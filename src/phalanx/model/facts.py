@@ -2,8 +2,8 @@
 
 Label values are dictionary-encoded: one int32 column per label key holds the code of each row's value, 0 where the
 row has no such label. So a selector over 5,000 nodes is one vector compare, not 5,000 lookups. A node's taints are a
-set that few nodes differ in: sets are interned and a column holds which one a row has. `version` grows with every
-change, so that whoever keeps a result knows when it is stale.
+set that few nodes differ in: sets are interned and a column holds which one a row has. What others derive from the
+columns they may keep in `derived`, which is emptied by every change.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Facts:
     """Rows are those of `Columns`, which sizes the arrays. A row without a node is never `ready`."""
 
     def __init__(self, capacity: int) -> None:
-        self.version = 0
+        self.derived: dict[object, NDArray[np.bool_]] = {}
         self.capacity = capacity
         self.ready = np.zeros(capacity, np.bool_)
         self.unschedulable = np.zeros(capacity, np.bool_)
@@ -36,7 +36,7 @@ class Facts:
 
     def write(self, row: int, node: Node | None) -> None:
         """The row's node is this one now; None: there is no node."""
-        self.version += 1
+        self.derived.clear()
         self.ready[row] = node is not None and node.ready
         for column in self.labels.values():
             column[row] = ABSENT
@@ -53,6 +53,7 @@ class Facts:
     def resize(self, capacity: int) -> None:
         """Room for `capacity` rows; the new ones have no node."""
         self.capacity = capacity
+        self.derived.clear()
         self.ready = longer(self.ready, capacity)
         self.unschedulable = longer(self.unschedulable, capacity)
         self.names = longer(self.names, capacity)
@@ -61,7 +62,7 @@ class Facts:
 
     def copy(self) -> Facts:
         other = Facts(0)
-        other.version, other.capacity = self.version, self.capacity
+        other.capacity = self.capacity
         other.ready, other.unschedulable = self.ready.copy(), self.unschedulable.copy()
         other.names, other.taints = self.names.copy(), self.taints.copy()
         other.labels = {key: column.copy() for key, column in self.labels.items()}

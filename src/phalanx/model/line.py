@@ -52,13 +52,15 @@ class Entry(NamedTuple):
 
 
 class Line:
-    """`reason`: why its first bid could not be placed when last looked at; None before that."""
+    """`reason`: why its first bid could not be placed when that was last explained; None before. `unexplained`: how
+    often since then it was found not to fit without asking why."""
 
-    __slots__ = ("_heap", "demands", "entries", "key", "reason")
+    __slots__ = ("_heap", "demands", "entries", "key", "reason", "unexplained")
 
     def __init__(self, key: LineKey, demands: tuple[Demand, ...]) -> None:
         self.key, self.demands = key, demands
         self.reason: Reason | None = None
+        self.unexplained = 0
         self.entries: dict[Bid, Entry] = {}
         self._heap: list[Entry] = []
 
@@ -91,6 +93,7 @@ class Line:
 
     def copy(self) -> Line:
         other = Line(self.key, self.demands)
+        other.unexplained = self.unexplained
         other.reason, other.entries, other._heap = self.reason, dict(self.entries), list(self._heap)
         return other
 

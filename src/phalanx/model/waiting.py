@@ -12,10 +12,15 @@ from __future__ import annotations
 
 from bisect import insort
 
+import numpy as np
+
 from phalanx.model.columns import Columns
 from phalanx.model.demand import Demand
 from phalanx.model.line import Bid, Entry, Line, LineKey
 from phalanx.model.plan import Asleep
+from phalanx.model.watching import Watches
+
+MANY = 2**30
 
 
 class Waiting:
@@ -28,6 +33,7 @@ class Waiting:
         self.awake: dict[LineKey, None] = {}
         self.version = 0
         self.grown: dict[int, dict[str, int]] = {}  # row -> what was free there before it grew
+        self.watches = Watches()
         self._line_of: dict[Bid, LineKey] = {}
 
     def refresh(self, bid: Bid) -> None:
@@ -49,6 +55,7 @@ class Waiting:
             if not line:
                 del self.lines[key]
                 self.awake.pop(key, None)
+                self.watches.wake(key)
         elif self.resting:
             self.resting = [entry for entry in self.resting if entry[1] != bid]
 
@@ -70,25 +77,40 @@ class Waiting:
         """The line's first could not be placed."""
         line = self.lines.get(asleep.line)
         if line is not None:
+            line.unexplained = line.unexplained + 1 if line.reason is asleep.reason else 0
             line.reason = asleep.reason
             self.awake.pop(asleep.line, None)
+            self.watches.sleep(asleep.line, asleep.watches)
 
     def note_growth(self, row: int, before: dict[str, int]) -> None:
-        """There is, or will be in a moment, more room in that row than `before`."""
-        self.grown.setdefault(row, before)
+        """There will be more room in that row in a moment; `before`: what was free there. Nothing, if the node could
+        not be used then."""
+        if row not in self.grown or not before:
+            self.grown[row] = before if min(before.values(), default=0) >= 0 else {}
 
     def wake_all(self) -> None:
-        self.awake = dict.fromkeys(self.lines)
+        """What was found about nodes may be wrong now: look at every line again, and explain it anew."""
+        for key, line in self.lines.items():
+            line.unexplained = MANY
+            self.awake[key] = None
+            self.watches.wake(key)
 
     def rouse(self, columns: Columns) -> None:
         """Wake the lines that what has grown since the last time may have helped."""
-        if self.grown:
-            self.wake_all()
-            self.grown.clear()
+        grown, self.grown = self.grown, {}
+        if not grown or not self.watches.posts:
+            return
+        rows = np.fromiter(grown, np.intp, len(grown))
+        good = columns.facts.ready[rows] & (columns.lowest_free(rows) >= 0)
+        olds = [old for old, usable in zip(grown.values(), good.tolist(), strict=True) if usable]
+        after = {name: column[rows[good]] for name, column in columns.free.items()}
+        before = {name: np.array([old.get(name, 0) for old in olds], np.int64) for name in columns.free}
+        self.awake.update(dict.fromkeys(self.watches.grow(before, after)))
 
     def copy(self) -> Waiting:
         other = Waiting()
         other.fresh, other.resting, other.awake = dict(self.fresh), list(self.resting), dict(self.awake)
         other.lines = {key: line.copy() for key, line in self.lines.items()}
         other.version, other.grown, other._line_of = self.version, dict(self.grown), dict(self._line_of)
+        other.watches = self.watches.copy()
         return other

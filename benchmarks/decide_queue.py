@@ -1,0 +1,112 @@
+"""What a cycle costs when a long queue waits: 100,000 queued jobs of 1,000 shapes on 5,000 full nodes.
+
+Every cycle changes 1 %: of the running jobs that many finish, and of the queue's length as many jobs in all are
+submitted or withdrawn. One JSON object a line and queue length: p50, p99 and the longest of (fold, decide, fold the
+plan) in milliseconds. The aim is that the figures do not grow with the queue.
+
+    python benchmarks/decide_queue.py [--queued 10000 100000] [--cycles 100]
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import random
+import time
+
+from decide_gangs import nodes, shapes
+from phalanx.core.decide import decide
+from phalanx.core.fold import fold, fold_plan
+from phalanx.model.cluster import Cluster
+from phalanx.model.event import Event, Finished, Started, Submitted
+from phalanx.model.job import Job, Phase, Role
+from phalanx.model.plan import Start
+from phalanx.model.policy import Policy
+
+POLICY = Policy()
+SIZES = (1, 2, 4, 8, 16, 32)
+
+
+class Workload:
+    """A queue of random jobs in front of a full cluster."""
+
+    def __init__(self, node_count: int, shape_count: int) -> None:
+        self.seed = random.Random(7)
+        self.cluster = Cluster()
+        fold(self.cluster, nodes(node_count, self.seed))
+        self.roles = [
+            (Role(name="worker", count=size, minimum=size, shape=shape),)
+            for shape in shapes(shape_count, self.seed)
+            for size in [self.seed.choice(SIZES)]
+        ]
+        self.submitted = 0
+        self.changes = 0
+
+    def submission(self) -> Submitted:
+        self.submitted += 1
+        roles = self.seed.choice(self.roles)
+        return Submitted(Job(id=f"job-{self.submitted}", queue="default", roles=roles, submitted_s=self.submitted))
+
+    def fill(self, queued: int) -> None:
+        """Submit until the cluster is full and that many wait."""
+        while (missing := queued - self.count(Phase.QUEUED)) > 0:
+            self.cycle([self.submission() for _ in range(missing)])
+
+    def count(self, phase: Phase) -> int:
+        return sum(record.phase is phase for record in self.cluster.jobs.values())
+
+    def churn(self, queued: int) -> list[Event]:
+        jobs = self.cluster.jobs
+        running = [job for job, record in jobs.items() if record.phase is Phase.RUNNING]
+        waiting = [job for job, record in jobs.items() if record.phase is Phase.QUEUED]
+        finished = self.seed.sample(running, max(1, len(running) // 100))
+        withdrawn = self.seed.sample(waiting, max(0, queued // 200 - len(finished)))
+        events: list[Event] = [Finished(job) for job in (*finished, *withdrawn)]
+        return events + [self.submission() for _ in range(queued // 200)]
+
+    def cycle(self, events: list[Event]) -> tuple[float, int]:
+        """(seconds, jobs started)."""
+        begin = time.perf_counter()
+        fold(self.cluster, events)
+        plan = decide(self.cluster, POLICY, 0.0)
+        fold_plan(self.cluster, plan)
+        took_s = time.perf_counter() - begin
+        starts = [action for action in plan.actions if isinstance(action, Start)]
+        fold(self.cluster, [Started(start.job, start.attempt) for start in starts])
+        return took_s, len(starts)
+
+
+def measure(queued: int, node_count: int, shape_count: int, cycles: int) -> dict[str, object]:
+    workload = Workload(node_count, shape_count)
+    workload.fill(queued)
+    gc.collect()
+    gc.freeze()
+    times, starts = zip(*(workload.cycle(workload.churn(queued)) for _ in range(cycles)), strict=True)
+    ordered = sorted(times)
+    return {
+        "benchmark": "decide_queue",
+        "queued": queued,
+        "nodes": node_count,
+        "shapes": shape_count,
+        "running": workload.count(Phase.RUNNING),
+        "started_per_cycle": round(sum(starts) / cycles, 1),
+        "p50_ms": round(1000 * ordered[cycles // 2], 2),
+        "p99_ms": round(1000 * ordered[min(cycles - 1, cycles * 99 // 100)], 2),
+        "max_ms": round(1000 * ordered[-1], 2),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--queued", type=int, nargs="*", default=[10_000, 100_000])
+    parser.add_argument("--nodes", type=int, default=5000)
+    parser.add_argument("--shapes", type=int, default=1000)
+    parser.add_argument("--cycles", type=int, default=60)
+    args = parser.parse_args()
+    for queued in args.queued:
+        print(json.dumps(measure(queued, args.nodes, args.shapes, args.cycles)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
