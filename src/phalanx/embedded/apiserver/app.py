@@ -23,7 +23,7 @@ from phalanx.embedded.apiserver.negotiation import Accept, accepted, decode_body
 from phalanx.embedded.apiserver.options import dry_run, field_validation, list_options
 from phalanx.embedded.apiserver.pods import PodActions
 from phalanx.embedded.apiserver.public import Public
-from phalanx.embedded.apiserver.request import Request, Response, parse_query
+from phalanx.embedded.apiserver.request import Request, Response, Stream, parse_query
 from phalanx.embedded.apiserver.routing import Registry, Target, locate, verb_of
 from phalanx.embedded.apiserver.settings import Settings
 from phalanx.embedded.apiserver.status import ApiError, not_found
@@ -245,7 +245,7 @@ async def _send(response: Response, method: str, receive: Receive, send: Send) -
     headers = [(b"content-type", response.media.encode()), *response.headers]
     headers += [(b"warning", _warning(text)) for text in response.warnings]
     if response.stream is not None:
-        await _send_stream(response, headers, receive, send)
+        await _send_stream(response.stream, headers, receive, send)
         return
     headers.append((b"content-length", str(len(response.body)).encode()))
     if response.code == 204:
@@ -259,20 +259,19 @@ def _warning(text: str) -> bytes:
     return f'299 - "{quoted}"'.encode("utf-8", "replace")
 
 
-async def _send_stream(response: Response, headers: list[tuple[bytes, bytes]], receive: Receive, send: Send) -> None:
+async def _send_stream(stream: Stream, headers: list[tuple[bytes, bytes]], receive: Receive, send: Send) -> None:
     """Send pieces as they come, until they end or the client goes."""
-    stream = response.stream
-    assert stream is not None
     gone = asyncio.ensure_future(_disconnected(receive))
     sending = asyncio.ensure_future(_pump(stream, headers, send))
     try:
         await asyncio.wait({gone, sending}, return_when=asyncio.FIRST_COMPLETED)
-        if not sending.done():
-            sending.cancel()
-        await asyncio.gather(sending, return_exceptions=True)
+        if sending.done():
+            sending.result()  # a defect in making an event ends the connection, with its trace in the log
     finally:
         gone.cancel()
         sending.cancel()
+        await asyncio.gather(gone, sending, return_exceptions=True)
+        await stream.aclose()
 
 
 async def _disconnected(receive: Receive) -> None:
@@ -280,13 +279,10 @@ async def _disconnected(receive: Receive) -> None:
         pass
 
 
-async def _pump(stream: Any, headers: list[tuple[bytes, bytes]], send: Send) -> None:
+async def _pump(stream: Stream, headers: list[tuple[bytes, bytes]], send: Send) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": headers})
-    try:
-        # The head goes out at once: a watch of something quiet is open, not pending.
-        await send({"type": "http.response.body", "body": b"", "more_body": True})
-        async for piece in stream:
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
-    finally:
-        await stream.aclose()
+    # The head goes out at once: a watch of something quiet is open, not pending.
+    await send({"type": "http.response.body", "body": b"", "more_body": True})
+    async for piece in stream:
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})

@@ -11,7 +11,7 @@ import asyncio
 import base64
 import binascii
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import msgspec
@@ -24,7 +24,7 @@ from phalanx.embedded.apiserver.routing import Target
 from phalanx.embedded.apiserver.selectors import Predicate, named, predicate
 from phalanx.embedded.apiserver.settings import Settings
 from phalanx.embedded.apiserver.status import ApiError, bad_request
-from phalanx.embedded.apiserver.store import Store, Stored, encode
+from phalanx.embedded.apiserver.store import Key, Store, Stored, encode
 from phalanx.embedded.apiserver.watch import Hub, Watch, line_of
 
 Found = tuple[str, str, Stored]  # namespace, name, object
@@ -73,10 +73,10 @@ class Reader:
             namespace = ""
         if options.token:
             version, after = _parse_token(options.token)
-            if version < self._store.horizon:
-                raise self._continue_expired(after)
-            if version < 0:
+            if version < 0:  # the token that a 410 gave out: go on from here, inconsistently
                 version = self._store.version
+            elif version < self._store.horizon:
+                raise self._continue_expired(after)
             state = self._store.snapshot(key, namespace, version)
             return version, [one for one in state if (one[0] + "/", one[1]) > (after[0] + "/", after[1])]
         self._check_not_future(options.version)
@@ -124,7 +124,15 @@ class Reader:
                 raise
             watch.send(line_of("ERROR", encode(error.status())))
             watch.end()
-        return Response(media=form.media, stream=self._stream(resource, watch, options))
+        stream = _WatchStream(
+            self._hub,
+            resource.key,
+            watch,
+            bookmark=(lambda: self._bookmark(resource)) if options.bookmarks else None,
+            interval_s=self._settings.bookmark_interval_s,
+            end_s=options.timeout_s or self._settings.watch_timeout_s * (1 + random.random()),
+        )
+        return Response(media=form.media, stream=stream)
 
     def _begin(self, target: Target, options: ListOptions, watch: Watch, matches: Predicate | None) -> None:
         """Send what the watch begins with and register it, in one turn of the event loop."""
@@ -151,32 +159,43 @@ class Reader:
         bare = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": meta}
         return line_of("BOOKMARK", encode(bare))
 
-    async def _stream(self, resource: Resource, watch: Watch, options: ListOptions) -> AsyncIterator[bytes]:
+
+class _WatchStream:
+    """The lines of one watch, with its two clocks: when to send a bookmark, when to end."""
+
+    def __init__(
+        self, hub: Hub, key: Key, watch: Watch, *, bookmark: Callable[[], bytes] | None, interval_s: float, end_s: float
+    ) -> None:
+        self._hub, self._key, self._watch = hub, key, watch
+        self._bookmark, self._interval_s = bookmark, interval_s
         loop = asyncio.get_running_loop()
-        timer: asyncio.TimerHandle
-        default_s = self._settings.watch_timeout_s * (1 + random.random())
-        duration_s = options.timeout_s if options.timeout_s else default_s
-        interval_s = self._settings.bookmark_interval_s
+        self._timers = [loop.call_later(end_s, self._finish)]
+        if bookmark is not None:
+            self._timers.append(loop.call_later(interval_s, self._remind))
 
-        def bookmark() -> None:
-            nonlocal timer
-            watch.send(self._bookmark(resource))
-            timer = loop.call_later(interval_s, bookmark)
+    def _remind(self) -> None:
+        assert self._bookmark is not None
+        self._watch.send(self._bookmark())
+        self._timers[1] = asyncio.get_running_loop().call_later(self._interval_s, self._remind)
 
-        def finish() -> None:
-            if options.bookmarks:
-                watch.send(self._bookmark(resource))
-            watch.end()
+    def _finish(self) -> None:
+        if self._bookmark is not None:
+            self._watch.send(self._bookmark())
+        self._watch.end()
 
-        end = loop.call_later(duration_s, finish)
-        timer = loop.call_later(interval_s, bookmark) if options.bookmarks else end
-        try:
-            while (lines := await watch.take()) is not None:
-                yield lines
-        finally:
-            end.cancel()
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        lines = await self._watch.take()
+        if lines is None:
+            raise StopAsyncIteration
+        return lines
+
+    async def aclose(self) -> None:
+        for timer in self._timers:
             timer.cancel()
-            self._hub.close(resource.key, watch)
+        self._hub.close(self._key, self._watch)
 
 
 # --- continue tokens ---------------------------------------------------------------------------------------------

@@ -61,7 +61,7 @@ class Logs:
                 text = await response.text()
                 response.release()
                 raise _refused(response.status, text)
-            return Response(media="text/plain", stream=_pieces(response))
+            return Response(media="text/plain", stream=_Pieces(response))
         raise ApiError(500, "InternalError", f'Get "https://{address}:{port}{path}": {failure}')
 
     async def _open(self, url: str, scheme: str) -> aiohttp.ClientResponse:
@@ -79,12 +79,17 @@ class Logs:
             await self._session.close()
 
 
-async def _pieces(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    try:
-        async for piece in response.content.iter_any():
-            yield piece
-    finally:
-        response.close()
+class _Pieces:
+    """What a node sends, as it comes."""
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self._response = response
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return aiter(self._response.content.iter_any())
+
+    async def aclose(self) -> None:
+        self._response.close()
 
 
 def _refused(code: int, text: str) -> ApiError:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 from urllib.parse import parse_qs
 
 from phalanx.embedded.apiserver.negotiation import JSON, Accept
@@ -45,6 +45,15 @@ class Request:
         return self.text("fieldManager") or self.user_agent.split("/", 1)[0][:128] or "unknown"
 
 
+class Stream(Protocol):
+    """An answer that comes in pieces. Whoever gets one calls `aclose`, even if it was never read: an async generator
+    would not do, because closing one that has not begun runs nothing of it."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]: ...
+
+    async def aclose(self) -> None: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
     """`stream`, where given, is sent instead of `body`, piece by piece as it comes."""
@@ -54,7 +63,7 @@ class Response:
     media: str = JSON
     warnings: tuple[str, ...] = ()
     headers: tuple[tuple[bytes, bytes], ...] = ()
-    stream: AsyncIterator[bytes] | None = field(default=None)
+    stream: Stream | None = None
 
 
 def parse_query(raw: bytes) -> Query:

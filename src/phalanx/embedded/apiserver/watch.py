@@ -40,7 +40,7 @@ class Watch:
         self.namespace, self.matches, self.look, self.render = namespace, matches, look, render
         self._limit_bytes = limit_bytes
         self._buffer: deque[bytes] = deque()
-        self._buffered_bytes = 0
+        self.buffered_bytes = 0
         self._over = False
         self._wake: asyncio.Future[None] | None = None
         self.overrun = False
@@ -69,10 +69,11 @@ class Watch:
     def send(self, line: bytes) -> None:
         """Append a finished line."""
         self._buffer.append(line)
-        self._buffered_bytes += len(line)
-        if self._buffered_bytes > self._limit_bytes:
+        self.buffered_bytes += len(line)
+        if self.buffered_bytes > self._limit_bytes:
             self.overrun = True
             self._buffer.clear()
+            self.buffered_bytes = 0
             self.end()
         self._notify()
 
@@ -94,7 +95,7 @@ class Watch:
             await self._wake
         joined = b"".join(self._buffer)
         self._buffer.clear()
-        self._buffered_bytes = 0
+        self.buffered_bytes = 0
         return joined
 
 
@@ -135,6 +136,10 @@ class Hub:
             if key is None or one == key:
                 for watch in tuple(watches):
                     watch.end()
+
+    def buffered_bytes(self) -> int:
+        """What waits for watchers that have not read it yet."""
+        return sum(watch.buffered_bytes for watches in self._watches.values() for watch in watches)
 
     def count(self) -> int:
         return sum(map(len, self._watches.values()))

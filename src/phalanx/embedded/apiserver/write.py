@@ -69,10 +69,10 @@ class Writer:
         if meta.get("resourceVersion"):
             raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
         objectmeta.fill_new(meta)
-        strategy.default(obj)
-        strategy.prepare_create(obj)
         if not meta.get("name") and meta.get("generateName"):
             meta["name"] = self._free_name(resource, target.namespace, meta["generateName"])
+        strategy.default(obj)
+        strategy.prepare_create(obj)  # a Job's labels name it
         self._knowledge.admit_create(resource, obj, intent.user)
         if causes := [*self._knowledge.validate_new_meta(resource, obj), *strategy.validate(obj)]:
             raise invalid(resource.group, resource.kind, meta.get("name", ""), causes)
@@ -165,6 +165,7 @@ class Writer:
         before = old.obj
         meta, old_meta = obj["metadata"], before["metadata"]
         objectmeta.keep_system_fields(meta, old_meta)
+        meta["resourceVersion"] = old_meta["resourceVersion"]  # tells validation that the object is not new
         strategy.default(obj)
         validate = self._prepare(target, obj, before)
         if target.subresource is None:
@@ -174,7 +175,6 @@ class Writer:
         if not applied:
             self._knowledge.own_fields(resource, obj, before, intent.manager, target.sub)
         warnings = [*warnings, *strategy.warnings(obj, before)]
-        meta["resourceVersion"] = old_meta["resourceVersion"]
         return await self.finish(target, obj, old, intent, warnings)
 
     def _prepare(self, target: Target, obj: Object, before: Object) -> Callable[[], list[Cause]]:

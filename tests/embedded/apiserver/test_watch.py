@@ -1,0 +1,88 @@
+"""Watches: resuming, bookmarks, and a client that does not read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from tests.embedded.apiserver.inprocess import InProcess
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+def serving(data: Path, act: Callable[[InProcess], Awaitable[Any]], **settings: Any) -> Any:
+    async def run() -> Any:
+        async with InProcess.started(data, **settings) as server:
+            return await act(server)
+
+    return asyncio.run(run())
+
+
+def named(name: str, **data: str) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "data": data}
+
+
+def test_a_watch_resumes_from_any_kept_version_also_after_a_restart(data_dir: Path) -> None:
+    async def write(server: InProcess) -> str:
+        created = await server.make(MAPS, named("a"))
+        await server.ask("PUT", f"{MAPS}/a", named("a", k="1"))
+        await server.ask("DELETE", f"{MAPS}/a")
+        return str(created["metadata"]["resourceVersion"])
+
+    async def resume(server: InProcess, version: str) -> list[str]:
+        stream = server.watch(f"{MAPS}?watch=1&resourceVersion={version}")
+        found = [(await stream.next())["type"] for _ in range(2)]
+        await stream.close()
+        return found
+
+    version = serving(data_dir, write)
+    assert serving(data_dir, lambda server: resume(server, version)) == ["MODIFIED", "DELETED"]
+
+
+def test_a_client_that_stops_reading_is_cut_off_and_nobody_else_notices(data_dir: Path) -> None:
+    async def act(server: InProcess) -> None:
+        stalled, reader = server.watch(f"{MAPS}?watch=1", reading=asyncio.Event()), server.watch(f"{MAPS}?watch=1")
+        await asyncio.sleep(0)
+        for number in range(40):
+            await server.make(MAPS, named(f"m{number}", padding="x" * 10_000))
+        seen = [(await reader.next())["object"]["metadata"]["name"] for _ in range(40)]
+        assert seen == [f"m{number}" for number in range(40)]
+        assert server.api.hub.buffered_bytes() == 0
+        await stalled.close()
+        await reader.close()
+        assert server.api.hub.count() == 0
+
+    serving(data_dir, act, watch_buffer_bytes=100_000)
+
+
+def test_bookmarks_tell_the_version_of_a_quiet_watch(data_dir: Path) -> None:
+    async def act(server: InProcess) -> None:
+        stream = server.watch(f"{MAPS}?watch=1&allowWatchBookmarks=true&labelSelector=never=1")
+        await server.make(MAPS, named("a"))
+        version = server.api.store.version
+        event = await stream.next()
+        while int(event["object"]["metadata"]["resourceVersion"]) < version:
+            event = await stream.next()
+        assert event["type"] == "BOOKMARK"
+        assert event["object"]["kind"] == "ConfigMap"
+        await stream.close()
+
+    serving(data_dir, act, bookmark_interval_s=0.01)
+
+
+def test_a_page_goes_on_from_a_version_that_has_left_the_past_only_inconsistently(data_dir: Path) -> None:
+    async def act(server: InProcess) -> None:
+        for name in "abcd":
+            await server.make(MAPS, named(name))
+        page = (await server.ask("GET", f"{MAPS}?limit=2")).body
+        server.api.store.forget_past()
+        await server.make(MAPS, named("e"))
+        server.api.store.forget_past()
+        refused = await server.ask("GET", f"{MAPS}?limit=2&continue={page['metadata']['continue']}")
+        assert (refused.code, refused.body["reason"]) == (410, "Expired")
+        onward = await server.ask("GET", f"{MAPS}?continue={refused.body['metadata']['continue']}")
+        assert [one["metadata"]["name"] for one in onward.body["items"]] == ["c", "d", "e"]
+
+    serving(data_dir, act)
