@@ -8,6 +8,8 @@ import contextlib
 import logging
 import signal
 
+import uvloop
+
 from phalanx.client.connection import Connection
 from phalanx.embedded.controllers.informers import SharedInformers
 from phalanx.embedded.controllers.run import run_controllers
@@ -34,7 +36,7 @@ def main() -> None:
     parser.add_argument("--verbose", action="store_true", help="log what is tried again, and why")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO if arguments.verbose else logging.WARNING, format="%(asctime)s %(message)s")
-    asyncio.run(serve(arguments.kubeconfig))
+    uvloop.run(serve(arguments.kubeconfig))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from phalanx.embedded.controllers.calls import STRATEGIC_PATCH, Calls, gone
 from phalanx.embedded.controllers.job_view import JobView
 from phalanx.embedded.controllers.pod_index import PodIndex
 from phalanx.embedded.controllers.pod_state import TRACKING, is_deleting, is_ready, is_tracked, uid_of
-from phalanx.embedded.controllers.pod_template import owner_reference, pod_of
+from phalanx.embedded.controllers.pod_template import PodMaker, owner_reference
 from phalanx.embedded.controllers.recorder import Recorder
 from phalanx.embedded.controllers.selector import selects
 
@@ -48,8 +48,10 @@ class JobPods:
         """How many pods were created, and what went wrong; after a batch with a failure no other is begun."""
         created = 0
         errors: list[ApiError] = []
+        maker, taken = PodMaker(view.job), view.waiting
         for batch in slow_start(indexes):
-            results = await asyncio.gather(*(self._create(view, index) for index in batch))
+            pods = [maker.make(index, taken.get(index) if index is not None else None) for index in batch]
+            results = await asyncio.gather(*(self._create(view.job, pod) for pod in pods))
             failures = [result for result in results if result is not None]
             created, errors = created + len(batch) - len(failures), errors + failures
             if failures:
@@ -84,9 +86,7 @@ class JobPods:
     def _selects(self, job: Object, pod: Object) -> bool:
         return selects(job["spec"].get("selector"), pod["metadata"].get("labels") or {})
 
-    async def _create(self, view: JobView, index: int | None) -> ApiError | None:
-        job = view.job
-        body = pod_of(job, index, view.waiting.get(index) if index is not None else None)
+    async def _create(self, job: Object, body: Object) -> ApiError | None:
         try:
             pod = await self._calls.create(PODS, body, job["metadata"]["namespace"])
         except ApiError as error:

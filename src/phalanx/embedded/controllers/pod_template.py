@@ -34,29 +34,37 @@ def owner_reference(job: Object) -> dict[str, Any]:
     }
 
 
-def pod_of(job: Object, index: int | None, replaced: Object | None = None) -> Object:
-    """A new pod of `job`, for `index` if it is Indexed; `replaced` is the failed pod whose index it takes on."""
-    name, template = job["metadata"]["name"], job["spec"]["template"]
-    meta, spec = template.get("metadata") or {}, template["spec"]
-    labels, annotations = dict(meta.get("labels") or {}), dict(meta.get("annotations") or {})
-    prefix = f"{name}-"
-    if index is not None:
-        labels[INDEX] = annotations[INDEX] = str(index)
-        spec = {**_with_index_variable(spec), "hostname": f"{name}-{index}"}
-        ending = f"-{index}-"
-        prefix = name[: _MOST_OF_A_PREFIX - len(ending)] + ending
-        if "backoffLimitPerIndex" in job["spec"]:
-            annotations |= _failure_counts(job, replaced)
-    metadata: dict[str, Any] = {
-        "generateName": prefix,
-        "namespace": job["metadata"]["namespace"],
-        "labels": labels,
-        "finalizers": [*(one for one in meta.get("finalizers") or () if one != TRACKING), TRACKING],
-        "ownerReferences": [owner_reference(job)],
-    }
-    if annotations:
-        metadata["annotations"] = annotations
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+class PodMaker:
+    """Makes the pods of one Job; what they have in common is made once. They share it: nobody may change a made pod."""
+
+    def __init__(self, job: Object) -> None:
+        template = job["spec"]["template"]
+        meta, spec = template.get("metadata") or {}, template["spec"]
+        self._job, self._name = job, job["metadata"]["name"]
+        self._labels, self._annotations = meta.get("labels") or {}, meta.get("annotations") or {}
+        self._spec = _with_index_variable(spec) if job["spec"].get("completionMode") == "Indexed" else spec
+        self._common: dict[str, Any] = {
+            "namespace": job["metadata"]["namespace"],
+            "finalizers": [*(one for one in meta.get("finalizers") or () if one != TRACKING), TRACKING],
+            "ownerReferences": [owner_reference(job)],
+        }
+
+    def make(self, index: int | None, replaced: Object | None = None) -> Object:
+        """A new pod, for `index` if the Job is Indexed; `replaced` is the failed pod whose index it takes on."""
+        labels, annotations, spec = self._labels, self._annotations, self._spec
+        prefix = f"{self._name}-"
+        if index is not None:
+            place = {INDEX: str(index)}
+            labels, annotations = labels | place, annotations | place
+            spec = spec | {"hostname": f"{self._name}-{index}"}
+            ending = f"-{index}-"
+            prefix = self._name[: _MOST_OF_A_PREFIX - len(ending)] + ending
+            if "backoffLimitPerIndex" in self._job["spec"]:
+                annotations |= _failure_counts(self._job, replaced)
+        metadata = {"generateName": prefix, **self._common, "labels": labels}
+        if annotations:
+            metadata["annotations"] = annotations
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
 def _with_index_variable(spec: dict[str, Any]) -> dict[str, Any]:
