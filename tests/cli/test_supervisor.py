@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.cli.supervisor import Child, Program, said_ready
+from phalanx.cli.supervisor import Child, Program
 from phalanx.errors import PhalanxError
 
 READY_THEN_SLEEP = "import time; print('ready', flush=True); time.sleep(60)"
@@ -23,8 +23,6 @@ def program(tmp_path: Path, source: str, **settings: float) -> Program:
         name="child",
         argv=(sys.executable, "-S", "-c", source),
         log=tmp_path / "child.log",
-        ready=said_ready,
-        says_so=True,
         **settings,
     )
 
@@ -95,10 +93,10 @@ async def test_a_child_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
 async def test_a_child_dies_with_its_supervisor_even_if_that_is_killed(tmp_path: Path) -> None:
     supervising = f"""
 import asyncio, pathlib, sys
-from phalanx.cli.supervisor import Child, Program, said_ready
+from phalanx.cli.supervisor import Child, Program
 async def main():
     child = Child(Program(name="child", argv=(sys.executable, "-S", "-c", {READY_THEN_SLEEP!r}),
-        log=pathlib.Path({str(tmp_path / "child.log")!r}), ready=said_ready, says_so=True), print)
+        log=pathlib.Path({str(tmp_path / "child.log")!r})), print)
     await child.start()
     print(child.pid, flush=True)
     await asyncio.sleep(60)

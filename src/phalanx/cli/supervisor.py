@@ -16,7 +16,7 @@ import os
 import signal
 import time
 from asyncio.subprocess import Process
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,19 +29,17 @@ _PAUSE_FIRST_S, _PAUSE_MOST_S = 0.2, 10.0
 _LONG_LIFE_S = 60.0  # after so long a crash is a new one, not the last one again
 _LOG_MOST_BYTES = 20 << 20
 _LAST_WORDS_BYTES = 4096
+_BIRTH = "--- started"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """`ready` returns once the started process does its work; it is cancelled if the process ends first. A program
-    that `says_so` writes a line to its standard output then, which is a pipe for `ready` to read; else both its outputs
-    go to the log."""
+    """It writes one line to its standard output when it does its work, and nothing else; all other words go to
+    standard error, which is its log."""
 
     name: str
     argv: tuple[str, ...]
     log: Path
-    ready: Callable[[Process], Awaitable[None]]
-    says_so: bool = False
     ready_s: float = 60.0
     stop_s: float = 20.0
 
@@ -52,6 +50,7 @@ class Child:
     def __init__(self, program: Program, tell: Tell) -> None:
         self.program = program
         self.pid: int | None = None
+        self.said = ""  # the line with which it got ready
         self._tell = tell
         self._process: Process | None = None
 
@@ -94,14 +93,17 @@ class Child:
 
     async def _launch(self) -> str:
         """Start it and wait until it is ready. The answer is how it ended instead, or nothing."""
-        process = self._process = await _spawn(self.program)
+        try:
+            process = self._process = await _spawn(self.program)
+        except OSError as error:
+            return f"cannot be started ({error.strerror}: {error.filename or self.program.log})"
         self.pid = process.pid
-        ready = asyncio.ensure_future(self.program.ready(process))
+        ready = asyncio.ensure_future(_said_ready(process))
         ended = asyncio.ensure_future(process.wait())
         try:
             await asyncio.wait({ready, ended}, timeout=self.program.ready_s, return_when=asyncio.FIRST_COMPLETED)
             if ready.done() and process.returncode is None:
-                ready.result()
+                self.said = ready.result()
                 return ""
             if process.returncode is not None:
                 return _ending(process.returncode)
@@ -116,23 +118,26 @@ class Child:
 async def _spawn(program: Program) -> Process:
     _turn(program.log)
     parent = os.getpid()
-    with program.log.open("ab") as log:
+    with program.log.open("ab", buffering=0) as log:
         os.chmod(program.log, 0o600)
+        log.write(f"{_BIRTH} {time.strftime('%Y-%m-%dT%H:%M:%S%z')} {program.name}\n".encode())
         return await asyncio.create_subprocess_exec(
             *program.argv,
             stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE if program.says_so else log,
+            stdout=asyncio.subprocess.PIPE,
             stderr=log,
             start_new_session=True,
             preexec_fn=lambda: _die_with(parent),
         )
 
 
-async def said_ready(process: Process) -> None:
-    """The `ready` of a program that `says_so`. A program that closes its output without a word is never ready."""
+async def _said_ready(process: Process) -> str:
+    """Its line. A program that closes its output without a word is never ready."""
     assert process.stdout is not None
-    if not await process.stdout.readline():
+    line = await process.stdout.readline()
+    if not line:
         await asyncio.Event().wait()
+    return line.decode(errors="replace").strip()
 
 
 def _die_with(parent: int) -> None:
@@ -155,9 +160,13 @@ def _ending(returncode: int) -> str:
 
 
 def _last_words(log: Path) -> str:
-    """The end of the log; what it says after `error:` alone, if it says so (the rest is how it got there)."""
+    """What it wrote since its start: from its own error message on, if it has one, else the last lines."""
+    if not log.exists():
+        return "  (none)"
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - _LAST_WORDS_BYTES))
         lines = file.read().decode(errors="replace").rstrip().splitlines()
-    errors = [number for number, line in enumerate(lines) if "error:" in line.lower()]
+    births = [number for number, line in enumerate(lines) if line.startswith(_BIRTH)]
+    lines = lines[births[-1] + 1 if births else 0 :]
+    errors = [number for number, line in enumerate(lines) if line.startswith("phalanx")]
     return "\n".join(f"  {line}" for line in (lines[errors[-1] :] if errors else lines[-12:])) or "  (none)"

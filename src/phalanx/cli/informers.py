@@ -1,0 +1,29 @@
+"""The caches of one process: one list and watch per kind, shared by everybody in it who asks."""
+
+from __future__ import annotations
+
+import asyncio
+
+from phalanx.client.connection import Connection
+from phalanx.client.informer import Informer
+from phalanx.client.kind import Kind
+
+
+class Informers:
+    """`informers(kind)` is the cache of that kind, running in `group`: if one breaks, the group ends, loudly."""
+
+    def __init__(self, connection: Connection, group: asyncio.TaskGroup) -> None:
+        self._connection, self._group = connection, group
+        self._caches: dict[Kind, Informer] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def __call__(self, kind: Kind) -> Informer:
+        if kind not in self._caches:
+            cache = self._caches[kind] = Informer(self._connection, kind)
+            self._tasks.append(self._group.create_task(cache.run(), name=f"watch {kind.plural}"))
+        return self._caches[kind]
+
+    def stop(self) -> None:
+        """End every watch, so that the group can end."""
+        for task in self._tasks:
+            task.cancel()

@@ -1,0 +1,144 @@
+"""A Kubernetes on this machine: the API server and the control plane, two child processes on one data directory.
+
+Two processes, because two cores are then used, and because a crash of one is not the other's. The order is fixed: the
+API server starts first and stops last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from phalanx.cli.data_directory import DataDirectory, owned
+from phalanx.cli.supervisor import Child, Program, Tell
+from phalanx.errors import PhalanxError
+
+HOST = "127.0.0.1"
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machines:
+    """Which nodes there are: this machine, and simulated ones."""
+
+    local_node: Annotated[bool, Parameter(negative="--no-local-node")] = True
+    """This machine is a node: its pods are real processes."""
+
+    local_cpu: str | None = None
+    """Say that this machine has so much cpu, whatever it has. A quantity: 6, 500m."""
+
+    local_memory: str | None = None
+    """Say that this machine has so much memory. A quantity: 16Gi."""
+
+    local_gpu: int | None = None
+    """Say that this machine has so many GPUs (nvidia.com/gpu)."""
+
+    simulate_nodes: int = 0
+    """Add so many simulated nodes: their pods become Ready and finish, but nothing runs."""
+
+    node_cpu: str = "100"
+    """CPU of each simulated node."""
+
+    node_memory: str = "100Gi"
+    """Memory of each simulated node."""
+
+    node_gpu: int = 0
+    """GPUs (nvidia.com/gpu) of each simulated node."""
+
+    node_pods: int = 110
+    """Pods that each simulated node takes."""
+
+    def options(self) -> tuple[str, ...]:
+        """The command line that says the same."""
+        given = {name: value for name, value in asdict(self).items() if name != "local_node" and value is not None}
+        said = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
+        return (*said, "--local-node" if self.local_node else "--no-local-node")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalCluster:
+    """A running one."""
+
+    directory: DataDirectory
+    url: str
+
+
+def require_free(port: int) -> None:
+    """Raises PhalanxError if the port cannot be listened on. 0 asks for any free one."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            cause = "Only root may use a port below 1024"
+            if error.errno == errno.EADDRINUSE:
+                cause = f"Another program has the port (`ss -ltnp 'sport = :{port}'` shows which): stop it"
+            raise PhalanxError(
+                f"cannot listen on {HOST}:{port}: {error.strerror}. Nothing was started. {cause}, or use --port with "
+                "another number, or 0 for any free one."
+            ) from error
+
+
+@asynccontextmanager
+async def running(directory: DataDirectory, port: int, machines: Machines, tell: Tell) -> AsyncIterator[LocalCluster]:
+    """Both processes run and are ready; they are kept alive while the context lasts, and stopped in order after it.
+
+    Raises PhalanxError if they cannot be started."""
+    port = port or free_port()  # chosen once: after a crash the API server must come back where it was
+    with owned(directory, port):
+        require_free(port)
+        server = Child(_api_server(directory, port), tell)
+        plane = Child(_control_plane(directory, machines), tell)
+        keepers: list[asyncio.Task[None]] = []
+        try:
+            for child in (server, plane):
+                await child.start()
+                keepers.append(asyncio.create_task(child.keep()))
+            yield LocalCluster(directory=directory, url=server.said.removeprefix("ready "))
+        finally:
+            for keeper in keepers:
+                keeper.cancel()
+            await plane.stop()
+            await server.stop()
+
+
+def _api_server(directory: DataDirectory, port: int) -> Program:
+    return Program(
+        name="API server",
+        argv=(
+            *(sys.executable, "-m", "phalanx.embedded.apiserver"),
+            *("--data", str(directory.path), "--host", HOST, "--port", str(port)),
+        ),
+        log=directory.log("api-server"),
+    )
+
+
+def _control_plane(directory: DataDirectory, machines: Machines) -> Program:
+    return Program(
+        name="control plane",
+        argv=(
+            *(sys.executable, "-m", "phalanx.cli.app", "control-plane"),
+            *("--data", str(directory.path), *machines.options()),
+        ),
+        log=directory.log("control-plane"),
+    )
+
+
+def free_port() -> int:
+    """A port that nobody has at the moment."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
+
+
+def data_directory(given: Path | None, default: DataDirectory) -> DataDirectory:
+    return default if given is None else DataDirectory(given.expanduser().resolve())

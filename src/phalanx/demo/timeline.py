@@ -1,0 +1,109 @@
+"""What happened when, as bars: one line an application, for the terminal and as a picture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from phalanx.demo.trial import Application, State, Trial
+from phalanx.errors import PhalanxError
+
+
+class Doing(Enum):
+    """What an application does during a span: its character, its terminal style and its colour in the picture."""
+
+    WAITS = (".", "dim", "#d9d9d9", "waits and holds nothing")
+    HOLDS = ("!", "red", "#d1495b", "its driver holds a CPU and waits for executors")
+    WORKS = ("#", "green", "#2e8b57", "driver and both executors count")
+
+    @property
+    def character(self) -> str:
+        return self.value[0]
+
+    @property
+    def style(self) -> str:
+        return self.value[1]
+
+    @property
+    def colour(self) -> str:
+        return self.value[2]
+
+    @property
+    def meaning(self) -> str:
+        return self.value[3]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """From `start_s` to `end_s`, in seconds since the trial began."""
+
+    doing: Doing
+    start_s: float
+    end_s: float
+
+
+def spans(application: Application, trial_s: float) -> list[Span]:
+    """What the application did until it was over, or until the trial was (`trial_s`)."""
+    driver = application.driver
+    if driver is None:
+        return [Span(Doing.WAITS, 0.0, trial_s)]
+    ends = [at_s for at_s, state in driver.moments if state.over]
+    end_s = ends[0] if ends else trial_s
+    holds_s = driver.since(State.RUNNING)
+    holds_s = end_s if holds_s is None else holds_s
+    works_s = application.working_since()
+    works_s = end_s if works_s is None else works_s
+    found = [Span(Doing.WAITS, 0.0, holds_s), Span(Doing.HOLDS, holds_s, works_s), Span(Doing.WORKS, works_s, end_s)]
+    return [span for span in found if span.end_s > span.start_s]
+
+
+def bar(application: Application, trial_s: float, scale_s: float, width: int) -> list[tuple[str, str]]:
+    """(characters, style) pieces of a line of `width` characters that stands for `scale_s` seconds."""
+    pieces = []
+    for span in spans(application, trial_s):
+        first, last = (round(at_s / scale_s * width) for at_s in (span.start_s, span.end_s))
+        pieces.append((span.doing.character * (last - first), span.doing.style))
+    return [piece for piece in pieces if piece[0]]
+
+
+def draw(trials: list[tuple[str, Trial]], path: Path) -> None:
+    """The bars of all trials as a picture; the suffix of `path` says which format (.svg, .png, .pdf).
+
+    Raises PhalanxError if it cannot be written."""
+    import matplotlib as mpl
+
+    mpl.use("agg")
+    mpl.rcParams.update({"svg.hashsalt": "phalanx", "svg.fonttype": "path", "font.size": 9})
+    from matplotlib import pyplot
+
+    figure, every = pyplot.subplots(1, len(trials), figsize=(9.6, 2.9), sharey=True, layout="constrained")
+    for axes, (title, trial) in zip(every, trials, strict=True):
+        _bars(axes, title, trial)
+    handles = [mpl.patches.Patch(color=doing.colour, label=doing.meaning) for doing in Doing]
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+    except (OSError, ValueError) as error:
+        raise PhalanxError(
+            f"cannot write the timeline to {path}: {error}. Name another file with --timeline."
+        ) from error
+    finally:
+        pyplot.close(figure)
+
+
+def _bars(axes: Any, title: str, trial: Trial) -> None:
+    names = list(trial.applications)
+    for row, application in enumerate(trial.applications.values()):
+        for span in spans(application, trial.seconds):
+            axes.barh(row, span.end_s - span.start_s, left=span.start_s, color=span.doing.colour, height=0.62)
+    axes.set_yticks(range(len(names)), names)
+    if not axes.yaxis_inverted():  # the axis is shared: once is enough
+        axes.invert_yaxis()
+    axes.set_xlim(0, max(trial.seconds, 1.0))
+    axes.set_xlabel("seconds")
+    axes.set_title(title, fontsize=10)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)

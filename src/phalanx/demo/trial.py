@@ -1,0 +1,253 @@
+"""One trial: six applications at once in one queue, watched from outside as any user could.
+
+A trial ends when every driver is over, or when nothing moves any more although nothing is finished: every CPU is held
+by a driver, every executor waits, and no pod has changed for `QUIET_S`. That is the deadlock, seen and not assumed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from phalanx.client.connection import ApiRefusal, Connection, Object
+from phalanx.client.informer import Change, Informer
+from phalanx.client.kind import PODS
+from phalanx.demo.application import APPLICATION_LABEL, CPU, EXECUTORS, ROLE_LABEL, TRIAL_LABEL, driver
+from phalanx.errors import PhalanxError
+
+APPLICATIONS = 6
+QUIET_S = 4.0
+LIMIT_S = 90.0
+NAMESPACE = "demo"
+_TICK_S = 0.25
+
+
+class State(StrEnum):
+    """Of a pod, as far as the demo cares."""
+
+    WAITING = "waiting"  # has no node
+    STARTING = "starting"  # has one
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+
+    @property
+    def holds(self) -> bool:
+        """It holds its CPU."""
+        return self in {State.STARTING, State.RUNNING}
+
+    @property
+    def over(self) -> bool:
+        return self in {State.SUCCEEDED, State.FAILED}
+
+
+@dataclass(slots=True, kw_only=True)
+class PodStory:
+    """What was seen of one pod: (seconds since the trial began, state) at every change."""
+
+    name: str
+    role: str
+    moments: list[tuple[float, State]] = field(default_factory=list)
+    why: str = ""  # it waits
+
+    @property
+    def state(self) -> State:
+        return self.moments[-1][1]
+
+    def since(self, state: State) -> float | None:
+        """When it first was in `state`."""
+        return next((at_s for at_s, seen in self.moments if seen is state), None)
+
+
+@dataclass(slots=True, kw_only=True)
+class Application:
+    """`executors` are there once the driver has asked for them."""
+
+    name: str
+    driver: PodStory | None = None
+    executors: dict[str, PodStory] = field(default_factory=dict)
+
+    @property
+    def pods(self) -> list[PodStory]:
+        return [*([self.driver] if self.driver else []), *self.executors.values()]
+
+    @property
+    def finished(self) -> bool:
+        return self.driver is not None and self.driver.state is State.SUCCEEDED
+
+    @property
+    def over(self) -> bool:
+        return self.driver is not None and self.driver.state.over
+
+    def working_since(self) -> float | None:
+        """When the driver and all its executors were running for the first time."""
+        starts = [pod.since(State.RUNNING) for pod in self.pods]
+        if len(starts) <= EXECUTORS:
+            return None
+        known = [at_s for at_s in starts if at_s is not None]
+        return max(known) if len(known) == len(starts) else None
+
+
+@dataclass(slots=True, kw_only=True)
+class Trial:
+    """`seconds`: how long it lasted, or has lasted so far."""
+
+    name: str
+    queue: str
+    cpus: int
+    applications: dict[str, Application] = field(default_factory=dict)
+    seconds: float = 0.0
+    changed_s: float = 0.0
+    deadlocked: bool = False
+
+    @property
+    def pods(self) -> list[PodStory]:
+        return [pod for application in self.applications.values() for pod in application.pods]
+
+    @property
+    def finished(self) -> int:
+        return sum(application.finished for application in self.applications.values())
+
+    @property
+    def held(self) -> int:
+        """CPUs held."""
+        return CPU * sum(pod.state.holds for pod in self.pods)
+
+    @property
+    def idle_drivers(self) -> int:
+        """Drivers that hold a CPU while none of their executors has one."""
+        return sum(
+            application.driver is not None
+            and application.driver.state is State.RUNNING
+            and not any(executor.state.holds or executor.state.over for executor in application.executors.values())
+            for application in self.applications.values()
+        )
+
+    @property
+    def waiting_executors(self) -> int:
+        return sum(pod.role == "executor" and pod.state is State.WAITING for pod in self.pods)
+
+    @property
+    def stuck(self) -> bool:
+        """Every CPU is held by a driver that can do nothing, and all their executors are asked for and wait."""
+        return (
+            self.held >= self.cpus
+            and self.idle_drivers * CPU == self.held
+            and self.waiting_executors == EXECUTORS * self.idle_drivers
+        )
+
+    def take(self, pod: Object, at_s: float) -> None:
+        """A pod was seen. `at_s`: seconds since the trial began."""
+        labels = pod["metadata"]["labels"]
+        application = self.applications[labels[APPLICATION_LABEL]]
+        name, role = pod["metadata"]["name"], labels[ROLE_LABEL]
+        story = next((known for known in application.pods if known.name == name), None)
+        if story is None:
+            story = PodStory(name=name, role=role)
+            if role == "driver":
+                application.driver = story
+            else:
+                application.executors[name] = story
+        state = state_of(pod)
+        story.why = why_waiting(pod)
+        if not story.moments or story.state is not state:
+            story.moments.append((at_s, state))
+            self.changed_s = at_s
+
+
+def state_of(pod: Object) -> State:
+    match pod.get("status", {}).get("phase", "Pending"):
+        case "Running":
+            return State.RUNNING
+        case "Succeeded":
+            return State.SUCCEEDED
+        case "Failed":
+            return State.FAILED
+        case _:
+            return State.STARTING if pod["spec"].get("nodeName") else State.WAITING
+
+
+def why_waiting(pod: Object) -> str:
+    """What the scheduler says of a pod without a node."""
+    for condition in pod.get("status", {}).get("conditions") or ():
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return str(condition.get("message", ""))
+    return ""
+
+
+async def run_trial(
+    connection: Connection, name: str, queue: str, cpus: int, show: Callable[[Trial], None], quiet_s: float = QUIET_S
+) -> Trial:
+    """Submit six drivers to `queue` and watch until they are over or stuck. `show` is called a few times a second.
+
+    Raises PhalanxError if neither comes within `LIMIT_S`."""
+    names = [f"app-{number}" for number in range(1, APPLICATIONS + 1)]
+    trial = Trial(name=name, queue=queue, cpus=cpus, applications={one: Application(name=one) for one in names})
+    informer = Informer(connection, PODS, namespace=NAMESPACE, labelSelector=f"{TRIAL_LABEL}={name}")
+    began_s = time.monotonic()
+
+    def take(change: Change) -> None:
+        if change.new is not None:
+            trial.take(change.new, time.monotonic() - began_s)
+
+    informer.subscribe(take)
+    watching = asyncio.create_task(informer.run())
+    try:
+        await asyncio.gather(
+            *(connection.create(PODS, driver(one, NAMESPACE, queue, name), NAMESPACE) for one in names)
+        )
+        await _until_over(trial, began_s, show, quiet_s)
+    finally:
+        watching.cancel()
+    return trial
+
+
+async def _until_over(trial: Trial, began_s: float, show: Callable[[Trial], None], quiet_s: float) -> None:
+    while True:
+        trial.seconds = time.monotonic() - began_s
+        show(trial)
+        if all(application.over for application in trial.applications.values()):
+            return
+        if trial.stuck and trial.seconds - trial.changed_s > quiet_s:
+            trial.deadlocked = True
+            return
+        if trial.seconds > LIMIT_S:
+            states = ", ".join(f"{pod.name} {pod.state}" for pod in trial.pods)
+            raise PhalanxError(
+                f"the trial in queue {trial.queue} neither finished nor stood still within {LIMIT_S:g} s ({states}). "
+                "Run it again with --keep and look at the pods with kubectl."
+            )
+        await asyncio.sleep(_TICK_S)
+
+
+async def clear(connection: Connection, trial: Trial) -> None:
+    """Delete every pod of the trial, and return when they are gone."""
+    selector = {"labelSelector": f"{TRIAL_LABEL}={trial.name}"}
+    deadline_s = time.monotonic() + LIMIT_S
+    while pods := (await connection.list(PODS, NAMESPACE, **selector))["items"]:
+        if time.monotonic() > deadline_s:
+            raise PhalanxError(f"{len(pods)} pods of the trial are still there {LIMIT_S:g} s after their deletion")
+        going = (pod for pod in pods if "deletionTimestamp" not in pod["metadata"])
+        await asyncio.gather(*(_delete(connection, pod["metadata"]["name"]) for pod in going))
+        await asyncio.sleep(_TICK_S)
+
+
+async def results(connection: Connection, trial: Trial) -> Mapping[str, str]:
+    """Application -> the last line of its driver's log; those that finished only."""
+    found = {}
+    for application in trial.applications.values():
+        if application.finished and application.driver is not None:
+            log = await connection.request("GET", PODS.path(NAMESPACE, application.driver.name, "log"))
+            found[application.name] = str(log).rstrip().rpartition("\n")[2]
+    return found
+
+
+async def _delete(connection: Connection, name: str) -> None:
+    try:
+        await connection.delete(PODS, name, NAMESPACE)
+    except ApiRefusal as error:
+        if error.code != 404:
+            raise
