@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from phalanx.embedded.apiserver.kinds.admission_policy import BindingStrategy, PolicyStrategy
 from phalanx.embedded.apiserver.kinds.job import CronJobStrategy, JobStrategy
 from phalanx.embedded.apiserver.kinds.pod import PodStrategy
 from phalanx.embedded.apiserver.resource import ALL_VERBS, Resource, Subresource
@@ -152,6 +153,32 @@ RESOURCES: tuple[Resource, ...] = (
         short_names=("crd", "crds"),
         categories=("api-extensions",),
         subresources=(_status("CustomResourceDefinition", "apiextensions.k8s.io"),),
+    ),
+    *(
+        _kind(
+            "admissionregistration.k8s.io",
+            "v1",
+            "admissionregistration",
+            kind,
+            plural,
+            namespaced=False,
+            strategy=rules,
+        )
+        for kind, plural, rules in (
+            ("MutatingAdmissionPolicy", "mutatingadmissionpolicies", PolicyStrategy("mutations")),
+            ("MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings", BindingStrategy(acts=False)),
+            ("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", BindingStrategy(acts=True)),
+        )
+    ),
+    _kind(
+        "admissionregistration.k8s.io",
+        "v1",
+        "admissionregistration",
+        "ValidatingAdmissionPolicy",
+        "validatingadmissionpolicies",
+        namespaced=False,
+        strategy=PolicyStrategy("validations"),
+        subresources=(_status("ValidatingAdmissionPolicy", "admissionregistration.k8s.io"),),
     ),
     *(
         _kind(

@@ -14,6 +14,7 @@ from phalanx.embedded.apiserver import metadata, negotiation, schema, table
 from phalanx.embedded.apiserver import patch as patches
 from phalanx.embedded.apiserver.catalogue import Catalogue
 from phalanx.embedded.apiserver.patch import APPLY_PATCH as APPLY_PATCH
+from phalanx.embedded.apiserver.policies import Policies
 from phalanx.embedded.apiserver.request import Request, Response, json_response
 from phalanx.embedded.apiserver.resource import Object, Resource, User
 from phalanx.embedded.apiserver.routing import Registry
@@ -26,6 +27,7 @@ class Knowledge:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._policies = Policies(store)
 
     def check_schema(self, resource: Resource, obj: Object) -> list[str]:
         """Bring `obj` into the stored form; the paths of unknown fields, which are dropped. Raises `ApiError` 400."""
@@ -45,11 +47,15 @@ class Knowledge:
     def validate_changed_meta(self, resource: Resource, obj: Object, old: Object) -> list[Cause]:
         return metadata.validate_update(resource, obj, old)
 
-    def admit_create(self, resource: Resource, obj: Object, user: User) -> None:
-        """Admission of a new object: may change it, may raise `ApiError` 403."""
+    def admit_create(self, resource: Resource, obj: Object, user: User) -> list[str]:
+        """Admission of a new object: may change it, may raise `ApiError` 403. Warnings."""
+        self._policies.mutate(resource, obj, None, user)
+        return self._policies.validate(resource, obj, None, user)
 
-    def admit_update(self, resource: Resource, obj: Object, old: Object, user: User) -> None:
+    def admit_update(self, resource: Resource, obj: Object, old: Object, user: User) -> list[str]:
         """Admission of a change."""
+        self._policies.mutate(resource, obj, old, user)
+        return self._policies.validate(resource, obj, old, user)
 
     def own_fields(self, resource: Resource, obj: Object, old: Object | None, manager: str, subresource: str) -> None:
         """Note in managedFields which fields this write has set."""

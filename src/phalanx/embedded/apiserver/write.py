@@ -73,7 +73,7 @@ class Writer:
             meta["name"] = self._free_name(resource, target.namespace, meta["generateName"])
         strategy.default(obj)
         strategy.prepare_create(obj)  # a Job's labels name it
-        self._knowledge.admit_create(resource, obj, intent.user)
+        warnings += self._knowledge.admit_create(resource, obj, intent.user)
         if causes := [*self._knowledge.validate_new_meta(resource, obj), *strategy.validate(obj)]:
             raise invalid(resource.group, resource.kind, meta.get("name", ""), causes)
         name = meta["name"]
@@ -169,7 +169,7 @@ class Writer:
         strategy.default(obj)
         validate = self._prepare(target, obj, before)
         if target.subresource is None:
-            self._knowledge.admit_update(resource, obj, before, intent.user)
+            warnings = [*warnings, *self._knowledge.admit_update(resource, obj, before, intent.user)]
         if causes := [*self._knowledge.validate_changed_meta(resource, obj, before), *validate()]:
             raise invalid(resource.group, resource.kind, target.name, causes)
         if not applied:

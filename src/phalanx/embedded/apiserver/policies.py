@@ -1,0 +1,85 @@
+"""Admission policies at work: finds those in the store, and applies them to one write.
+
+Where no binding exists this costs two look-ups; a write that no policy matches costs a comparison per rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from phalanx.embedded.apiserver import patch as patches
+from phalanx.embedded.apiserver import schema
+from phalanx.embedded.apiserver.admission_policy import GROUP, Patches, Reader, Review, mutate, validate
+from phalanx.embedded.apiserver.resource import Object, Resource, User
+from phalanx.embedded.apiserver.store import Store
+
+
+class Policies:
+    """The policies of one server."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._reader = Reader(policies=self._objects, param=self._param)
+
+    def mutate(self, resource: Resource, obj: Object, old: Object | None, user: User) -> None:
+        """Change `obj` in place as the mutating policies say, and fill defaults again. Raises `ApiError`."""
+        if not self._bound("mutatingadmissionpolicybindings"):
+            return
+        changed = mutate(self._review(resource, obj, old, user), self._reader, _PATCHES)
+        if changed is obj:
+            return
+        obj.clear()
+        obj.update(changed)
+        if resource.schema_name:
+            schema.decode(schema.type_of(resource.schema_name), obj)
+        resource.strategy.default(obj)
+
+    def validate(self, resource: Resource, obj: Object, old: Object | None, user: User) -> list[str]:
+        """Warnings; raises `ApiError` where a policy denies."""
+        if not self._bound("validatingadmissionpolicybindings"):
+            return []
+        return validate(self._review(resource, obj, old, user), self._reader)
+
+    def _review(self, resource: Resource, obj: Object, old: Object | None, user: User) -> Review:
+        meta = obj["metadata"]
+        space = self._store.get(("", "namespaces"), "", meta["namespace"]) if meta.get("namespace") else None
+        return Review(
+            resource=resource,
+            operation="CREATE" if old is None else "UPDATE",
+            name=meta.get("name", ""),
+            obj=obj,
+            old=old,
+            namespace=space.obj if space is not None else None,
+            user=user,
+        )
+
+    def _bound(self, plural: str) -> bool:
+        return self._store.count((GROUP, plural), "") > 0
+
+    def _objects(self, plural: str) -> Iterable[Object]:
+        return (stored.obj for stored in self._store.scan((GROUP, plural)))
+
+    def _param(self, api_version: str, kind: str, namespace: str, name: str) -> Object | None:
+        """A parameter is named by its kind; the store is keyed by plural, so the kinds of the group are looked through."""
+        group = api_version.rpartition("/")[0]
+        for key in self._store.keys():
+            if key[0] == group:
+                for space in (namespace, ""):
+                    found = self._store.get(key, space, name)
+                    if found is not None and found.obj["kind"] == kind:
+                        return found.obj
+        return None
+
+
+def _merge(resource: Resource, obj: Object, value: Any) -> Object:
+    """An apply configuration: lists merge by their keys where the kind has such, as in a server-side apply."""
+    media = patches.MERGE_PATCH if resource.custom else patches.STRATEGIC_MERGE_PATCH
+    return patches.apply_patch(media, obj, value, resource.schema_name or None)
+
+
+def _json(resource: Resource, obj: Object, value: Any) -> Object:
+    return patches.apply_patch(patches.JSON_PATCH, obj, value, resource.schema_name or None)
+
+
+_PATCHES = Patches(merge=_merge, json=_json)
