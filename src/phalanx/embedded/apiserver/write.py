@@ -10,10 +10,11 @@ last finalizer of an object that is being deleted removes the object.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from phalanx.embedded.apiserver import objectmeta, parts
+from phalanx.embedded.apiserver.kinds.pod import PodStrategy
 from phalanx.embedded.apiserver.resource import Resource, Strategy, User
 from phalanx.embedded.apiserver.routing import Registry, Target
 from phalanx.embedded.apiserver.status import (
@@ -180,11 +181,18 @@ class Writer:
     def _prepare(self, target: Target, obj: Object, before: Object) -> Callable[[], list[Cause]]:
         """Put back what may not change; what is then to be validated, after admission."""
         strategy = target.resource.strategy
-        if target.sub == "status":
-            strategy.prepare_status_update(obj, before)
-            return lambda: strategy.validate_status_update(obj, before)
-        strategy.prepare_update(obj, before)
-        return lambda: [*strategy.validate(obj), *strategy.validate_update(obj, before)]
+        match target.sub, strategy:
+            case "", _:
+                strategy.prepare_update(obj, before)
+                return lambda: [*strategy.validate(obj), *strategy.validate_update(obj, before)]
+            case "resize", PodStrategy():
+                strategy.prepare_resize(obj, before)
+                return lambda: strategy.validate_resize(obj, before)
+            case "ephemeralcontainers", PodStrategy():
+                strategy.prepare_ephemeral(obj, before)
+                return lambda: strategy.validate_ephemeral(obj, before)
+        strategy.prepare_status_update(obj, before)
+        return lambda: strategy.validate_status_update(obj, before)
 
     async def finish(
         self, target: Target, obj: Object, old: Stored, intent: Intent, warnings: Sequence[str] = ()
@@ -213,13 +221,25 @@ class Writer:
             return await self._apply(target, patch, old, intent, force=force)
         if old is None:
             raise not_found(resource.group, resource.plural, target.name)
-        obj = ordered(resource, self._knowledge.patched(resource, media, decode(old.data), patch))
-        warnings = self._schema(resource, obj, intent, code=422)
+        touched = parts.touched_fields(media, patch, old.obj)
+        obj = ordered(resource, self._knowledge.patched(resource, media, _unshared(old, touched), patch))
+        warnings = self._schema_of(resource, obj, touched, intent)
         meta = objectmeta.metadata_of(obj)
         version = meta.get("resourceVersion")
         if version and version != old.obj["metadata"]["resourceVersion"]:
             raise conflict(resource.group, resource.plural, target.name, _STALE)
         return await self.replace(target, obj, old, intent, warnings)
+
+    def _schema_of(self, resource: Resource, obj: Object, touched: Collection[str], intent: Intent) -> list[str]:
+        """The schema check of the fields that a patch has touched; the others are as they were stored."""
+        part = {key: obj[key] for key in ("kind", "apiVersion", *touched) if key in obj}
+        warnings = self._schema(resource, part, intent, code=422)
+        for key in touched:
+            if key in part:
+                obj[key] = part[key]
+            else:
+                obj.pop(key, None)
+        return warnings
 
     async def _apply(
         self, target: Target, patch: object, old: Stored | None, intent: Intent, *, force: bool
@@ -230,6 +250,16 @@ class Writer:
             return await self.create(target, obj, intent)
         obj = ordered(resource, self._knowledge.applied(resource, old.obj, patch, intent.manager, force, target.sub))
         return await self.replace(target, obj, old, intent, [], applied=True)
+
+
+def _unshared(old: Stored, touched: Collection[str]) -> Object:
+    """A stored object to be changed in the fields that are named: those are copied, the others shared with readers.
+
+    Nothing downstream may edit the others in place. Strategies do not: defaults are idempotent, and what an update
+    puts back (`obj["status"] = old["status"]`) is shared just so.
+    """
+    copied = {key: decode(encode(old.obj[key])) for key in touched if key in old.obj}
+    return old.obj | copied
 
 
 def ordered(resource: Resource, body: object) -> Object:
