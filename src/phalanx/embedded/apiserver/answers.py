@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from phalanx.embedded.apiserver import parts
@@ -70,7 +71,12 @@ def in_version(resource: Resource) -> Callable[[Stored], bytes]:
 
 def head_of(resource: Resource) -> bytes:
     """How the JSON of an object of this kind and version begins, as `write.ordered` has it encoded."""
-    return encode({"kind": resource.kind, "apiVersion": resource.api_version})[:-1] + b","
+    return _head(resource.kind, resource.api_version)
+
+
+@lru_cache(maxsize=1024)
+def _head(kind: str, api_version: str) -> bytes:
+    return encode({"kind": kind, "apiVersion": api_version})[:-1] + b","
 
 
 def _partial(stored: Stored) -> bytes:

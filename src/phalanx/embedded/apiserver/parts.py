@@ -98,6 +98,20 @@ def patch_body(resource: Resource, media: str, body: bytes) -> Any:
     return negotiation.decode_body(body, negotiation.JSON)
 
 
+def touched_fields(media: str, patch: Any, current: Object) -> set[str]:
+    """The top-level fields of an object that a patch can change, `metadata` always being one of them."""
+    found = {"metadata"}
+    match media, patch:
+        case ((patches.MERGE_PATCH | patches.STRATEGIC_MERGE_PATCH), dict()) if "$patch" not in patch:
+            return found | {key for key in patch if key not in ("kind", "apiVersion")}
+        case patches.JSON_PATCH, list():
+            pointers = [one.get(key) for one in patch if isinstance(one, dict) for key in ("path", "from")]
+            first = {text.split("/")[1] for text in pointers if isinstance(text, str) and text.startswith("/")}
+            if len(patch) and all(isinstance(one, dict) and str(one.get("path")).startswith("/") for one in patch):
+                return found | {key for key in first if key not in ("kind", "apiVersion")}
+    return found | {key for key in current if key not in ("kind", "apiVersion")}
+
+
 class Discovery:
     """What is served: /api, /apis, /openapi."""
 

@@ -12,7 +12,7 @@ from phalanx.embedded.apiserver.delete import DeleteOptions, Deleter, delete_opt
 from phalanx.embedded.apiserver.request import Request, Response
 from phalanx.embedded.apiserver.routing import Target
 from phalanx.embedded.apiserver.status import ApiError, bad_request, conflict, not_found
-from phalanx.embedded.apiserver.store import Object, Store, Stored, decode
+from phalanx.embedded.apiserver.store import Object, Store, Stored
 from phalanx.embedded.apiserver.write import Intent, Writer
 
 PODS = ("", "pods")
@@ -88,18 +88,21 @@ def _check_bindable(pod: Object, name: str, binding: Object) -> None:
 
 
 def bound(stored: Stored, binding: Object) -> Object:
-    """The pod with its node, the annotations of the binding, and the condition that says so."""
-    pod: Object = decode(stored.data)
-    pod["spec"]["nodeName"] = binding["target"]["name"]
+    """The pod with its node, the annotations of the binding, and the condition that says so. Shares the rest."""
+    pod = stored.obj
+    meta = dict(pod["metadata"])
     if extra := (binding.get("metadata") or {}).get("annotations"):
-        pod["metadata"]["annotations"] = (pod["metadata"].get("annotations") or {}) | extra
+        meta["annotations"] = (meta.get("annotations") or {}) | extra
     scheduled = {
         "type": "PodScheduled",
         "status": "True",
         "lastProbeTime": None,
         "lastTransitionTime": objectmeta.now_text(),
     }
-    status = pod.setdefault("status", {})
+    status = pod.get("status") or {}
     others = [one for one in status.get("conditions") or [] if one.get("type") != "PodScheduled"]
-    status["conditions"] = [*others, scheduled]
-    return pod
+    return pod | {
+        "metadata": meta,
+        "spec": pod["spec"] | {"nodeName": binding["target"]["name"]},
+        "status": status | {"conditions": [*others, scheduled]},
+    }

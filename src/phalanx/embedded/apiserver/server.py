@@ -119,6 +119,7 @@ def _config(api: Api, tls: ssl.SSLContext) -> uvicorn.Config:
         access_log=False,
         log_config=None,
         log_level="warning",
+        proxy_headers=False,
         date_header=False,
         server_header=False,
         timeout_keep_alive=120,
