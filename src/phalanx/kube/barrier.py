@@ -1,0 +1,43 @@
+"""The bind barrier: resume is not start.
+
+A Job controller creates pods in growing batches, and a quota, a policy or somebody's webhook may refuse pod k of n for
+ever. So nothing of a gang is bound before every pod of its minimum exists, is ungated, is not terminating, has a node
+and asks no more than was planned. What is not complete in time is taken back whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from phalanx.kube.seats import Seats
+from phalanx.model.reason import Code, Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long things may take, in seconds. `start_s` and `start_share_s` (per pod): from the resume to the barrier.
+    `place_s`: a started gang's pod without a node. `hold_s`: room held for pods that a driver has not created yet.
+    `backoff_s` after a start that came to nothing, doubled each time up to `backoff_most_s`."""
+
+    start_s: float = 60.0
+    start_share_s: float = 0.5
+    place_s: float = 300.0
+    hold_s: float = 600.0
+    backoff_s: float = 30.0
+    backoff_most_s: float = 600.0
+
+    def barrier_s(self, pods: int) -> float:
+        return self.start_s + self.start_share_s * pods
+
+    def rest_s(self, failures: int) -> float:
+        """How long to rest after this many starts in a row that came to nothing."""
+        return min(self.backoff_most_s, self.backoff_s * 2.0 ** min(30, failures - 1))
+
+
+def shortfall(seats: Seats, waited_s: float) -> Reason:
+    """Why the barrier was not reached, with numbers."""
+    needed = sum(row.role.minimum for row in seats.rows)
+    there = sum(row.taken for row in seats.rows)
+    ready = sum(min(row.ready, row.role.minimum) for row in seats.rows)
+    text = f"its start was taken back: {ready} of {needed} pods could be bound after {waited_s:.0f} s ({there} existed)"
+    return Reason(code=Code.BACKOFF, text=text, numbers={"ready": ready, "needed": needed, "exist": there})

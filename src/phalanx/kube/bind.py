@@ -1,0 +1,43 @@
+"""The one write that places a pod: POST pods/NAME/binding.
+
+It carries the pod's uid, so that a pod of the same name created since is never bound by it, and for bare pods the
+record of the start in its annotations, which the API server copies to the pod in the same transaction.
+"""
+
+from __future__ import annotations
+
+from phalanx.client.connection import Connection, Object
+from phalanx.client.kind import PODS
+from phalanx.kube import labels
+from phalanx.kube.pod import Pod
+from phalanx.kube.record import Record
+from phalanx.kube.write import Verdict, Write
+
+
+class Bind(Write):
+    def __init__(self, pod: Pod, node: str, record: Record | None) -> None:
+        self.key = f"pods/{pod.key}"
+        self.pod, self.node, self.record = pod, node, record
+
+    async def send(self, api: Connection) -> Object:
+        meta: Object = {"name": self.pod.name, "namespace": self.pod.namespace, "uid": self.pod.uid}
+        if self.record is not None:
+            meta["annotations"] = {labels.ADMITTED: self.record.text()}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": meta,
+            "target": {"apiVersion": "v1", "kind": "Node", "name": self.node},
+        }
+        return await api.create(PODS, body, self.pod.namespace, "binding", self.pod.name)
+
+    async def read(self, api: Connection) -> Object:
+        return await api.get(PODS, self.pod.name, self.pod.namespace)
+
+    def judge(self, obj: Object) -> Verdict:
+        node = obj["spec"].get("nodeName")
+        if obj["metadata"]["uid"] != self.pod.uid or "deletionTimestamp" in obj["metadata"]:
+            return Verdict.GONE
+        if node:
+            return Verdict.ACHIEVED if node == self.node else Verdict.LOST
+        return Verdict.AGAIN

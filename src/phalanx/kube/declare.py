@@ -1,0 +1,265 @@
+"""Which objects form which job: from the members of one gang to the `model.Job` that stands for them.
+
+Four forms (docs/guide/kubernetes.md shows each):
+
+- one Job: one role, as many pods as the Job can use at once;
+- several objects with one `phalanx.dev/job`: a role for each, complete when there are `phalanx.dev/job-roles` of them;
+- bare pods with one `phalanx.dev/job`: a role for each shape, complete with `phalanx.dev/min-available` pods; or
+  driver-first, where `phalanx.dev/min-resources` says what the whole needs and the missing pods are held room for;
+- a bare pod without that label: a job of its own.
+
+Pure: members in, declaration out. What contradicts itself is declared too, `blocked` with what to do about it. Sizes
+are never guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from phalanx.kube import labels
+from phalanx.kube.hold import DeclarationError, pieces, read_resources, remainder
+from phalanx.kube.job import BatchJob
+from phalanx.kube.pod import Pod
+from phalanx.model.job import Job, Role
+from phalanx.model.reason import Code, Reason
+from phalanx.model.shape import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class JobPods:
+    """The pods that this Job controls."""
+
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class BarePods:
+    """Pods without a Job, of one role name and one shape."""
+
+    role: str
+    shape: Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Unborn:
+    """Pods that do not exist yet."""
+
+
+Source: TypeAlias = JobPods | BarePods | Unborn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declaration:
+    """`sources` says for each of `job.roles` where its pods come from."""
+
+    job: Job
+    sources: tuple[Source, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Members:
+    """The live members of one gang: Jobs that are not finished, and bare pods that are not over, oldest first."""
+
+    id: str
+    jobs: Sequence[BatchJob]
+    pods: Sequence[Pod]
+
+    @property
+    def everyone(self) -> tuple[BatchJob | Pod, ...]:
+        return (*self.jobs, *self.pods)
+
+    def said(self, key: str) -> dict[str, str]:
+        """Who says what under `key`: value -> the first member that says so."""
+        found: dict[str, str] = {}
+        for member in self.everyone:
+            if key in member.said:
+                found.setdefault(member.said[key], member.name)
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class House:
+    """What holds for all gangs: the queue of who names none, whether a queue starts its jobs as gangs, and the largest
+    amount of each resource that any node has."""
+
+    default_queue: str = "default"
+    gang: Callable[[str], bool] = lambda queue: True
+    largest: Mapping[str, int]
+
+
+Row: TypeAlias = tuple[Role, Source]
+
+
+def declare(members: Members, house: House) -> Declaration:
+    """The job of these members, which are at least one. Never raises: what is wrong is in `job.blocked`."""
+    blocked, rows, queue = None, [], house.default_queue
+    try:
+        queue = _one(members, labels.QUEUE, house.default_queue)
+        rows = _rows(members, house.gang(queue), house.largest)
+        _check_jobs(members.jobs)
+        blocked = _obstacle(members) or (_incomplete(members) if house.gang(queue) else None)
+    except DeclarationError as error:
+        blocked = Reason(code=Code.INVALID, text=str(error))
+    job = Job(
+        id=members.id,
+        queue=queue,
+        roles=tuple(role for role, _ in rows),
+        priority=max(member.priority for member in members.everyone),
+        submitted_s=min(member.created_s for member in members.everyone),
+        blocked=blocked,
+    )
+    return Declaration(job=job, sources=tuple(source for _, source in rows))
+
+
+# --- roles --------------------------------------------------------------------------------------------------------
+
+
+def _rows(members: Members, gang: bool, largest: Mapping[str, int]) -> list[Row]:
+    rows = [_job_role(job) for job in members.jobs if job.size()]
+    if members.jobs or not gang:
+        return rows + bare_rows(members.pods, len(members.pods))
+    minimum = _number(members, labels.MIN_AVAILABLE)
+    rows += bare_rows(members.pods, minimum or len(members.pods))
+    if (whole := _one(members, labels.MIN_RESOURCES, "")) and (held := _held(members, whole, minimum, largest)):
+        rows.append(held)
+    return rows
+
+
+def _job_role(job: BatchJob) -> Row:
+    size = job.size()
+    text = job.said.get(labels.MIN_AVAILABLE)
+    minimum = _count(text, labels.MIN_AVAILABLE, job.name) if text is not None else size
+    if text is not None and minimum > job.parallelism:
+        raise DeclarationError(
+            f"Job {job.name} says phalanx.dev/min-available {minimum} but parallelism {job.parallelism}, so there are "
+            "never so many pods: lower the one or raise the other"
+        )
+    role = Role(name=job.said.get(labels.ROLE, job.name), count=size, minimum=min(minimum, size), shape=job.ask.shape)
+    return role, JobPods(job.uid)
+
+
+def bare_rows(pods: Sequence[Pod], minimum: int) -> list[Row]:
+    """A role for each (role label, shape); the `minimum` oldest pods are those that must start together."""
+    count: dict[BarePods, int] = {}
+    needed: dict[BarePods, int] = {}
+    for position, pod in enumerate(pods):
+        source = BarePods(pod.said.get(labels.ROLE, ""), pod.shape)
+        count[source] = count.get(source, 0) + 1
+        needed[source] = needed.get(source, 0) + (position < minimum)
+    return [
+        (Role(name=source.role or f"pods-{i}", count=count[source], minimum=needed[source], shape=source.shape), source)
+        for i, source in enumerate(count)
+    ]
+
+
+def _held(members: Members, whole: str, minimum: int | None, largest: Mapping[str, int]) -> Row | None:
+    rest = remainder(read_resources(whole), (pod.requests for pod in members.pods))
+    missing = None if minimum is None else minimum - len(members.pods)
+    count, size = pieces(rest, missing, largest)
+    if not count:
+        return None
+    first = members.pods[0].shape
+    shape = Shape(size, first.selector, first.affinity, first.tolerations)
+    return Role(name="held", count=count, minimum=count, shape=shape), Unborn()
+
+
+# --- what keeps it waiting ----------------------------------------------------------------------------------------
+
+
+def _check_jobs(jobs: Sequence[BatchJob]) -> None:
+    for job in jobs:
+        if job.scheduler != labels.SCHEDULER_NAME:
+            raise DeclarationError(
+                f"the pods of Job {job.name} ask for the scheduler {job.scheduler!r}, so Phalanx cannot place them"
+                + ("" if job.suspended else " (it runs without Phalanx, which only counts its pods)")
+                + f": delete the Job and create it with suspend: true and schedulerName: {labels.SCHEDULER_NAME} in "
+                "its pod template"
+            )
+
+
+def _obstacle(members: Members) -> Reason | None:
+    for job in members.jobs:
+        if job.held:
+            return Reason(code=Code.HELD, text=f"Job {job.name} is held: remove {labels.HOLD} to queue it")
+        if job.suspended and job.record is not None:
+            text = (
+                f"Job {job.name} was suspended by somebody else after it was admitted: remove the annotation "
+                f"{labels.ADMITTED} to queue it again"
+            )
+            return Reason(code=Code.HELD, text=text)
+        if job.ask.obstacle is not None:
+            return job.ask.obstacle
+    for pod in members.pods:
+        if pod.said.get(labels.HOLD, "false") != "false":
+            return Reason(code=Code.HELD, text=f"pod {pod.name} is held: remove {labels.HOLD} to queue it")
+        if pod.gated:
+            return Reason(code=Code.HELD, text=f"pod {pod.name} has scheduling gates: it waits until they are removed")
+        if pod.obstacle is not None:
+            return pod.obstacle
+    return None
+
+
+def _incomplete(members: Members) -> Reason | None:
+    if members.jobs and len(members.jobs) == 1 and not members.pods and labels.JOB not in members.jobs[0].said:
+        return None
+    if members.jobs:
+        return _missing_objects(members)
+    minimum, whole = _number(members, labels.MIN_AVAILABLE), members.said(labels.MIN_RESOURCES)
+    if not any(labels.JOB in pod.said for pod in members.pods) or (whole and minimum is None):
+        return None
+    if minimum is None:
+        raise DeclarationError(
+            f"no pod of the gang {members.id} says how many start together: annotate them with "
+            f'{labels.MIN_AVAILABLE}: "8", or with {labels.MIN_RESOURCES} where a driver creates the others later'
+        )
+    return None if whole else _waiting(len(members.pods), minimum, "pods")
+
+
+def _missing_objects(members: Members) -> Reason | None:
+    wanted, there = _number(members, labels.JOB_ROLES), len(members.jobs) + len(members.pods)
+    if wanted is None:
+        raise DeclarationError(
+            f"no member of the gang {members.id} says how many objects form it: give each {labels.JOB_ROLES}: "
+            '"2" (the number of its Jobs and bare pods)'
+        )
+    if there > wanted:
+        names = ", ".join(member.name for member in members.everyone)
+        raise DeclarationError(
+            f"the gang {members.id} says {labels.JOB_ROLES} {wanted} but has {there} members ({names}): raise the "
+            f"number, or give those of another gang another {labels.JOB}"
+        )
+    return _waiting(there, wanted, "members")
+
+
+def _waiting(there: int, wanted: int, what: str) -> Reason | None:
+    if there >= wanted:
+        return None
+    text = f"waiting for members: {there} of {wanted} {what} exist"
+    return Reason(code=Code.WAITING_FOR_MEMBERS, text=text, numbers={"exist": there, "wanted": wanted})
+
+
+# --- what members say ---------------------------------------------------------------------------------------------
+
+
+def _one(members: Members, key: str, default: str) -> str:
+    said = members.said(key)
+    if len(said) > 1:
+        (one, who), (other, whom) = list(said.items())[:2]
+        raise DeclarationError(
+            f"the members of {members.id} contradict each other: {who} says {key} {one}, {whom} says {other}; "
+            "give all the same"
+        )
+    return next(iter(said), default)
+
+
+def _number(members: Members, key: str) -> int | None:
+    text = _one(members, key, "")
+    return _count(text, key, members.said(key)[text]) if text else None
+
+
+def _count(text: str, key: str, who: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise DeclarationError(f'{who} says {key} {text!r}, which is no number of at least 1: write for instance "4"')
+    return int(text)

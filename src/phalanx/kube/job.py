@@ -1,0 +1,113 @@
+"""A batch/v1 Job as Phalanx sees it: how many pods it still needs at once, of which shape, and who has suspended it.
+
+The size of a Job's gang is what the Job controller would run now: min(parallelism, completions - succeeded - failed
+indexes); without completions (a work queue) it is the parallelism until the first pod succeeds, and then no new pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from phalanx.client.connection import Object
+from phalanx.kube import labels
+from phalanx.kube.pod import seconds
+from phalanx.kube.record import Record, read_record
+from phalanx.kube.shape import Ask
+from phalanx.kube.surroundings import Surroundings
+
+_JOB_CONTROLLER = "kubernetes.io/job-controller"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchJob:
+    """`failed` counts failed indexes. `scheduler` is that of its pods. `foreign`: another controller manages it."""
+
+    uid: str
+    namespace: str
+    name: str
+    resource_version: str
+    suspended: bool
+    parallelism: int
+    completions: int | None
+    indexed: bool
+    succeeded: int
+    failed: int
+    finished: bool
+    foreign: bool
+    scheduler: str
+    ask: Ask
+    priority: int
+    created_s: float
+    held: bool
+    record: Record | None
+    said: Mapping[str, str]
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def ours(self) -> bool:
+        """It is for us to start: it names a queue, or it runs and asks for our scheduler."""
+        if self.foreign:
+            return False
+        return labels.QUEUE in self.said or (self.scheduler == labels.SCHEDULER_NAME and not self.suspended)
+
+    def size(self, seen_succeeded: int = 0) -> int:
+        """Pods that it can still use at once. `seen_succeeded`: pods seen to succeed, for the status comes later."""
+        succeeded = max(self.succeeded, seen_succeeded)
+        if self.finished:
+            return 0
+        if self.completions is None:
+            return 0 if succeeded else self.parallelism
+        return max(0, min(self.parallelism, self.completions - succeeded - self.failed))
+
+
+def read_job(obj: Object, around: Surroundings) -> BatchJob:
+    meta, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
+    pod = spec["template"]["spec"]
+    finished = any(
+        c["type"] in {"Complete", "Failed"} and c["status"] == "True" for c in status.get("conditions") or ()
+    )
+    return BatchJob(
+        uid=meta["uid"],
+        namespace=meta["namespace"],
+        name=meta["name"],
+        resource_version=meta["resourceVersion"],
+        suspended=bool(spec.get("suspend")),
+        parallelism=_number(spec.get("parallelism"), 1),
+        completions=_number(spec["completions"], 1) if spec.get("completions") is not None else None,
+        indexed=spec.get("completionMode") == "Indexed",
+        succeeded=int(status.get("succeeded") or 0),
+        failed=count_indexes(status.get("failedIndexes") or ""),
+        finished=finished or "deletionTimestamp" in meta,
+        foreign=(spec.get("managedBy") or _JOB_CONTROLLER) != _JOB_CONTROLLER,
+        scheduler=pod.get("schedulerName") or "default-scheduler",
+        ask=around.ask(meta["namespace"], pod),
+        priority=around.priority(pod),
+        created_s=seconds(meta.get("creationTimestamp")),
+        held=labels.held(meta),
+        record=read_record(meta.get("annotations")),
+        said=_said(meta),
+    )
+
+
+def count_indexes(text: str) -> int:
+    """How many indexes `1,3-5,7` names (the form of status.completedIndexes and failedIndexes)."""
+    total = 0
+    for part in text.split(",") if text else ():
+        first, _, last = part.partition("-")
+        total += int(last or first) - int(first) + 1
+    return total
+
+
+def _number(value: int | None, default: int) -> int:
+    return default if value is None else int(value)
+
+
+def _said(meta: Object) -> dict[str, str]:
+    """Labels win over annotations; the queue is a label only (an annotation of that name means nothing)."""
+    annotations = {key: text for key, text in (meta.get("annotations") or {}).items() if key != labels.QUEUE}
+    both = {**annotations, **(meta.get("labels") or {})}
+    return {key: str(value) for key, value in both.items() if key.startswith("phalanx.dev/")}

@@ -1,0 +1,100 @@
+"""Where a pod may run: node selector, required node affinity, tolerations; and what fit does not understand.
+
+The API is k8s.io/api/core/v1. Preferences change no decision yet and are passed over. What could leave a pod bound to
+hang (a volume that its node cannot reach, a device claim, a spread rule) is never guessed: such a pod is refused with
+a reason that says what to do instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from phalanx.model.reason import Code, Reason
+from phalanx.model.shape import NodeTerm, Operator, Requirement, Toleration
+
+Spec = Mapping[str, Any]
+
+# Every pod gets these two from admission (DefaultTolerationSeconds), no template has them, and a node that is not
+# ready repels by NoSchedule as well: they decide nothing here, and dropping them lets template and pod share a shape.
+_PASSING = {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
+
+
+def selector(spec: Spec) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((spec.get("nodeSelector") or {}).items()))
+
+
+def affinity(spec: Spec) -> tuple[NodeTerm, ...]:
+    """The required terms, of which one must hold."""
+    node = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = node.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    return tuple(_term(term) for term in required.get("nodeSelectorTerms") or ())
+
+
+def _term(term: Mapping[str, Any]) -> NodeTerm:
+    labels = [_requirement(entry, field=False) for entry in term.get("matchExpressions") or ()]
+    fields = [_requirement(entry, field=True) for entry in term.get("matchFields") or ()]
+    return (*labels, *fields)
+
+
+def _requirement(entry: Mapping[str, Any], *, field: bool) -> Requirement:
+    return Requirement(entry["key"], Operator(entry["operator"]), tuple(entry.get("values") or ()), field)
+
+
+def tolerations(spec: Spec) -> tuple[Toleration, ...]:
+    found = {
+        Toleration(
+            key=entry.get("key") or "",
+            operator=entry.get("operator") or "Equal",
+            value=entry.get("value") or "",
+            effect=entry.get("effect") or "",
+        )
+        for entry in spec.get("tolerations") or ()
+        if not (entry.get("key") in _PASSING and "tolerationSeconds" in entry)
+    }
+    return tuple(sorted(found, key=lambda t: (t.key, t.operator, t.value, t.effect)))
+
+
+def unsupported(spec: Spec) -> Reason | None:
+    """Why such a pod is not placed at all, or None."""
+    texts = list(_obstacles(spec))
+    if not texts:
+        return None
+    return Reason(code=Code.UNSUPPORTED, text="; ".join(texts), numbers={"count": len(texts)})
+
+
+def _obstacles(spec: Spec) -> Iterator[str]:
+    if claims := [v["name"] for v in spec.get("volumes") or () if "persistentVolumeClaim" in v or "ephemeral" in v]:
+        yield (
+            f"volumes {_names(claims)} are claims, and Phalanx does not place by where a volume is "
+            "(VolumeBindingUnsupported): use emptyDir, hostPath or a network file system inside the container"
+        )
+    if claims := [claim["name"] for claim in spec.get("resourceClaims") or ()]:
+        yield (
+            f"resource claims {_names(claims)} are not understood (DRAUnsupported): ask for the device as an extended "
+            "resource such as nvidia.com/gpu"
+        )
+    rules = spec.get("affinity") or {}
+    for kind in ("podAffinity", "podAntiAffinity"):
+        if (rules.get(kind) or {}).get("requiredDuringSchedulingIgnoredDuringExecution"):
+            yield f"required {kind} is not understood: make it preferred, or use a node selector"
+    for rule in spec.get("topologySpreadConstraints") or ():
+        if rule.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule":
+            yield (
+                f"the topology spread over {rule.get('topologyKey')} with DoNotSchedule is not understood: "
+                "write whenUnsatisfiable: ScheduleAnyway"
+            )
+    if ports := list(_host_ports(spec)):
+        yield f"host ports {_names(ports)} are not understood: leave hostPort out and use a Service"
+
+
+def _host_ports(spec: Spec) -> Iterator[int]:
+    for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
+        for port in container.get("ports") or ():
+            number = port.get("hostPort") or (port["containerPort"] if spec.get("hostNetwork") else 0)
+            if number:
+                yield number
+
+
+def _names(values: Iterable[object]) -> str:
+    return ", ".join(str(value) for value in values)

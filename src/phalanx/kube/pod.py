@@ -1,0 +1,125 @@
+"""A pod as Phalanx sees it: read once per change, then passed around as a value.
+
+A pod is charged to its node from the moment it has a nodeName until it is Succeeded, Failed or gone, also while it
+terminates and when its node is lost (it may still run there).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from phalanx.client.connection import Object
+from phalanx.kube import labels
+from phalanx.kube.record import Record, read_record
+from phalanx.kube.shape import Shapes
+from phalanx.model.reason import Reason
+from phalanx.model.shape import Amounts, Shape
+
+# How the kubelet says that it would not run the pod: k8s.io/kubernetes/pkg/kubelet/lifecycle and kubelet.go.
+_REJECTIONS = ("OutOf", "NodeAffinity", "UnexpectedAdmissionError", "TopologyAffinityError", "NodeShutdown", "Taint")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    """`owner` is the (name, uid) of the Job that controls it. `index` is its completion index, if any."""
+
+    uid: str
+    namespace: str
+    name: str
+    resource_version: str
+    ours: bool
+    node: str
+    phase: str
+    reason: str
+    going: bool
+    gated: bool
+    shape: Shape
+    obstacle: Reason | None
+    owner: tuple[str, str] | None
+    index: int | None
+    priority: int
+    created_s: float
+    record: Record | None
+    waits_for: str  # the code of the reason that its PodScheduled condition gives
+    said: Mapping[str, str]
+
+    @property
+    def over(self) -> bool:
+        return self.phase in {"Succeeded", "Failed"}
+
+    @property
+    def charged(self) -> bool:
+        return bool(self.node) and not self.over
+
+    @property
+    def rejected(self) -> bool:
+        """Its kubelet would not have it: for the node's sake, not by a fault of the program."""
+        return self.phase == "Failed" and self.reason.startswith(_REJECTIONS)
+
+    @property
+    def bindable(self) -> bool:
+        return not self.node and not self.over and not self.going and not self.gated and self.obstacle is None
+
+    @property
+    def requests(self) -> Amounts:
+        return self.shape.requests
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+def read_pod(obj: Object, shapes: Shapes) -> Pod:
+    meta, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
+    ask = shapes.of_pod(spec, status)
+    annotations = meta.get("annotations") or {}
+    index = annotations.get(labels.COMPLETION_INDEX)
+    ours = spec.get("schedulerName") == labels.SCHEDULER_NAME
+    return Pod(
+        uid=meta["uid"],
+        namespace=meta["namespace"],
+        name=meta["name"],
+        resource_version=meta["resourceVersion"],
+        ours=ours,
+        node=spec.get("nodeName") or "",
+        phase=status.get("phase") or "Pending",
+        reason=status.get("reason") or "",
+        going="deletionTimestamp" in meta,
+        gated=bool(spec.get("schedulingGates")),
+        shape=ask.shape,
+        obstacle=ask.obstacle,
+        owner=_owner(meta),
+        index=int(index) if index is not None and index.isdigit() else None,
+        priority=int(spec.get("priority") or 0),
+        created_s=seconds(meta.get("creationTimestamp")),
+        record=read_record(annotations),
+        waits_for=_waits_for(status) if ours else "",
+        said=_said(meta) if ours else {},
+    )
+
+
+def seconds(text: str | None) -> float:
+    """A metav1.Time as seconds since the epoch; 0 where there is none."""
+    return datetime.fromisoformat(text).timestamp() if text else 0.0
+
+
+def _waits_for(status: Object) -> str:
+    for condition in status.get("conditions") or ():
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return str(condition.get("message") or "").partition(":")[0]
+    return ""
+
+
+def _owner(meta: Object) -> tuple[str, str] | None:
+    for owner in meta.get("ownerReferences") or ():
+        if owner.get("controller") and owner["kind"] == "Job":
+            return owner["name"], owner["uid"]
+    return None
+
+
+def _said(meta: Object) -> dict[str, str]:
+    """What the pod says in words of `phalanx.dev`; its own labels win over its annotations."""
+    both = {**(meta.get("annotations") or {}), **(meta.get("labels") or {})}
+    return {key: str(value) for key, value in both.items() if key.startswith("phalanx.dev/")}

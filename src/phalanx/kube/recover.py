@@ -1,0 +1,83 @@
+"""What a start finds: which gangs a process before this one had started, read from the objects alone.
+
+The record on the Jobs and on the bound pods is written before anything else happens, so that every state between two
+writes is one of these:
+
+- a Job that runs with a record, or a bare pod that is bound with one: the gang was started, go on with it;
+- a suspended Job of which bound pods are left: its start was being taken back (or somebody suspended it), finish that;
+- anything else waits, as it did before.
+
+`order` is that in which claims are told to the book: gangs with a bound pod, then admitted gangs with none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from phalanx.kube import labels
+from phalanx.kube.declare import Declaration, House, Members, Unborn, declare
+from phalanx.kube.gang import Gang
+from phalanx.kube.job import BatchJob
+from phalanx.kube.pod import Pod
+from phalanx.kube.record import Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unfinished:
+    """A start of before. `leaving`: it is to be taken back."""
+
+    declared: Declaration
+    record: Record
+    leaving: bool
+
+
+def unfinished(gang: Gang, house: House, now_s: float, hold_s: float) -> Unfinished | None:
+    """What the objects say was begun, or None for a gang that waits."""
+    jobs = [job for job in gang.jobs.values() if job.ours and not job.finished]
+    bare = [pod for pod in gang.pods.values() if pod.owner is None or pod.owner[1] not in gang.jobs]
+    left = [job for job in jobs if job.suspended and _bound(gang.pods.values(), job)]
+    record = _record(jobs, bare) or (_of(left[0]) if left else None)
+    if record is None or (not jobs and not bare):
+        return None
+    pods = sorted((pod for pod in bare if not pod.going or pod.node), key=lambda pod: (pod.created_s, pod.name))
+    declared = declare(Members(id=gang.id, jobs=sorted(jobs, key=_age), pods=pods), replace(house, gang=_same(record)))
+    if now_s >= record.at_s + hold_s:
+        declared = _without_holds(declared)
+    started = replace(declared, job=replace(declared.job, queue=record.queue, blocked=None))
+    return Unfinished(declared=started, record=record, leaving=bool(left))
+
+
+def order(gang: Gang, begun: Unfinished) -> tuple[bool, float, str]:
+    """Sort key of started gangs: those that hold room first, then by the time of their start."""
+    return not any(pod.node for pod in gang.pods.values()), begun.record.at_s, gang.id
+
+
+def _record(jobs: Iterable[BatchJob], bare: Iterable[Pod]) -> Record | None:
+    records = [job.record for job in jobs if not job.suspended and job.record is not None]
+    records += [pod.record for pod in bare if pod.node and pod.record is not None]
+    return max(records, key=lambda record: record.attempt, default=None)
+
+
+def _of(job: BatchJob) -> Record:
+    """The record of a Job that was suspended again: its own, if that still stands, else one of the same content."""
+    queue = job.said.get(labels.QUEUE, "")
+    return job.record or Record(attempt=1, queue=queue, count=job.size(), priority=job.priority)
+
+
+def _bound(pods: Iterable[Pod], job: BatchJob) -> bool:
+    return any(pod.node and pod.owner is not None and pod.owner[1] == job.uid for pod in pods)
+
+
+def _same(record: Record) -> Callable[[str], bool]:
+    return lambda queue: record.gang
+
+
+def _age(job: BatchJob) -> tuple[float, str]:
+    return job.created_s, job.name
+
+
+def _without_holds(declared: Declaration) -> Declaration:
+    rows = [row for row in zip(declared.job.roles, declared.sources, strict=True) if not isinstance(row[1], Unborn)]
+    job = replace(declared.job, roles=tuple(role for role, _ in rows))
+    return Declaration(job=job, sources=tuple(source for _, source in rows))

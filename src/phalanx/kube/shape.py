@@ -1,0 +1,164 @@
+"""From a pod's spec to its `Shape`, and from a Job's template to the shape that its pods will have.
+
+A template is not a pod: on the way the API server adds the RuntimeClass' overhead, selector and tolerations, the
+namespace's LimitRange defaults, and requests where only limits stand. A suspended Job is planned with all of that
+added here; at the barrier the real pods decide.
+
+Thousands of pods share a spec, so what a spec says is remembered by its content: reading a pod again costs one encoding
+of the parts that matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from phalanx.client.quantity import QuantityError
+from phalanx.kube.cost import pod_cost
+from phalanx.kube.placeable import affinity, selector, tolerations, unsupported
+from phalanx.model.reason import Code, Reason
+from phalanx.model.shape import PODS, Shape
+
+Spec = Mapping[str, Any]
+_encode = msgspec.json.Encoder().encode
+_PARTS = (
+    "affinity",
+    "hostNetwork",
+    "nodeSelector",
+    "overhead",
+    "resourceClaims",
+    "resources",
+    "tolerations",
+    "topologySpreadConstraints",
+)
+_REMEMBERED = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A shape, and why pods of it are not placed at all (None: they are)."""
+
+    shape: Shape
+    obstacle: Reason | None = None
+
+
+class Shapes:
+    """`of_pod` and `of_template`, remembering by content."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, Ask] = {}
+
+    def of_pod(self, spec: Spec, status: Mapping[str, Any] | None = None) -> Ask:
+        """`status` counts only for a pod that was bound: its kubelet may have resized it."""
+        resized = _resized(status) if status and spec.get("nodeName") else None
+        key = _content(spec, resized)
+        found = self._known.get(key)
+        if found is None:
+            found = _read(spec, resized or {})
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known[key] = found
+        return found
+
+    def of_template(self, spec: Spec, limit_ranges: Iterable[Spec], runtime_class: Spec | None) -> Ask:
+        if spec.get("runtimeClassName") and runtime_class is None:
+            text = (
+                f"runtimeClassName {spec['runtimeClassName']} names no RuntimeClass: create it, or leave the name out"
+            )
+            return Ask(Shape(requests=((PODS, 1),)), Reason(code=Code.INVALID, text=text))
+        return self.of_pod(with_runtime_class(with_limit_ranges(spec, limit_ranges), runtime_class))
+
+
+def covers(planned: Shape, real: Shape) -> bool:
+    """A pod of the shape `real` may go where one of the shape `planned` was given room."""
+    if planned is real or planned == real:
+        return True
+    room = dict(planned.requests)
+    return (
+        all(value <= room.get(name, 0) for name, value in real.requests)
+        and planned.selector == real.selector
+        and planned.affinity == real.affinity
+        and set(planned.tolerations) <= set(real.tolerations)
+    )
+
+
+def with_limit_ranges(spec: Spec, limit_ranges: Iterable[Spec]) -> Spec:
+    """The spec as the LimitRanger admission plug-in will leave it: its default requests where a container says neither
+    request nor limit. (The API server has already derived defaultRequest from default and max when the LimitRange was
+    written.)"""
+    defaults: dict[str, Any] = {}
+    for limit_range in limit_ranges:
+        for item in limit_range["spec"].get("limits") or ():
+            if item.get("type") == "Container":
+                defaults = {**(item.get("default") or {}), **(item.get("defaultRequest") or {}), **defaults}
+    if not defaults:
+        return spec
+    full = dict(spec)
+    for field in ("containers", "initContainers"):
+        if spec.get(field):
+            full[field] = [_with_defaults(container, defaults) for container in spec[field]]
+    return full
+
+
+def _with_defaults(container: Spec, defaults: Mapping[str, Any]) -> Spec:
+    resources = container.get("resources") or {}
+    said = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    return {**container, "resources": {**resources, "requests": {**defaults, **said}}}
+
+
+def with_runtime_class(spec: Spec, runtime_class: Spec | None) -> Spec:
+    """The spec as the RuntimeClass admission plug-in will leave it."""
+    if runtime_class is None:
+        return spec
+    scheduling = runtime_class.get("scheduling") or {}
+    return {
+        **spec,
+        "overhead": (runtime_class.get("overhead") or {}).get("podFixed") or spec.get("overhead"),
+        "nodeSelector": {**(spec.get("nodeSelector") or {}), **(scheduling.get("nodeSelector") or {})},
+        "tolerations": [*(spec.get("tolerations") or ()), *(scheduling.get("tolerations") or ())],
+    }
+
+
+def _read(spec: Spec, status: Mapping[str, Any]) -> Ask:
+    try:
+        shape = Shape(
+            requests=pod_cost(spec, status),
+            selector=selector(spec),
+            affinity=affinity(spec),
+            tolerations=tolerations(spec),
+        )
+    except (QuantityError, ValueError, KeyError) as error:
+        text = f"its demands cannot be read: {error}; correct the pod template"
+        return Ask(Shape(requests=((PODS, 1),)), Reason(code=Code.INVALID, text=text))
+    return Ask(shape, unsupported(spec))
+
+
+def _content(spec: Spec, resized: Mapping[str, Any] | None) -> bytes:
+    containers = [
+        (c.get("resources"), c.get("ports"), c.get("name") if resized else None) for c in spec.get("containers") or ()
+    ]
+    before = [(c.get("resources"), c.get("restartPolicy"), c.get("ports")) for c in spec.get("initContainers") or ()]
+    claims = [v for v in spec.get("volumes") or () if "persistentVolumeClaim" in v or "ephemeral" in v]
+    return _encode((containers, before, claims, [spec.get(part) for part in _PARTS], resized))
+
+
+def _resized(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The parts of the status that say what the kubelet allocated, or None where it says nothing."""
+    found: dict[str, Any] = {}
+    for field in ("containerStatuses", "initContainerStatuses"):
+        states = [
+            {part: state[part] for part in ("name", "resources", "allocatedResources") if part in state}
+            for state in status.get(field) or ()
+        ]
+        if any(len(state) > 1 for state in states):
+            found[field] = states
+    if found:
+        found["conditions"] = [
+            {"type": c["type"], "reason": c.get("reason")}
+            for c in status.get("conditions") or ()
+            if c["type"] == "PodResizePending"
+        ]
+    return found or None

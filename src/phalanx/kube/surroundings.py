@@ -1,0 +1,42 @@
+"""What a template needs from its surroundings to be read as the pods that it will become.
+
+LimitRanges of the namespace, RuntimeClasses, PriorityClasses: few and rarely changed objects, looked up in caches that
+somebody else keeps (any mapping from `namespace/name` to objects will do).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from phalanx.client.connection import Object
+from phalanx.kube.shape import Ask, Shapes
+
+_SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    shapes: Shapes = field(default_factory=Shapes)
+    limit_ranges: Mapping[str, Object] = field(default_factory=dict)
+    runtime_classes: Mapping[str, Object] = field(default_factory=dict)
+    priority_classes: Mapping[str, Object] = field(default_factory=dict)
+
+    def ask(self, namespace: str, spec: Mapping[str, Any]) -> Ask:
+        """What a pod of this template will ask."""
+        ranges = [obj for obj in self.limit_ranges.values() if obj["metadata"]["namespace"] == namespace]
+        runtime_class = self.runtime_classes.get(spec.get("runtimeClassName") or "")
+        return self.shapes.of_template(spec, ranges, runtime_class)
+
+    def priority(self, spec: Mapping[str, Any]) -> int:
+        """As the Priority admission plug-in resolves it: the named class, else the global default, else 0."""
+        name = spec.get("priorityClassName")
+        if name in _SYSTEM_PRIORITIES:
+            return _SYSTEM_PRIORITIES[name]
+        if name:
+            return int(self.priority_classes.get(name, {}).get("value", 0))
+        if spec.get("priority") is not None:
+            return int(spec["priority"])
+        defaults = [int(obj.get("value", 0)) for obj in self.priority_classes.values() if obj.get("globalDefault")]
+        return min(defaults, default=0)

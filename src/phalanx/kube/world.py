@@ -1,0 +1,424 @@
+"""The world that is a Kubernetes API: watches what happens, and carries out what was decided.
+
+It keeps no truth of its own. Informers tell every change; a change is read once, routed to the gang it belongs to (or
+to the charges, for pods of others), and the gang is marked. `events` lets marked gangs draw their conclusions, so that
+a burst of changes costs one conclusion each. `apply` hands decisions to their gangs, whose writes go out through
+`Writer` and whose answers come back here. Nothing in it costs the number of all objects, except the start.
+
+Use as `async with open_world(connection, informers) as world: await loop.run(world, …)`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+from phalanx.client.connection import ApiRefusal, Connection, Object
+from phalanx.client.informer import Change, Informer
+from phalanx.client.kind import JOBS, LIMIT_RANGES, NODES, PODS, PRIORITY_CLASSES, RUNTIME_CLASSES, Kind
+from phalanx.kube import labels
+from phalanx.kube.barrier import Patience
+from phalanx.kube.bind import Bind
+from phalanx.kube.charge import Charges
+from phalanx.kube.declare import House
+from phalanx.kube.gang import Answer, Gang, Stage
+from phalanx.kube.job import BatchJob, read_job
+from phalanx.kube.job_writes import Resume, Suspend
+from phalanx.kube.node import read_node
+from phalanx.kube.pod import Pod, read_pod
+from phalanx.kube.queue import DEFAULT_QUEUE, QUEUES, install, read_queue
+from phalanx.kube.record import Record
+from phalanx.kube.recover import order, unfinished
+from phalanx.kube.report import Budget, Reporter
+from phalanx.kube.surroundings import Surroundings
+from phalanx.kube.write import Writer
+from phalanx.model.event import Event, NodeGone, NodeSeen, Occupied, QueueGone, QueueSeen, Vacated
+from phalanx.model.plan import Place, Plan, Start, Wait
+from phalanx.model.queue import Queue
+from phalanx.model.reason import Reason
+from phalanx.model.shape import Amounts
+
+log = logging.getLogger(__name__)
+
+_REQUIRED = (PODS, JOBS, NODES, QUEUES)
+_LOOKED_UP = (LIMIT_RANGES, RUNTIME_CLASSES, PRIORITY_CLASSES)  # a server may serve fewer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """`writes`: how many are on their way at once."""
+
+    default_queue: str = DEFAULT_QUEUE
+    writes: int = 32
+    patience: Patience = field(default_factory=Patience)
+    budget: Budget = field(default_factory=Budget)
+
+
+@asynccontextmanager
+async def open_world(
+    api: Connection,
+    informers: Callable[[Kind], Informer],
+    settings: Settings | None = None,
+    clock: Callable[[], float] = time.time,
+    fence: Callable[[], float] | None = None,
+) -> AsyncIterator[KubeWorld]:
+    """A running world, whose first events are what is there. `informers(kind)` gives the running cache of a kind.
+    `fence`: the event loop's time after which no write may be sent (`lease`); None: there is no other scheduler."""
+    await install(api)
+    world = KubeWorld(api, informers, settings or Settings(), clock, fence)
+    async with asyncio.TaskGroup() as group:
+        await world.sync()
+        tasks = [group.create_task(run()) for run in (world.writer.run, world.reporter.run)]
+        try:
+            yield world
+        finally:
+            for task in tasks:
+                task.cancel()
+
+
+class KubeWorld:
+    """`World` of `phalanx.loop`, and the `Outlet` of its gangs."""
+
+    def __init__(
+        self,
+        api: Connection,
+        informers: Callable[[Kind], Informer],
+        settings: Settings,
+        clock: Callable[[], float],
+        fence: Callable[[], float] | None = None,
+    ) -> None:
+        self.patience, self.charges = settings.patience, Charges()
+        self.writer = Writer(api, fence, settings.writes)
+        self.reporter = Reporter(api, clock, settings.budget, _may_write(fence))
+        self.gangs: dict[str, Gang] = {}
+        self._api, self._informers, self._clock = api, informers, clock
+        self._default_queue = settings.default_queue
+        self._around = Surroundings()
+        self._live = False  # recovered: changes are routed as they come
+        self._queues: dict[str, Queue] = {}
+        self._house: House | None = None
+        self._job_gang: dict[str, Gang] = {}  # Job uid -> its gang
+        self._pods: dict[str, Pod] = {}
+        self._pod_gang: dict[str, Gang] = {}  # pod uid -> its gang
+        self._pods_of: dict[str, set[str]] = {}  # Job uid -> its pods
+        self._occupied: dict[str, tuple[str, Amounts]] = {}
+        self._dirty: dict[str, None] = {}
+        self._touched: dict[str, None] = {}  # pods whose charge may have changed
+        self._timers: list[tuple[float, str]] = []
+        self._out: list[Event] = []
+        self._news = asyncio.Event()
+
+    # --- World ----------------------------------------------------------------------------------------------------
+
+    def events(self) -> Sequence[Event]:
+        self._news.clear()
+        if not self._live:
+            self._recover()
+        self._ring()
+        house = self._household()
+        dirty, self._dirty = self._dirty, {}
+        for name in dirty:
+            if (gang := self.gangs.get(name)) is not None:
+                self._advance(gang, house)
+        self._account()
+        out, self._out = self._out, []
+        return out
+
+    def apply(self, plan: Plan) -> None:
+        for action in plan.actions:
+            gang = self.gangs.get(action.job)
+            if gang is None:  # it went while it was decided; the next events say so
+                continue
+            match action:
+                case Start():
+                    gang.start(action, self._household().gang(gang.queue))
+                    self._mark(gang)
+                case Place():
+                    gang.place(action.placements)
+                    self._mark(gang)
+                case Wait():
+                    self.reporter.waits(gang, action.reason)
+
+    async def wait(self, timeout_s: float | None) -> None:
+        if self._timers:
+            until_s = max(0.0, self._timers[0][0] - self._clock())
+            timeout_s = until_s if timeout_s is None else min(until_s, timeout_s)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._news.wait()
+        except TimeoutError:
+            return
+
+    async def sync(self) -> None:
+        """Until every cache that decisions need was listed once."""
+        kinds = [*_REQUIRED, *[kind for kind in _LOOKED_UP if await self._serves(kind)]]
+        caches = {kind: self._informers(kind) for kind in kinds}
+        for cache in caches.values():
+            await cache.synced.wait()
+        found: dict[Kind, Mapping[str, Object]] = {kind: caches[kind].objects for kind in kinds if kind in _LOOKED_UP}
+        self._around = Surroundings(
+            limit_ranges=found.get(LIMIT_RANGES, {}),
+            runtime_classes=found.get(RUNTIME_CLASSES, {}),
+            priority_classes=found.get(PRIORITY_CLASSES, {}),
+        )
+        self._news.set()
+
+    async def _serves(self, kind: Kind) -> bool:
+        try:
+            await self._api.request("GET", kind.path(), params={"limit": "1"})
+        except ApiRefusal as error:
+            if error.code == 404:
+                log.info("the server has no %s: none are looked up", kind.plural)
+                return False
+            raise
+        return True
+
+    # --- Outlet ---------------------------------------------------------------------------------------------------
+
+    def now_s(self) -> float:
+        return self._clock()
+
+    def tell(self, event: Event) -> None:
+        self._out.append(event)
+
+    def resume(self, gang: Gang, job: BatchJob, record: Record) -> None:
+        def done(answer: Answer, obj: Object | None, text: str) -> None:
+            self._observe(JOBS, obj)
+            gang.resumed(job.uid, answer, text)
+            self._mark(gang)
+
+        self.writer.put(Resume(job, record), done)
+
+    def suspend(self, gang: Gang, job: BatchJob, reason: Reason) -> None:
+        write = Suspend(job, reason)
+
+        def done(answer: Answer, obj: Object | None, text: str) -> None:
+            self._observe(JOBS, obj)
+            if answer is Answer.REFUSED and job.uid in gang.jobs:
+                log.warning("Job %s could not be suspended again: %s", job.key, text)
+                asyncio.get_running_loop().call_later(5.0, self.suspend, gang, gang.jobs[job.uid], reason)
+                return
+            gang.suspended(job.uid, write.quote)
+            self._mark(gang)
+
+        self.writer.put(write, done)
+
+    def bind(self, gang: Gang, pod: Pod, node: str, record: Record | None) -> None:
+        def done(answer: Answer, obj: Object | None, text: str) -> None:
+            if obj is not None and obj.get("kind") == PODS.name:
+                self._observe(PODS, obj)
+            gang.bound(pod, node, answer, text)
+            self._mark(gang)
+
+        self.writer.put(Bind(pod, node, record), done)
+
+    def started(self, gang: Gang) -> None:
+        self.reporter.forget(gang)
+        first: BatchJob | Pod | None = next(iter(gang.jobs.values()), None) or next(iter(gang.pods.values()), None)
+        nodes = {seat.node for _, seat in gang.seats.all() if seat.bound}
+        if first is not None:
+            self.reporter.event(first, "Scheduled", f"{gang.id}: its pods were bound together to {len(nodes)} nodes")
+
+    # --- inside ---------------------------------------------------------------------------------------------------
+
+    def _advance(self, gang: Gang, house: House) -> None:
+        gang.advance(house)
+        if gang.wake_s:
+            heappush(self._timers, (gang.wake_s, gang.id))
+        if gang.empty and gang.stage is Stage.WAITING:
+            self.gangs.pop(gang.id, None)
+            self.reporter.forget(gang)
+
+    def _ring(self) -> None:
+        now_s = self._clock()
+        while self._timers and self._timers[0][0] <= now_s:
+            self._dirty[heappop(self._timers)[1]] = None
+
+    def _mark(self, gang: Gang) -> None:
+        self._dirty[gang.id] = None
+        self._news.set()
+
+    def _gang(self, id: str) -> Gang:
+        gang = self.gangs.get(id)
+        if gang is None:
+            gang = self.gangs[id] = Gang(id, self)
+        return gang
+
+    def _household(self) -> House:
+        if self._house is None:
+            queues = self._queues
+            self._house = House(
+                default_queue=self._default_queue,
+                gang=lambda name: name not in queues or queues[name].gang,
+                largest=self.charges.largest(),
+            )
+        return self._house
+
+    def _observe(self, kind: Kind, obj: Object | None) -> None:
+        """An answer is evidence like the watch's: whichever is newer counts."""
+        if obj is not None:
+            self._informers(kind).observe(obj)
+
+    def _account(self) -> None:
+        """Pods on nodes that no slot of ours is charged for hold their room as others' pods do."""
+        touched, self._touched = self._touched, {}
+        for uid in touched:
+            pod = self._pods.get(uid)
+            held: tuple[str, Amounts] | None = None
+            if pod is not None and pod.charged:
+                gang = self._pod_gang.get(uid)
+                if gang is None or not gang.holds(pod):
+                    held = (pod.node, pod.requests)
+                elif excess := gang.excess(pod):
+                    held = (pod.node, excess)
+            if held == self._occupied.get(uid):
+                continue
+            if held is None:
+                del self._occupied[uid]
+                self._out.append(Vacated(uid))
+            else:
+                self._occupied[uid] = held
+                self._out.append(Occupied(uid, *held))
+
+    # --- changes --------------------------------------------------------------------------------------------------
+
+    def _recover(self) -> None:
+        """The first events: what is there, and then the starts of before, in the order in which they hold room."""
+        self._live = True
+        for kind, take in (
+            (NODES, self._on_node),
+            (QUEUES, self._on_queue),
+            (JOBS, self._on_job),
+            (PODS, self._on_pod),
+        ):
+            self._informers(kind).subscribe(take)
+        house, adopted = self._household(), []
+        for gang in self.gangs.values():
+            begun = unfinished(gang, house, self._clock(), self.patience.hold_s)
+            if begun is not None:
+                adopted.append((gang, begun))
+        for gang, begun in sorted(adopted, key=lambda entry: order(*entry)):
+            gang.adopt(begun.declared, begun.record, leaving=begun.leaving)
+
+    def _on_node(self, change: Change) -> None:
+        self._house = None
+        if change.new is None:
+            assert change.old is not None
+            name = change.old["metadata"]["name"]
+            self.charges.lose_node(name)
+            self._tell_now(NodeGone(name))
+            return
+        node = read_node(change.new)
+        if self.charges.nodes.get(node.name) != node:
+            self.charges.see_node(node)
+            self._tell_now(NodeSeen(node))
+
+    def _on_queue(self, change: Change) -> None:
+        self._house = None
+        if change.new is None:
+            assert change.old is not None
+            name = change.old["metadata"]["name"]
+            self._queues.pop(name, None)
+            self._tell_now(QueueGone(name))
+        else:
+            queue = read_queue(change.new)
+            name = queue.name
+            self._queues[name] = queue
+            self._tell_now(QueueSeen(queue))
+        for gang in self.gangs.values():
+            if gang.stage is Stage.WAITING and gang.queue == name:
+                self._mark(gang)
+
+    def _tell_now(self, event: Event) -> None:
+        self._out.append(event)
+        self._news.set()
+
+    def _on_job(self, change: Change) -> None:
+        job = read_job(change.new, self._around) if change.new is not None else None
+        uid = (change.new or change.old or {})["metadata"]["uid"]
+        before = self._job_gang.get(uid)
+        name = _gang_of_job(job) if job is not None else None
+        if before is not None and before.id != name:
+            before.lose_job(uid)
+            del self._job_gang[uid]
+            self._mark(before)
+        if job is None or name is None:
+            return
+        gang = self._job_gang[uid] = self._gang(name)
+        gang.see_job(job)
+        self._mark(gang)
+        if before is not gang:
+            for pod_uid in self._pods_of.get(uid, ()):
+                self._route(self._pods[pod_uid])
+
+    def _on_pod(self, change: Change) -> None:
+        self._news.set()
+        if change.new is None:
+            assert change.old is not None
+            self._lose_pod(change.old["metadata"]["uid"])
+            return
+        pod = read_pod(change.new, self._around.shapes)
+        self._pods[pod.uid] = pod
+        self._touched[pod.uid] = None
+        if pod.charged:
+            self.charges.hold(pod.uid, pod.node, pod.requests)
+        elif pod.over:
+            self.charges.release(pod.uid)
+        if pod.ours:
+            if pod.owner is not None:
+                self._pods_of.setdefault(pod.owner[1], set()).add(pod.uid)
+            self._route(pod)
+
+    def _lose_pod(self, uid: str) -> None:
+        pod = self._pods.pop(uid, None)
+        if pod is None:
+            return
+        self.charges.release(uid)
+        self._touched[uid] = None
+        if pod.owner is not None and (siblings := self._pods_of.get(pod.owner[1])) is not None:
+            siblings.discard(uid)
+            if not siblings:
+                del self._pods_of[pod.owner[1]]
+        if (gang := self._pod_gang.pop(uid, None)) is not None:
+            gang.lose_pod(pod)
+            self._mark(gang)
+
+    def _route(self, pod: Pod) -> None:
+        """To the gang it belongs to. A pod whose Job is not known yet waits for it, outside of every gang."""
+        before, name = self._pod_gang.get(pod.uid), self._gang_of_pod(pod)
+        if before is not None and before.id != name:
+            before.lose_pod(pod)
+            del self._pod_gang[pod.uid]
+            self._mark(before)
+        if name is not None:
+            gang = self._pod_gang[pod.uid] = self._gang(name)
+            gang.see_pod(pod)
+            self._mark(gang)
+
+    def _gang_of_pod(self, pod: Pod) -> str | None:
+        if pod.owner is not None:
+            if (gang := self._job_gang.get(pod.owner[1])) is not None:
+                return gang.id
+            if (known := self._pod_gang.get(pod.uid)) is not None:
+                return known.id
+            job = self._informers(JOBS).objects.get(f"{pod.namespace}/{pod.owner[0]}")
+            if job is None or job["metadata"]["uid"] != pod.owner[1]:
+                return None
+        name = pod.said.get(labels.JOB)
+        return f"{pod.namespace}/{name}" if name else f"{pod.namespace}/pod:{pod.name}"
+
+
+def _gang_of_job(job: BatchJob) -> str | None:
+    return f"{job.namespace}/{job.said.get(labels.JOB, job.name)}" if job.ours else None
+
+
+def _may_write(fence: Callable[[], float] | None) -> Callable[[], bool]:
+    if fence is None:
+        return lambda: True
+    until = fence
+    return lambda: asyncio.get_running_loop().time() < until()
