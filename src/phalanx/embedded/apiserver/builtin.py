@@ -10,8 +10,18 @@ from __future__ import annotations
 from typing import Any
 
 from phalanx.embedded.apiserver.kinds.admission_policy import BindingStrategy, PolicyStrategy
+from phalanx.embedded.apiserver.kinds.config import ConfigMapStrategy, SecretStrategy, ServiceAccountStrategy
+from phalanx.embedded.apiserver.kinds.disruption import BudgetStrategy
+from phalanx.embedded.apiserver.kinds.event import CoreEventStrategy, EventStrategy
 from phalanx.embedded.apiserver.kinds.job import CronJobStrategy, JobStrategy
+from phalanx.embedded.apiserver.kinds.lease import LeaseStrategy
+from phalanx.embedded.apiserver.kinds.limits import LimitRangeStrategy, QuotaStrategy
+from phalanx.embedded.apiserver.kinds.node import NamespaceStrategy, NodeStrategy
 from phalanx.embedded.apiserver.kinds.pod import PodStrategy
+from phalanx.embedded.apiserver.kinds.priority import PriorityClassStrategy, RuntimeClassStrategy
+from phalanx.embedded.apiserver.kinds.rbac import RoleBindingStrategy, RoleStrategy
+from phalanx.embedded.apiserver.kinds.service import ServiceStrategy
+from phalanx.embedded.apiserver.kinds.storage import ClaimStrategy, VolumeStrategy
 from phalanx.embedded.apiserver.resource import ALL_VERBS, Resource, Subresource
 
 
@@ -57,13 +67,14 @@ PODS = _core(
 
 RESOURCES: tuple[Resource, ...] = (
     _core("Binding", "bindings", verbs=("create",)),
-    _core("ConfigMap", "configmaps", short_names=("cm",)),
+    _core("ConfigMap", "configmaps", strategy=ConfigMapStrategy(), short_names=("cm",)),
     _core("Endpoints", "endpoints", short_names=("ep",), singular="endpoints"),
-    _core("Event", "events", short_names=("ev",)),
-    _core("LimitRange", "limitranges", short_names=("limits",)),
+    _core("Event", "events", strategy=CoreEventStrategy(), short_names=("ev",)),
+    _core("LimitRange", "limitranges", strategy=LimitRangeStrategy(), short_names=("limits",)),
     _core(
         "Namespace",
         "namespaces",
+        strategy=NamespaceStrategy(),
         namespaced=False,
         short_names=("ns",),
         verbs=tuple(verb for verb in ALL_VERBS if verb != "deletecollection"),
@@ -72,27 +83,38 @@ RESOURCES: tuple[Resource, ...] = (
             _status("Namespace"),
         ),
     ),
-    _core("Node", "nodes", namespaced=False, short_names=("no",), subresources=(_status("Node"),)),
+    _core(
+        "Node", "nodes", strategy=NodeStrategy(), namespaced=False, short_names=("no",), subresources=(_status("Node"),)
+    ),
     _core(
         "PersistentVolumeClaim",
         "persistentvolumeclaims",
+        strategy=ClaimStrategy(),
         short_names=("pvc",),
         subresources=(_status("PersistentVolumeClaim"),),
     ),
     _core(
         "PersistentVolume",
         "persistentvolumes",
+        strategy=VolumeStrategy(),
         namespaced=False,
         short_names=("pv",),
         subresources=(_status("PersistentVolume"),),
     ),
     PODS,
     _core("PodTemplate", "podtemplates"),
-    _core("ResourceQuota", "resourcequotas", short_names=("quota",), subresources=(_status("ResourceQuota"),)),
-    _core("Secret", "secrets"),
+    _core(
+        "ResourceQuota",
+        "resourcequotas",
+        strategy=QuotaStrategy(),
+        short_names=("quota",),
+        subresources=(_status("ResourceQuota"),),
+    ),
+    _core("Secret", "secrets", strategy=SecretStrategy()),
     _core(
         "ServiceAccount",
         "serviceaccounts",
+        strategy=ServiceAccountStrategy(),
         short_names=("sa",),
         subresources=(
             Subresource(
@@ -100,7 +122,14 @@ RESOURCES: tuple[Resource, ...] = (
             ),
         ),
     ),
-    _core("Service", "services", short_names=("svc",), categories=("all",), subresources=(_status("Service"),)),
+    _core(
+        "Service",
+        "services",
+        strategy=ServiceStrategy(),
+        short_names=("svc",),
+        categories=("all",),
+        subresources=(_status("Service"),),
+    ),
     _kind(
         "batch",
         "v1",
@@ -122,15 +151,18 @@ RESOURCES: tuple[Resource, ...] = (
         categories=("all",),
         subresources=(_status("Job", "batch"),),
     ),
-    _kind("coordination.k8s.io", "v1", "coordination", "Lease", "leases"),
-    _kind("events.k8s.io", "v1", "events", "Event", "events", short_names=("ev",)),
-    _kind("node.k8s.io", "v1", "node", "RuntimeClass", "runtimeclasses", namespaced=False),
+    _kind("coordination.k8s.io", "v1", "coordination", "Lease", "leases", strategy=LeaseStrategy()),
+    _kind("events.k8s.io", "v1", "events", "Event", "events", strategy=EventStrategy(), short_names=("ev",)),
+    _kind(
+        "node.k8s.io", "v1", "node", "RuntimeClass", "runtimeclasses", strategy=RuntimeClassStrategy(), namespaced=False
+    ),
     _kind(
         "policy",
         "v1",
         "policy",
         "PodDisruptionBudget",
         "poddisruptionbudgets",
+        strategy=BudgetStrategy(),
         short_names=("pdb",),
         subresources=(_status("PodDisruptionBudget", "policy"),),
     ),
@@ -140,6 +172,7 @@ RESOURCES: tuple[Resource, ...] = (
         "scheduling",
         "PriorityClass",
         "priorityclasses",
+        strategy=PriorityClassStrategy(),
         namespaced=False,
         short_names=("pc",),
     ),
@@ -188,6 +221,7 @@ RESOURCES: tuple[Resource, ...] = (
             kind,
             plural,
             namespaced=not kind.startswith("Cluster"),
+            strategy=RoleBindingStrategy() if kind.endswith("Binding") else RoleStrategy(),
         )
         for kind, plural in (
             ("ClusterRole", "clusterroles"),
