@@ -73,7 +73,7 @@ def jobs_are_whole(cluster: Cluster) -> Iterator[str]:
 def held_truly(record: Record, noted: dict[str, int]) -> Iterator[str]:
     held = dict.fromkeys(noted, 0)
     for slot in record.placements:
-        for resource, amount in record.demands[slot.role].asks:
+        for resource, amount in record.gang.demands[slot.role].asks:
             held[resource] += amount
     if held != noted:
         yield f"holds {held}, noted is {noted}"

@@ -34,7 +34,7 @@ class Draft:
     def __init__(self, columns: Columns) -> None:
         self.columns = columns
         usable = columns.facts.ready & fit.not_overfull(columns)
-        self.rows: NDArray[np.intp] = np.flatnonzero(usable)
+        self.rows: NDArray[np.intp] = usable.nonzero()[0]
         self.free: dict[str, Column] = {name: column[self.rows] for name, column in columns.free.items()}
         self.views: dict[str, memoryview[int]] = {}
         self._matching: dict[Where, fit.Rows | None] = {}

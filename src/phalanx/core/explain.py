@@ -7,7 +7,6 @@ before the trial. Both are those of the moment the line was last looked at."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from phalanx.core import fit
 from phalanx.core.draft import Draft
 from phalanx.core.gang import Shortfall
 from phalanx.model.cluster import Cluster, Record
-from phalanx.model.demand import Demand
+from phalanx.model.demand import Demand, Gang
 from phalanx.model.job import Role
 from phalanx.model.reason import Code, Reason
 from phalanx.model.shape import CPU, PODS, Amounts
@@ -24,22 +23,33 @@ from phalanx.model.shape import CPU, PODS, Amounts
 LARGEST_HOLDERS = 3
 
 
-def why_not(
-    cluster: Cluster, draft: Draft, demands: Sequence[Demand], roles: Sequence[Role], shortfall: Shortfall
-) -> Reason:
-    for demand, role in zip(demands, roles, strict=True):
+def why_not(cluster: Cluster, draft: Draft, gang: Gang, shortfall: Shortfall) -> Reason:
+    for demand, role in zip(gang.demands, gang.roles, strict=True):
         if role.minimum and (reason := impossible(cluster, demand, role)):
             return reason
-    return together(cluster, demands, roles) or no_room(cluster, draft, demands, roles, shortfall)
+    return together(cluster, gang) or no_room(cluster, draft, gang, shortfall)
+
+
+def queue_unknown(cluster: Cluster, record: Record, default_queue: str) -> Reason:
+    name = record.job.queue or default_queue
+    known = ", ".join(sorted(cluster.queues)) or "none"
+    via = "" if record.job.queue else " (the default, since the job names none)"
+    return Reason(
+        code=Code.QUEUE_UNKNOWN,
+        text=f"there is no queue {name!r}{via}; queues: {known}",
+        numbers={"queue": name, "queues": sorted(cluster.queues)},
+    )
 
 
 def impossible(cluster: Cluster, demand: Demand, role: Role) -> Reason | None:
     """The reason if the role could not be placed even on an empty cluster."""
+    if fit.when_empty(cluster.columns, demand) >= role.minimum:
+        return None
     columns = cluster.columns
     matching = fit.matching(columns.facts, demand.where)
     if not matching.any():
         return no_node_matches(cluster, demand, role)
-    rows = np.flatnonzero(matching)
+    rows = matching.nonzero()[0]
     holds = fit.holds(columns.allocatable, demand.asks, rows)
     if not holds.any():
         return larger_than_any_node(cluster, demand, role, rows)
@@ -89,10 +99,12 @@ def larger_than_any_node(cluster: Cluster, demand: Demand, role: Role, rows: np.
     )
 
 
-def together(cluster: Cluster, demands: Sequence[Demand], roles: Sequence[Role]) -> Reason | None:
-    """The reason if the roles together ask more than all ready nodes have."""
-    rows = np.flatnonzero(cluster.columns.facts.ready)
-    for name, asked in totals(demands, roles).items():
+def together(cluster: Cluster, gang: Gang) -> Reason | None:
+    """The reason if the roles together, though none alone, ask more than all ready nodes have."""
+    if len(gang.roles) == 1:
+        return None
+    rows = cluster.columns.facts.ready.nonzero()[0]
+    for name, asked in totals(gang).items():
         column = cluster.columns.allocatable.get(name)
         has = 0 if column is None else int(column[rows].sum())
         if asked > has:
@@ -105,10 +117,8 @@ def together(cluster: Cluster, demands: Sequence[Demand], roles: Sequence[Role])
     return None
 
 
-def no_room(
-    cluster: Cluster, draft: Draft, demands: Sequence[Demand], roles: Sequence[Role], shortfall: Shortfall
-) -> Reason:
-    demand, role = demands[shortfall.role], roles[shortfall.role]
+def no_room(cluster: Cluster, draft: Draft, gang: Gang, shortfall: Shortfall) -> Reason:
+    demand, role = gang.demands[shortfall.role], gang.roles[shortfall.role]
     asks, left = dict(demand.asks), dict(shortfall.left)
     resource = scarcest(asks, left)
     free = {name: draft.free_in_all(demand, name) for name in asks}
@@ -119,9 +129,9 @@ def no_room(
     else:
         met = f"no {'other ' if shortfall.placed else ''}node has {written(demand.asks)} free at once"
     sentence = f"placed {shortfall.placed} of {shortfall.wanted} pods; {met}"
-    if len(roles) > 1:
+    if len(gang.roles) > 1:
         sentence += f" for {a_pod(role)}"
-    total = totals(demands, roles)
+    total = totals(gang)
     sentence += f" ({shown(resource, total[resource])} asked in all, {shown(resource, free[resource])} free"
     if held:
         sentence += "; most is held by " + ", ".join(f"{job} ({shown(resource, amount)})" for job, amount in held)
@@ -155,10 +165,10 @@ def scarcest(asks: dict[str, int], left: dict[str, int]) -> str:
     return min(asks, key=lambda name: (left[name] / asks[name], name))
 
 
-def totals(demands: Sequence[Demand], roles: Sequence[Role]) -> dict[str, int]:
+def totals(gang: Gang) -> dict[str, int]:
     """resource -> what the minimums of all roles ask together."""
     total: dict[str, int] = {}
-    for demand, role in zip(demands, roles, strict=True):
+    for demand, role in zip(gang.demands, gang.roles, strict=True):
         for name, amount in demand.asks:
             total[name] = total.get(name, 0) + amount * role.minimum
     return total

@@ -7,14 +7,14 @@ nothing. Every rule is a pair (what failing it means, which rows pass), so that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phalanx.model.columns import Columns
-from phalanx.model.demand import Where
+from phalanx.model.demand import Demand, Where
 from phalanx.model.facts import ABSENT, Facts
 from phalanx.model.node import Taint
 from phalanx.model.shape import Amounts, NodeTerm, Operator, Requirement, Toleration
@@ -28,15 +28,31 @@ KEEPS_AWAY = {"NoSchedule", "NoExecute"}
 
 def matching(facts: Facts, where: Where) -> Rows:
     """The rows whose nodes a pod may go to, amounts aside. Kept with the facts until one of them changes."""
-    passed = facts.derived.get(where)
-    if passed is None:
-        passed = facts.ready.copy()
-        for _, rows in rules(facts, where):
-            passed &= rows
-        if len(facts.derived) >= REMEMBERED:
-            facts.derived.clear()
-        facts.derived[where] = passed
+    known: Rows | None = facts.derived.get(where)
+    if known is not None:
+        return known
+    passed = facts.ready.copy()
+    for _, rows in rules(facts, where):
+        passed &= rows
+    remember(facts, where, passed)
     return passed
+
+
+def when_empty(columns: Columns, demand: Demand) -> int:
+    """How many pods of the demand all nodes it matches would hold if nothing ran. Kept with the facts."""
+    known: int | None = columns.facts.derived.get(demand)
+    if known is None:
+        rows = matching(columns.facts, demand.where).nonzero()[0]
+        known = int(holds(columns.allocatable, demand.asks, rows).sum())
+        remember(columns.facts, demand, known)
+    return known
+
+
+def remember(facts: Facts, key: object, answer: object) -> None:
+    """Until a node changes."""
+    if len(facts.derived) >= REMEMBERED:
+        facts.derived.clear()
+    facts.derived[key] = answer
 
 
 def rules(facts: Facts, where: Where) -> Iterator[tuple[str, Rows]]:
@@ -125,7 +141,20 @@ def fitting(columns: Mapping[str, NDArray[np.int64]], asks: Amounts, allowed: Ro
         if column is None:
             return np.zeros(0, np.intp)
         fits = fits & (column >= amount)
-    return np.flatnonzero(fits)
+    return fits.nonzero()[0]
+
+
+def fits_each(columns: Mapping[str, NDArray[np.int64]], asks: Sequence[Amounts], size: int) -> Rows:
+    """[i, position]: whether one pod with the i-th asks fits there."""
+    fits = np.ones((len(asks), size), np.bool_)
+    enough = np.empty_like(fits)
+    wanted = [dict(each) for each in asks]
+    for resource in sorted(set().union(*wanted)):
+        column = columns.get(resource, np.zeros(size, np.int64))
+        amounts = np.array([each.get(resource, 0) for each in wanted], np.int64)
+        np.greater_equal(column, amounts[:, None], out=enough)
+        fits &= enough
+    return fits
 
 
 def not_overfull(columns: Columns) -> Rows:
@@ -146,7 +175,7 @@ def _beyond(facts: Facts, column: NDArray[np.int32] | None, values: tuple[str, .
     bound = _integer(values[0]) if len(values) == 1 else None
     if column is None or bound is None:
         return passed
-    for row in np.flatnonzero(column != ABSENT).tolist():
+    for row in (column != ABSENT).nonzero()[0].tolist():
         value = _integer(facts.values[column[row]])
         passed[row] = value is not None and sign * value > sign * bound
     return passed

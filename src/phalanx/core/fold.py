@@ -6,7 +6,8 @@ world has heard of it, so that the next decision cannot give it away again."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TypeAlias, assert_never
 
 from phalanx.core import lifecycle
@@ -106,8 +107,7 @@ def answered(cluster: Cluster, event: Opened | Released | Started | Refused | Fi
         case Opened(_, slots):
             opened(cluster, record, slots)
         case Released(_, slots):
-            for slot in slots:
-                let_go(cluster, record, slot)
+            let_go(cluster, record, slots)
         case Refused():
             refused(cluster, record, event)
         case Finished():
@@ -160,19 +160,17 @@ def adopted(cluster: Cluster, event: Adopted) -> None:
         raise IllegalMove(f"job {event.job.id!r} is adopted as queued; a job that waits is Submitted")
     record = cluster.jobs.get(event.job.id) or enter(cluster, event.job)
     cluster.waiting.leave(Bid(event.job.id))
-    for slot in (*record.placements, *record.open):
-        let_go(cluster, record, slot)
+    let_go(cluster, record, (*record.placements, *record.open))
     if record.job != event.job:
         describe(cluster, record, event.job)
     record.phase, record.attempt, record.not_before_s, record.reason = event.phase, event.attempt, 0.0, None
-    for placement in event.placements:
-        put(cluster, record, placement)
+    known_roles(record, event.placements)
+    put(cluster, record, event.placements)
     opened(cluster, record, event.open)
 
 
 def refused(cluster: Cluster, record: Record, event: Refused) -> None:
-    for slot in (*record.placements, *record.open):
-        let_go(cluster, record, slot)
+    let_go(cluster, record, (*record.placements, *record.open))
     record.phase, record.reason, record.not_before_s = Phase.QUEUED, event.reason, event.not_before_s
     if event.not_before_s:
         cluster.waiting.rest(Bid(event.job), event.not_before_s)
@@ -182,52 +180,64 @@ def refused(cluster: Cluster, record: Record, event: Refused) -> None:
 
 def forget(cluster: Cluster, record: Record) -> None:
     job = record.job
-    for slot in (*record.placements, *record.open):
-        let_go(cluster, record, slot)
+    let_go(cluster, record, (*record.placements, *record.open))
     cluster.waiting.leave(Bid(job.id))
     leave_queue(cluster, job)
     del cluster.jobs[job.id]
 
 
-def opened(cluster: Cluster, record: Record, slots: Iterable[Slot]) -> None:
+def opened(cluster: Cluster, record: Record, slots: Sequence[Slot]) -> None:
     """Those slots want a node; what they held is given back. A slot that is open already keeps its arrival."""
+    known_roles(record, slots)
     for slot in slots:
-        known_role(record, slot.role)
         if slot in record.open:
             continue
-        let_go(cluster, record, slot)
+        let_go(cluster, record, (slot,))
         cluster.opened += 1
         record.open[slot] = (cluster.latest_s, cluster.opened)
         cluster.waiting.refresh(Bid(record.job.id, slot))
 
 
-def let_go(cluster: Cluster, record: Record, slot: Slot) -> None:
-    """The slot holds and wants nothing any more."""
-    node = record.placements.pop(slot, None)
-    if node is not None:
-        asks = record.demands[slot.role].asks
-        cluster.discharge(node, asks)
-        for resource, amount in asks:
-            cluster.holders.change(record.job.id, resource, -amount)
-    elif record.open.pop(slot, None):
-        cluster.waiting.leave(Bid(record.job.id, slot))
+def let_go(cluster: Cluster, record: Record, slots: Iterable[Slot]) -> None:
+    """Those slots hold and want nothing any more."""
+    freed = [0] * len(record.job.roles)
+    for slot in slots:
+        node = record.placements.pop(slot, None)
+        if node is not None:
+            cluster.discharge(node, record.gang.demands[slot.role].asks)
+            freed[slot.role] -= 1
+        elif record.open.pop(slot, None):
+            cluster.waiting.leave(Bid(record.job.id, slot))
+    note_holding(cluster, record, freed)
 
 
-def put(cluster: Cluster, record: Record, placement: Placement) -> bool:
-    """The slot holds its room there; whether the node had it."""
-    role, ordinal, node = placement
-    known_role(record, role)
-    slot = Slot(role, ordinal)
-    let_go(cluster, record, slot)
-    asks = record.demands[role].asks
-    record.placements[slot] = node
-    for resource, amount in asks:
-        cluster.holders.change(record.job.id, resource, amount)
-    return cluster.charge(node, asks)
+def put(cluster: Cluster, record: Record, placements: Iterable[Placement]) -> list[Placement]:
+    """The slots hold their room there; those whose node had none for them."""
+    taken, unfit = [0] * len(record.job.roles), []
+    for placement in placements:
+        role, ordinal, node = placement
+        slot = Slot(role, ordinal)
+        if slot in record.open or slot in record.placements:
+            let_go(cluster, record, (slot,))
+        record.placements[slot] = node
+        taken[role] += 1
+        if not cluster.charge(node, record.gang.demands[role].asks):
+            unfit.append(placement)
+    note_holding(cluster, record, taken)
+    return unfit
+
+
+def note_holding(cluster: Cluster, record: Record, change: list[int]) -> None:
+    """The job holds that many pods' worth more of each role."""
+    for demand, pods in zip(record.gang.demands, change, strict=True):
+        if pods:
+            for resource, amount in demand.asks:
+                cluster.holders.change(record.job.id, resource, amount * pods)
 
 
 def start(cluster: Cluster, action: Start) -> None:
     record = expected(cluster, action)
+    known_roles(record, action.placements)
     record.phase, record.attempt = Phase.STARTING, action.attempt
     record.reason, record.not_before_s = None, 0.0
     cluster.waiting.leave(Bid(action.job))
@@ -259,9 +269,8 @@ def expected(cluster: Cluster, action: Start | Place | Wait) -> Record:
 
 
 def put_all(cluster: Cluster, record: Record, placements: Iterable[Placement]) -> None:
-    for placement in placements:
-        if not put(cluster, record, placement):
-            cluster.breaches.append(f"we placed a pod of {record.job.id} on {placement.node}, which had no room for it")
+    for placement in put(cluster, record, placements):
+        cluster.breaches.append(f"we placed a pod of {record.job.id} on {placement.node}, which had no room for it")
 
 
 def note_partial(cluster: Cluster, record: Record, action: Start) -> None:
@@ -282,17 +291,19 @@ def learn(cluster: Cluster, findings: Findings) -> None:
     if findings.version != waiting.version:
         return
     for joined in findings.joined:
-        waiting.join(joined.line, joined.demands, joined.entry)
+        waiting.join(joined.line, joined.entry)
         cluster.jobs[joined.entry.bid.job].not_before_s = 0.0  # it has rested
     for bid in findings.parked:
         waiting.leave(bid)
         cluster.jobs[bid.job].not_before_s = 0.0
     for asleep in findings.asleep:
         waiting.sleep(asleep)
+    for key, room in findings.still:
+        waiting.sleep_on(key, room)
 
 
 def enter(cluster: Cluster, job: Job) -> Record:
-    record = cluster.jobs[job.id] = Record(job, ())
+    record = cluster.jobs[job.id] = Record(job, cluster.interned.gang(job.roles))
     describe(cluster, record, job)
     return record
 
@@ -300,8 +311,8 @@ def enter(cluster: Cluster, job: Job) -> Record:
 def describe(cluster: Cluster, record: Record, job: Job) -> None:
     """The record is of this job now; equal roles are kept once for all jobs that have them."""
     leave_queue(cluster, record.job)
-    record.demands = tuple(cluster.demands.of(role.shape) for role in job.roles)
-    record.job = job
+    record.gang = gang = cluster.interned.gang(job.roles)
+    record.job = job if job.roles is gang.roles else replace(job, roles=gang.roles)
     cluster.jobs_of.setdefault(job.queue, {})[job.id] = None
     cluster.latest_s = max(cluster.latest_s, job.submitted_s)
 
@@ -313,6 +324,7 @@ def leave_queue(cluster: Cluster, job: Job) -> None:
         cluster.jobs_of.pop(job.queue, None)
 
 
-def known_role(record: Record, role: int) -> None:
-    if not 0 <= role < len(record.job.roles):
-        raise IllegalMove(f"job {record.job.id!r} has {len(record.job.roles)} roles; there is no role {role}")
+def known_roles(record: Record, slots: Iterable[Slot | Placement]) -> None:
+    roles = len(record.job.roles)
+    if wrong := [slot for slot in slots if not 0 <= slot.role < roles]:
+        raise IllegalMove(f"job {record.job.id!r} has {roles} roles; there is no slot {wrong[0]}")

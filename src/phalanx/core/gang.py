@@ -26,7 +26,7 @@ import numpy as np
 
 from phalanx.core.draft import Draft
 from phalanx.core.search import search
-from phalanx.model.demand import Demand
+from phalanx.model.demand import Demand, Gang
 from phalanx.model.job import Placement, Role
 
 CHUNK = 1024  # positions compared at once: most gangs find their room in the first
@@ -48,55 +48,52 @@ class Shortfall:
     left: tuple[tuple[str, int], ...]
 
 
-def place(draft: Draft, demands: Sequence[Demand], roles: Sequence[Role]) -> list[Placement] | Shortfall:
+def place(draft: Draft, gang: Gang) -> list[Placement] | Shortfall:
     """The whole gang's placements, taken from the draft; or how far it got, with nothing taken."""
     shares: list[Share] = []
-    shortfall = try_in_order(draft, demands, roles, by_size(draft, demands), shares)
-    if shortfall is not None and (len(roles) == 1 or not rearrange(draft, demands, roles, shares)):
+    shortfall = try_in_order(draft, gang, by_size(draft, gang), shares)
+    if shortfall is not None and (len(gang.roles) == 1 or not rearrange(draft, gang, shares)):
         return shortfall
-    for role, (demand, asked) in enumerate(zip(demands, roles, strict=True)):
+    for role, (demand, asked) in enumerate(zip(gang.demands, gang.roles, strict=True)):
         if asked.count > asked.minimum:
             fill(draft, demand, role, asked.count - asked.minimum, shares)
     return named(draft, shares)
 
 
-def try_in_order(
-    draft: Draft, demands: Sequence[Demand], roles: Sequence[Role], order: Sequence[int], shares: list[Share]
-) -> Shortfall | None:
+def try_in_order(draft: Draft, gang: Gang, order: Sequence[int], shares: list[Share]) -> Shortfall | None:
     """Fill the minimums role by role in that order; if one fails, put everything back."""
     mark = draft.mark()
     for role in order:
-        if missing := fill(draft, demands[role], role, roles[role].minimum, shares):
-            wanted = sum(each.minimum for each in roles)
+        if fill(draft, gang.demands[role], role, gang.roles[role].minimum, shares):
+            wanted = sum(each.minimum for each in gang.roles)
             placed = sum(count for _, _, count in shares)
-            assert missing > 0
-            shortfall = Shortfall(role=role, placed=placed, wanted=wanted, left=largest_left(draft, demands[role]))
+            left = largest_left(draft, gang.demands[role])
             draft.rewind(mark)
             shares.clear()
-            return shortfall
+            return Shortfall(role=role, placed=placed, wanted=wanted, left=left)
     return None
 
 
-def rearrange(draft: Draft, demands: Sequence[Demand], roles: Sequence[Role], shares: list[Share]) -> bool:
+def rearrange(draft: Draft, gang: Gang, shares: list[Share]) -> bool:
     """Other ways to place a gang of several roles (steps 2 and 3 above); whether one was found."""
-    rooms = [draft.room(demand) for demand in demands]
-    if any(room < role.minimum for room, role in zip(rooms, roles, strict=True)):
+    rooms = [draft.room(demand) for demand in gang.demands]
+    if any(room < role.minimum for room, role in zip(rooms, gang.roles, strict=True)):
         return False
-    for order in other_orders(rooms, roles):
-        if try_in_order(draft, demands, roles, order, shares) is None:
+    for order in other_orders(rooms, gang.roles):
+        if try_in_order(draft, gang, order, shares) is None:
             return True
-    found = search(draft, demands, roles)
+    found = search(draft, gang)
     for role, position, count in found or ():
-        draft.take(position, demands[role].asks, count)
+        draft.take(position, gang.demands[role].asks, count)
     shares += found or ()
     return found is not None
 
 
-def by_size(draft: Draft, demands: Sequence[Demand]) -> list[int]:
+def by_size(draft: Draft, gang: Gang) -> Sequence[int]:
     """Roles by the largest part of the largest node that one pod asks, largest first."""
-    if len(demands) == 1:
-        return [0]
-    return sorted(range(len(demands)), key=lambda role: -draft.part_of_node(demands[role]))
+    if len(gang.roles) == 1:
+        return (0,)
+    return sorted(range(len(gang.roles)), key=lambda role: -draft.part_of_node(gang.demands[role]))
 
 
 def other_orders(rooms: Sequence[int], roles: Sequence[Role]) -> Iterator[Sequence[int]]:
@@ -119,7 +116,7 @@ def fill(draft: Draft, demand: Demand, role: int, count: int, shares: list[Share
             enough = column[start:stop] >= amount
             fits = enough if fits is None else np.logical_and(fits, enough, out=fits)
         assert fits is not None
-        for offset in np.flatnonzero(fits)[:count].tolist():
+        for offset in fits.nonzero()[0][:count].tolist():
             position = start + offset
             taken = count
             for _, view, amount in columns:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from phalanx.model.cluster import Record
-from phalanx.model.job import Role
+from phalanx.model.cluster import Cluster, Record
 from phalanx.model.line import Bid, Entry, Kind, LineKey
 
 Rank: TypeAlias = tuple[bool, int, float, int, str | int]
@@ -17,15 +16,14 @@ Rank: TypeAlias = tuple[bool, int, float, int, str | int]
 
 def rank(key: LineKey, entry: Entry) -> Rank:
     """Compares bids of all lines: lower is sooner. `kind` is before `tie` so that ties are of one type."""
-    return (key.kind is not Kind.REPLACEMENT, -key.priority, entry.arrival_s, key.kind, entry.tie)
+    return (key.kind != Kind.REPLACEMENT, -key.priority, entry.arrival_s, key.kind, entry.tie)
 
 
-def place_in_line(record: Record, bid: Bid, *, whole: bool) -> tuple[LineKey, Entry]:
+def place_in_line(cluster: Cluster, record: Record, bid: Bid, *, whole: bool) -> tuple[LineKey, Entry]:
     """The line in which a bid belongs, and its place there. `whole`: its queue starts jobs as gangs."""
     job = record.job
     if bid.slot is None:
-        return LineKey(Kind.JOB, job.priority, job.roles), Entry(job.submitted_s, job.id, bid)
-    role = job.roles[bid.slot.role]
-    one = Role(name=role.name, count=1, minimum=1, shape=role.shape)
+        return LineKey(int(Kind.JOB), job.priority, record.gang), Entry(job.submitted_s, job.id, bid)
+    one = cluster.interned.one(job.roles[bid.slot.role])
     kind = Kind.REPLACEMENT if whole else Kind.POD
-    return LineKey(kind, job.priority, (one,)), Entry(*record.open[bid.slot], bid)
+    return LineKey(int(kind), job.priority, one), Entry(*record.open[bid.slot], bid)

@@ -13,19 +13,18 @@ import numpy as np
 
 from phalanx.core import fit
 from phalanx.core.draft import Draft
-from phalanx.model.demand import Demand
-from phalanx.model.job import Role
+from phalanx.model.demand import Demand, Gang
 
 SEARCH_NODES = 32
 SEARCH_STEPS = 4000
 
 
-def search(draft: Draft, demands: Sequence[Demand], roles: Sequence[Role]) -> list[tuple[int, int, int]] | None:
+def search(draft: Draft, gang: Gang) -> list[tuple[int, int, int]] | None:
     """(role, position, count) for every role's minimum; None if there is no way, or none was found in time."""
-    positions = sorted({position for demand in demands for position in candidates(draft, demand)})
+    positions = sorted({position for demand in gang.demands for position in candidates(draft, demand)})
     if len(positions) > SEARCH_NODES:
         return None
-    return Search(draft, demands, roles, positions).run()
+    return Search(draft, gang, positions).run()
 
 
 def candidates(draft: Draft, demand: Demand) -> list[int]:
@@ -38,9 +37,8 @@ def candidates(draft: Draft, demand: Demand) -> list[int]:
 class Search:
     """One search. `free[n][r]`: what node n has left of resource r; `asks[role][r]`, `may[role][n]`."""
 
-    def __init__(
-        self, draft: Draft, demands: Sequence[Demand], roles: Sequence[Role], positions: Sequence[int]
-    ) -> None:
+    def __init__(self, draft: Draft, gang: Gang, positions: Sequence[int]) -> None:
+        demands, roles = gang.demands, gang.roles
         resources = sorted({resource for demand in demands for resource, _ in demand.asks})
         self.positions = positions
         self.free = [[draft.views[name][position] for name in resources] for position in positions]

@@ -10,7 +10,7 @@ Room that grows is noted (`waiting.grown`), because it alone can let anything st
 from __future__ import annotations
 
 from phalanx.model.columns import Columns
-from phalanx.model.demand import Demand, Demands
+from phalanx.model.demand import Gang, Interned
 from phalanx.model.holders import Holders
 from phalanx.model.job import Job, Phase, Slot
 from phalanx.model.node import Node
@@ -26,10 +26,10 @@ class Record:
     `placements` are charged to their nodes; `open` slots want one, each with (arrival in seconds since the epoch,
     number of its opening). `attempt` counts the starts. `reason` is the last one told for it."""
 
-    __slots__ = ("attempt", "demands", "job", "not_before_s", "open", "phase", "placements", "reason")
+    __slots__ = ("attempt", "gang", "job", "not_before_s", "open", "phase", "placements", "reason")
 
-    def __init__(self, job: Job, demands: tuple[Demand, ...]) -> None:
-        self.job, self.demands = job, demands
+    def __init__(self, job: Job, gang: Gang) -> None:
+        self.job, self.gang = job, gang
         self.phase = Phase.QUEUED
         self.attempt = 0
         self.placements: dict[Slot, str] = {}
@@ -38,7 +38,7 @@ class Record:
         self.not_before_s = 0.0
 
     def copy(self) -> Record:
-        other = Record(self.job, self.demands)
+        other = Record(self.job, self.gang)
         other.phase, other.attempt, other.reason = self.phase, self.attempt, self.reason
         other.placements, other.open, other.not_before_s = dict(self.placements), dict(self.open), self.not_before_s
         return other
@@ -53,7 +53,7 @@ class Cluster:
         self.queues: dict[str, Queue] = {}
         self.jobs_of: dict[str, dict[str, None]] = {}  # queue -> its live jobs
         self.foreign: dict[str, tuple[str, Amounts]] = {}  # pod uid -> its node and what it holds there
-        self.demands = Demands()
+        self.interned = Interned()
         self.waiting = Waiting()
         self.holders = Holders()
         self.breaches: list[str] = []
@@ -96,7 +96,7 @@ class Cluster:
         other.queues = dict(self.queues)
         other.jobs_of = {queue: dict(jobs) for queue, jobs in self.jobs_of.items()}
         other.foreign = dict(self.foreign)
-        other.demands = self.demands
+        other.interned = self.interned
         other.waiting = self.waiting.copy()
         other.holders = self.holders.copy()
         other.breaches, other.opened, other.latest_s = list(self.breaches), self.opened, self.latest_s

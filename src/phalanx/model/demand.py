@@ -1,14 +1,14 @@
-"""A shape, interned: one `Demand` object per distinct shape, so that thinking is done once for thousands of pods.
+"""Shapes and roles, interned, so that thinking is done once for what thousands of pods and jobs have in common.
 
-Two demands are the same exactly if they are the same object, which makes them cheap keys. Likewise `Where`: shapes that
-differ only in amounts share the object that says which nodes they may go to. The tables hold their objects weakly: a
-shape that no job has any more is forgotten.
-"""
+One `Demand` object per distinct shape, one `Where` for all shapes that may go to the same nodes, one `Gang` per
+distinct tuple of roles. Two of a kind are the same exactly if they are the same object, which makes them cheap keys.
+The tables hold their objects weakly: what no job has any more is forgotten."""
 
 from __future__ import annotations
 
 from weakref import WeakValueDictionary
 
+from phalanx.model.job import Role
 from phalanx.model.shape import PODS, Amounts, NodeTerm, Shape, Toleration
 
 # Nine petabytes, nine trillion cores: no node has as much, and a thousand such pods still sum within an int64.
@@ -45,18 +45,38 @@ class Demand:
         self.asks = charged(shape.requests)
 
 
-class Demands:
+class Gang:
+    """What alike jobs ask: their roles, and the demand of each."""
+
+    __slots__ = ("__weakref__", "demands", "roles")
+
+    def __init__(self, roles: tuple[Role, ...], demands: tuple[Demand, ...]) -> None:
+        self.roles, self.demands = roles, demands
+
+
+class Interned:
     """The tables."""
 
     def __init__(self) -> None:
+        self._gangs: WeakValueDictionary[tuple[Role, ...], Gang] = WeakValueDictionary()
         self._demands: WeakValueDictionary[Shape, Demand] = WeakValueDictionary()
         self._wheres: WeakValueDictionary[tuple[object, ...], Where] = WeakValueDictionary()
 
-    def of(self, shape: Shape) -> Demand:
+    def gang(self, roles: tuple[Role, ...]) -> Gang:
+        gang = self._gangs.get(roles)
+        if gang is None:
+            gang = self._gangs[roles] = Gang(roles, tuple(self.demand(role.shape) for role in roles))
+        return gang
+
+    def demand(self, shape: Shape) -> Demand:
         demand = self._demands.get(shape)
         if demand is None:
             demand = self._demands[shape] = Demand(shape, self._where(shape))
         return demand
+
+    def one(self, role: Role) -> Gang:
+        """A single pod of that role."""
+        return self.gang((Role(name=role.name, count=1, minimum=1, shape=role.shape),))
 
     def _where(self, shape: Shape) -> Where:
         key = (shape.selector, shape.affinity, shape.tolerations)

@@ -22,7 +22,7 @@ class Facts:
     """Rows are those of `Columns`, which sizes the arrays. A row without a node is never `ready`."""
 
     def __init__(self, capacity: int) -> None:
-        self.derived: dict[object, NDArray[np.bool_]] = {}
+        self.derived: dict[object, Any] = {}
         self.capacity = capacity
         self.ready = np.zeros(capacity, np.bool_)
         self.unschedulable = np.zeros(capacity, np.bool_)

@@ -15,8 +15,8 @@ from enum import IntEnum
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
-from phalanx.model.demand import Demand
-from phalanx.model.job import Role, Slot
+from phalanx.model.demand import Gang
+from phalanx.model.job import Slot
 from phalanx.model.reason import Reason
 
 
@@ -36,11 +36,11 @@ class Kind(IntEnum):
 
 
 class LineKey(NamedTuple):
-    """Everything the answer to a bid depends on. A slot's line has one role of one pod."""
+    """Everything the answer to a bid depends on. A slot's line is a gang of one pod."""
 
-    kind: Kind
+    kind: int  # a `Kind`, as the bare integer: it is hashed often
     priority: int
-    roles: tuple[Role, ...]
+    gang: Gang
 
 
 class Entry(NamedTuple):
@@ -55,10 +55,10 @@ class Line:
     """`reason`: why its first bid could not be placed when that was last explained; None before. `unexplained`: how
     often since then it was found not to fit without asking why."""
 
-    __slots__ = ("_heap", "demands", "entries", "key", "reason", "unexplained")
+    __slots__ = ("_heap", "entries", "key", "reason", "unexplained")
 
-    def __init__(self, key: LineKey, demands: tuple[Demand, ...]) -> None:
-        self.key, self.demands = key, demands
+    def __init__(self, key: LineKey) -> None:
+        self.key = key
         self.reason: Reason | None = None
         self.unexplained = 0
         self.entries: dict[Bid, Entry] = {}
@@ -79,6 +79,9 @@ class Line:
             self._heap = list(self.entries.values())
             heapify(self._heap)
 
+    def first(self) -> Entry:
+        return self._heap[0]
+
     def __iter__(self) -> Iterator[Entry]:
         """The entries in order."""
         heap = self._heap
@@ -92,7 +95,7 @@ class Line:
                     heappush(frontier, (heap[child], child))
 
     def copy(self) -> Line:
-        other = Line(self.key, self.demands)
+        other = Line(self.key)
         other.unexplained = self.unexplained
         other.reason, other.entries, other._heap = self.reason, dict(self.entries), list(self._heap)
         return other

@@ -43,7 +43,7 @@ Action: TypeAlias = Start | Place | Wait
 @dataclass(frozen=True, slots=True)
 class Watch:
     """In all, `room` pods of this demand fit (or fewer); at `need` of them the line is looked at again. `need` 0: as
-    soon as room grows on any node that one of them fits on."""
+    soon as room grows on any node that holds one of them."""
 
     demand: Demand
     room: int
@@ -64,7 +64,6 @@ class Joined:
     """A bid takes its place in a line."""
 
     line: LineKey
-    demands: tuple[Demand, ...]
     entry: Entry
 
 
@@ -73,12 +72,14 @@ class Findings:
     """What deciding found out for the book, so that the next decision need not find it again. Worlds ignore it.
 
     Nothing is lost but time if it is not folded. `version` is the book's at the time: what was found before the latest
-    event is not taken in. `parked` bids wait for an event about themselves."""
+    event is not taken in. `parked` bids wait for an event about themselves. `still`: lines of one role that go on
+    sleeping for the same reason and need, and how many of their pods fit in all."""
 
     version: int
     joined: tuple[Joined, ...] = ()
     parked: tuple[Bid, ...] = ()
     asleep: tuple[Asleep, ...] = ()
+    still: tuple[tuple[LineKey, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

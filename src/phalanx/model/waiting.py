@@ -15,7 +15,6 @@ from bisect import insort
 import numpy as np
 
 from phalanx.model.columns import Columns
-from phalanx.model.demand import Demand
 from phalanx.model.line import Bid, Entry, Line, LineKey
 from phalanx.model.plan import Asleep
 from phalanx.model.watching import Watches
@@ -55,16 +54,16 @@ class Waiting:
             if not line:
                 del self.lines[key]
                 self.awake.pop(key, None)
-                self.watches.wake(key)
+                self.watches.forget(key)
         elif self.resting:
             self.resting = [entry for entry in self.resting if entry[1] != bid]
 
-    def join(self, key: LineKey, demands: tuple[Demand, ...], entry: Entry) -> None:
+    def join(self, key: LineKey, entry: Entry) -> None:
         """The bid stands in its line from now on."""
         self.leave(entry.bid)
         line = self.lines.get(key)
         if line is None:
-            line = self.lines[key] = Line(key, demands)
+            line = self.lines[key] = Line(key)
             self.awake[key] = None
         line.add(entry)
         self._line_of[entry.bid] = key
@@ -77,10 +76,18 @@ class Waiting:
         """The line's first could not be placed."""
         line = self.lines.get(asleep.line)
         if line is not None:
-            line.unexplained = line.unexplained + 1 if line.reason is asleep.reason else 0
+            line.unexplained = 0
             line.reason = asleep.reason
             self.awake.pop(asleep.line, None)
             self.watches.sleep(asleep.line, asleep.watches)
+
+    def sleep_on(self, key: LineKey, room: int) -> None:
+        """The line still cannot be placed, for the same reason; `room` of its pods fit."""
+        line = self.lines.get(key)
+        if line is not None:
+            line.unexplained += 1
+            self.awake.pop(key, None)
+            self.watches.posts[key.gang.demands[0]].room = room
 
     def note_growth(self, row: int, before: dict[str, int]) -> None:
         """There will be more room in that row in a moment; `before`: what was free there. Nothing, if the node could
@@ -93,7 +100,6 @@ class Waiting:
         for key, line in self.lines.items():
             line.unexplained = MANY
             self.awake[key] = None
-            self.watches.wake(key)
 
     def rouse(self, columns: Columns) -> None:
         """Wake the lines that what has grown since the last time may have helped."""
@@ -105,7 +111,7 @@ class Waiting:
         olds = [old for old, usable in zip(grown.values(), good.tolist(), strict=True) if usable]
         after = {name: column[rows[good]] for name, column in columns.free.items()}
         before = {name: np.array([old.get(name, 0) for old in olds], np.int64) for name in columns.free}
-        self.awake.update(dict.fromkeys(self.watches.grow(before, after)))
+        self.awake.update(self.watches.grow(before, after))
 
     def copy(self) -> Waiting:
         other = Waiting()

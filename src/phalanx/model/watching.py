@@ -11,7 +11,6 @@ A line that watches with `need` 0 wakes as soon as a grown row holds one pod of 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from heapq import heappop, heappush
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,79 +25,69 @@ Amounts = Mapping[str, NDArray[np.int64]]  # resource -> an amount per grown row
 
 
 class Post:
-    """One watched demand: the lines that wait for `room` to reach their need, and those that any growth wakes."""
+    """One watched demand: the lines that wait for `room` to reach what they need, and those that any growth wakes."""
 
-    __slots__ = ("any", "demand", "needs", "room", "watched_by")
+    __slots__ = ("any", "demand", "needs", "room")
 
-    def __init__(self, demand: Demand) -> None:
-        self.demand = demand
-        self.room = 0
-        self.needs: list[tuple[int, int, LineKey]] = []  # heap: need, token of the sleep, line
+    def __init__(self, demand: Demand, room: int = 0) -> None:
+        self.demand, self.room = demand, room
+        self.needs: dict[int, dict[LineKey, None]] = {}
         self.any: dict[LineKey, None] = {}
-        self.watched_by = 0
+
+    def lines(self, need: int) -> dict[LineKey, None]:
+        return self.needs.setdefault(need, {}) if need else self.any
 
     def copy(self) -> Post:
-        other = Post(self.demand)
-        other.room, other.needs, other.any = self.room, list(self.needs), dict(self.any)
-        other.watched_by = self.watched_by
+        other = Post(self.demand, self.room)
+        other.needs = {need: dict(lines) for need, lines in self.needs.items()}
+        other.any = dict(self.any)
         return other
 
 
 class Watches:
-    """`token` numbers the sleeps: a heap entry of an earlier sleep of the same line counts no more."""
+    """What a line watches is kept while it is awake too, so that going back to sleep costs nothing."""
 
     def __init__(self) -> None:
         self.posts: dict[Demand, Post] = {}
-        self._sleeping: dict[LineKey, tuple[int, tuple[Watch, ...]]] = {}
-        self._tokens = 0
-
-    def __contains__(self, key: LineKey) -> bool:
-        return key in self._sleeping
+        self._watched: dict[LineKey, tuple[Watch, ...]] = {}
 
     def sleep(self, key: LineKey, watches: tuple[Watch, ...]) -> None:
-        self.wake(key)
-        self._tokens += 1
-        self._sleeping[key] = (self._tokens, watches)
+        """The line waits for these from now on."""
+        self.forget(key)
+        self._watched[key] = watches
         for watch in watches:
-            post = self.posts.get(watch.demand)
-            if post is None:
-                post = self.posts[watch.demand] = Post(watch.demand)
-            post.watched_by += 1
+            post = self.posts.setdefault(watch.demand, Post(watch.demand))
             post.room = watch.room
-            if watch.need:
-                heappush(post.needs, (watch.need, self._tokens, key))
-            else:
-                post.any[key] = None
+            post.lines(watch.need)[key] = None
 
-    def wake(self, key: LineKey) -> None:
-        """The line sleeps no more."""
-        _, watches = self._sleeping.pop(key, (0, ()))
-        for watch in watches:
+    def forget(self, key: LineKey) -> None:
+        """The line waits for nothing any more."""
+        for watch in self._watched.pop(key, ()):
             post = self.posts[watch.demand]
-            post.watched_by -= 1
-            post.any.pop(key, None)
-            if not post.watched_by:
+            lines = post.lines(watch.need)
+            lines.pop(key, None)
+            if watch.need and not lines:
+                del post.needs[watch.need]
+            if not post.needs and not post.any:
                 del self.posts[watch.demand]
 
-    def grow(self, before: Amounts, after: Amounts) -> list[LineKey]:
-        """Rows grew: the lines to wake, in a fixed order. They are no longer watched."""
+    def grow(self, before: Amounts, after: Amounts) -> dict[LineKey, None]:
+        """Rows grew: the lines to wake."""
         woken: dict[LineKey, None] = {}
         for post, touched, growth in self._growths(list(self.posts.values()), before, after):
             post.room += growth
             if touched:
                 woken.update(post.any)
-            while post.needs and post.needs[0][0] <= post.room:
-                _, token, key = heappop(post.needs)
-                if self._sleeping.get(key, (0,))[0] == token:
-                    woken[key] = None
-        for key in woken:
-            self.wake(key)
-        return list(woken)
+            if growth:
+                for need, lines in post.needs.items():
+                    if need <= post.room:
+                        woken.update(lines)
+        return woken
 
     def copy(self) -> Watches:
         other = Watches()
         other.posts = {demand: post.copy() for demand, post in self.posts.items()}
-        other._sleeping, other._tokens = dict(self._sleeping), self._tokens
+        other._watched = dict(self._watched)
         return other
 
     def _growths(self, posts: list[Post], before: Amounts, after: Amounts) -> Iterator[tuple[Post, bool, int]]:
@@ -109,7 +98,7 @@ class Watches:
             some = posts[start : start + step]
             held = holds(some, after, rows)
             growth = np.maximum(held - holds(some, before, rows), 0).sum(axis=1)
-            touched = (held > 0).any(axis=1)
+            touched = np.count_nonzero(held, axis=1)
             for at, post in enumerate(some):
                 yield post, bool(touched[at]), int(growth[at])
 
