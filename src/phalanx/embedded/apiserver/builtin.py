@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from phalanx.embedded.apiserver.kinds import event
 from phalanx.embedded.apiserver.kinds.admission_policy import BindingStrategy, PolicyStrategy
 from phalanx.embedded.apiserver.kinds.config import ConfigMapStrategy, SecretStrategy, ServiceAccountStrategy
 from phalanx.embedded.apiserver.kinds.disruption import BudgetStrategy
@@ -152,7 +153,18 @@ RESOURCES: tuple[Resource, ...] = (
         subresources=(_status("Job", "batch"),),
     ),
     _kind("coordination.k8s.io", "v1", "coordination", "Lease", "leases", strategy=LeaseStrategy()),
-    _kind("events.k8s.io", "v1", "events", "Event", "events", strategy=EventStrategy(), short_names=("ev",)),
+    _kind(
+        "events.k8s.io",
+        "v1",
+        "events",
+        "Event",
+        "events",
+        strategy=EventStrategy(),
+        short_names=("ev",),
+        storage=("", "events"),
+        to_stored=event.to_core,
+        from_stored=event.from_core,
+    ),
     _kind(
         "node.k8s.io", "v1", "node", "RuntimeClass", "runtimeclasses", strategy=RuntimeClassStrategy(), namespaced=False
     ),

@@ -71,8 +71,15 @@ class Knowledge:
         raise patches.unsupported_media_type(custom=resource.custom)
 
 
+def stored_form(resource: Resource, obj: Object) -> Object:
+    """What a client wrote in a version's shape, in the shape that is stored."""
+    return obj if resource.to_stored is None else resource.to_stored(obj)
+
+
 def converted(resource: Resource, obj: Object) -> Object:
     """A stored object as another version of its kind shows it: versions of custom resources differ in name only."""
+    if resource.from_stored is not None:
+        return resource.from_stored(obj)
     return {"kind": resource.kind, "apiVersion": resource.api_version} | {
         key: value for key, value in obj.items() if key not in ("kind", "apiVersion")
     }

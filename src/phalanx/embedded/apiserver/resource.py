@@ -12,7 +12,7 @@ place or returns causes; none keeps a reference to what it was given, and none t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -115,6 +115,11 @@ class Resource:
     schema: Mapping[str, Any] | None = None
     strategy: Strategy = field(default_factory=Strategy)
     custom: bool = False  # defined by a CustomResourceDefinition
+    # For a kind that is another kind's objects in another shape (events.k8s.io/v1 shows core v1 events): where they
+    # are stored, and the translations. Strategies get the stored shape.
+    storage: tuple[str, str] | None = None
+    to_stored: Callable[[Object], Object] | None = None
+    from_stored: Callable[[Object], Object] | None = None
     # Of a custom resource: its additionalPrinterColumns, and subresources.scale with its three JSON paths.
     printer_columns: tuple[Mapping[str, Any], ...] = ()
     scale: Mapping[str, str] | None = None
@@ -127,7 +132,7 @@ class Resource:
     @property
     def key(self) -> tuple[str, str]:
         """(group, plural): one storage, whatever the version."""
-        return self.group, self.plural
+        return self.storage or (self.group, self.plural)
 
     def subresource(self, name: str) -> Subresource | None:
         return next((one for one in self.subresources if one.name == name), None)

@@ -65,6 +65,7 @@ class Writer:
         resource, strategy = target.resource, target.resource.strategy
         obj = ordered(resource, body)
         warnings = self._schema(resource, obj, intent, code=400)
+        obj = parts.stored_form(resource, obj)
         meta = objectmeta.metadata_of(obj)
         objectmeta.place(meta, resource, target.namespace)
         if meta.get("resourceVersion"):
@@ -76,7 +77,7 @@ class Writer:
         strategy.prepare_create(obj)  # a Job's labels name it
         warnings += self._knowledge.admit_create(resource, obj, intent.user)
         if causes := [*self._knowledge.validate_new_meta(resource, obj), *strategy.validate(obj)]:
-            raise invalid(resource.group, resource.kind, meta.get("name", ""), causes)
+            raise invalid(resource.key[0], resource.kind, meta.get("name", ""), causes)
         name = meta["name"]
         if self._store.head(resource.key, target.namespace, name) is not None:
             raise already_exists(resource.group, resource.plural, name)
@@ -116,6 +117,7 @@ class Writer:
         resource = target.resource
         obj = ordered(resource, body)
         warnings = self._schema(resource, obj, intent, code=400)
+        obj = parts.stored_form(resource, obj)
         meta = objectmeta.metadata_of(obj)
         self._check_url(meta, target)
         old = self._store.head(resource.key, target.namespace, target.name)
@@ -172,7 +174,7 @@ class Writer:
         if target.subresource is None:
             warnings = [*warnings, *self._knowledge.admit_update(resource, obj, before, intent.user)]
         if causes := [*self._knowledge.validate_changed_meta(resource, obj, before), *validate()]:
-            raise invalid(resource.group, resource.kind, target.name, causes)
+            raise invalid(resource.key[0], resource.kind, target.name, causes)
         if not applied:
             self._knowledge.own_fields(resource, obj, before, intent.manager, target.sub)
         warnings = [*warnings, *strategy.warnings(obj, before)]
@@ -221,9 +223,11 @@ class Writer:
             return await self._apply(target, patch, old, intent, force=force)
         if old is None:
             raise not_found(resource.group, resource.plural, target.name)
-        touched = parts.touched_fields(media, patch, old.obj)
-        obj = ordered(resource, self._knowledge.patched(resource, media, _unshared(old, touched), patch))
+        current = old.obj if resource.from_stored is None else parts.converted(resource, old.obj)
+        touched = parts.touched_fields(media, patch, current)
+        obj = ordered(resource, self._knowledge.patched(resource, media, _unshared(current, touched), patch))
         warnings = self._schema_of(resource, obj, touched, intent)
+        obj = parts.stored_form(resource, obj)
         meta = objectmeta.metadata_of(obj)
         version = meta.get("resourceVersion")
         if version and version != old.obj["metadata"]["resourceVersion"]:
@@ -252,14 +256,14 @@ class Writer:
         return await self.replace(target, obj, old, intent, [], applied=True)
 
 
-def _unshared(old: Stored, touched: Collection[str]) -> Object:
+def _unshared(old: Object, touched: Collection[str]) -> Object:
     """A stored object to be changed in the fields that are named: those are copied, the others shared with readers.
 
     Nothing downstream may edit the others in place. Strategies do not: defaults are idempotent, and what an update
     puts back (`obj["status"] = old["status"]`) is shared just so.
     """
-    copied = {key: decode(encode(old.obj[key])) for key in touched if key in old.obj}
-    return old.obj | copied
+    copied = {key: decode(encode(old[key])) for key in touched if key in old}
+    return old | copied
 
 
 def ordered(resource: Resource, body: object) -> Object:
