@@ -1,4 +1,4 @@
-"""The ASGI application: one request in, one answer out. Everything that the server can be asked is dispatched here.
+"""The application: one request in, one answer out. Everything that the server can be asked is dispatched here.
 
 Order of a request: who is it, what does the path name, may he, in which form; then the handler. Every refusal below
 is an `ApiError`, caught in one place and sent as a Status; anything else that escapes is a defect of ours and is
@@ -7,23 +7,21 @@ answered 500 with its trace in the log.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
 
 from phalanx.embedded.apiserver import answers, negotiation, parts
 from phalanx.embedded.apiserver.authentication import Tokens
 from phalanx.embedded.apiserver.authorization import authorize_path, authorize_resource
 from phalanx.embedded.apiserver.delete import Deleter, delete_options
+from phalanx.embedded.apiserver.http import RawRequest
 from phalanx.embedded.apiserver.listing import Reader
 from phalanx.embedded.apiserver.logs import Logs
 from phalanx.embedded.apiserver.negotiation import Accept, accepted, decode_body, media_type
 from phalanx.embedded.apiserver.options import dry_run, field_validation, list_options
 from phalanx.embedded.apiserver.pods import PodActions
 from phalanx.embedded.apiserver.public import Public
-from phalanx.embedded.apiserver.request import Request, Response, Stream, parse_query
+from phalanx.embedded.apiserver.request import Request, Response, parse_query
 from phalanx.embedded.apiserver.routing import Registry, Target, locate, verb_of
 from phalanx.embedded.apiserver.settings import Settings
 from phalanx.embedded.apiserver.status import ApiError, not_found
@@ -31,12 +29,6 @@ from phalanx.embedded.apiserver.store import Store, encode
 from phalanx.embedded.apiserver.watch import Hub
 from phalanx.embedded.apiserver.write import Intent, Writer, Written
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-
-_WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _log = logging.getLogger(__name__)
 
 
@@ -61,46 +53,29 @@ class Api:
         await self.logs.close()
         await self.store.close()
 
-    # --- ASGI ----------------------------------------------------------------------------------------------------
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return
+    async def __call__(self, raw: RawRequest) -> Response:
+        """Never raises: what goes wrong is an answer, too."""
         try:
-            response = await self._answer(scope, receive)
+            return await self._answer(raw)
         except ApiError as error:
-            response = _refusal(error)
+            return _refusal(error)
         except Exception:
-            _log.exception("%s %s", scope["method"], scope["path"])
-            response = _refusal(ApiError(500, "InternalError", "Internal error occurred: see the log of the server"))
-        await _send(response, scope["method"], receive, send)
+            _log.exception("%s %s", raw.method, raw.path)
+            return _refusal(ApiError(500, "InternalError", "Internal error occurred: see the log of the server"))
 
-    async def _answer(self, scope: Scope, receive: Receive) -> Response:
-        authorization = accept = content_type = agent = host = b""
-        for name, value in scope["headers"]:
-            match name:
-                case b"authorization":
-                    authorization = value
-                case b"accept":
-                    accept = accept + b"," + value if accept else value
-                case b"content-type":
-                    content_type = value
-                case b"user-agent":
-                    agent = value
-                case b"host":
-                    host = value
-        user = self._tokens.user(authorization, time.monotonic())
-        method, path = scope["method"], scope["path"]
+    async def _answer(self, raw: RawRequest) -> Response:
+        headers, method, path = raw.headers, raw.method, raw.path
+        user = self._tokens.user(headers.get(b"authorization", b""), time.monotonic())
         request = Request(
             method=method,
             path=path,
-            query=parse_query(scope["query_string"]),
+            query=parse_query(raw.query),
             user=user,
-            accept=_accept(accept.decode("latin-1")),
-            content_type=content_type.decode("latin-1"),
-            user_agent=agent.decode("latin-1"),
-            host=host.decode("latin-1"),
-            body=await _body(receive, self.settings.body_limit_bytes) if method in _WITH_BODY else b"",
+            accept=_accept(headers.get(b"accept", b"").decode("latin-1")),
+            content_type=headers.get(b"content-type", b"").decode("latin-1"),
+            user_agent=headers.get(b"user-agent", b"").decode("latin-1"),
+            host=headers.get(b"host", b"").decode("latin-1"),
+            body=raw.body,
         )
         target = locate(self.registry, path)
         if target is None:
@@ -216,73 +191,6 @@ def _accept(header: str) -> tuple[Accept, ...]:
         return ()
 
 
-# --- bytes -------------------------------------------------------------------------------------------------------
-
-
-async def _body(receive: Receive, limit_bytes: int) -> bytes:
-    message = await receive()
-    body: bytes = message.get("body", b"")
-    if not message.get("more_body"):
-        return body
-    pieces, size = [body], len(body)
-    while message.get("more_body"):
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            break
-        pieces.append(message.get("body", b""))
-        size += len(pieces[-1])
-        if size > limit_bytes:
-            raise ApiError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit_bytes}")
-    return b"".join(pieces)
-
-
 def _refusal(error: ApiError) -> Response:
     headers = ((b"retry-after", str(error.retry_after_s).encode()),) if error.retry_after_s is not None else ()
     return Response(code=error.code, body=encode(error.status()), headers=headers)
-
-
-async def _send(response: Response, method: str, receive: Receive, send: Send) -> None:
-    headers = [(b"content-type", response.media.encode()), *response.headers]
-    headers += [(b"warning", _warning(text)) for text in response.warnings]
-    if response.stream is not None:
-        await _send_stream(response.stream, headers, receive, send)
-        return
-    headers.append((b"content-length", str(len(response.body)).encode()))
-    if response.code == 204:
-        headers = headers[1:-1]
-    await send({"type": "http.response.start", "status": response.code, "headers": headers})
-    await send({"type": "http.response.body", "body": response.body if response.code != 204 else b""})
-
-
-def _warning(text: str) -> bytes:
-    quoted = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
-    return f'299 - "{quoted}"'.encode("utf-8", "replace")
-
-
-async def _send_stream(stream: Stream, headers: list[tuple[bytes, bytes]], receive: Receive, send: Send) -> None:
-    """Send pieces as they come, until they end or the client goes."""
-    gone = asyncio.ensure_future(_disconnected(receive))
-    sending = asyncio.ensure_future(_pump(stream, headers, send))
-    try:
-        await asyncio.wait({gone, sending}, return_when=asyncio.FIRST_COMPLETED)
-        if sending.done():
-            sending.result()  # a defect in making an event ends the connection, with its trace in the log
-    finally:
-        gone.cancel()
-        sending.cancel()
-        await asyncio.gather(gone, sending, return_exceptions=True)
-        await stream.aclose()
-
-
-async def _disconnected(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-async def _pump(stream: Stream, headers: list[tuple[bytes, bytes]], send: Send) -> None:
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    # The head goes out at once: a watch of something quiet is open, not pending.
-    await send({"type": "http.response.body", "body": b"", "more_body": True})
-    async for piece in stream:
-        await send({"type": "http.response.body", "body": piece, "more_body": True})
-    await send({"type": "http.response.body", "body": b""})

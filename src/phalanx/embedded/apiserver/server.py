@@ -1,7 +1,7 @@
 """From a data directory to a serving socket, and back.
 
-`prepare` makes or checks everything in the directory, takes its lock and opens the database; `serve` runs it under
-uvicorn until it is cancelled or told to stop. Whatever can be wrong with the directory, the port or the database is a
+`serve` makes or checks everything in the directory, takes its lock, opens the database and listens until it is
+cancelled or told to stop. Whatever can be wrong with the directory, the port or the database is a
 `PhalanxError` that says what to do, before the first request is taken.
 """
 
@@ -14,18 +14,18 @@ import os
 import secrets
 import socket
 import ssl
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
-
-import uvicorn
 
 from phalanx.embedded.apiserver import bootstrap, certificates
 from phalanx.embedded.apiserver.app import Api
 from phalanx.embedded.apiserver.authentication import Tokens, token_of, write_tokens
 from phalanx.embedded.apiserver.authorization import MASTERS
 from phalanx.embedded.apiserver.builtin import RESOURCES
+from phalanx.embedded.apiserver.http import IDLE_LIMIT_S, Connection
 from phalanx.embedded.apiserver.journal import Journal
 from phalanx.embedded.apiserver.private import write_private
 from phalanx.embedded.apiserver.routing import Registry
@@ -35,6 +35,7 @@ from phalanx.errors import PhalanxError
 
 ADMIN = "admin"
 _BACKLOG = 512
+_GRACE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +56,10 @@ async def serve(settings: Settings, ready: Callable[[Running], None] | None = No
         port = listener.getsockname()[1]
         tls = _credentials(settings, port)
         api = await open_api(settings)
-        server = _Server(_config(api, tls))
-        url = f"https://{settings.host}:{port}"
+        sockets = _Sockets(api)
+        running = Running(url=f"https://{settings.host}:{port}", api=api, stop=sockets.stop)
         try:
-            await _run(server, listener, lambda: ready and ready(Running(url=url, api=api, stop=_stopper(server, api))))
+            await sockets.run(listener, tls, lambda: ready and ready(running))
         finally:
             await api.shutdown()
 
@@ -77,55 +78,48 @@ async def open_api(settings: Settings) -> Api:
     return api
 
 
-class _Server(uvicorn.Server):
-    """Leaves signals to the program around it."""
+class _Sockets:
+    """The listening socket and the connections that came from it."""
 
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._open: set[Connection] = set()
+        self._stopped = asyncio.Event()
 
+    def stop(self) -> None:
+        """Ask for the end; safe to call more than once, and from a signal handler of the loop."""
+        self._stopped.set()
 
-def _stopper(server: uvicorn.Server, api: Api) -> Callable[[], None]:
-    def stop() -> None:
-        api.hub.end_all()
-        server.should_exit = True
-
-    return stop
-
-
-async def _run(server: uvicorn.Server, listener: socket.socket, ready: Callable[[], object]) -> None:
-    task = asyncio.ensure_future(server.serve(sockets=[listener]))
-    try:
-        while not server.started and not task.done():  # noqa: ASYNC110 (uvicorn sets a flag, not an event)
-            await asyncio.sleep(0.005)
-        if server.started:
+    async def run(self, listener: socket.socket, tls: ssl.SSLContext, ready: Callable[[], object]) -> None:
+        loop, limit = asyncio.get_running_loop(), self._api.settings.body_limit_bytes
+        server = await loop.create_server(
+            lambda: Connection(self._api, self._open, limit), sock=listener, ssl=tls, backlog=_BACKLOG
+        )
+        sweep = asyncio.ensure_future(self._sweep())
+        try:
             ready()
-        await task
-    except asyncio.CancelledError:
-        server.should_exit = True
-        server.force_exit = True
-        await asyncio.gather(task, return_exceptions=True)
-        raise
+            await self._stopped.wait()
+        finally:
+            sweep.cancel()
+            server.close()
+            await self._finish()
 
+    async def _sweep(self) -> None:
+        """Close connections that nobody uses."""
+        while True:
+            await asyncio.sleep(IDLE_LIMIT_S / 10)
+            before_s = time.monotonic() - IDLE_LIMIT_S
+            for connection in tuple(self._open):
+                connection.close_if_idle(before_s)
 
-def _config(api: Api, tls: ssl.SSLContext) -> uvicorn.Config:
-    return uvicorn.Config(
-        api,
-        http="httptools",
-        loop="none",
-        ws="none",
-        lifespan="off",
-        interface="asgi3",
-        access_log=False,
-        log_config=None,
-        log_level="warning",
-        proxy_headers=False,
-        date_header=False,
-        server_header=False,
-        timeout_keep_alive=120,
-        timeout_graceful_shutdown=5,
-        ssl_context_factory=lambda _config, _default: tls,
-    )
+    async def _finish(self) -> None:
+        """End the streams, give what is being answered some seconds, cut off the rest."""
+        self._api.hub.end_all()
+        tasks = [task for one in tuple(self._open) if (task := one.finish()) is not None]
+        if tasks:
+            await asyncio.wait(tasks, timeout=_GRACE_S)
+        for connection in tuple(self._open):
+            connection.abort()
 
 
 # --- the data directory ------------------------------------------------------------------------------------------
