@@ -1,0 +1,144 @@
+"""Sets of fields, kept as they stand in `managedFields`: the FieldsV1 trie is the data structure.
+
+`{"f:spec": {"f:replicas": {}, "f:ports": {"k:{\\"port\\":80}": {".": {}, "f:port": {}}}}}` is a set of three paths. A
+node is a mapping from path elements to nodes; `.` in it says that the path to the node is itself in the set, and so
+does an empty node. Elements are `f:NAME` (field or map key), `k:JSON` (list item by its keys), `v:JSON` (item of a
+set), `i:INDEX`. Keeping the wire form means that reading and writing managedFields costs nothing.
+
+Sets are never changed: every operation returns a set that shares what it could keep.
+Source: sigs.k8s.io/structured-merge-diff/v6/fieldpath; the encoding is in serialize-pe.go there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+Node = Mapping[str, Any]
+SELF = "."
+EMPTY: Node = {}
+MEMBER: Node = {}
+_JUST_SELF: Node = {SELF: {}}
+
+
+def is_member(node: Node) -> bool:
+    """Is the path to this node in the set? (Not asked of the root, which is no path.)"""
+    return not node or SELF in node
+
+
+def node_of(children: dict[str, Node], *, member: bool) -> Node | None:
+    """A node; None if there is nothing in it."""
+    if not children:
+        return MEMBER if member else None
+    return {SELF: {}, **children} if member else children
+
+
+def _children(node: Node) -> Iterator[tuple[str, Node]]:
+    return ((element, below) for element, below in node.items() if element != SELF)
+
+
+def union(one: Node, other: Node) -> Node:
+    """Paths in either. Takes roots."""
+    if not one or not other:
+        return one or other
+    merged = dict(one)
+    for element, node in _children(other):
+        mine = merged.get(element)
+        merged[element] = node if mine is None else _united(mine, node)
+    return merged
+
+
+def _united(one: Node, other: Node) -> Node:
+    if one is other:
+        return one
+    member = is_member(one) or is_member(other)
+    children = union(dict(_children(one)), dict(_children(other)))
+    return node_of(dict(children), member=member) or MEMBER
+
+
+def difference(one: Node, other: Node) -> Node:
+    """Paths in `one` that are not in `other`. Takes roots; returns `one` itself if nothing goes."""
+    changed: dict[str, Node | None] = {}
+    small, big = (one, other) if len(one) < len(other) else (other, one)
+    for element in small:
+        if element != SELF and element in big:
+            left = _without(one[element], other[element])
+            if left is not one[element]:
+                changed[element] = left
+    if not changed:
+        return one
+    return {k: v for k, v in ((k, changed.get(k, v)) for k, v in one.items()) if v is not None}
+
+
+def _without(node: Node, other: Node) -> Node | None:
+    member = is_member(node)
+    stays = member and not is_member(other)
+    if not node:
+        return node if stays else None
+    children = difference(node, other)
+    if children is node and stays == member:
+        return node
+    return node_of(dict(_children(children)), member=stays)
+
+
+def recursive_difference(one: Node, other: Node) -> Node:
+    """Paths in `one` that are neither in `other` nor below one of its paths."""
+    result: dict[str, Node] = {}
+    for element, node in one.items():
+        against = other.get(element)
+        if element == SELF or against is None:
+            result[element] = node
+        elif not is_member(against):
+            children = recursive_difference(dict(_children(node)), against)
+            left = node_of(dict(children), member=is_member(node))
+            if left is not None:
+                result[element] = left
+    return result
+
+
+def intersection(one: Node, other: Node) -> Node:
+    """Paths in both. Takes roots."""
+    result: dict[str, Node] = {}
+    small, big = (one, other) if len(one) < len(other) else (other, one)
+    for element, node in _children(small):
+        if element in big:
+            shared = node_of(dict(intersection(node, big[element])), member=is_member(node) and is_member(big[element]))
+            if shared is not None:
+                result[element] = shared
+    return result
+
+
+def paths(root: Node, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Every path in the set, as elements, in the order of the real server (sorted, parents first)."""
+    for element, node in sorted(_children(root)):
+        path = (*prefix, element)
+        if is_member(node):
+            yield path
+        yield from paths(node, path)
+
+
+def path_text(path: tuple[str, ...]) -> str:
+    """As conflicts name a path: `.spec.containers[name="c"].image`."""
+    return "".join(map(_element_text, path))
+
+
+def _element_text(element: str) -> str:
+    sort, _, rest = element.partition(":")
+    match sort:
+        case "f":
+            return f".{rest}"
+        case "i":
+            return f"[{rest}]"
+        case "v":
+            return f"[={rest}]"
+        case _:
+            keys = msgspec.json.decode(rest)
+            inner = ",".join(f"{key}={msgspec.json.encode(keys[key]).decode()}" for key in sorted(keys))
+            return f"[{inner}]"
+
+
+def sorted_set(root: Node) -> Node:
+    """The same set with its elements in order, as it is written into managedFields."""
+    return {element: sorted_set(root[element]) for element in sorted(root)}
