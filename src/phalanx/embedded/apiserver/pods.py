@@ -8,14 +8,16 @@ from __future__ import annotations
 from typing import Any
 
 from phalanx.embedded.apiserver import answers, objectmeta
-from phalanx.embedded.apiserver.delete import DeleteOptions, Deleter, delete_options
+from phalanx.embedded.apiserver.delete import Deleter, delete_options
+from phalanx.embedded.apiserver.kinds import disruption
 from phalanx.embedded.apiserver.request import Request, Response
 from phalanx.embedded.apiserver.routing import Target
 from phalanx.embedded.apiserver.status import ApiError, bad_request, conflict, not_found
 from phalanx.embedded.apiserver.store import Object, Store, Stored
-from phalanx.embedded.apiserver.write import Intent, Writer
+from phalanx.embedded.apiserver.write import Intent, Writer, as_revision
 
 PODS = ("", "pods")
+BUDGETS = ("policy", "poddisruptionbudgets")
 SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
@@ -49,15 +51,24 @@ class PodActions:
         return answers.value(request, SUCCESS, 201)
 
     async def _evict(self, target: Target, body: Object, intent: Intent, request: Request) -> Response:
-        meta = body.get("metadata") or {}
-        if meta.get("name", target.name) != target.name:
+        if not disruption.eviction_name_matches(target.name, body):
             raise bad_request("name in URL does not match name in Eviction object")
-        self._pod(target.namespace, target.name)
-        options: DeleteOptions = delete_options(request, body.get("deleteOptions"))
+        stored = self._pod(target.namespace, target.name)
+        options = delete_options(request, body.get("deleteOptions"))
+        budget = disruption.allow(stored.obj, self._budgets(target.namespace), objectmeta.now_text())
         if not (intent.dry_run or options.dry_run):
+            if budget is not None:
+                name = budget["metadata"]["name"]
+                await self._store.put(BUDGETS, target.namespace, name, as_revision(budget))
             pod = Target(resource=target.resource, namespace=target.namespace, name=target.name)
             await self._deleter.delete(pod, options)
         return answers.value(request, SUCCESS, 201)
+
+    def _budgets(self, namespace: str) -> list[Object]:
+        """The budgets as the last decided evictions leave them."""
+        names = [name for _, name, _ in self._store.walk(BUDGETS, namespace)]
+        heads = [self._store.head(BUDGETS, namespace, name) for name in names]
+        return [one.obj for one in heads if one is not None]
 
     def _pod(self, namespace: str, name: str) -> Stored:
         stored = self._store.head(PODS, namespace, name)
