@@ -7,12 +7,14 @@ of those modules stays free of the engine, and what joins them can be seen on on
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from phalanx.embedded.apiserver import metadata, negotiation, schema, table
+from phalanx.embedded.apiserver import admission, managed_fields, metadata, negotiation, schema, table
 from phalanx.embedded.apiserver import patch as patches
+from phalanx.embedded.apiserver.apply import apply
 from phalanx.embedded.apiserver.catalogue import Catalogue
+from phalanx.embedded.apiserver.objectmeta import now_text
 from phalanx.embedded.apiserver.patch import APPLY_PATCH as APPLY_PATCH
 from phalanx.embedded.apiserver.policies import Policies
 from phalanx.embedded.apiserver.request import Request, Response, json_response
@@ -22,12 +24,27 @@ from phalanx.embedded.apiserver.status import Cause, bad_request
 from phalanx.embedded.apiserver.store import Store, Stored, decode, encode
 
 
+class Committed:
+    """What is stored, as admission reads it (`admission.Reader`)."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def get(self, group: str, plural: str, namespace: str, name: str) -> Object | None:
+        found = self._store.get((group, plural), namespace, name)
+        return found.obj if found is not None else None
+
+    def list(self, group: str, plural: str, namespace: str = "") -> Iterator[Object]:
+        return (one.obj for one in self._store.scan((group, plural), namespace or None))
+
+
 class Knowledge:
     """What the write pipelines ask about kinds. `lookup` reads the committed objects, for admission."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._policies = Policies(store)
+        self._reader = Committed(store)
 
     def check_schema(self, resource: Resource, obj: Object) -> list[str]:
         """Bring `obj` into the stored form; the paths of unknown fields, which are dropped. Raises `ApiError` 400."""
@@ -49,16 +66,24 @@ class Knowledge:
 
     def admit_create(self, resource: Resource, obj: Object, user: User) -> list[str]:
         """Admission of a new object: may change it, may raise `ApiError` 403. Warnings."""
+        admission.admit(resource, obj, None, self._reader)
         self._policies.mutate(resource, obj, None, user)
         return self._policies.validate(resource, obj, None, user)
 
     def admit_update(self, resource: Resource, obj: Object, old: Object, user: User) -> list[str]:
         """Admission of a change."""
+        admission.admit(resource, obj, old, self._reader)
         self._policies.mutate(resource, obj, old, user)
         return self._policies.validate(resource, obj, old, user)
 
     def own_fields(self, resource: Resource, obj: Object, old: Object | None, manager: str, subresource: str) -> None:
         """Note in managedFields which fields this write has set."""
+        if old is not None:
+            managed_fields.track_update(resource, obj, old, manager, subresource, now_text())
+        elif (resource.group, resource.kind) in managed_fields.UNTRACKED:
+            obj["metadata"].pop("managedFields", None)
+        else:
+            managed_fields.track_create(resource, obj, manager, now_text())
 
     def patched(self, resource: Resource, media: str, current: Object, patch: Any) -> Object:
         """`current` after a patch; shares with it what the patch does not touch. Raises `ApiError`."""
@@ -68,7 +93,7 @@ class Knowledge:
         self, resource: Resource, current: Object | None, intent: Any, manager: str, force: bool, subresource: str
     ) -> Object:
         """The object after a server-side apply. Raises `ApiError` 409 for conflicts."""
-        raise patches.unsupported_media_type(custom=resource.custom)
+        return apply(resource, current, intent, manager, force=force, subresource=subresource, now=now_text())
 
 
 def stored_form(resource: Resource, obj: Object) -> Object:
