@@ -2,7 +2,7 @@
 
 One `Connection` per client connection: httptools parses, a finished request becomes a task that asks the application,
 and the answer leaves in one write. (A general ASGI server takes a third of the time of a pod's creation for itself,
-which is why there is none here: docs/decisions/0011.) Requests of one connection are answered in order, one at a time.
+which is why there is none here: docs/decisions/0010.) Requests of one connection are answered in order, one at a time.
 
 A stream is sent in chunks and waits while the client does not read (`pause_writing`), so a client that stops reading
 holds only what its own watch buffers. A client that goes away ends its stream; a write of its that has been decided
