@@ -18,7 +18,7 @@ from phalanx.embedded.apiserver.http import RawRequest
 from phalanx.embedded.apiserver.listing import Reader
 from phalanx.embedded.apiserver.logs import Logs
 from phalanx.embedded.apiserver.negotiation import Accept, accepted, decode_body, media_type
-from phalanx.embedded.apiserver.options import dry_run, field_validation, list_options
+from phalanx.embedded.apiserver.options import dry_run, field_validation, forced, list_options
 from phalanx.embedded.apiserver.pods import PodActions
 from phalanx.embedded.apiserver.public import Public
 from phalanx.embedded.apiserver.request import Request, Response, parse_query
@@ -137,7 +137,8 @@ class Api:
         media = media_type(request.content_type)
         intent = _intent(request, "PatchOptions")
         body = parts.patch_body(target.resource, media, request.body)
-        written = await self.writer.patch(target, media, body, intent, force=request.flag("force"))
+        force = forced(request, applies=media == parts.APPLY_PATCH)
+        written = await self.writer.patch(target, media, body, intent, force=force)
         return _written(target, request, written)
 
     async def _delete(self, target: Target, request: Request) -> Response:

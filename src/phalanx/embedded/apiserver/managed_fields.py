@@ -3,7 +3,7 @@
 An entry belongs to a manager, an operation (Apply or Update) and a subresource. A write by Update takes what it
 changes from everybody else; what it removes nobody has any more. An object without managedFields is not tracked:
 the first apply finds it so and enters everything that it has as set by `before-first-apply`. That is the real
-server's rule; which new objects are tracked from birth is decided here (docs/decisions/0010-managed-fields.md).
+server's rule; which new objects are tracked from birth is decided here (docs/decisions/0011-managed-fields.md).
 
 Sources: k8s.io/apimachinery/pkg/util/managedfields, structured-merge-diff/v6/merge/update.go, KEP-555.
 """
@@ -22,7 +22,7 @@ from phalanx.embedded.apiserver.typed import Comparison, compare
 
 BEFORE_FIRST_APPLY, ANCIENT = "before-first-apply", "ancient-changes"
 MAX_UPDATE_MANAGERS = 10
-# Kinds that controllers write in great numbers and nobody applies: not tracked from birth (0010).
+# Kinds that controllers write in great numbers and nobody applies: not tracked from birth (0011).
 UNTRACKED = frozenset({("", "Pod"), ("", "Event"), ("events.k8s.io", "Event"), ("coordination.k8s.io", "Lease")})
 
 # What every object has and no manager owns.

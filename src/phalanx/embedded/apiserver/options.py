@@ -12,6 +12,7 @@ from phalanx.embedded.apiserver.status import (
     forbidden_field,
     invalid,
     not_supported,
+    required,
     shown,
 )
 
@@ -132,3 +133,15 @@ def field_validation(request: Request, kind: str) -> str:
     if value not in ("Ignore", "Warn", "Strict"):
         raise invalid(_GROUP, kind, "", [not_supported("fieldValidation", value, ("", "Ignore", "Strict", "Warn"))])
     return value
+
+
+def forced(request: Request, *, applies: bool) -> bool:
+    """Does an apply take over fields that conflict? Raises `ApiError` 422 for a PATCH whose options do not fit it."""
+    causes = []
+    if applies and not request.text("fieldManager"):
+        causes.append(required("fieldManager", "is required for apply patch"))
+    if not applies and "force" in request.query:
+        causes.append(forbidden_field("force", "may not be specified for non-apply patch"))
+    if causes:
+        raise invalid(_GROUP, "PatchOptions", "", causes)
+    return request.flag("force")

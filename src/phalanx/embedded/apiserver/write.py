@@ -60,8 +60,8 @@ class Writer:
 
     # --- create --------------------------------------------------------------------------------------------------
 
-    async def create(self, target: Target, body: object, intent: Intent) -> Written:
-        """Raises `ApiError`."""
+    async def create(self, target: Target, body: object, intent: Intent, *, applied: bool = False) -> Written:
+        """`applied` says that managedFields are made already. Raises `ApiError`."""
         resource, strategy = target.resource, target.resource.strategy
         obj = ordered(resource, body)
         warnings = self._schema(resource, obj, intent, code=400)
@@ -74,6 +74,8 @@ class Writer:
         if not meta.get("name") and meta.get("generateName"):
             meta["name"] = self._free_name(resource, target.namespace, meta["generateName"])
         strategy.default(obj)
+        if not applied:
+            self._knowledge.own_fields(resource, obj, None, intent.manager, "")
         strategy.prepare_create(obj)  # a Job's labels name it
         warnings += self._knowledge.admit_create(resource, obj, intent.user)
         if causes := [*self._knowledge.validate_new_meta(resource, obj), *strategy.validate(obj)]:
@@ -81,7 +83,6 @@ class Writer:
         name = meta["name"]
         if self._store.head(resource.key, target.namespace, name) is not None:
             raise already_exists(resource.group, resource.plural, name)
-        self._knowledge.own_fields(resource, obj, None, intent.manager, "")
         warnings += strategy.warnings(obj, None)
         if intent.dry_run:
             return Written(stored=Stored(0, encode(obj), obj), created=True, warnings=warnings)
@@ -187,6 +188,9 @@ class Writer:
             case "", _:
                 strategy.prepare_update(obj, before)
                 return lambda: [*strategy.validate(obj), *strategy.validate_update(obj, before)]
+            case "finalize", _:  # of a namespace: its controller says that it is empty
+                obj["status"] = before.get("status") or {}
+                return list
             case "resize", PodStrategy():
                 strategy.prepare_resize(obj, before)
                 return lambda: strategy.validate_resize(obj, before)
@@ -249,11 +253,20 @@ class Writer:
         self, target: Target, patch: object, old: Stored | None, intent: Intent, *, force: bool
     ) -> Written:
         resource = target.resource
+        if old is None and target.subresource is not None:
+            raise not_found(resource.group, resource.plural, target.name)
+        current = None if old is None else parts.converted(resource, decode(old.data))
+        obj = self._knowledge.applied(resource, current, patch, intent.manager, force, target.sub)
+        meta = objectmeta.metadata_of(obj)
+        self._check_url(meta, target)
         if old is None:
-            obj = self._knowledge.applied(resource, None, patch, intent.manager, force, target.sub)
-            return await self.create(target, obj, intent)
-        obj = ordered(resource, self._knowledge.applied(resource, old.obj, patch, intent.manager, force, target.sub))
-        return await self.replace(target, obj, old, intent, [], applied=True)
+            return await self.create(target, obj, intent, applied=True)
+        version = meta.get("resourceVersion")
+        if version and version != old.obj["metadata"]["resourceVersion"]:
+            raise conflict(resource.group, resource.plural, target.name, _STALE)
+        obj = ordered(resource, obj)
+        warnings = self._schema(resource, obj, intent, code=422)
+        return await self.replace(target, parts.stored_form(resource, obj), old, intent, warnings, applied=True)
 
 
 def _unshared(old: Object, touched: Collection[str]) -> Object:
