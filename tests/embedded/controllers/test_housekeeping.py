@@ -1,0 +1,111 @@
+"""Namespaces, budgets, nodes and leftover pods on the real embedded API server."""
+
+from __future__ import annotations
+
+import time
+
+from phalanx.client.connection import STRATEGIC_PATCH, Object
+from phalanx.client.kind import CONFIG_MAPS, DISRUPTION_BUDGETS, LEASES, NAMESPACES, NODES, PODS
+from phalanx.embedded.controllers.calls import Calls
+from phalanx.embedded.controllers.informers import SharedInformers
+from phalanx.embedded.controllers.pod_gc import PodCollector, surplus
+from phalanx.embedded.controllers.pod_state import condition
+from phalanx.embedded.controllers.timestamp import micro
+from tests.embedded.apiserver.process import ServerProcess
+from tests.embedded.controllers.cluster import Cluster, scenario
+from tests.embedded.controllers.objects import names, pod
+
+
+def test_a_namespace_goes_when_its_content_is_gone(api_server: ServerProcess) -> None:
+    async def play(here: Cluster) -> None:
+        await here.make(CONFIG_MAPS, "plain")
+        await here.make(CONFIG_MAPS, "held", metadata={"finalizers": ["example.com/hold"]})
+        await here.connection.delete(NAMESPACES, here.namespace)
+        await here.gone(CONFIG_MAPS, "plain")
+        namespace = await here.until(
+            lambda: here.get(NAMESPACES, here.namespace), lambda found: condition(found, "NamespaceFinalizersRemaining")
+        )
+        remaining = condition(namespace, "NamespaceFinalizersRemaining")
+        assert remaining is not None
+        assert remaining["message"].endswith("finalizers remaining: example.com/hold in 1 resource instances")
+        await here.set(CONFIG_MAPS, "held", metadata={"finalizers": None})
+        await here.gone(NAMESPACES, here.namespace)
+
+    scenario(api_server, play)
+
+
+def test_a_budget_follows_its_pods(api_server: ServerProcess) -> None:
+    async def play(here: Cluster) -> None:
+        spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "x"}}}
+        await here.make(DISRUPTION_BUDGETS, "b", spec=spec)
+        containers = {"containers": [{"name": "c", "image": "i"}], "nodeName": "n"}
+        for name in ("one", "two"):
+            await here.make(PODS, name, metadata={"labels": {"app": "x"}}, spec=containers)
+            ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+            await here.connection.patch(PODS, name, {"status": ready}, here.namespace, "status", STRATEGIC_PATCH)
+        budget = await here.until(
+            lambda: here.get(DISRUPTION_BUDGETS, "b"), lambda found: found["status"].get("disruptionsAllowed") == 1
+        )
+        assert (budget["status"]["currentHealthy"], budget["status"]["expectedPods"]) == (2, 2)
+
+    scenario(api_server, play)
+
+
+async def report(here: Cluster, name: str, ready: str) -> Object:
+    body = {"status": {"conditions": [{"type": "Ready", "status": ready, "reason": "KubeletReady"}]}}
+    return await here.connection.patch(NODES, name, body, "", "status", STRATEGIC_PATCH)
+
+
+def taints(node: Object) -> set[str]:
+    return {f"{one['key'].split('/')[-1]}:{one['effect']}" for one in node["spec"].get("taints", ())}
+
+
+def test_a_node_is_usable_while_it_reports_and_marked_when_it_stops(api_server: ServerProcess) -> None:
+    async def play(here: Cluster) -> None:
+        name = f"n-{here.namespace}"
+        await here.make(NODES, name)
+        await report(here, name, "True")
+        lease = {"metadata": {"name": name}, "spec": {"renewTime": micro(time.time()), "holderIdentity": name}}
+        await here.connection.create(LEASES, lease, "kube-node-lease")
+        await here.until(lambda: here.get(NODES, name), lambda node: not taints(node))
+        lost = await here.until(
+            lambda: here.get(NODES, name),
+            lambda node: taints(node) == {"unreachable:NoSchedule", "unreachable:NoExecute"},
+        )
+        assert (condition(lost, "Ready") or {})["status"] == "Unknown"
+        renewed = {"spec": {"renewTime": micro(time.time() + 1)}}
+        await here.connection.patch(LEASES, name, renewed, "kube-node-lease")
+        await report(here, name, "True")
+        await here.until(lambda: here.get(NODES, name), lambda node: not taints(node))
+        await here.connection.delete(NODES, name)
+
+    scenario(api_server, play)
+
+
+def test_pods_of_a_node_that_is_gone_fail_after_a_while(api_server: ServerProcess) -> None:
+    async def play(here: Cluster) -> None:
+        spec = {"containers": [{"name": "c", "image": "i"}], "nodeName": f"gone-{here.namespace}"}
+        await here.make(PODS, "lost", metadata={"finalizers": ["example.com/see"]}, spec=spec)
+        async with SharedInformers(here.connection) as informers:
+            calls, now_s = Calls(here.connection, informers), [0.0]
+            collector = PodCollector(calls, clock=lambda: now_s[0] + 1_800_000_000)
+            for kind in (PODS, NODES):
+                await calls.cache(kind).synced.wait()
+            await collector.collect()
+            assert (await here.pods(1))[0]["status"]["phase"] == "Pending"
+            now_s[0] = 41.0
+            await collector.collect()
+        [lost] = await here.pods(1)
+        assert lost["status"]["phase"] == "Failed"
+        assert (condition(lost, "DisruptionTarget") or {})["reason"] == "DeletionByPodGC"
+        assert "deletionTimestamp" in lost["metadata"]
+
+    scenario(api_server, play, settings=None)
+
+
+def test_finished_pods_beyond_the_limit_go_oldest_first() -> None:
+    pods = [pod("Succeeded", name="new"), pod("Failed", name="old"), pod("Running"), pod("Failed", name="evicted")]
+    pods[1]["metadata"]["creationTimestamp"] = "2001-01-01T00:00:00Z"
+    pods[3]["status"]["reason"] = "Evicted"
+    assert names(surplus(pods, 1)) == ["evicted", "old"]
+    assert surplus(pods, 3) == []

@@ -1,0 +1,122 @@
+"""Jobs on the real embedded API server."""
+
+from __future__ import annotations
+
+from phalanx.client.kind import EVENTS, JOBS, PODS
+from tests.embedded.apiserver.process import ServerProcess
+from tests.embedded.controllers.cluster import Cluster, scenario
+
+
+def test_a_job_runs_to_completion(api_server: ServerProcess) -> None:
+    async def play(here: Cluster) -> None:
+        await here.job(parallelism=2, completions=3)
+        for pod in await here.pods(2):
+            await here.end(pod)
+        [last] = [pod for pod in await here.pods(3) if pod["status"]["phase"] == "Pending"]
+        await here.end(last)
+        status = await here.ended()
+        assert (status["last"], status["succeeded"]) == ("Complete CompletionsReached", 3)
+        assert all("finalizers" not in pod["metadata"] for pod in await here.list(PODS))
+
+    scenario(api_server, play)
+
+
+def test_suspend_and_resume(api_server: ServerProcess) -> None:
+    async def play(here: Cluster) -> None:
+        await here.job(parallelism=3, completions=3, suspend=True)
+        status = await here.status("j", ready=0)
+        assert "startTime" not in status
+        await here.set(JOBS, "j", spec={"suspend": False})
+        await here.pods(3)
+        assert "startTime" in await here.status("j", active=3)
+        await here.set(JOBS, "j", spec={"suspend": True})
+        await here.pods(0)
+        status = await here.status("j", active=None, terminating=0)
+        assert "startTime" not in status
+        assert "failed" not in status
+
+    scenario(api_server, play)
+
+
+def test_failures_are_counted_up_to_the_limit(api_server: ServerProcess) -> None:
+    async def play(here: Cluster) -> None:
+        await here.job(backoffLimit=1)
+        await here.end((await here.pods(1))[0], "Failed")
+        [second] = [pod for pod in await here.pods(2) if pod["status"]["phase"] == "Pending"]
+        await here.end(second, "Failed")
+        status = await here.ended()
+        assert (status["last"], status["failed"]) == ("Failed BackoffLimitExceeded", 2)
+
+    scenario(api_server, play)
+
+
+def test_an_index_hands_its_failures_on_and_fails_alone(api_server: ServerProcess) -> None:
+    async def play(here: Cluster) -> None:
+        await here.job(completionMode="Indexed", parallelism=2, completions=2, backoffLimitPerIndex=1)
+        zero, one = await here.pods(2)
+        await here.end(one)
+        await here.end(zero, "Failed")
+        [again] = [pod for pod in await here.pods(3) if pod["status"]["phase"] == "Pending"]
+        assert again["metadata"]["annotations"]["batch.kubernetes.io/job-index-failure-count"] == "1"
+        await here.end(again, "Failed")
+        status = await here.ended()
+        assert (status["last"], status["failedIndexes"], status["completedIndexes"]) == (
+            "Failed FailedIndexes",
+            "0",
+            "1",
+        )
+
+    scenario(api_server, play)
+
+
+def test_a_lost_pod_is_replaced_in_its_index(api_server: ServerProcess) -> None:
+    async def play(here: Cluster) -> None:
+        await here.job(completionMode="Indexed", parallelism=2, completions=2)
+        zero = (await here.pods(2))[0]
+        await here.connection.delete(PODS, zero["metadata"]["name"], here.namespace)
+        names = await here.until(
+            lambda: here.list(PODS),
+            lambda pods: len(pods) == 2 and zero["metadata"]["uid"] not in {pod["metadata"]["uid"] for pod in pods},
+        )
+        assert [pod["spec"]["hostname"] for pod in names] == ["j-0", "j-1"]
+        await here.status("j", active=2, failed=1, terminating=0)
+
+    scenario(api_server, play)
+
+
+def test_a_job_with_a_time_to_live_goes_with_its_pods(api_server: ServerProcess) -> None:
+    async def play(here: Cluster) -> None:
+        await here.job(ttlSecondsAfterFinished=0)
+        await here.end((await here.pods(1))[0])
+        await here.gone(JOBS, "j")
+        await here.pods(0)
+
+    scenario(api_server, play)
+
+
+def test_pods_of_a_job_with_its_own_selector_are_adopted(api_server: ServerProcess) -> None:
+    async def play(here: Cluster) -> None:
+        containers = [{"name": "c", "image": "i"}]
+        await here.make(PODS, "stray", metadata={"labels": {"app": "x"}}, spec={"containers": containers})
+        template = {"metadata": {"labels": {"app": "x"}}, "spec": {"restartPolicy": "Never", "containers": containers}}
+        selector = {"matchLabels": {"app": "x"}}
+        spec = {"parallelism": 2, "completions": 2, "manualSelector": True, "selector": selector, "template": template}
+        await here.make(JOBS, "j", spec=spec)
+        await here.status("j", active=2)
+        stray = next(pod for pod in await here.pods(2) if pod["metadata"]["name"] == "stray")
+        assert stray["metadata"]["ownerReferences"][0]["name"] == "j"
+        assert stray["metadata"]["finalizers"] == ["batch.kubernetes.io/job-tracking"]
+
+    scenario(api_server, play)
+
+
+def test_a_job_of_ten_pods_is_told_and_written_briefly(api_server: ServerProcess) -> None:
+    async def play(here: Cluster) -> None:
+        await here.job(parallelism=10, completions=10)
+        await here.status("j", active=10)
+        assert here.asked("POST", "/pods") == 10
+        assert here.asked("PUT", "/jobs/j/status") == 1
+        told = await here.until(lambda: here.list(EVENTS), lambda events: len(events) >= 1)
+        assert [(one["reason"], one["count"]) for one in told] == [("SuccessfulCreate", 10)]
+
+    scenario(api_server, play)
