@@ -17,7 +17,13 @@ class Broken(AssertionError):
 
 def check(cluster: Cluster) -> None:
     """Raises `Broken` with everything that is wrong."""
-    wrong = [*cluster.breaches, *columns_add_up(cluster), *jobs_are_whole(cluster), *waiting_is_true(cluster)]
+    wrong = [
+        *cluster.breaches,
+        *columns_add_up(cluster),
+        *others_add_up(cluster),
+        *jobs_are_whole(cluster),
+        *waiting_is_true(cluster),
+    ]
     if wrong:
         raise Broken("\n".join(wrong))
 
@@ -68,6 +74,15 @@ def jobs_are_whole(cluster: Cluster) -> Iterator[str]:
             yield f"{job} has a slot that is both placed and open"
         held = {resource: jobs.get(job, 0) for resource, jobs in cluster.holders.held.items()}
         yield from (f"{job}: {text}" for text in held_truly(record, held))
+
+
+def others_add_up(cluster: Cluster) -> Iterator[str]:
+    held = dict.fromkeys(cluster.others, 0)
+    for _, asks in cluster.foreign.values():
+        for resource, amount in asks:
+            held[resource] = held.get(resource, 0) + amount
+    if held != cluster.others:
+        yield f"pods of others hold {held}, noted is {cluster.others}"
 
 
 def held_truly(record: Record, noted: dict[str, int]) -> Iterator[str]:

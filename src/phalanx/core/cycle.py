@@ -19,6 +19,7 @@ from phalanx.core.draft import Draft
 from phalanx.core.gang import Shortfall
 from phalanx.core.order import Rank, place_in_line, rank
 from phalanx.model.cluster import Cluster, Record
+from phalanx.model.holders import Holders
 from phalanx.model.job import Placement
 from phalanx.model.line import Bid, Entry, LineKey
 from phalanx.model.plan import Action, Asleep, Findings, Joined, Place, Plan, Start, Wait
@@ -40,11 +41,13 @@ class Cycle:
         self.new: dict[LineKey, list[Entry]] = {}  # newcomers by line, sorted when contending begins
         self.rest: dict[LineKey, Iterator[Entry]] = {}  # of lines that were granted something: who comes next
         self.again: list[Contender] = []  # heap: the next of those lines
+        self.granted = Holders()
         self.starts: list[Start] = []
         self.places: dict[str, list[Placement]] = {}
         self.waits: dict[str, Reason] = {}
         self.joined: dict[Bid, Joined] = {}
         self.parked: list[Bid] = []
+        self.resting: list[tuple[Bid, float]] = []
         self.asleep: list[Asleep] = []
         self.still: list[tuple[LineKey, int]] = []
 
@@ -68,6 +71,9 @@ class Cycle:
         elif obstacle := self.obstacle(record, queue):
             self.parked.append(bid)
             self.tell(record, obstacle)
+        elif record.not_before_s > self.now_s:
+            self.resting.append((bid, record.not_before_s))
+            self.tell(record, explain.backoff(record))
         elif queue is not None and not queue.gang:
             self.starts.append(Start(bid.job, record.attempt + 1, ()))  # its pods are placed one by one as they open
         else:
@@ -132,6 +138,7 @@ class Cycle:
     def grant(self, key: LineKey, bid: Bid, placements: list[Placement]) -> None:
         self.draft.settle()
         self.joined.pop(bid, None)
+        self.note_granted(key, bid, placements)
         if bid.slot is None:
             self.starts.append(Start(bid.job, self.cluster.jobs[bid.job].attempt + 1, tuple(placements)))
         else:
@@ -139,6 +146,13 @@ class Cycle:
         following = next(self.following(key), None)
         if following is not None:
             heappush(self.again, (rank(key, following), key, following))
+
+    def note_granted(self, key: LineKey, bid: Bid, placements: list[Placement]) -> None:
+        """For reasons given later in this cycle, which say who holds most."""
+        for role, demand in enumerate(key.gang.demands):
+            pods = sum(placement.role == role for placement in placements)
+            for resource, amount in demand.asks if pods else ():
+                self.granted.change(bid.job, resource, amount * pods)
 
     def following(self, key: LineKey) -> Iterator[Entry]:
         """Who stands behind the first, in order; each is given out once."""
@@ -150,7 +164,7 @@ class Cycle:
 
     def put_to_sleep(self, key: LineKey, bid: Bid, shortfall: Shortfall) -> None:
         """The first is told the new numbers, the others only if the code is another, newcomers in any case."""
-        reason = explain.why_not(self.cluster, self.draft, key.gang, shortfall)
+        reason = explain.why_not(self.cluster, self.draft, key.gang, shortfall, self.granted)
         self.asleep.append(Asleep(key, reason, sleep.watches(self.draft, key.gang)))
         self.tell_bid(bid, reason)
         line = self.waiting.lines.get(key)
@@ -168,7 +182,9 @@ class Cycle:
 
     def tell_bid(self, bid: Bid, reason: Reason) -> None:
         record = self.cluster.jobs[bid.job]
-        self.tell(record, reason if bid.slot is None else explain.of_slots(record, reason))
+        if bid.slot is not None:
+            reason = explain.of_slots(record, reason, granted=len(self.places.get(bid.job, ())))
+        self.tell(record, reason)
 
     def tell(self, record: Record, reason: Reason) -> None:
         if record.reason != reason:
@@ -178,12 +194,14 @@ class Cycle:
         places = [Place(job, tuple(placements)) for job, placements in self.places.items()]
         waits = [Wait(job, reason) for job, reason in self.waits.items()]
         actions: tuple[Action, ...] = (*places, *self.starts, *waits)
-        later = (at_s for at_s, _ in self.waiting.resting if at_s > self.now_s)
+        times = chain((at_s for at_s, _ in self.waiting.resting), (at_s for _, at_s in self.resting))
+        wake_s = min((at_s for at_s in times if at_s > self.now_s), default=None)
         findings = Findings(
             version=self.waiting.version,
             joined=tuple(self.joined.values()),
             parked=tuple(self.parked),
+            resting=tuple(self.resting),
             asleep=tuple(self.asleep),
             still=tuple(self.still),
         )
-        return Plan(actions=actions, wake_s=next(later, None), findings=findings)
+        return Plan(actions=actions, wake_s=wake_s, findings=findings)

@@ -33,7 +33,8 @@ class Draft:
 
     def __init__(self, columns: Columns) -> None:
         self.columns = columns
-        usable = columns.facts.ready & fit.not_overfull(columns)
+        self._not_overfull = fit.not_overfull(columns)
+        usable = columns.facts.ready & self._not_overfull
         self.rows: NDArray[np.intp] = usable.nonzero()[0]
         self.free: dict[str, Column] = {name: column[self.rows] for name, column in columns.free.items()}
         self.views: dict[str, memoryview[int]] = {}
@@ -117,6 +118,10 @@ class Draft:
         if column is None:
             return 0
         return int((column if allowed is None else column[allowed]).sum())
+
+    def overfull(self, where: Where) -> int:
+        """How many nodes that match hold more than they have."""
+        return int((fit.matching(self.columns.facts, where) & ~self._not_overfull).sum())
 
     def _looseness(self) -> NDArray[np.float64]:
         total = np.zeros(len(self), np.float64)

@@ -16,6 +16,7 @@ from phalanx.core.draft import Draft
 from phalanx.core.gang import Shortfall
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.demand import Demand, Gang
+from phalanx.model.holders import Holders
 from phalanx.model.job import Role
 from phalanx.model.reason import Code, Reason
 from phalanx.model.shape import CPU, PODS, Amounts
@@ -23,11 +24,12 @@ from phalanx.model.shape import CPU, PODS, Amounts
 LARGEST_HOLDERS = 3
 
 
-def why_not(cluster: Cluster, draft: Draft, gang: Gang, shortfall: Shortfall) -> Reason:
+def why_not(cluster: Cluster, draft: Draft, gang: Gang, shortfall: Shortfall, granted: Holders) -> Reason:
+    """`granted`: what this cycle has given to whom so far."""
     for demand, role in zip(gang.demands, gang.roles, strict=True):
         if role.minimum and (reason := impossible(cluster, demand, role)):
             return reason
-    return together(cluster, gang) or no_room(cluster, draft, gang, shortfall)
+    return together(cluster, gang) or no_room(cluster, draft, gang, shortfall, granted)
 
 
 def queue_unknown(cluster: Cluster, record: Record, default_queue: str) -> Reason:
@@ -38,6 +40,18 @@ def queue_unknown(cluster: Cluster, record: Record, default_queue: str) -> Reaso
         code=Code.QUEUE_UNKNOWN,
         text=f"there is no queue {name!r}{via}; queues: {known}",
         numbers={"queue": name, "queues": sorted(cluster.queues)},
+    )
+
+
+def backoff(record: Record) -> Reason:
+    """Why the start came to nothing, as the world said, and when it is tried again."""
+    why = record.refusal.text if record.refusal else "its last start came to nothing"
+    seconds = int(record.not_before_s) % 86_400
+    at = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02} UTC"
+    return Reason(
+        code=Code.BACKOFF,
+        text=f"start {record.attempt} came to nothing: {why}; tried again at {at}",
+        numbers={"attempt": record.attempt, "not_before_s": record.not_before_s},
     )
 
 
@@ -56,7 +70,7 @@ def impossible(cluster: Cluster, demand: Demand, role: Role) -> Reason | None:
     if (most := int(holds.sum())) < role.minimum:
         return Reason(
             code=Code.NEVER_FITS,
-            text=f"{counted(role)} asked, but the {nodes(len(rows))} it may go to hold {most} of them when empty "
+            text=f"{counted(role)} asked, but {nodes(len(rows))} match and can hold {most} of them when empty "
             f"({written(demand.asks)} each)",
             numbers={"role": role.name, "pods": role.minimum, "hold": most, "nodes": len(rows)},
             more_nodes_help=True,
@@ -71,7 +85,7 @@ def no_node_matches(cluster: Cluster, demand: Demand, role: Role) -> Reason:
     failed: dict[str, int] = {}
     for text, passed in (("are not ready", facts.ready), *fit.rules(facts, demand.where)):
         if count := int((left & ~passed).sum()):
-            failed[text] = count
+            failed[text if count > 1 else singular(text)] = count
         left &= passed
     listed = ", ".join(f"{count} {text}" for text, count in failed.items())
     text = f"of {nodes(total)} {listed}" if total else "there are no nodes"
@@ -81,6 +95,12 @@ def no_node_matches(cluster: Cluster, demand: Demand, role: Role) -> Reason:
         numbers={"role": role.name, "nodes": total, "failed": failed},
         more_nodes_help=True,
     )
+
+
+def singular(text: str) -> str:
+    """`are not ready` -> `is not ready`."""
+    verb, _, rest = text.partition(" ")
+    return f"{ {'are': 'is', 'do': 'does', 'have': 'has'}.get(verb, verb) } {rest}"
 
 
 def larger_than_any_node(cluster: Cluster, demand: Demand, role: Role, rows: np.ndarray[Any, Any]) -> Reason:
@@ -117,44 +137,65 @@ def together(cluster: Cluster, gang: Gang) -> Reason | None:
     return None
 
 
-def no_room(cluster: Cluster, draft: Draft, gang: Gang, shortfall: Shortfall) -> Reason:
+def no_room(cluster: Cluster, draft: Draft, gang: Gang, shortfall: Shortfall, granted: Holders) -> Reason:
     demand, role = gang.demands[shortfall.role], gang.roles[shortfall.role]
-    asks, left = dict(demand.asks), dict(shortfall.left)
+    asks, left, total = dict(demand.asks), dict(shortfall.left), totals(gang)
     resource = scarcest(asks, left)
     free = {name: draft.free_in_all(demand, name) for name in asks}
-    held = cluster.holders.largest(resource, LARGEST_HOLDERS)
-    then = "then the largest free node" if shortfall.placed else "the largest free node"
-    if left[resource] < asks[resource]:
-        met = f"{then} has {shown(resource, left[resource])} of the {shown(resource, asks[resource])} {resource} asked"
-    else:
-        met = f"no {'other ' if shortfall.placed else ''}node has {written(demand.asks)} free at once"
-    sentence = f"placed {shortfall.placed} of {shortfall.wanted} pods; {met}"
-    if len(gang.roles) > 1:
-        sentence += f" for {a_pod(role)}"
-    total = totals(gang)
-    sentence += f" ({shown(resource, total[resource])} asked in all, {shown(resource, free[resource])} free"
+    held = largest_holders(cluster, granted, resource)
+    others = cluster.others.get(resource, 0)
+    overfull = draft.overfull(demand.where)
+    placed = f"placed {shortfall.placed} of {shortfall.wanted} pods; " if shortfall.wanted > 1 else ""
+    whose = f" for {a_pod(role)}" if len(gang.roles) > 1 else ""
+    amounts = [f"{shown(resource, total[resource])} {resource} asked in all, {shown(resource, free[resource])} free"]
     if held:
-        sentence += "; most is held by " + ", ".join(f"{job} ({shown(resource, amount)})" for job, amount in held)
-    numbers = {
-        "placed": shortfall.placed,
-        "pods": shortfall.wanted,
-        "role": role.name,
-        "resource": resource,
-        "asked_per_pod": asks,
-        "left_on_one_node": left,
-        "asked": total,
-        "free": free,
-        "holders": dict(held),
-    }
-    return Reason(code=Code.NO_ROOM, text=sentence + ")", numbers=numbers, more_nodes_help=True)
+        amounts.append("most is held by " + ", ".join(f"{job} ({shown(resource, amount)})" for job, amount in held))
+    if others:
+        amounts.append(f"pods of others hold {shown(resource, others)}")
+    if overfull:
+        amounts.append(f"{nodes(overfull)} overfull, taking nothing new")
+    return Reason(
+        code=Code.NO_ROOM,
+        text=f"{placed}{met(asks, left, resource, shortfall.placed)}{whose} ({'; '.join(amounts)})",
+        numbers={
+            "placed": shortfall.placed,
+            "pods": shortfall.wanted,
+            "role": role.name,
+            "resource": resource,
+            "asked_per_pod": asks,
+            "left_on_one_node": left,
+            "asked": total,
+            "free": free,
+            "holders": dict(held),
+            "held_by_others": others,
+            "overfull_nodes": overfull,
+        },
+        more_nodes_help=True,
+    )
 
 
-def of_slots(record: Record, reason: Reason) -> Reason:
-    """The reason for a started job: how many of its pods have a node, and what stops the next."""
-    bound, waiting = len(record.placements), len(record.open)
+def met(asks: dict[str, int], left: dict[str, int], resource: str, placed: int) -> str:
+    """What the pod that found no room met."""
+    if left[resource] >= asks[resource]:
+        return f"no {'other ' if placed else ''}node has {written(tuple(asks.items()))} free at once"
+    has, asked = shown(resource, left[resource]), shown(resource, asks[resource])
+    return f"{'then ' if placed else ''}the largest free node has {has} of the {asked} {resource} asked"
+
+
+def largest_holders(cluster: Cluster, granted: Holders, resource: str) -> list[tuple[str, int]]:
+    """The jobs that hold most of it, what this cycle has granted so far included."""
+    books = (cluster.holders, granted)
+    jobs = {job for book in books for job, _ in book.largest(resource, LARGEST_HOLDERS)}
+    held = {job: sum(book.held.get(resource, {}).get(job, 0) for book in books) for job in jobs}
+    return sorted(held.items(), key=lambda item: (-item[1], item[0]))[:LARGEST_HOLDERS]
+
+
+def of_slots(record: Record, reason: Reason, granted: int) -> Reason:
+    """The reason for a started job: how many of its pods have a node (`granted` just now), and what stops the next."""
+    bound, waiting = len(record.placements) + granted, len(record.open) - granted
     return Reason(
         code=reason.code,
-        text=f"{bound} of its {bound + waiting} pods have a node; for the next: {reason.text}",
+        text=f"{bound} of its {bound + waiting} pods have a node; for the next, {reason.text}",
         numbers={**reason.numbers, "bound": bound, "open": waiting},
         more_nodes_help=reason.more_nodes_help,
     )

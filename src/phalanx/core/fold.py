@@ -81,10 +81,10 @@ def happen(cluster: Cluster, event: Event) -> None:
             if cluster.queues.pop(name, None):
                 reconsider(cluster, name)
         case Occupied(pod, node, requests):
-            occupied(cluster, pod, (node, charged(requests)))
+            if cluster.foreign.get(pod) != (node, held := charged(requests)):
+                cluster.occupy(pod, node, held)
         case Vacated(pod):
-            if pod in cluster.foreign:
-                cluster.discharge(*cluster.foreign.pop(pod))
+            cluster.vacate(pod)
         case Adopted():
             adopted(cluster, event)
         case Submitted(job):
@@ -128,20 +128,10 @@ def reconsider(cluster: Cluster, queue: str) -> None:
     for name in (queue, ""):
         for job in cluster.jobs_of.get(name, ()):
             record = cluster.jobs[job]
-            if record.phase is Phase.QUEUED and not record.not_before_s:
+            if record.phase is Phase.QUEUED:
                 cluster.waiting.refresh(Bid(job))
             for slot in record.open:
                 cluster.waiting.refresh(Bid(job, slot))
-
-
-def occupied(cluster: Cluster, pod: str, holding: tuple[str, tuple[tuple[str, int], ...]]) -> None:
-    known = cluster.foreign.get(pod)
-    if known == holding:
-        return
-    if known is not None:
-        cluster.discharge(*known)
-    cluster.foreign[pod] = holding
-    cluster.charge(*holding)
 
 
 def submitted(cluster: Cluster, job: Job) -> None:
@@ -150,9 +140,8 @@ def submitted(cluster: Cluster, job: Job) -> None:
         enter(cluster, job)
         cluster.waiting.refresh(Bid(job.id))
     elif record.job != job and record.phase is Phase.QUEUED:
-        waits = record.not_before_s
         describe(cluster, record, job)
-        cluster.waiting.rest(Bid(job.id), waits) if waits else cluster.waiting.refresh(Bid(job.id))
+        cluster.waiting.refresh(Bid(job.id))
 
 
 def adopted(cluster: Cluster, event: Adopted) -> None:
@@ -163,7 +152,8 @@ def adopted(cluster: Cluster, event: Adopted) -> None:
     let_go(cluster, record, (*record.placements, *record.open))
     if record.job != event.job:
         describe(cluster, record, event.job)
-    record.phase, record.attempt, record.not_before_s, record.reason = event.phase, event.attempt, 0.0, None
+    record.phase, record.attempt = event.phase, event.attempt
+    record.reason, record.refusal, record.not_before_s = None, None, 0.0
     known_roles(record, event.placements)
     put(cluster, record, event.placements)
     opened(cluster, record, event.open)
@@ -171,11 +161,9 @@ def adopted(cluster: Cluster, event: Adopted) -> None:
 
 def refused(cluster: Cluster, record: Record, event: Refused) -> None:
     let_go(cluster, record, (*record.placements, *record.open))
-    record.phase, record.reason, record.not_before_s = Phase.QUEUED, event.reason, event.not_before_s
-    if event.not_before_s:
-        cluster.waiting.rest(Bid(event.job), event.not_before_s)
-    else:
-        cluster.waiting.refresh(Bid(event.job))
+    record.phase, record.refusal, record.not_before_s = Phase.QUEUED, event.reason, event.not_before_s
+    record.reason = event.reason
+    cluster.waiting.refresh(Bid(event.job))
 
 
 def forget(cluster: Cluster, record: Record) -> None:
@@ -239,7 +227,7 @@ def start(cluster: Cluster, action: Start) -> None:
     record = expected(cluster, action)
     known_roles(record, action.placements)
     record.phase, record.attempt = Phase.STARTING, action.attempt
-    record.reason, record.not_before_s = None, 0.0
+    record.reason, record.refusal, record.not_before_s = None, None, 0.0
     cluster.waiting.leave(Bid(action.job))
     put_all(cluster, record, action.placements)
     note_partial(cluster, record, action)
@@ -292,10 +280,10 @@ def learn(cluster: Cluster, findings: Findings) -> None:
         return
     for joined in findings.joined:
         waiting.join(joined.line, joined.entry)
-        cluster.jobs[joined.entry.bid.job].not_before_s = 0.0  # it has rested
     for bid in findings.parked:
         waiting.leave(bid)
-        cluster.jobs[bid.job].not_before_s = 0.0
+    for bid, not_before_s in findings.resting:
+        waiting.rest(bid, not_before_s)
     for asleep in findings.asleep:
         waiting.sleep(asleep)
     for key, room in findings.still:

@@ -24,9 +24,10 @@ class Record:
     """A live job and what was decided about it.
 
     `placements` are charged to their nodes; `open` slots want one, each with (arrival in seconds since the epoch,
-    number of its opening). `attempt` counts the starts. `reason` is the last one told for it."""
+    number of its opening). `attempt` counts the starts. `reason` is the last one told for it; `refusal` why the last
+    start came to nothing, since when it rests until `not_before_s` (seconds since the epoch)."""
 
-    __slots__ = ("attempt", "gang", "job", "not_before_s", "open", "phase", "placements", "reason")
+    __slots__ = ("attempt", "gang", "job", "not_before_s", "open", "phase", "placements", "reason", "refusal")
 
     def __init__(self, job: Job, gang: Gang) -> None:
         self.job, self.gang = job, gang
@@ -35,11 +36,13 @@ class Record:
         self.placements: dict[Slot, str] = {}
         self.open: dict[Slot, tuple[float, int]] = {}
         self.reason: Reason | None = None
+        self.refusal: Reason | None = None
         self.not_before_s = 0.0
 
     def copy(self) -> Record:
         other = Record(self.job, self.gang)
         other.phase, other.attempt, other.reason = self.phase, self.attempt, self.reason
+        other.refusal = self.refusal
         other.placements, other.open, other.not_before_s = dict(self.placements), dict(self.open), self.not_before_s
         return other
 
@@ -53,6 +56,7 @@ class Cluster:
         self.queues: dict[str, Queue] = {}
         self.jobs_of: dict[str, dict[str, None]] = {}  # queue -> its live jobs
         self.foreign: dict[str, tuple[str, Amounts]] = {}  # pod uid -> its node and what it holds there
+        self.others: dict[str, int] = {}  # resource -> what pods of others hold of it in all
         self.interned = Interned()
         self.waiting = Waiting()
         self.holders = Holders()
@@ -83,6 +87,20 @@ class Cluster:
             self.waiting.note_growth(row, self.columns.free_of(row))
         self.columns.discharge(node, asks)
 
+    def occupy(self, pod: str, node: str, asks: Amounts) -> None:
+        """A pod of others holds `asks` on that node, and nothing elsewhere any more."""
+        self.vacate(pod)
+        self.foreign[pod] = (node, asks)
+        self.charge(node, asks)
+        for resource, amount in asks:
+            self.others[resource] = self.others.get(resource, 0) + amount
+
+    def vacate(self, pod: str) -> None:
+        if known := self.foreign.pop(pod, None):
+            self.discharge(*known)
+            for resource, amount in known[1]:
+                self.others[resource] -= amount
+
     def reason(self, job: str) -> Reason | None:
         """Why it waits, as last found: a line's reason is every waiting member's."""
         record = self.jobs[job]
@@ -95,7 +113,7 @@ class Cluster:
         other.jobs = {job: record.copy() for job, record in self.jobs.items()}
         other.queues = dict(self.queues)
         other.jobs_of = {queue: dict(jobs) for queue, jobs in self.jobs_of.items()}
-        other.foreign = dict(self.foreign)
+        other.foreign, other.others = dict(self.foreign), dict(self.others)
         other.interned = self.interned
         other.waiting = self.waiting.copy()
         other.holders = self.holders.copy()

@@ -72,12 +72,13 @@ class Findings:
     """What deciding found out for the book, so that the next decision need not find it again. Worlds ignore it.
 
     Nothing is lost but time if it is not folded. `version` is the book's at the time: what was found before the latest
-    event is not taken in. `parked` bids wait for an event about themselves. `still`: lines of one role that go on
-    sleeping for the same reason and need, and how many of their pods fit in all."""
+    event is not taken in. `parked` bids wait for an event about themselves, `resting` ones also for a time. `still`:
+    lines of one role that go on sleeping for the same reason and need, and how many of their pods fit in all."""
 
     version: int
     joined: tuple[Joined, ...] = ()
     parked: tuple[Bid, ...] = ()
+    resting: tuple[tuple[Bid, float], ...] = ()
     asleep: tuple[Asleep, ...] = ()
     still: tuple[tuple[LineKey, int], ...] = ()
 

@@ -10,7 +10,7 @@ wakes those lines whose threshold it passes, and no others. Sleeping lines cost 
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, insort
 
 import numpy as np
 
@@ -34,6 +34,7 @@ class Waiting:
         self.grown: dict[int, dict[str, int]] = {}  # row -> what was free there before it grew
         self.watches = Watches()
         self._line_of: dict[Bid, LineKey] = {}
+        self._rests_until: dict[Bid, float] = {}
 
     def refresh(self, bid: Bid) -> None:
         """Look at it by itself next time, wherever it stands now."""
@@ -41,7 +42,9 @@ class Waiting:
         self.fresh[bid] = None
 
     def rest(self, bid: Bid, not_before_s: float) -> None:
+        """Nothing but an event about it, or that time (seconds since the epoch), changes anything for it."""
         self.leave(bid)
+        self._rests_until[bid] = not_before_s
         insort(self.resting, (not_before_s, bid))
 
     def leave(self, bid: Bid) -> None:
@@ -55,8 +58,9 @@ class Waiting:
                 del self.lines[key]
                 self.awake.pop(key, None)
                 self.watches.forget(key)
-        elif self.resting:
-            self.resting = [entry for entry in self.resting if entry[1] != bid]
+        elif bid in self._rests_until:
+            entry = (self._rests_until.pop(bid), bid)
+            del self.resting[bisect_left(self.resting, entry)]
 
     def join(self, key: LineKey, entry: Entry) -> None:
         """The bid stands in its line from now on."""
@@ -119,4 +123,5 @@ class Waiting:
         other.lines = {key: line.copy() for key, line in self.lines.items()}
         other.version, other.grown, other._line_of = self.version, dict(self.grown), dict(self._line_of)
         other.watches = self.watches.copy()
+        other._rests_until = dict(self._rests_until)
         return other

@@ -1,0 +1,338 @@
+"""The language of the scenario files, which are the specification of what is decided.
+
+A file has a comment that says its one idea, then blocks: statements, `----`, and what was decided, up to an empty line.
+A block that does not say `cycle` decides nothing. `read` makes steps of a file; every complaint names file and line.
+
+    node NAME cpu=4 memory=8Gi nvidia.com/gpu=2 label:zone=a taint:gpu=yes:NoSchedule unschedulable not-ready
+    nodes PREFIX COUNT …             the same COUNT times: PREFIX0, PREFIX1 …
+    gone NODE
+    queue NAME gang=off              there is a queue `default` from the start
+    unqueue NAME
+    job NAME pods=4 cpu=1            one role, `worker`; or the roles follow, indented
+        role NAME pods=2 min=1 cpu=1 select:zone=a require:arch=In:x,y&gen=Gt:3 tolerate:gpu tolerate:*
+      job options: queue=q priority=5 at=30 (submitted, in seconds; else the order in the file) blocked=Held
+    adopted NAME#2 running … worker/0@a worker/1@?     as `job`, with attempt, phase, placements and open slots
+    open NAME worker/1 …   release NAME worker/1 …   started NAME   finished NAME
+    refused NAME#1 until=60 the pods were not created
+    foreign POD NODE cpu=1           a pod of others; vacated POD
+    cycle at=30                      decide; `at` is now, in seconds
+    book                             say what is free on every node
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from phalanx.client.quantity import QuantityError, amount
+from phalanx.model.event import (
+    Adopted,
+    Event,
+    Finished,
+    NodeGone,
+    NodeSeen,
+    Occupied,
+    Opened,
+    QueueGone,
+    QueueSeen,
+    Refused,
+    Released,
+    Started,
+    Submitted,
+    Vacated,
+)
+from phalanx.model.job import Job, Phase, Placement, Role, Slot
+from phalanx.model.node import Node, Taint
+from phalanx.model.queue import Queue
+from phalanx.model.reason import Code, Reason
+from phalanx.model.shape import Amounts, NodeTerm, Operator, Requirement, Shape, Toleration, amounts
+
+
+class Malformed(Exception):
+    """A line that is not of the language; the text says where and what would be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    pass
+
+
+Step = Event | Cycle | Book
+
+
+@dataclass(slots=True)
+class Block:
+    """Statements and what is expected of them; `first` and `last` are the lines of the expectation in the file."""
+
+    steps: list[Step] = field(default_factory=list)
+    expected: list[str] = field(default_factory=list)
+    first: int = 0
+    last: int = 0
+
+
+class Words:
+    """One statement: its words, told apart by how they begin. What nobody takes is a complaint."""
+
+    def __init__(self, line: str) -> None:
+        self.rest = line.split()
+
+    def next(self, what: str) -> str:
+        if not self.rest:
+            raise ValueError(f"{what} is missing")
+        return self.rest.pop(0)
+
+    def flag(self, word: str) -> bool:
+        found = word in self.rest
+        self.rest = [each for each in self.rest if each != word]
+        return found
+
+    def all(self, prefix: str) -> list[str]:
+        found = [each.removeprefix(prefix) for each in self.rest if each.startswith(prefix)]
+        self.rest = [each for each in self.rest if not each.startswith(prefix)]
+        return found
+
+    def option(self, name: str, default: str) -> str:
+        return (self.all(f"{name}=") or [default])[-1]
+
+    def amounts(self, **default: int) -> Amounts:
+        found = dict(default)
+        for word in [each for each in self.rest if "=" in each and ":" not in each.split("=")[0]]:
+            resource, _, value = word.partition("=")
+            found[resource] = amount(resource, value)
+            self.rest.remove(word)
+        return amounts(found)
+
+    def slots(self, roles: tuple[Role, ...] | None) -> Iterator[tuple[Slot, str]]:
+        """`worker/0` or `worker/0@node` (`@?`: open)."""
+        for word in [each for each in self.rest if "/" in each and "=" not in each]:
+            self.rest.remove(word)
+            place, _, node = word.partition("@")
+            name, _, ordinal = place.rpartition("/")
+            names = [role.name for role in roles or ()]
+            if name not in names:
+                raise ValueError(f"there is no role {name!r} (roles: {', '.join(names) or 'none'})")
+            yield Slot(names.index(name), int(ordinal)), node
+
+    def done(self) -> None:
+        if self.rest:
+            raise ValueError(f"{self.rest[0]!r} means nothing here")
+
+
+class Reader:
+    """Reads one file. `jobs` are those described so far; a job's roles are the lines behind it, so it is told late."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, Job] = {}
+        self.clock_s = 0.0
+        self.read: dict[str, Callable[[Words], Iterator[Step]]] = {
+            "node": self.node,
+            "nodes": self.nodes,
+            "gone": lambda words: iter([NodeGone(words.next("the node"))]),
+            "queue": self.queue,
+            "unqueue": lambda words: iter([QueueGone(words.next("the queue"))]),
+            "job": self.job,
+            "adopted": self.adopted,
+            "open": self.opened,
+            "release": self.released,
+            "started": lambda words: iter([Started(*numbered(words))]),
+            "finished": lambda words: iter([Finished(words.next("the job"))]),
+            "refused": self.refused,
+            "foreign": self.foreign,
+            "vacated": lambda words: iter([Vacated(words.next("the pod"))]),
+            "cycle": self.cycle,
+            "book": lambda words: iter([Book()]),
+        }
+
+    def statement(self, text: str) -> list[Step]:
+        words = Words(text)
+        verb = words.next("a statement")
+        if verb not in self.read:
+            raise ValueError(f"{verb!r} is no statement (known: {', '.join(self.read)})")
+        steps = list(self.read[verb](words))
+        words.done()
+        return steps
+
+    def node(self, words: Words) -> Iterator[Step]:
+        yield NodeSeen(self.described(words.next("the node's name"), words))
+
+    def nodes(self, words: Words) -> Iterator[Step]:
+        prefix, count = words.next("the prefix"), int(words.next("how many nodes"))
+        like = self.described(prefix, words)
+        for index in range(count):
+            yield NodeSeen(
+                Node(
+                    name=f"{prefix}{index}",
+                    allocatable=like.allocatable,
+                    labels=like.labels,
+                    taints=like.taints,
+                    unschedulable=like.unschedulable,
+                    ready=like.ready,
+                )
+            )
+
+    def described(self, name: str, words: Words) -> Node:
+        taints = [word.rsplit(":", 1) for word in words.all("taint:")]
+        return Node(
+            name=name,
+            labels=tuple(pair(word) for word in words.all("label:")),
+            taints=tuple(Taint(*pair(left), effect=effect) for left, effect in taints),
+            unschedulable=words.flag("unschedulable"),
+            ready=not words.flag("not-ready"),
+            allocatable=words.amounts(pods=110),
+        )
+
+    def queue(self, words: Words) -> Iterator[Step]:
+        yield QueueSeen(Queue(name=words.next("the queue's name"), gang=words.option("gang", "on") != "off"))
+
+    def job(self, words: Words) -> Iterator[Step]:
+        name = words.next("the job's name")
+        yield Submitted(self.a_job(name, words))
+
+    def a_job(self, name: str, words: Words) -> Job:
+        """With its roles: `|` separates what stood in the lines behind it."""
+        self.clock_s += 1
+        blocked = words.option("blocked", "")
+        queue, priority = words.option("queue", "default"), int(words.option("priority", "0"))
+        submitted_s = float(words.option("at", str(self.clock_s)))
+        roles = []
+        if "|" not in words.rest:
+            roles.append(role("worker", words))
+        while "|" in words.rest:
+            at = len(words.rest) - 1 - words.rest[::-1].index("|")
+            own, words.rest = Words(" ".join(words.rest[at + 1 :])), words.rest[:at]
+            roles.insert(0, role(own.next("the role's name"), own))
+            own.done()
+        job = Job(
+            id=name,
+            queue="" if queue == "none" else queue,
+            priority=priority,
+            submitted_s=submitted_s,
+            roles=tuple(roles),
+            blocked=Reason(code=Code(blocked), text=f"the world says {blocked}") if blocked else None,
+        )
+        self.jobs[name] = job
+        return job
+
+    def adopted(self, words: Words) -> Iterator[Step]:
+        name, attempt = numbered(words)
+        phase = Phase(words.next("the phase"))
+        placed = Words(" ".join(word for word in words.rest if "@" in word))
+        words.rest = [word for word in words.rest if "@" not in word]
+        job = self.a_job(name, words)
+        slots = list(placed.slots(job.roles))
+        yield Adopted(
+            job,
+            attempt,
+            phase,
+            tuple(Placement(*slot, node) for slot, node in slots if node != "?"),
+            tuple(slot for slot, node in slots if node == "?"),
+        )
+
+    def opened(self, words: Words) -> Iterator[Step]:
+        name = words.next("the job")
+        yield Opened(name, tuple(slot for slot, _ in words.slots(self.roles(name))))
+
+    def released(self, words: Words) -> Iterator[Step]:
+        name = words.next("the job")
+        yield Released(name, tuple(slot for slot, _ in words.slots(self.roles(name))))
+
+    def refused(self, words: Words) -> Iterator[Step]:
+        name, attempt = numbered(words)
+        until_s, why = float(words.option("until", "0")), " ".join(words.rest)
+        words.rest = []
+        yield Refused(name, attempt, Reason(code=Code.BACKOFF, text=why or "refused"), until_s)
+
+    def foreign(self, words: Words) -> Iterator[Step]:
+        yield Occupied(words.next("the pod"), words.next("its node"), words.amounts())
+
+    def cycle(self, words: Words) -> Iterator[Step]:
+        yield Cycle(float(words.option("at", "0")))
+
+    def roles(self, name: str) -> tuple[Role, ...]:
+        if name not in self.jobs:
+            raise ValueError(f"there is no job {name!r}")
+        return self.jobs[name].roles
+
+
+def role(name: str, words: Words) -> Role:
+    count = int(words.option("pods", "1"))
+    minimum = int(words.option("min", str(count)))
+    shape = Shape(
+        selector=tuple(pair(word) for word in words.all("select:")),
+        affinity=tuple(term(word) for word in words.all("require:")),
+        tolerations=tuple(toleration(word) for word in words.all("tolerate:")),
+        requests=words.amounts(),
+    )
+    return Role(name=name, count=count, minimum=minimum, shape=shape)
+
+
+def term(word: str) -> NodeTerm:
+    """`zone=In:a,b&gen=Gt:3`; the field metadata.name is written `@name`."""
+    return tuple(requirement(part) for part in word.split("&"))
+
+
+def requirement(word: str) -> Requirement:
+    key, _, rest = word.partition("=")
+    operator, _, values = rest.partition(":")
+    is_field = key == "@name"
+    return Requirement(
+        key="metadata.name" if is_field else key,
+        operator=Operator(operator),
+        values=tuple(values.split(",")) if values else (),
+        field=is_field,
+    )
+
+
+def toleration(word: str) -> Toleration:
+    """`*` all, `key` exists, `key=value` equal; an effect behind a colon."""
+    left, _, effect = word.partition(":")
+    key, _, value = left.partition("=")
+    if value:
+        return Toleration(key=key, operator="Equal", value=value, effect=effect)
+    return Toleration(key="" if key == "*" else key, operator="Exists", effect=effect)
+
+
+def pair(word: str) -> tuple[str, str]:
+    key, _, value = word.partition("=")
+    return key, value
+
+
+def numbered(words: Words) -> tuple[str, int]:
+    """`name#2`: a job and its attempt; 1 if not said."""
+    name, _, attempt = words.next("the job").partition("#")
+    return name, int(attempt or "1")
+
+
+def read(path: Path, text: str | None = None) -> list[Block]:
+    """The file's blocks. Raises `Malformed` with file and line."""
+    reader, blocks = Reader(), [Block()]
+    lines = (path.read_text() if text is None else text).splitlines()
+    at = 0
+    while at < len(lines):
+        line, number = lines[at], at + 1
+        at += 1
+        if line.startswith("----"):
+            block = blocks[-1]
+            block.first = at
+            while at < len(lines) and lines[at].strip():
+                block.expected.append(lines[at])
+                at += 1
+            block.last = at
+            blocks.append(Block())
+        elif line.strip() and not line.startswith("#"):
+            while at < len(lines) and lines[at].startswith((" ", "\t")) and lines[at].strip():
+                line += " | " + lines[at].strip().removeprefix("role ")
+                at += 1
+            try:
+                blocks[-1].steps += reader.statement(line)
+            except (ValueError, QuantityError) as error:
+                raise Malformed(f"{path}:{number}: {error}") from None
+    if blocks[-1].steps:
+        raise Malformed(f"{path}:{len(lines)}: the last statements have no `----` behind them")
+    return blocks[:-1]

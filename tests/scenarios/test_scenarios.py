@@ -1,0 +1,144 @@
+"""Every scenario decides what its file says. `pytest tests/scenarios --rewrite` writes down what is decided now."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from phalanx.core.check import check
+from phalanx.core.fold import fold
+from phalanx.loop import step
+from phalanx.model.cluster import Cluster
+from phalanx.model.event import Event, QueueSeen
+from phalanx.model.job import Placement
+from phalanx.model.plan import Action, Place, Plan, Start, Wait
+from phalanx.model.policy import Policy
+from phalanx.model.queue import Queue
+from phalanx.model.reason import Code
+
+from .language import Block, Book, Cycle, Malformed, read
+
+FOLDER = Path(__file__).parent
+FILES = sorted(FOLDER.glob("*.txt"))
+
+
+class Unmoved:
+    """A world that does nothing: what happens is what the file says."""
+
+    def apply(self, plan: Plan) -> None:
+        pass
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_scenario(path: Path, request: pytest.FixtureRequest) -> None:
+    blocks = read(path)
+    decided = play(blocks)
+    if request.config.getoption("--rewrite"):
+        rewrite(path, blocks, decided)
+    else:
+        assert decided == [block.expected for block in blocks]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_scenario_is_short_and_says_its_idea(path: Path) -> None:
+    lines = path.read_text().splitlines()
+    assert lines[0].startswith("# ")
+    assert len(lines) < 60
+
+
+def test_together_they_show_every_reason_of_the_core() -> None:
+    from_a_world = {Code.WAITING_FOR_MEMBERS, Code.HELD, Code.INVALID, Code.UNSUPPORTED}
+    shown = "\n".join(path.read_text() for path in FILES)
+    assert [code for code in set(Code) - from_a_world if str(code) not in shown] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("nod a cpu=1", "x.txt:1: 'nod' is no statement"),
+        ("# fine\nnode a cpu=lots", "x.txt:2: 'lots' is not a quantity"),
+        ("job j pods=2 cpus:3", "x.txt:1: 'cpus:3' means nothing here"),
+        ("job j\nopen j driver/0", "x.txt:2: there is no role 'driver' (roles: worker)"),
+        ("cycle", "x.txt:1: the last statements have no `----` behind them"),
+    ],
+)
+def test_a_malformed_line_is_named(text: str, complaint: str) -> None:
+    with pytest.raises(Malformed) as caught:
+        read(Path("x.txt"), text)
+    assert str(caught.value).startswith(complaint)
+
+
+def play(blocks: Sequence[Block]) -> list[list[str]]:
+    """What each block's cycles decide, as lines."""
+    cluster = Cluster()
+    fold(cluster, [QueueSeen(Queue(name="default"))])
+    return [list(play_block(cluster, block)) for block in blocks]
+
+
+def play_block(cluster: Cluster, block: Block) -> Iterator[str]:
+    events: list[Event] = []
+    for item in block.steps:
+        if isinstance(item, Cycle):
+            plan = step(cluster, events, Policy(), item.now_s, Unmoved())
+            yield from written(cluster, plan)
+            events = []
+            check(cluster)
+        elif isinstance(item, Book):
+            fold(cluster, events)
+            events = []
+            yield from book(cluster)
+        else:
+            events.append(item)
+    fold(cluster, events)
+    check(cluster)
+
+
+def written(cluster: Cluster, plan: Plan) -> Iterator[str]:
+    if not plan.actions:
+        yield "nothing"
+    for action in plan.actions:
+        yield line(cluster, action)
+    if plan.wake_s is not None:
+        yield f"wake at {plan.wake_s:g}"
+
+
+def line(cluster: Cluster, action: Action) -> str:
+    match action:
+        case Start(job, attempt, ()):
+            return f"start {job}#{attempt} pod by pod"
+        case Start(job, attempt, placements):
+            return f"start {job}#{attempt} {on_nodes(cluster, job, placements)}"
+        case Place(job, placements):
+            names = [role.name for role in cluster.jobs[job].job.roles]
+            placed = (f"{names[role]}/{ordinal} on {node}" for role, ordinal, node in placements)
+            return f"place {job} {', '.join(placed)}"
+        case Wait(job, reason):
+            return f"wait {job} {reason.code}: {reason.text}"
+
+
+def on_nodes(cluster: Cluster, job: str, placements: Sequence[Placement]) -> str:
+    """`driver on a; worker on a*2 b`."""
+    roles = cluster.jobs[job].job.roles
+    parts = []
+    for index, role in enumerate(roles):
+        counted = Counter(node for at, _, node in placements if at == index)
+        where = " ".join(node if count == 1 else f"{node}*{count}" for node, count in counted.items())
+        parts.append(f"{role.name} on {where}" if where else f"no {role.name}")
+    return "; ".join(parts)
+
+
+def book(cluster: Cluster) -> Iterator[str]:
+    for node in sorted(cluster.columns, key=lambda node: node.name):
+        free = cluster.columns.free_of(cluster.columns.row_of[node.name])
+        amounts = (f"{name} {free[name] / 1000 if name == 'cpu' else free[name]:g}" for name, _ in node.allocatable)
+        yield f"free on {node.name}: {', '.join(amounts)}"
+
+
+def rewrite(path: Path, blocks: Sequence[Block], decided: Sequence[Sequence[str]]) -> None:
+    lines = path.read_text().splitlines()
+    for block, output in reversed(list(zip(blocks, decided, strict=True))):
+        lines[block.first : block.last] = output
+    path.write_text("\n".join(lines) + "\n")
