@@ -197,7 +197,8 @@ def limit_ranges(resource: Resource, obj: Object, old: Object | None, reader: Re
 
 def addresses(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
     """Cluster addresses and node ports of services (the real server does this in their REST storage)."""
-    service_addresses.allocate(obj, reader.list("", "services"))
+    before = old["spec"] if old is not None else {}
+    service_addresses.allocate(obj, before, reader.list("", "services"))
 
 
 PODS, NODES, SERVICES = ("", "pods"), ("", "nodes"), ("", "services")

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from phalanx.embedded.apiserver import quantity
-from phalanx.embedded.apiserver.kinds.qos import qos_class
 from phalanx.embedded.apiserver.resource import Object, Resource
 from phalanx.embedded.apiserver.status import forbidden
 
@@ -42,7 +41,6 @@ def _defaults(pod: Object, items: Iterable[Mapping[str, Any]]) -> None:
     if notes:
         annotations = pod["metadata"].setdefault("annotations", {})
         annotations[ANNOTATION] = "LimitRanger plugin set: " + "; ".join(notes)
-        pod["status"]["qosClass"] = qos_class(pod["spec"])
 
 
 def _fill(container: Object, item: Mapping[str, Any], sort: str) -> list[str]:

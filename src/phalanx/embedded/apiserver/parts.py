@@ -64,16 +64,13 @@ class Knowledge:
     def validate_changed_meta(self, resource: Resource, obj: Object, old: Object) -> list[Cause]:
         return metadata.validate_update(resource, obj, old)
 
-    def admit_create(self, resource: Resource, obj: Object, user: User) -> list[str]:
-        """Admission of a new object: may change it, may raise `ApiError` 403. Warnings."""
-        admission.admit(resource, obj, None, self._reader)
-        self._policies.mutate(resource, obj, None, user)
-        return self._policies.validate(resource, obj, None, user)
-
-    def admit_update(self, resource: Resource, obj: Object, old: Object, user: User) -> list[str]:
-        """Admission of a change."""
+    def admit(self, resource: Resource, obj: Object, old: Object | None, user: User) -> None:
+        """Mutating admission of a new object or a change, before validation. May raise `ApiError` 403."""
         admission.admit(resource, obj, old, self._reader)
         self._policies.mutate(resource, obj, old, user)
+
+    def approve(self, resource: Resource, obj: Object, old: Object | None, user: User) -> list[str]:
+        """Validating admission, of what is valid. Warnings; may raise `ApiError`."""
         return self._policies.validate(resource, obj, old, user)
 
     def own_fields(self, resource: Resource, obj: Object, old: Object | None, manager: str, subresource: str) -> None:

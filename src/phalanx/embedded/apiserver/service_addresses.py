@@ -17,15 +17,15 @@ FIRST = 10  # the ones before are for what a cluster itself needs: the API, DNS
 NODE_PORTS = range(30000, 32768)
 
 
-def allocate(service: Object, others: Iterable[Object]) -> None:
-    """Give `service` what its type needs. Raises ApiError 422 for what is not to be had."""
+def allocate(service: Object, before: Object, others: Iterable[Object]) -> None:
+    """Give `service` what its type needs and its spec `before` had not. Raises ApiError 422 for what cannot be had."""
     spec = service["spec"]
     if spec.get("type") == "ExternalName":
         return
     meta = service["metadata"]
     place = (meta.get("namespace"), meta.get("name"))
     rest = [one["spec"] for one in others if (one["metadata"].get("namespace"), one["metadata"]["name"]) != place]
-    if spec.get("clusterIP") != HEADLESS:
+    if spec.get("clusterIP") != HEADLESS and not before.get("clusterIP"):
         _address(service, {one.get("clusterIP") for one in rest})
     if spec.get("type") in ("NodePort", "LoadBalancer"):
         taken = {port["nodePort"] for one in rest for port in one.get("ports", ()) if port.get("nodePort")}

@@ -76,10 +76,11 @@ class Writer:
         strategy.default(obj)
         if not applied:
             self._knowledge.own_fields(resource, obj, None, intent.manager, "")
-        strategy.prepare_create(obj)  # a Job's labels name it
-        warnings += self._knowledge.admit_create(resource, obj, intent.user)
+        self._knowledge.admit(resource, obj, None, intent.user)
+        strategy.prepare_create(obj)  # a Job's labels name it, a pod's status tells of its gates
         if causes := [*self._knowledge.validate_new_meta(resource, obj), *strategy.validate(obj)]:
             raise invalid(resource.key[0], resource.kind, meta.get("name", ""), causes)
+        warnings += self._knowledge.approve(resource, obj, None, intent.user)
         name = meta["name"]
         if self._store.head(resource.key, target.namespace, name) is not None:
             raise already_exists(resource.group, resource.plural, name)
@@ -173,9 +174,11 @@ class Writer:
         strategy.default(obj)
         validate = self._prepare(target, obj, before)
         if target.subresource is None:
-            warnings = [*warnings, *self._knowledge.admit_update(resource, obj, before, intent.user)]
+            self._knowledge.admit(resource, obj, before, intent.user)
         if causes := [*self._knowledge.validate_changed_meta(resource, obj, before), *validate()]:
             raise invalid(resource.key[0], resource.kind, target.name, causes)
+        if target.subresource is None:
+            warnings = [*warnings, *self._knowledge.approve(resource, obj, before, intent.user)]
         if not applied:
             self._knowledge.own_fields(resource, obj, before, intent.manager, target.sub)
         warnings = [*warnings, *strategy.warnings(obj, before)]

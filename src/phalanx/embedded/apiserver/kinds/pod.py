@@ -34,7 +34,10 @@ class PodStrategy(SpecAndStatus):
         pod_defaults.pod(obj["spec"])
 
     def first_status(self, obj: Object) -> Object:
-        return {"phase": "Pending", "qosClass": qos_class(obj["spec"])}
+        status: Object = {"phase": "Pending", "qosClass": qos_class(obj["spec"])}
+        if obj["spec"].get("schedulingGates"):
+            status["conditions"] = [gated_condition(obj["metadata"].get("creationTimestamp"))]
+        return status
 
     def prepare_status_update(self, obj: Object, old: Object) -> None:
         """Labels and annotations pass; owners do not, since old kubelets corrupted them."""
@@ -134,6 +137,18 @@ def name_warnings(obj: Object, text: str) -> list[str]:
     """What becomes a host name had better be a DNS label."""
     problems = formats.dns_label(obj["metadata"].get("name", ""))
     return [f"{text}; a DNS label is recommended: [{' '.join(problems)}]"] if problems else []
+
+
+def gated_condition(now: str | None) -> Object:
+    """Why the scheduler passes a gated pod by."""
+    return {
+        "type": "PodScheduled",
+        "status": "False",
+        "lastProbeTime": None,
+        "lastTransitionTime": now,
+        "reason": "SchedulingGated",
+        "message": "Scheduling is blocked due to non-empty scheduling gates",
+    }
 
 
 def _with_resources(old: list[Object], asked: Iterable[Object]) -> list[Object]:

@@ -236,11 +236,6 @@ def _resized(found: Found, one: Object, before: Object, path: str) -> None:
         others = {name for name in {*new, *old} - {"cpu", "memory"} if new.get(name) != old.get(name)}
         if others:
             found.append(forbidden_field("spec", "only cpu and memory resources are mutable"))
-    policies = {p.get("resourceName"): p.get("restartPolicy") for p in one.get("resizePolicy", ())}
-    new_limit, old_limit = (now.get("limits") or {}).get("memory"), (then.get("limits") or {}).get("memory")
-    if policies.get("memory", "NotRequired") == "NotRequired" and new_limit and not old_limit:
-        text = "memory limits cannot be added unless resizePolicy is RestartContainer"
-        found.append(forbidden_field(f"{path}.limits[memory]", text))
 
 
 def ephemeral_update(found: Found, pod: Object, old: Object) -> None:
