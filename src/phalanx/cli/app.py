@@ -17,42 +17,52 @@ CLUSTER = Group("A cluster on this machine", sort_key=1)
 WORK = Group("Work", sort_key=2)
 SIGHT = Group("What runs, what waits, and why", sort_key=3)
 
-app = App(
-    name="phalanx",
-    version=__version__,
-    help="""A batch scheduler: a job starts whole or not at all.
-
-Examples:
+_OVERVIEW = """Examples:
 
     phalanx up                       # a Kubernetes on this machine, until Ctrl-C
     phalanx run -- echo hello        # a Job without writing YAML
     phalanx jobs                     # what runs, what waits, and why
     phalanx demo                     # six applications, pod by pod and as gangs
-""",
-    help_format="markdown",
-    default_parameter=Parameter(negative=()),
-)
 
-_COMMANDS = {
-    "up": ("phalanx.cli.up:up", CLUSTER),
-    "demo": ("phalanx.cli.demo:demo", CLUSTER),
-    "scheduler": ("phalanx.cli.scheduler:scheduler", CLUSTER),
-    "run": ("phalanx.cli.run:run", WORK),
-    "submit": ("phalanx.cli.submit:submit", WORK),
-    "jobs": ("phalanx.cli.jobs:jobs", SIGHT),
-    "explain": ("phalanx.cli.explain:explain", SIGHT),
-    "nodes": ("phalanx.cli.nodes:nodes", SIGHT),
-    "queues": ("phalanx.cli.queues:queues", SIGHT),
+`phalanx COMMAND --help` says more.
+"""
+
+# name -> (group, what it does in a line). Each is the function of that name in the module of that name.
+COMMANDS = {
+    "up": (CLUSTER, "Start a Kubernetes on this machine. Ctrl-C stops it."),
+    "demo": (CLUSTER, "Six applications at once: first pod by pod, then as gangs."),
+    "scheduler": (CLUSTER, "Schedule the jobs of any Kubernetes cluster."),
+    "run": (WORK, "Run a command as a Job, show its output, end with its exit code."),
+    "submit": (WORK, "Queue Jobs from files, or one made from a command."),
+    "jobs": (SIGHT, "What runs, what waits, since when, and why."),
+    "explain": (SIGHT, "Why a job waits, in full."),
+    "nodes": (SIGHT, "What each node has, and who uses it."),
+    "queues": (SIGHT, "The queues, and what is in them."),
 }
-for _name, (_place, _group) in _COMMANDS.items():
-    app.command(_place, name=_name, group=_group)
-app.command("phalanx.cli.control_plane:control_plane", name="control-plane", show=False)
+
+
+def build(asked: str = "") -> App:
+    """The application. The overview says a line about each command; the command that is `asked` speaks for itself."""
+    app = App(
+        name="phalanx",
+        version=__version__,
+        help="A batch scheduler: a job starts whole or not at all.",
+        help_epilogue=None if asked in COMMANDS else _OVERVIEW,
+        help_format="markdown",
+        default_parameter=Parameter(negative=(), show_default=lambda value: value or None),
+    )
+    app["--help"].group = app["--version"].group = Group("Options", sort_key=9)
+    for name, (group, line) in COMMANDS.items():
+        app.command(f"phalanx.cli.{name}:{name}", name=name, group=group, help=None if name == asked else line)
+    app.command("phalanx.cli.control_plane:control_plane", name="control-plane", show=False)
+    return app
 
 
 def main() -> None:
     """Exit codes: 0 done, 1 an error that the user can mend, 2 a wrong command line, 130 Ctrl-C, else a job's own."""
     try:
-        answer = app(exit_on_error=False, result_action="return_value")
+        asked = sys.argv[1] if len(sys.argv) > 1 else ""
+        answer = build(asked)(exit_on_error=False, result_action="return_value")
         sys.stdout.flush()
     except PhalanxError as error:
         print(f"phalanx: error: {error}", file=sys.stderr)

@@ -10,17 +10,28 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import signal
 import sys
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
+import uvloop
+
+from phalanx import loop
 from phalanx.cli.data_directory import DataDirectory
 from phalanx.cli.informers import Informers
 from phalanx.cli.local_cluster import Machines
+from phalanx.cli.stopping import until_stopped
 from phalanx.client.connection import Connection
+from phalanx.client.kind import NODES
+from phalanx.embedded.controllers.run import run_controllers
+from phalanx.embedded.node.run import run_node, run_simulated_nodes
+from phalanx.embedded.node.settings import NodeSettings, SimulatedSettings
+from phalanx.kube.node import read_node
+from phalanx.kube.world import open_world
+from phalanx.model.cluster import Cluster
+from phalanx.model.policy import Policy
 
 
 def control_plane(*, data: Path, machines: Machines | None = None) -> None:
@@ -30,8 +41,52 @@ def control_plane(*, data: Path, machines: Machines | None = None) -> None:
 
         phalanx control-plane --data ~/.phalanx
     """
-    import uvloop
-
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     gc.set_threshold(50_000, 20, 50)  # a watch makes many objects and few cycles
     uvloop.run(_serve(DataDirectory(data), machines or Machines()))
+
+
+async def _serve(directory: DataDirectory, machines: Machines) -> None:
+    """Run every part until SIGTERM; pods of this machine go on running."""
+    async with await Connection.open(directory.kubeconfig) as connection:
+        await until_stopped(_run_all(connection, directory, machines))
+
+
+async def _run_all(connection: Connection, directory: DataDirectory, machines: Machines) -> None:
+    async with asyncio.TaskGroup() as group:
+        informers = Informers(connection, group)
+        async with open_world(connection, informers) as world:
+            for part in _companions(connection, informers, directory, machines):
+                group.create_task(part)
+            group.create_task(_say_ready(informers, machines))
+            await loop.run(world, Cluster(), Policy(), time.time)
+
+
+def _companions(
+    connection: Connection, informers: Informers, directory: DataDirectory, machines: Machines
+) -> Iterator[Coroutine[Any, Any, None]]:
+    yield run_controllers(connection, informers)
+    if machines.local_node:
+        asked = {"cpu": machines.local_cpu, "memory": machines.local_memory, "nvidia.com/gpu": machines.local_gpu}
+        resources = {name: str(amount) for name, amount in asked.items() if amount is not None}
+        yield run_node(connection, informers, NodeSettings(data_dir=directory.path, resources=resources))
+    if machines.simulate_nodes:
+        simulated = SimulatedSettings(
+            nodes=machines.simulate_nodes,
+            cpu=machines.node_cpu,
+            memory=machines.node_memory,
+            gpu=machines.node_gpu,
+            pods=machines.node_pods,
+        )
+        yield run_simulated_nodes(connection, informers, simulated)
+
+
+async def _say_ready(informers: Informers, machines: Machines) -> None:
+    """Tell `phalanx up`, by a line on standard output, once the nodes are there."""
+    expected, changed = machines.simulate_nodes + machines.local_node, asyncio.Event()
+    cache = informers(NODES)
+    cache.subscribe(lambda change: changed.set())
+    while sum(read_node(node).ready for node in cache.objects.values()) < expected:
+        changed.clear()
+        await changed.wait()
+    print("ready", flush=True)

@@ -45,6 +45,11 @@ def default_directory(environment: Mapping[str, str]) -> DataDirectory:
     return DataDirectory(Path(environment.get("HOME") or os.path.expanduser("~")) / ".phalanx")
 
 
+def chosen_directory(given: Path | None, environment: Mapping[str, str]) -> DataDirectory:
+    """The directory that `--data` names, or the default."""
+    return default_directory(environment) if given is None else DataDirectory(given.expanduser().resolve())
+
+
 @contextmanager
 def owned(directory: DataDirectory, port: int) -> Iterator[None]:
     """The directory exists, is ours alone, and can be written, for as long as the context lasts.

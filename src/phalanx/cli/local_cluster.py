@@ -13,7 +13,6 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -138,7 +137,3 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
-
-
-def data_directory(given: Path | None, default: DataDirectory) -> DataDirectory:
-    return default if given is None else DataDirectory(given.expanduser().resolve())

@@ -1,0 +1,56 @@
+"""`phalanx explain JOB`: why it waits, in full."""
+
+from __future__ import annotations
+
+from phalanx.cli.job_view import JobView, page, views
+from phalanx.cli.output import print_json
+from phalanx.cli.snapshot import Snapshot, look
+from phalanx.cli.target import Namespace, Target, connected
+from phalanx.errors import PhalanxError
+
+
+async def explain(
+    job: str, /, *, target: Target | None = None, space: Namespace | None = None, json: bool = False
+) -> None:
+    """Say all there is to say about one job: the reason why it waits, its pods, its place, who holds what it needs.
+
+    The numbers are of this moment: the decision is made anew on what the cluster holds now, by the scheduler's own
+    code, without changing anything.
+
+    Examples:
+
+        phalanx explain train
+        phalanx explain team-a/train
+        phalanx explain train --json | jq .reason.numbers
+
+    Parameters
+    ----------
+    job
+        The job: a Job's name or a gang's (`phalanx.dev/job`), or NAMESPACE/NAME.
+    json
+        Print JSON.
+    """
+    async with connected(target) as connection:
+        snapshot = await look(connection)
+    view = find(snapshot, job, (space or Namespace()).namespace)
+    if json:
+        print_json(view.record())
+    else:
+        print(page(view, snapshot))
+
+
+def find(snapshot: Snapshot, job: str, namespace: str) -> JobView:
+    """Raises PhalanxError if there is no such job, with those that there are."""
+    wanted = job if "/" in job else f"{namespace}/{job}"
+    everything = views(snapshot, finished=True)
+    for view in everything:
+        if view.id in {wanted, wanted.replace("/", "/pod:", 1)}:
+            return view
+    here = [view.name for view in everything if view.namespace == wanted.partition("/")[0]]
+    elsewhere = [view.id for view in everything if view.name == wanted.partition("/")[2]]
+    known = f"Those there are: {', '.join(here[:8])}" if here else "There is none in that namespace"
+    if elsewhere:
+        known = f"There is {', '.join(elsewhere[:3])}"
+    if wanted in snapshot.jobs:
+        known = "A Job of that name exists, but it has no label phalanx.dev/queue, so Phalanx leaves it alone"
+    raise PhalanxError(f"there is no job {wanted}. {known}. `phalanx jobs -A` lists them all.")

@@ -1,0 +1,246 @@
+"""A job as people see it: a row of `phalanx jobs`, and the page of `phalanx explain`. Pure: a snapshot in, text out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from phalanx.cli.output import duration
+from phalanx.cli.snapshot import Snapshot
+from phalanx.client.connection import Object
+from phalanx.client.quantity import show
+from phalanx.kube.labels import QUEUE
+from phalanx.kube.pod import Pod, seconds
+from phalanx.model.cluster import Record
+from phalanx.model.job import Role
+from phalanx.model.plan import Start
+from phalanx.model.reason import Reason
+from phalanx.model.shape import PODS, Amounts
+
+COLUMNS = ("JOB", "QUEUE", "STATE", "PODS", "SINCE", "WHERE, OR WHY NOT")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobView:
+    """`state`: queued, starting, running, complete or failed. `placed`: pods that have a node, of `wanted`. `since_s`:
+    in this state, in seconds since the epoch. `nodes`: node -> pods there. `soon`: the next cycle starts it."""
+
+    id: str
+    queue: str
+    state: str
+    wanted: int
+    placed: int
+    since_s: float
+    submitted_s: float
+    priority: int
+    nodes: dict[str, int]
+    reason: Reason | None
+    message: str  # how it failed
+    soon: bool
+    roles: tuple[Role, ...]
+
+    @property
+    def namespace(self) -> str:
+        return self.id.partition("/")[0]
+
+    @property
+    def name(self) -> str:
+        return self.id.partition("/")[2]
+
+    def where(self) -> str:
+        """Why it waits; else where it is."""
+        places = ", ".join(f"{node} x{count}" if count > 1 else node for node, count in sorted(self.nodes.items()))
+        if self.reason is not None:
+            return self.reason.text
+        return self.message or ("there is room; it starts in a moment" if self.soon else places)
+
+    def record(self) -> dict[str, Any]:
+        """For `--json`; docs/guide/command-line.md describes it."""
+        reason = self.reason
+        return {
+            "job": self.id,
+            "namespace": self.namespace,
+            "name": self.name,
+            "queue": self.queue,
+            "state": self.state,
+            "pods": {"wanted": self.wanted, "placed": self.placed},
+            "submitted": _iso(self.submitted_s),
+            "since": _iso(self.since_s),
+            "priority": self.priority,
+            "nodes": self.nodes,
+            "reason": reason and {"code": reason.code, "text": reason.text, "numbers": dict(reason.numbers)},
+            "message": self.message,
+            "roles": [
+                {"name": role.name, "count": role.count, "minimum": role.minimum, "each": written(role.shape.requests)}
+                for role in self.roles
+            ],
+        }
+
+
+def views(snapshot: Snapshot, namespace: str = "", *, finished: bool = False) -> list[JobView]:
+    """The jobs of a namespace (or all): what runs first, then what waits in its order; finished Jobs at the end."""
+    reasons, starting = snapshot.reasons, snapshot.starting
+    live = [
+        _live(snapshot, record, reasons.get(job), isinstance(starting.get(job), Start))
+        for job, record in snapshot.cluster.jobs.items()
+    ]
+    found = sorted(live, key=lambda view: (view.state == "queued", -view.priority, view.submitted_s, view.id))
+    if finished:
+        found += _finished(snapshot)
+    return [view for view in found if not namespace or view.namespace == namespace]
+
+
+def row(view: JobView, now_s: float, *, with_namespace: bool) -> list[str]:
+    """The cells of `COLUMNS`."""
+    return [
+        view.id if with_namespace else view.name,
+        view.queue,
+        view.state,
+        f"{view.placed}/{view.wanted}",
+        duration(now_s - view.since_s),
+        view.where(),
+    ]
+
+
+def page(view: JobView, snapshot: Snapshot) -> str:
+    """All there is to say about one job."""
+    sections = [
+        f"{view.id}: {view.state} for {duration(snapshot.now_s - view.since_s)}, queue {view.queue}",
+        f"  {_verdict(view)}",
+        "",
+        *_role_lines(view.roles),
+        *_pod_lines(view, snapshot),
+        *_line_lines(view, snapshot),
+        *_holder_lines(view),
+    ]
+    return "\n".join(sections).rstrip()
+
+
+def written(amounts: Amounts) -> str:
+    """`4 cpu, 8Gi memory`."""
+    return (
+        ", ".join(f"{show(name, value)} {name}" for name, value in amounts if (name, value) != (PODS, 1)) or "nothing"
+    )
+
+
+# --- the page -----------------------------------------------------------------------------------------------------
+
+
+def _verdict(view: JobView) -> str:
+    if view.reason is not None:
+        return f"{view.reason.code}: {view.reason.text}"
+    if view.soon:
+        return "There is room for it now: the scheduler starts it in its next cycle. If this stays, does one run?"
+    if view.state == "starting":
+        return "Its places are decided; it starts when all pods of its minimum exist and are bound together."
+    return "It has all that it asked for." if view.state == "running" else view.message or "It is over."
+
+
+def _role_lines(roles: Sequence[Role]) -> Iterator[str]:
+    if roles:
+        yield "roles"
+    for role in roles:
+        together = "start together" if role.minimum == role.count else f"of which {role.minimum} must start together"
+        yield f"  {role.name or 'pods'}: {role.count} x ({written(role.shape.requests)}), {together}"
+
+
+def _pod_lines(view: JobView, snapshot: Snapshot) -> Iterator[str]:
+    gang = snapshot.gangs.get(view.id)
+    pods = sorted(gang.pods.values(), key=lambda pod: pod.name) if gang else []
+    if pods:
+        yield "pods"
+    for pod in pods:
+        yield f"  {pod.name}: {_pod_state(pod)}"
+
+
+def _pod_state(pod: Pod) -> str:
+    if not pod.node:
+        return "waits, has no node"
+    return f"{'ending' if pod.going else pod.phase.lower()} on {pod.node}"
+
+
+def _line_lines(view: JobView, snapshot: Snapshot) -> Iterator[str]:
+    """Its place in the queue's order. Order is not a barrier: who fits may start before who does not."""
+    if view.state != "queued":
+        return
+    queue = [other.id for other in views(snapshot) if other.state == "queued" and other.queue == view.queue]
+    before = queue[: queue.index(view.id)]
+    yield "place"
+    yield f"  {len(before) + 1} of {len(queue)} that wait in queue {view.queue}" + (
+        f", after {', '.join(before[-3:])}" if before else ""
+    )
+
+
+def _holder_lines(view: JobView) -> Iterator[str]:
+    numbers = view.reason.numbers if view.reason else {}
+    holders, resource = numbers.get("holders"), numbers.get("resource", "")
+    if holders:
+        yield f"most {resource} is held by"
+        for job, amount in holders.items():
+            yield f"  {job}: {show(resource, amount)}"
+
+
+# --- views --------------------------------------------------------------------------------------------------------
+
+
+def _live(snapshot: Snapshot, record: Record, reason: Reason | None, soon: bool) -> JobView:
+    job = record.job
+    nodes = Counter(record.placements.values())
+    return JobView(
+        id=job.id,
+        queue=job.queue,
+        state=str(record.phase),
+        wanted=sum(role.count for role in job.roles),
+        placed=len(record.placements),
+        since_s=_since(snapshot, record),
+        submitted_s=job.submitted_s,
+        priority=job.priority,
+        nodes=dict(nodes),
+        reason=reason or job.blocked,
+        message="",
+        soon=soon,
+        roles=job.roles,
+    )
+
+
+def _since(snapshot: Snapshot, record: Record) -> float:
+    """Submitted, or started: when the admission was decided."""
+    gang = snapshot.gangs.get(record.job.id)
+    if gang is None or gang.record is None or str(record.phase) == "queued":
+        return record.job.submitted_s
+    return gang.record.at_s or record.job.submitted_s
+
+
+def _finished(snapshot: Snapshot) -> list[JobView]:
+    """Jobs that are over and not deleted yet, the latest first."""
+    found = [_over(obj) for obj in snapshot.jobs.values() if QUEUE in (obj["metadata"].get("labels") or {})]
+    return sorted((view for view in found if view), key=lambda view: -view.since_s)
+
+
+def _over(obj: Object) -> JobView | None:
+    meta, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
+    for condition in status.get("conditions") or ():
+        if condition["type"] in {"Complete", "Failed"} and condition["status"] == "True":
+            return JobView(
+                id=f"{meta['namespace']}/{meta['name']}",
+                queue=meta["labels"][QUEUE],
+                state=condition["type"].lower(),
+                wanted=spec.get("completions") or spec.get("parallelism") or 1,
+                placed=status.get("succeeded", 0),
+                since_s=seconds(condition.get("lastTransitionTime")),
+                submitted_s=seconds(meta.get("creationTimestamp")),
+                priority=0,
+                nodes={},
+                reason=None,
+                message=condition.get("message", "") if condition["type"] == "Failed" else "",
+                soon=False,
+                roles=(),
+            )
+    return None
+
+
+def _iso(at_s: float) -> str:
+    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

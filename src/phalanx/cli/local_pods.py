@@ -1,0 +1,72 @@
+"""The pods that are real processes on this machine: counted, or ended as `kubectl drain` does it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+from phalanx.client.connection import ApiRefusal, Connection, Object
+from phalanx.client.kind import NODES, PODS
+
+_PATIENCE_S = 60.0
+_LOOK_S = 0.2
+
+
+async def running_pods(connection: Connection) -> list[Object]:
+    """Pods with processes on this machine: bound to a node that is not simulated, and not over."""
+    nodes = (await connection.list(NODES))["items"]
+    real = {node["metadata"]["name"] for node in nodes if not is_simulated(node)}
+    pods = (await connection.list(PODS))["items"]
+    return [pod for pod in pods if pod["spec"].get("nodeName") in real and not _over(pod)]
+
+
+def is_simulated(node: Object) -> bool:
+    return str((node["metadata"].get("labels") or {}).get("phalanx.dev/simulated", "")).lower() == "true"
+
+
+async def drain(connection: Connection, tell: Callable[[str], None]) -> int:
+    """End them: the nodes are cordoned while their pods are deleted, so that nothing new starts there. How many.
+
+    Waits for the pods' own grace, a minute at most, and says which are left."""
+    pods = await running_pods(connection)
+    nodes = sorted({pod["spec"]["nodeName"] for pod in pods})
+    await _cordon(connection, nodes, unschedulable=True)
+    try:
+        await asyncio.gather(*(_delete(connection, pod) for pod in pods))
+        left = await _outlast(connection)
+    finally:
+        await _cordon(connection, nodes, unschedulable=False)
+    if left:
+        names = ", ".join(pod["metadata"]["name"] for pod in left)
+        tell(f"{len(left)} pods are still ending after {_PATIENCE_S:g} s: {names}")
+    return len(pods) - len(left)
+
+
+async def _outlast(connection: Connection) -> list[Object]:
+    """Wait until no pod is left, or patience is; those that are left."""
+    deadline_s = time.monotonic() + _PATIENCE_S
+    while True:
+        left = await running_pods(connection)
+        if not left or time.monotonic() > deadline_s:
+            return left
+        await asyncio.sleep(_LOOK_S)
+
+
+async def _cordon(connection: Connection, nodes: list[str], *, unschedulable: bool) -> None:
+    for name in nodes:
+        await connection.patch(NODES, name, {"spec": {"unschedulable": unschedulable or None}})
+
+
+async def _delete(connection: Connection, pod: dict[str, Any]) -> None:
+    meta = pod["metadata"]
+    try:
+        await connection.delete(PODS, meta["name"], meta["namespace"], {"preconditions": {"uid": meta["uid"]}})
+    except ApiRefusal as error:
+        if error.code not in {404, 409}:
+            raise
+
+
+def _over(pod: Object) -> bool:
+    return pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}

@@ -1,0 +1,284 @@
+"""Manifests: read from files with the line of everything in them, or made from a command line.
+
+A `batch/v1` Job that is to be queued needs three things: the queue's label, `suspend: true` (so that it has no pods
+before there is a place for all of them) and our scheduler's name in its template. `queued` adds what is not said.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import yaml
+
+from phalanx.client.connection import ApiRefusal, Object
+from phalanx.client.quantity import QuantityError, parse
+from phalanx.errors import PhalanxError
+from phalanx.kube.labels import QUEUE, SCHEDULER_NAME
+
+Field: TypeAlias = tuple[str | int, ...]
+
+_DNS_LABEL = re.compile(r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")
+_PATH_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]|\[([^\]]+)\]")
+_QUOTED = re.compile(r'"([A-Za-z][\w.\[\]/-]*)"')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """One object of a file. `lines`: the line of every field in it, from 1."""
+
+    file: str
+    obj: Object
+    lines: dict[Field, int] = field(default_factory=dict)
+
+    def place(self, path: Field = ()) -> str:
+        """`job.yaml:14`: where the field stands, or the nearest one around it."""
+        while path and path not in self.lines:
+            path = path[:-1]
+        return f"{self.file}:{self.lines.get(path, 1)}"
+
+
+def read_files(files: Sequence[Path]) -> list[Document]:
+    """Every object of the files, in order; `-` is standard input. Raises PhalanxError with file and line."""
+    return [document for file in files for document in _read(file)]
+
+
+def queued(document: Document, queue: str | None) -> Object:
+    """The object as it is sent: a Job is made ready to be queued, anything else stays as it is.
+
+    Raises PhalanxError if the Job says something that contradicts being queued by us."""
+    obj = document.obj
+    if (obj["apiVersion"], obj["kind"]) != ("batch/v1", "Job"):
+        return obj
+    template = _mapping(document, ("spec", "template", "spec"))
+    scheduler = template.setdefault("schedulerName", SCHEDULER_NAME)
+    if scheduler != SCHEDULER_NAME:
+        raise PhalanxError(
+            f"{document.place(('spec', 'template', 'spec', 'schedulerName'))}: schedulerName is {scheduler!r}, so its "
+            f"pods would go past Phalanx. Remove the line, or say {SCHEDULER_NAME}."
+        )
+    obj["spec"]["suspend"] = True
+    labels = obj["metadata"].setdefault("labels", {})
+    if queue is not None or QUEUE not in labels:
+        labels[QUEUE] = queue or "default"
+    return obj
+
+
+def refusal(document: Document, error: ApiRefusal) -> PhalanxError:
+    """The server's answer, with the lines of the fields that it speaks of."""
+    causes = error.details.get("causes") or []
+    lines = [
+        f"{document.place(_field(cause.get('field', '')))}: {cause.get('field')}: {cause.get('message')}"
+        for cause in causes
+        if cause.get("field")
+    ]
+    if not lines:
+        named = (_field(found) for found in _QUOTED.findall(error.message))
+        where = next((path for path in named if path in document.lines), ())
+        lines = [f"{document.place(where)}: {error.message}"]
+    return PhalanxError("\n".join([f"{len(lines)} error(s); nothing was created from here on", *lines]))
+
+
+# --- from a command line -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a job of one command asks. `command` is an argument vector: no shell sees it."""
+
+    name: str
+    command: tuple[str, ...]
+    namespace: str = "default"
+    queue: str = "default"
+    pods: int = 1
+    cpu: str = "1"
+    memory: str = ""
+    gpu: int = 0
+    image: str = "host"
+    directory: str = ""
+    environment: tuple[tuple[str, str], ...] = ()
+    keep_s: int | None = None  # deleted so long after its end
+
+
+def job(request: Request) -> Object:
+    """The Job: `pods` pods of the same command that start together, numbered by JOB_COMPLETION_INDEX.
+
+    Raises PhalanxError: no command, or a name or quantity that cannot be."""
+    _check(request)
+    spec: Object = {
+        "suspend": True,
+        "parallelism": request.pods,
+        "completions": request.pods,
+        "completionMode": "Indexed" if request.pods > 1 else "NonIndexed",
+        "backoffLimit": 0,
+        "template": {
+            "spec": {
+                "schedulerName": SCHEDULER_NAME,
+                "restartPolicy": "Never",
+                "containers": [_container(request)],
+            }
+        },
+    }
+    if request.keep_s is not None:
+        spec["ttlSecondsAfterFinished"] = request.keep_s
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": request.name, "namespace": request.namespace, "labels": {QUEUE: request.queue}},
+        "spec": spec,
+    }
+
+
+def name_of(command: Sequence[str], suffix: str) -> str:
+    """A Job's name from its program: `train-x7k2p`."""
+    stem = re.sub(r"[^a-z0-9]+", "-", Path(command[0]).stem.lower() if command else "").strip("-")
+    return f"{stem[:40].strip('-') or 'job'}-{suffix}"
+
+
+def environment(pairs: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """`NAME=VALUE` pairs. Raises PhalanxError for anything else."""
+    for pair in pairs:
+        if not re.match(r"^[A-Za-z_][A-Za-z0-9_.-]*=", pair):
+            raise PhalanxError(f"--env {pair!r} is not NAME=VALUE. Write for instance --env EPOCHS=10.")
+    return tuple((name, value) for name, _, value in (pair.partition("=") for pair in pairs))
+
+
+def _container(request: Request) -> Object:
+    asks = {"cpu": request.cpu, "memory": request.memory, "nvidia.com/gpu": str(request.gpu) if request.gpu else ""}
+    requests = {name: amount for name, amount in asks.items() if amount}
+    container: Object = {
+        "name": "main",
+        "image": request.image,
+        "command": list(request.command),
+        # cpu is a share and may be exceeded while others are idle; memory and devices may not.
+        "resources": {"requests": requests, "limits": {n: a for n, a in requests.items() if n != "cpu"}},
+    }
+    if request.directory:
+        container["workingDir"] = request.directory
+    if request.environment:
+        container["env"] = [{"name": name, "value": value} for name, value in request.environment]
+    return container
+
+
+def _check(request: Request) -> None:
+    if not request.command:
+        raise PhalanxError("there is no command to run. Write it after two dashes: phalanx run -- python train.py")
+    if not _DNS_LABEL.match(request.name):
+        raise PhalanxError(
+            f"{request.name!r} cannot be the name of a Job: at most 63 of a-z, 0-9 and '-', beginning and ending with "
+            "a letter or digit. Say another --name."
+        )
+    if request.pods < 1:
+        raise PhalanxError(f"--pods {request.pods}: a job has at least one pod")
+    for option, text in (("--cpu", request.cpu), ("--memory", request.memory)):
+        try:
+            if text and parse(text) < 0:
+                raise QuantityError(f"{text!r} is negative")
+        except QuantityError as error:
+            raise PhalanxError(f"{option} {error}") from error
+
+
+# --- from files ----------------------------------------------------------------------------------------------------
+
+
+def _read(file: Path) -> Iterator[Document]:
+    name = "standard input" if str(file) == "-" else str(file)
+    try:
+        text = Path("/dev/stdin").read_text() if str(file) == "-" else file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise PhalanxError(f"cannot read {name}: {reason}. Nothing was created.") from error
+    found = list(_documents(name, text))
+    if not found:
+        raise PhalanxError(f"{name}: there is no object in it. Nothing was created.")
+    yield from found
+
+
+def _documents(name: str, text: str) -> Iterator[Document]:
+    loader = yaml.SafeLoader(text)
+    try:
+        while loader.check_node():
+            node = loader.get_node()
+            assert node is not None  # check_node said so
+            lines: dict[Field, int] = {}
+            _walk(name, node, (), lines)
+            obj = loader.construct_document(node)
+            if obj is not None:
+                yield from _objects(Document(file=name, obj=obj, lines=lines))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark else 1
+        raise PhalanxError(f"{name}:{line}: this is not YAML: {error.problem}. Nothing was created.") from error
+    except yaml.YAMLError as error:
+        raise PhalanxError(f"{name}:1: this is not YAML: {error}. Nothing was created.") from error
+
+
+def _objects(document: Document) -> Iterator[Document]:
+    """The object, or each of a List."""
+    obj = document.obj
+    if not isinstance(obj, dict):
+        raise PhalanxError(f"{document.place()}: an object is expected, not {obj!r}. Nothing was created.")
+    for key in ("apiVersion", "kind"):
+        if not isinstance(obj.get(key), str):
+            raise PhalanxError(
+                f"{document.place()}: {key} is missing. Nothing was created. Write for instance "
+                "apiVersion: batch/v1 and kind: Job."
+            )
+    if obj["kind"] == "List":
+        for number, item in enumerate(obj.get("items") or []):
+            prefix: Field = ("items", number)
+            lines = {path[2:]: line for path, line in document.lines.items() if path[:2] == prefix}
+            yield from _objects(Document(file=document.file, obj=item, lines=lines))
+        return
+    meta = obj.get("metadata")
+    if not isinstance(meta, dict) or not (meta.get("name") or meta.get("generateName")):
+        raise PhalanxError(f"{document.place(('metadata',))}: metadata.name is missing. Nothing was created.")
+    yield document
+
+
+def _walk(name: str, node: yaml.Node, path: Field, lines: dict[Field, int]) -> None:
+    """Note the line of every field. Raises PhalanxError for a key that stands twice."""
+    lines.setdefault(path, node.start_mark.line + 1)
+    if isinstance(node, yaml.SequenceNode):
+        for number, item in enumerate(node.value):
+            _walk(name, item, (*path, number), lines)
+    elif isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            inner = (*path, str(key.value))
+            line = key.start_mark.line + 1
+            if inner in lines:
+                raise PhalanxError(
+                    f"{name}:{line}: {_written(inner)} stands twice (first in line {lines[inner]}), and only one could "
+                    "count. Nothing was created. Remove one."
+                )
+            lines[inner] = line
+            _walk(name, value, inner, lines)
+
+
+def _mapping(document: Document, path: Field) -> Object:
+    obj: Any = document.obj
+    for depth, key in enumerate(path, 1):
+        obj = obj.get(key) if isinstance(obj, dict) else None
+        if not isinstance(obj, dict):
+            where = path[:depth]
+            raise PhalanxError(
+                f"{document.place(where)}: {_written(where)} is missing or not a mapping, and a Job needs it. "
+                "Nothing was created."
+            )
+    found: Object = obj
+    return found
+
+
+def _field(text: str) -> Field:
+    """`spec.containers[0].image` as a path; `[key]` in brackets is a mapping's key."""
+    path: list[str | int] = []
+    for name, number, key in _PATH_STEP.findall(text):
+        path.append(int(number) if number else name or key)
+    return tuple(path)
+
+
+def _written(path: Field) -> str:
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")

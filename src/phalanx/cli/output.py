@@ -1,0 +1,69 @@
+"""What commands print: tables for people, JSON for programs. One style for all."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+_STYLES = {
+    "running": "green",
+    "ready": "green",
+    "complete": "green",
+    "starting": "cyan",
+    "queued": "yellow",
+    "cordoned": "yellow",
+    "failed": "red",
+    "not ready": "red",
+}
+_PIPE_WIDTH = 10_000  # a table that nobody looks at is not folded
+
+
+def console() -> Console:
+    """Standard output: as wide as its terminal, or without limit."""
+    return Console(highlight=False, soft_wrap=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """Aligned columns in the manner of kubectl; only the last one is folded."""
+    found = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
+    for column in columns:
+        found.add_column(column, no_wrap=column != columns[-1], overflow="fold")
+    for row in rows:
+        found.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
+    return found
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    console().print(table(columns, rows))
+
+
+def print_json(value: Any) -> None:
+    """One document, indented: for `jq` and for eyes."""
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+
+
+def print_json_line(value: Any) -> None:
+    """One line: for a stream of them."""
+    sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
+    sys.stdout.flush()
+
+
+def note(text: str) -> None:
+    """A line for the person, never mixed with what a program reads."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def duration(seconds: float) -> str:
+    """`8s`, `2m10s`, `3h5m`, `4d7h`: two units at most, as kubectl writes ages."""
+    whole = max(0, int(seconds))
+    for unit_s, unit, below_s, below in ((86400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s")):
+        if whole >= unit_s:
+            rest = whole % unit_s // below_s
+            return f"{whole // unit_s}{unit}{f'{rest}{below}' if rest else ''}"
+    return f"{whole}s"

@@ -1,0 +1,87 @@
+"""A cluster as it is now, and what would be decided now: what every command that explains is made of.
+
+The objects are listed once, and read and folded by the very code that schedules; then the same pure `decide` runs on
+the copy. So the numbers of a reason are current, and they are those that the scheduler itself would give. Nothing is
+written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from phalanx.cli.informers import Informers
+from phalanx.client.connection import ApiRefusal, Connection, Object
+from phalanx.client.informer import Informer
+from phalanx.client.kind import JOBS, NODES, PODS, Kind
+from phalanx.core.decide import decide
+from phalanx.core.fold import fold
+from phalanx.errors import PhalanxError
+from phalanx.kube.gang import Gang
+from phalanx.kube.queue import QUEUES
+from phalanx.kube.world import KubeWorld, Settings
+from phalanx.model.cluster import Cluster
+from phalanx.model.plan import Place, Plan, Start, Wait
+from phalanx.model.policy import Policy
+from phalanx.model.reason import Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """`gangs`: job id -> its members. `now_s`: seconds since the epoch."""
+
+    cluster: Cluster
+    plan: Plan
+    gangs: Mapping[str, Gang]
+    jobs: Mapping[str, Object]
+    pods: Mapping[str, Object]
+    nodes: Mapping[str, Object]
+    queues: Mapping[str, Object]
+    now_s: float
+
+    @property
+    def reasons(self) -> dict[str, Reason]:
+        """Job id -> why it waits, or why its open slots do."""
+        return {action.job: action.reason for action in self.plan.actions if isinstance(action, Wait)}
+
+    @property
+    def starting(self) -> dict[str, Start | Place]:
+        """Job id -> what the scheduler is about to do for it."""
+        return {action.job: action for action in self.plan.actions if not isinstance(action, Wait)}
+
+
+async def look(connection: Connection) -> Snapshot:
+    """Raises PhalanxError if the cluster has no Phalanx in it."""
+    await _require_queues(connection)
+    async with asyncio.TaskGroup() as group:
+        informers = Informers(connection, group)
+        world = KubeWorld(connection, informers, Settings(), time.time)
+        await world.sync()
+        snapshot = think(world, informers, time.time())
+        informers.stop()
+    return snapshot
+
+
+def think(world: KubeWorld, informers: Callable[[Kind], Informer], now_s: float) -> Snapshot:
+    """Fold what the world sees, and decide on it. The world's writes are never sent: its writer does not run."""
+    cluster = Cluster()
+    fold(cluster, world.events())
+    plan = decide(cluster, Policy(), now_s)
+    jobs, pods, nodes, queues = (dict(informers(kind).objects) for kind in (JOBS, PODS, NODES, QUEUES))
+    return Snapshot(
+        cluster=cluster, plan=plan, gangs=world.gangs, jobs=jobs, pods=pods, nodes=nodes, queues=queues, now_s=now_s
+    )
+
+
+async def _require_queues(connection: Connection) -> None:
+    try:
+        await connection.list(QUEUES)
+    except ApiRefusal as error:
+        if error.code != 404:
+            raise
+        raise PhalanxError(
+            f"the cluster at {connection.server} knows no queues, so no Phalanx schedules there. Start one with "
+            "`phalanx scheduler`, or a cluster on this machine with `phalanx up`."
+        ) from error

@@ -1,0 +1,104 @@
+"""`phalanx up`: a Kubernetes on this machine, until Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from phalanx.cli.data_directory import DataDirectory, chosen_directory
+from phalanx.cli.local_cluster import LocalCluster, Machines, running
+from phalanx.cli.local_pods import drain, running_pods
+from phalanx.cli.stopping import stop_wish
+from phalanx.client.connection import ApiError, Connection
+
+
+async def up(
+    *,
+    data: Path | None = None,
+    port: Annotated[int, Parameter(validator=Number(gte=0, lte=65535))] = 6443,
+    machines: Machines | None = None,
+    stop_pods: bool = False,
+) -> None:
+    """Start a Kubernetes on this machine, with Phalanx as its scheduler. Ctrl-C stops it.
+
+    It is a real Kubernetes API on this machine's loopback address: kubectl and every client library work with it. Pods
+    with `image: host` are real processes on this machine. When it stops, running pods go on running, and the next
+    `phalanx up` on the same directory finds them.
+
+    Examples:
+
+        phalanx up
+        phalanx up --data ./cluster --port 7443
+        phalanx up --simulate-nodes 100 --node-cpu 100 --node-gpu 8
+
+    Parameters
+    ----------
+    data
+        Where everything is kept. [default: $XDG_DATA_HOME/phalanx, else ~/.phalanx]
+    port
+        The port of the API; 0 takes any free one.
+    stop_pods
+        When it stops, end the pods that run on this machine too. Their Jobs start them again with the next `up`.
+    """
+    directory = chosen_directory(data, os.environ)
+    with stop_wish() as wish:
+        starting = asyncio.ensure_future(_serve(directory, port, machines or Machines(), wish, stop_pods))
+        stopping = asyncio.ensure_future(wish.wait())
+        await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        await starting
+
+
+async def _serve(directory: DataDirectory, port: int, machines: Machines, wish: asyncio.Event, stop_pods: bool) -> None:
+    _say(f"phalanx up: starting in {directory.path}")
+    async with running(directory, port, machines, _say) as cluster:
+        _greet(cluster)
+        await wish.wait()
+        _say("stopping")
+        farewell = await _farewell(directory, stop_pods)
+    _say(farewell)
+
+
+def _greet(cluster: LocalCluster) -> None:
+    kubeconfig = cluster.directory.kubeconfig
+    _say(
+        f"""ready
+
+  API         {cluster.url}
+  kubeconfig  {kubeconfig}
+
+Try, in another terminal:
+
+  export KUBECONFIG={kubeconfig}
+  kubectl get nodes
+  phalanx run -- echo hello
+  phalanx jobs
+
+Ctrl-C stops it; running pods go on, and the next `phalanx up` finds them."""
+    )
+
+
+async def _farewell(directory: DataDirectory, stop_pods: bool) -> str:
+    """Count the pods that go on, or end them; the sentence that says so."""
+    try:
+        async with await Connection.open(directory.kubeconfig) as connection:
+            if stop_pods:
+                return f"stopped; {await drain(connection, _say)} pods were ended"
+            pods = await running_pods(connection)
+    except ApiError as error:
+        return f"stopped; the API did not say which pods are running ({error})"
+    if not pods:
+        return "stopped; no pod was running"
+    return (
+        f"stopped; {len(pods)} running pods go on without it, and the next `phalanx up` finds them "
+        "(--stop-pods would end them)"
+    )
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
