@@ -57,5 +57,5 @@ class SimulatedSettings:
     labels: Mapping[str, str] = field(default_factory=dict)
     time_scale: float = 1.0
     writes_at_once: int = 32
-    lease_renew_s: float = 30.0
+    lease_renew_s: float = 15.0
     lease_duration_s: int = 120

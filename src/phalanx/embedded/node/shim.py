@@ -26,6 +26,7 @@ import select
 import signal
 import sys
 import time
+from contextlib import suppress
 from typing import Any, NoReturn
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
@@ -96,11 +97,9 @@ class Stream:
             return
         stamp = _stamp(time.time_ns())
         data = b"".join(b"%s %s %s %s\n" % (stamp, self._name, tag, text) for tag, text in lines)
-        try:
+        with suppress(OSError):  # a full disk costs the program its words, not its life
             while data:
                 data = data[os.write(self._log, data) :]
-        except OSError:  # a full disk costs the program its words, not its life
-            pass
 
 
 def _cut(line: bytes) -> list[bytes]:
@@ -146,7 +145,8 @@ def _become(spec: dict[str, Any], shim: int, outputs: tuple[int, int]) -> NoRetu
 def _become_user(spec: dict[str, Any]) -> None:
     group, user = spec.get("group"), spec.get("user")
     if group is not None:
-        _step(f"becoming group {group}", lambda: (os.setgroups([group]), os.setgid(group)))
+        _step("dropping the other groups", lambda: os.setgroups([group]))
+        _step(f"becoming group {group}", lambda: os.setgid(group))
     if user is not None:
         _step(f"becoming user {user}", lambda: os.setuid(user))
 
@@ -230,7 +230,7 @@ class Shim:
             os._exit(START_FAILED)
         for handle in (out[1], err[1], go[0], failed[1]):
             os.close(handle)
-        record = {"shim_pid": shim, "shim_start": start_ticks(shim), "pid": self.main}
+        record: dict[str, Any] = {"shim_pid": shim, "shim_start": start_ticks(shim), "pid": self.main}
         record |= {"pid_start": start_ticks(self.main), "started_s": time.time()}
         write_whole(self.stem + ".run.json", record)
         os.write(go[1], b"g")
@@ -282,10 +282,8 @@ class Shim:
         if self.status is None:
             self._pass_on(signal.SIGKILL)
         for pid in _children():
-            try:
+            with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
 
     def _ending(self, problem: str) -> dict[str, Any]:
         assert self.status is not None

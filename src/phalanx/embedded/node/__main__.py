@@ -1,0 +1,82 @@
+"""`python -m phalanx.embedded.node`: the node agent, or simulated nodes, as a program of its own."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import signal
+import sys
+from pathlib import Path
+
+from phalanx.client.connection import Connection
+from phalanx.client.informer import Informer
+from phalanx.client.kind import Kind
+from phalanx.embedded.node.run import run_node, run_simulated_nodes
+from phalanx.embedded.node.settings import NodeSettings, SimulatedSettings
+from phalanx.errors import PhalanxError
+
+
+def arguments(argv: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m phalanx.embedded.node", description=__doc__)
+    parser.add_argument("--kubeconfig", type=Path, required=True)
+    parser.add_argument("--data", type=Path, help="directory of this node's pods and logs; needed for a real node")
+    parser.add_argument("--name", default="", help="the node's name (the host name)")
+    parser.add_argument("--capacity", action="append", default=[], metavar="RESOURCE=QUANTITY", help="such as cpu=6")
+    parser.add_argument("--simulate-nodes", type=int, default=0, metavar="N", help="N simulated nodes instead")
+    parser.add_argument("--node-cpu", default="100")
+    parser.add_argument("--node-memory", default="100Gi")
+    parser.add_argument("--node-gpu", type=int, default=0)
+    parser.add_argument("--node-pods", type=int, default=1000)
+    parser.add_argument("--time-scale", type=float, default=1.0, help="10: pods finish ten times sooner")
+    return parser.parse_args(argv)
+
+
+async def serve(args: argparse.Namespace) -> None:
+    """Until SIGTERM or SIGINT; processes of pods stay."""
+    loop, me = asyncio.get_running_loop(), asyncio.current_task()
+    assert me is not None
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, me.cancel)
+    async with await Connection.open(args.kubeconfig) as connection, asyncio.TaskGroup() as group:
+        informers: dict[Kind, Informer] = {}
+
+        def informer(kind: Kind) -> Informer:
+            if kind not in informers:
+                informers[kind] = Informer(connection, kind)
+                group.create_task(informers[kind].run())
+            return informers[kind]
+
+        if args.simulate_nodes:
+            settings = SimulatedSettings(
+                nodes=args.simulate_nodes,
+                cpu=args.node_cpu,
+                memory=args.node_memory,
+                gpu=args.node_gpu,
+                pods=args.node_pods,
+                time_scale=args.time_scale,
+            )
+            await run_simulated_nodes(connection, informer, settings)
+        else:
+            resources = dict(one.split("=", 1) for one in args.capacity)
+            await run_node(connection, informer, NodeSettings(data_dir=args.data, name=args.name, resources=resources))
+
+
+def main() -> int:
+    args = arguments(sys.argv[1:])
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    if not args.simulate_nodes and args.data is None:
+        sys.stderr.write("--data DIR is needed: the node keeps its pods' state and logs there\n")
+        return 2
+    try:
+        asyncio.run(serve(args))
+    except asyncio.CancelledError:
+        return 0
+    except PhalanxError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,179 @@
+"""The pods of this node: who is taken, who is turned away, whose processes are looked for after a restart.
+
+Pods that were taken before come first when the agent starts, whatever the API tells first; then the new ones in the
+order of their creation. What a pod asks counts until none of its processes is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+from phalanx.client.connection import STRATEGIC_PATCH, ApiRefusal, ApiUnknown, Object
+from phalanx.client.informer import Change, Informer
+from phalanx.client.kind import PODS
+from phalanx.client.quantity import amount
+from phalanx.embedded.node.admission import Rejection, admit
+from phalanx.embedded.node.allotment import allot_address, allot_devices
+from phalanx.embedded.node.attempt import Running, attempts
+from phalanx.embedded.node.demand import GPU, Amounts, demand
+from phalanx.embedded.node.pod import Pod
+from phalanx.embedded.node.record import PodRecord, records
+from phalanx.embedded.node.status import TERMINAL, at, rejected
+from phalanx.embedded.node.surroundings import Surroundings
+from phalanx.embedded.node.volumes import remove as remove_volumes
+
+log = logging.getLogger(__name__)
+
+_RETRY_S = 1.0
+
+
+class Agent:
+    """`run` takes the pods informer's news until cancelled; processes of pods stay when it ends."""
+
+    def __init__(self, around: Surroundings, node: Callable[[], Object]) -> None:
+        self.pods: dict[str, Pod] = {}  # uid ->
+        self._around, self._node = around, node
+        self._refused: set[str] = set()  # uids that were turned away
+        self._group: asyncio.TaskGroup | None = None
+
+    async def run(self, pods: Informer) -> None:
+        await pods.synced.wait()
+        async with asyncio.TaskGroup() as self._group:
+            mine = {pod["metadata"]["uid"]: pod for pod in pods.objects.values() if self._is_mine(pod)}
+            self._find_again(mine)
+            for pod in sorted(mine.values(), key=lambda pod: pod["metadata"]["creationTimestamp"]):
+                self._consider(pod)
+            pods.subscribe(self._take)
+            await asyncio.Event().wait()
+
+    def find(self, namespace: str, name: str) -> Pod | None:
+        """The newest of that name."""
+        found = [one for one in self.pods.values() if (one.record.namespace, one.record.name) == (namespace, name)]
+        return found[-1] if found else None
+
+    # --- news -----------------------------------------------------------------------------------------------------
+
+    def _is_mine(self, pod: Object) -> bool:
+        return bool(pod["spec"].get("nodeName") == self._around.name)
+
+    def _take(self, change: Change) -> None:
+        if change.new is not None and self._is_mine(change.new):
+            self._consider(change.new)
+        elif change.new is None and change.old is not None:
+            uid = change.old["metadata"]["uid"]
+            self._refused.discard(uid)
+            if uid in self.pods:
+                self.pods[uid].remove()
+
+    def _consider(self, pod: Object) -> None:
+        uid = pod["metadata"]["uid"]
+        if uid in self.pods:
+            self.pods[uid].update(pod)
+        elif uid in self._refused and "deletionTimestamp" not in pod["metadata"]:
+            return
+        elif (pod.get("status") or {}).get("phase") in TERMINAL or "deletionTimestamp" in pod["metadata"]:
+            self._let_go(pod)
+        elif rejection := self._admit(pod):
+            self._refused.add(uid)
+            self._spawn(self._refuse(pod, rejection))
+
+    def _let_go(self, pod: Object) -> None:
+        """Never taken, and it shall go, or it went long ago: nothing runs, so its end needs only be told."""
+        if "deletionTimestamp" in pod["metadata"]:
+            self._keep(pod, PodRecord.of(pod, self._around.settings.address, at(time.time()), {}))
+
+    # --- taking ---------------------------------------------------------------------------------------------------
+
+    def _admit(self, pod: Object) -> Rejection | None:
+        """Take it, on record, or say why not."""
+        around = self._around
+        allocatable = {name: amount(name, text) for name, text in around.allocatable.items()}
+        if rejection := admit(pod, self._node(), allocatable, self._used()):
+            return rejection
+        taken = [one.record for one in self.pods.values() if one.holds]
+        devices = allot_devices(pod["spec"], self._device_ids(), taken)
+        if devices is None:
+            text = f"Allocate failed due to requested number of devices unavailable for {GPU}, which is unexpected"
+            return Rejection(reason="UnexpectedAdmissionError", message=text)
+        address = allot_address(around.settings.pod_network, taken)
+        if address is None or pod["spec"].get("hostNetwork"):
+            address = around.settings.address
+        record = PodRecord.of(pod, address, at(time.time()), devices)
+        try:
+            record.write(around.pod_dir(record.uid))
+        except OSError as error:
+            text = f"{around.pod_dir(record.uid)}: {error.strerror}; free some space on the node"
+            return Rejection(reason="UnexpectedAdmissionError", message=text)
+        self._keep(pod, record)
+        return None
+
+    def _used(self) -> Amounts:
+        total: Amounts = {}
+        for one in self.pods.values():
+            if one.holds:
+                for name, value in demand(one.pod["spec"]).items():
+                    total[name] = total.get(name, 0) + value
+        return total
+
+    def _device_ids(self) -> list[str]:
+        """Real ones, or as many as a setting promises."""
+        count = int(self._around.allocatable.get(GPU, "0"))
+        known = [gpu.index for gpu in self._around.gpus]
+        return known[:count] if known else [str(number) for number in range(count)]
+
+    def _keep(self, pod: Object, record: PodRecord) -> None:
+        kept = self.pods[record.uid] = Pod(pod, record, self._around, self._forget)
+        self._spawn(kept.run())
+
+    def _forget(self, pod: Pod) -> None:
+        self.pods.pop(pod.record.uid, None)
+
+    def _spawn(self, work: object) -> None:
+        assert self._group is not None
+        self._group.create_task(work)  # type: ignore[arg-type]  # every caller gives a coroutine
+
+    # --- turning away ---------------------------------------------------------------------------------------------
+
+    async def _refuse(self, pod: Object, rejection: Rejection) -> None:
+        meta = pod["metadata"]
+        log.info("pod %s/%s rejected: %s", meta["namespace"], meta["name"], rejection.message)
+        self._around.tell.tell(pod, rejection.reason, rejection.message, kind="Warning")
+        status = rejected(pod, rejection.reason, rejection.message, time.time())
+        body = {"metadata": {"uid": meta["uid"]}, "status": status}
+        while True:
+            try:
+                answer = await self._around.connection.patch(
+                    PODS, meta["name"], body, meta["namespace"], "status", STRATEGIC_PATCH
+                )
+                self._around.observe(answer)
+                return
+            except ApiRefusal as error:
+                if error.code not in (404, 409):
+                    log.warning("rejecting pod %s/%s: %s", meta["namespace"], meta["name"], error)
+                return
+            except ApiUnknown:
+                await asyncio.sleep(_RETRY_S)
+
+    # --- after a restart --------------------------------------------------------------------------------------------
+
+    def _find_again(self, mine: dict[str, Object]) -> None:
+        """Pods on record go on; of those whose object is gone nothing may stay."""
+        for record in records(self._around.settings.pods_dir):
+            if record.uid in mine:
+                self._keep(mine[record.uid], record)
+            else:
+                self._spawn(self._end_orphan(record))
+
+    async def _end_orphan(self, record: PodRecord) -> None:
+        folder = self._around.pod_dir(record.uid)
+        for container in (path for path in folder.iterdir() if path.is_dir() and path.name != "volumes"):
+            for attempt in attempts(container)[-1:]:
+                if isinstance(attempt.settle(), Running):
+                    log.info("pod %s/%s is gone from the API; its processes end", record.namespace, record.name)
+                    attempt.kill()
+                    await attempt.ended()
+        remove_volumes(folder / "volumes")
+        remove_volumes(folder)

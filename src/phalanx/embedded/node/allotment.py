@@ -1,0 +1,42 @@
+"""What a node hands out by name rather than by amount: GPUs and pod addresses. Nobody gets what another has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from ipaddress import IPv4Network
+from typing import Any
+
+from phalanx.embedded.node.demand import GPU, requests
+from phalanx.embedded.node.record import PodRecord
+
+Object = Mapping[str, Any]
+
+
+def allot_devices(spec: Object, ids: Sequence[str], taken: Iterable[PodRecord]) -> dict[str, tuple[str, ...]] | None:
+    """Container -> ids, lowest first; None if too few are free. Init containers use what their pod's others will."""
+    used = {one for record in taken for devices in record.devices.values() for one in devices}
+    free = [one for one in ids if one not in used]
+    found, at = dict[str, tuple[str, ...]](), 0
+    for container in spec["containers"]:
+        count = requests(container).get(GPU, 0)
+        found[container["name"]] = tuple(free[at : at + count])
+        at += count
+    for container in spec.get("initContainers") or ():
+        count = requests(container).get(GPU, 0)
+        found[container["name"]] = tuple(free[:count])
+        at = max(at, count)
+    return found if at <= len(free) else None
+
+
+def allot_address(network: str, taken: Iterable[PodRecord]) -> str | None:
+    """A free address of the network."""
+    used = {record.pod_ip for record in taken}
+    return next((text for text in map(str, IPv4Network(network).hosts()) if text not in used), None)
+
+
+def device_variables(ids: Sequence[str], uuids: Mapping[str, str], *, on_gpu_node: bool) -> dict[str, str]:
+    """What CUDA and the NVIDIA tools look at. A container without a GPU on a node that has some sees none."""
+    if not ids:
+        return {"CUDA_VISIBLE_DEVICES": "", "NVIDIA_VISIBLE_DEVICES": "void"} if on_gpu_node else {}
+    named = ",".join(uuids.get(one) or one for one in ids)
+    return {"CUDA_VISIBLE_DEVICES": ",".join(ids), "NVIDIA_VISIBLE_DEVICES": named}

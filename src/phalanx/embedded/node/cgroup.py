@@ -1,0 +1,191 @@
+"""Limits by control groups, wherever this process may make them: v1, v2, or both side by side (cgroups(7)).
+
+Groups are nested under the agent's own, never at the root: that is the part of the tree that was given to us. For each
+of cpu, memory and pids the hierarchy is used in which that controller lives. What cannot be enforced is said once, in
+`problems`, with what to do about it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+CONTROLLERS = ("cpu", "memory", "pids")
+_CPU_PERIOD_US = 100_000
+_LEAF = "phalanx-agent"  # where the agent itself goes: a v2 group with children may hold no process
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """None: no limit. `cpu_request_milli` is a share among neighbours, the others are ceilings."""
+
+    cpu_request_milli: int = 0
+    cpu_limit_milli: int | None = None
+    memory_limit_bytes: int | None = None
+    pids_limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hierarchy:
+    """One mounted tree: its version, the controllers used in it, and our own directory there."""
+
+    version: int
+    controllers: tuple[str, ...]
+    own: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """One container's groups: its directories, the files to join by, and the files that count its oom kills."""
+
+    dirs: tuple[str, ...] = ()
+    procs: tuple[str, ...] = ()
+    oom_files: tuple[str, ...] = ()
+
+
+def hierarchies(mountinfo: str, membership: str) -> list[Hierarchy]:
+    """Of the texts of /proc/self/mountinfo and /proc/self/cgroup; nothing is tried yet."""
+    own: dict[frozenset[str], str] = {}
+    for line in membership.splitlines():
+        _, controllers, path = line.split(":", 2)
+        own[frozenset(controllers.split(",")) - {""}] = path
+    found: list[Hierarchy] = []
+    taken: set[str] = set()
+    for line in mountinfo.splitlines():
+        before, _, after = line.partition(" - ")
+        fields, (fstype, _, options) = before.split(), (after.split() + ["", "", ""])[:3]
+        root, mount = fields[3], Path(fields[4])
+        if fstype == "cgroup":
+            for names, path in own.items():
+                used = tuple(name for name in CONTROLLERS if name in names and name not in taken)
+                if names and used and names <= frozenset(options.split(",")):
+                    taken.update(used)
+                    found.append(Hierarchy(version=1, controllers=used, own=_below(mount, root, path)))
+        elif fstype == "cgroup2" and frozenset() in own:
+            place = _below(mount, root, own[frozenset()])
+            found.append(Hierarchy(version=2, controllers=_offered(place), own=place))
+    return found
+
+
+def _below(mount: Path, root: str, path: str) -> Path:
+    inside = os.path.relpath(path, root)
+    return mount if inside.startswith("..") else mount / inside
+
+
+def _offered(place: Path) -> tuple[str, ...]:
+    with suppress(OSError):
+        names = (place / "cgroup.controllers").read_text().split()
+        return tuple(name for name in CONTROLLERS if name in names)
+    return ()
+
+
+class Cgroups:
+    """Makes and removes groups of containers. `problems` says which limits are not enforced, and why."""
+
+    def __init__(self, found: list[Hierarchy], name: str) -> None:
+        self._name = name
+        self.usable: list[Hierarchy] = []
+        self.problems: list[str] = []
+        for hierarchy in found:
+            if not hierarchy.controllers:
+                continue
+            try:
+                self._prepare(hierarchy)
+                self.usable.append(hierarchy)
+            except OSError as error:
+                what = ", ".join(hierarchy.controllers)
+                self.problems.append(f"{what}: {hierarchy.own}: {error.strerror}")
+        enforced = {name for hierarchy in self.usable for name in hierarchy.controllers}
+        known = {name for hierarchy in found for name in hierarchy.controllers}
+        self.problems += [f"{name}: no cgroup hierarchy offers it" for name in CONTROLLERS if name not in known]
+        self.enforced = frozenset(enforced)
+
+    @classmethod
+    def of_this_process(cls, name: str) -> Cgroups:
+        try:
+            texts = Path("/proc/self/mountinfo").read_text(), Path("/proc/self/cgroup").read_text()
+        except OSError:
+            texts = "", ""
+        return cls(hierarchies(*texts), name)
+
+    def create(self, pod: str, container: str, limits: Limits) -> Group:
+        """Raises OSError."""
+        dirs, procs, oom_files = [], [], []
+        for hierarchy in self.usable:
+            above = hierarchy.own / self._name / pod
+            place = above / container
+            place.mkdir(parents=True, exist_ok=True)
+            if hierarchy.version == 2:
+                _delegate(above.parent, hierarchy.controllers)
+                _delegate(above, hierarchy.controllers)
+            for file, text in settings(hierarchy, limits).items():
+                (place / file).write_text(text)
+            dirs += [str(place), str(above)]
+            procs.append(str(place / "cgroup.procs"))
+            if "memory" in hierarchy.controllers:
+                oom_files.append(str(place / ("memory.events" if hierarchy.version == 2 else "memory.oom_control")))
+        return Group(dirs=tuple(dirs), procs=tuple(procs), oom_files=tuple(oom_files))
+
+    def _prepare(self, hierarchy: Hierarchy) -> None:
+        place = hierarchy.own / self._name
+        place.mkdir(exist_ok=True)
+        if hierarchy.version == 2:
+            try:
+                _delegate(hierarchy.own, hierarchy.controllers)
+            except OSError:  # EBUSY: processes sit in it, at least this one
+                leaf = hierarchy.own / _LEAF
+                leaf.mkdir(exist_ok=True)
+                (leaf / "cgroup.procs").write_text("0")
+                try:
+                    _delegate(hierarchy.own, hierarchy.controllers)
+                except OSError:
+                    (hierarchy.own / "cgroup.procs").write_text("0")
+                    raise
+            _delegate(place, hierarchy.controllers)
+        probe = place / "probe"
+        probe.mkdir(exist_ok=True)
+        for file, text in settings(hierarchy, Limits(cpu_request_milli=1000)).items():
+            (probe / file).write_text(text)
+        probe.rmdir()
+
+
+def _delegate(place: Path, controllers: tuple[str, ...]) -> None:
+    (place / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in controllers))
+
+
+def settings(hierarchy: Hierarchy, limits: Limits) -> Mapping[str, str]:
+    """File -> content. Shares and quota as the kubelet computes them (pkg/kubelet/cm/helpers_linux.go)."""
+    shares = max(2, min(limits.cpu_request_milli * 1024 // 1000, 262144))
+    quota = limits.cpu_limit_milli and max(limits.cpu_limit_milli * _CPU_PERIOD_US // 1000, 1000)
+    memory, pids = limits.memory_limit_bytes, limits.pids_limit
+    found: dict[str, str] = {}
+    one, two = hierarchy.version == 1, hierarchy.version == 2
+    if "cpu" in hierarchy.controllers and one:
+        found |= {"cpu.shares": str(shares), "cpu.cfs_period_us": str(_CPU_PERIOD_US)}
+        found |= {"cpu.cfs_quota_us": str(quota)} if quota else {}
+    if "cpu" in hierarchy.controllers and two:
+        found |= {"cpu.weight": str(1 + (shares - 2) * 9999 // 262142)}
+        found |= {"cpu.max": f"{quota} {_CPU_PERIOD_US}"} if quota else {}
+    if "memory" in hierarchy.controllers and memory:
+        found |= {"memory.limit_in_bytes": str(memory)} if one else {"memory.max": str(memory), "memory.oom.group": "1"}
+    if "pids" in hierarchy.controllers and pids:
+        found |= {"pids.max": str(pids)}
+    return found
+
+
+def remove(dirs: tuple[str, ...]) -> None:
+    """The groups of a container that is gone; what still holds something is left."""
+    for place in dirs:
+        with suppress(OSError):
+            os.rmdir(place)
+
+
+def kill(dirs: tuple[str, ...]) -> None:
+    """Everything that still runs in the groups: for a container whose supervisor was killed."""
+    for place in dirs[:1]:
+        with suppress(OSError):
+            for pid in Path(place, "cgroup.procs").read_text().split():
+                os.kill(int(pid), 9)

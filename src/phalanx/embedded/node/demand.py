@@ -1,0 +1,66 @@
+"""What a pod asks of its node, as the kubelet's admission counts it.
+
+The rule is PodRequests of k8s.io/component-helpers/resource: containers run side by side and add up; init containers
+run one after another, so the largest counts, together with the sidecars started before it (KEP-753); resources of the
+pod as a whole (KEP-2837) override what they name; overhead comes on top.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from phalanx.client.quantity import amount
+
+Amounts = dict[str, int]  # resource -> millicores for cpu, whole units else
+GPU = "nvidia.com/gpu"
+
+
+def demand(spec: Mapping[str, Any]) -> Amounts:
+    """The pod's demands, its one `pods` included. Raises QuantityError."""
+    total: Amounts = {}
+    for container in spec.get("containers") or ():
+        _add(total, requests(container))
+    peak: Amounts = {}
+    sidecars: Amounts = {}
+    for container in spec.get("initContainers") or ():
+        asked = requests(container)
+        if is_sidecar(container):
+            _add(total, asked)
+            _add(sidecars, asked)
+            _raise(peak, sidecars)
+        else:
+            _add(asked, sidecars)
+            _raise(peak, asked)
+    _raise(total, peak)
+    total.update(requests(spec))
+    _add(total, {name: amount(name, text) for name, text in (spec.get("overhead") or {}).items()})
+    total["pods"] = 1
+    return total
+
+
+def requests(container: Mapping[str, Any]) -> Amounts:
+    """A container (or pod) that states only a limit asks that much."""
+    resources = container.get("resources") or {}
+    both = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    return {name: amount(name, text) for name, text in both.items()}
+
+
+def limits(container: Mapping[str, Any]) -> Amounts:
+    found = (container.get("resources") or {}).get("limits") or {}
+    return {name: amount(name, text) for name, text in found.items()}
+
+
+def is_sidecar(container: Mapping[str, Any]) -> bool:
+    """Of an init container: it stays beside the others."""
+    return container.get("restartPolicy") == "Always"
+
+
+def _add(total: Amounts, more: Mapping[str, int]) -> None:
+    for name, value in more.items():
+        total[name] = total.get(name, 0) + value
+
+
+def _raise(total: Amounts, floor: Mapping[str, int]) -> None:
+    for name, value in floor.items():
+        total[name] = max(total.get(name, 0), value)

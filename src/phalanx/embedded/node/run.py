@@ -1,0 +1,135 @@
+"""Runs this machine as a node, and nodes that do not exist, over connections and caches that others share.
+
+`run_node` puts the parts together: read the machine, start the log endpoint, register, renew the lease, run pods.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from phalanx.client.connection import ApiUnknown, Connection, Object
+from phalanx.client.informer import Informer
+from phalanx.client.kind import PODS, Kind
+from phalanx.embedded.node.agent import Agent
+from phalanx.embedded.node.cgroup import CONTROLLERS, Cgroups
+from phalanx.embedded.node.demand import GPU
+from phalanx.embedded.node.machine import Gpu, capacity, find_gpus, host_name, node_info
+from phalanx.embedded.node.occurrence import Occurrences
+from phalanx.embedded.node.registration import Registration, keep_lease, keep_registered, register, renew_lease
+from phalanx.embedded.node.server import serving, shared_token
+from phalanx.embedded.node.settings import NodeSettings, SimulatedSettings
+from phalanx.embedded.node.simulated import SimulatedNodes
+from phalanx.embedded.node.surroundings import Surroundings
+
+log = logging.getLogger(__name__)
+
+Informers = Callable[[Kind], Informer]
+_RETRY_S = 0.5
+
+
+async def run_node(connection: Connection, informers: Informers, settings: NodeSettings) -> None:
+    """This machine as a node, until cancelled; the processes of its pods then stay, and the next run finds them.
+
+    Raises PhalanxError: the log endpoint's port is taken. OSError: the data directory cannot be written."""
+    settings.pods_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    shared_token(settings.token_file)
+    name = settings.name or host_name()
+    gpus = await asyncio.to_thread(find_gpus)
+    cgroups = Cgroups.of_this_process(f"phalanx-{name}")
+    pods = informers(PODS)
+    around = Surroundings(
+        connection=connection,
+        settings=settings,
+        name=name,
+        allocatable=capacity(settings.data_dir, gpus, settings.max_pods, settings.resources),
+        gpus=gpus,
+        cgroups=cgroups,
+        tell=Occurrences(connection, name),
+        observe=pods.observe,
+    )
+    registered: list[Object] = []
+    agent = Agent(around, lambda: registered[-1])
+    async with serving(agent, settings) as port:
+        registration = _registration(around, port)
+        registered.append(await _register(connection, registration, settings.patience.lease_duration_s))
+        _warn_of_limits(around, registered[-1])
+        uid, patience = registered[-1]["metadata"]["uid"], settings.patience
+        async with asyncio.TaskGroup() as group:
+            group.create_task(around.tell.run())
+            group.create_task(keep_registered(connection, registration, patience))
+            group.create_task(keep_lease(connection, name, uid, patience.lease_renew_s, patience.lease_duration_s))
+            group.create_task(agent.run(pods))
+
+
+async def run_simulated_nodes(connection: Connection, informers: Informers, settings: SimulatedSettings) -> None:
+    """Nodes sim-000 …, until cancelled."""
+    await SimulatedNodes(connection, informers, settings).run()
+
+
+def _registration(around: Surroundings, port: int) -> Registration:
+    info = node_info()
+    labels = {
+        "kubernetes.io/hostname": around.name,
+        "kubernetes.io/arch": info["architecture"],
+        "kubernetes.io/os": info["operatingSystem"],
+        "beta.kubernetes.io/arch": info["architecture"],
+        "beta.kubernetes.io/os": info["operatingSystem"],
+        **_gpu_labels(around.gpus),
+        **around.settings.labels,
+    }
+    return Registration(
+        name=around.name,
+        labels=labels,
+        resources=around.allocatable,
+        info=info,
+        address=around.settings.address,
+        port=port,
+        conditions=(_limits_condition(around.cgroups),),
+    )
+
+
+def _gpu_labels(gpus: tuple[Gpu, ...]) -> dict[str, str]:
+    """As NVIDIA's feature discovery names them."""
+    if not gpus:
+        return {}
+    first, prefix = gpus[0], GPU.partition("/")[0]
+    product = first.product.replace(" ", "-")
+    return {
+        f"{prefix}/gpu.present": "true",
+        f"{prefix}/gpu.count": str(len(gpus)),
+        f"{prefix}/gpu.product": product,
+        f"{prefix}/gpu.memory": str(first.memory_mib),
+    }
+
+
+def _limits_condition(cgroups: Cgroups) -> tuple[str, str, str, str]:
+    """A condition of our own: whether the limits of containers are more than words here."""
+    missing = [name for name in CONTROLLERS if name not in cgroups.enforced]
+    if not missing:
+        return "ResourceLimitsEnforced", "True", "CgroupsWritable", "limits of cpu, memory and pids are enforced"
+    text = (
+        f"limits of {', '.join(missing)} are NOT enforced: {'; '.join(cgroups.problems)}. Run the agent as root, or in "
+        "a cgroup that is delegated to it (systemd-run --scope -p Delegate=yes)"
+    )
+    return "ResourceLimitsEnforced", "False", "CgroupsNotWritable", text
+
+
+def _warn_of_limits(around: Surroundings, node: Object) -> None:
+    _, enforced, reason, message = _limits_condition(around.cgroups)
+    if enforced != "True":
+        log.warning("node %s: %s", around.name, message)
+        around.tell.tell(node, reason, message, kind="Warning")
+
+
+async def _register(connection: Connection, registration: Registration, lease_s: int) -> Object:
+    """Until the API server is there; with its lease, without which it would soon look lost."""
+    while True:
+        try:
+            node = await register(connection, registration)
+            await renew_lease(connection, registration.name, node["metadata"]["uid"], lease_s)
+            return node
+        except ApiUnknown as error:
+            log.info("registering node %s: %s", registration.name, error)
+            await asyncio.sleep(_RETRY_S)

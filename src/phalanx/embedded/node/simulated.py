@@ -1,0 +1,408 @@
+"""Nodes that do not exist, for tests at scale: their pods become Ready as soon as they are bound, and finish in time.
+
+A pod with the annotation `phalanx.dev/run-seconds` is Succeeded that long after *all* pods of its job were ready; so a
+job of which only some pods are placed runs for ever, as a real one whose workers wait for each other. The pods of a
+job are those with one gang label (`phalanx.dev/job`) or, without it, with one controller; how many there must be says
+`phalanx.dev/min-available`, or the controller Job's parallelism. Without the annotation a pod runs for ever.
+
+Everything is as cheap as it can be: one PATCH makes a pod Running and Ready, one makes it Succeeded, and a fixed
+number of writers takes them from one queue. The check whether a node takes a pod is the real agent's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+import time
+from collections import defaultdict, deque
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from phalanx.client.connection import MERGE_PATCH, ApiError, ApiRefusal, ApiUnknown, Connection, Object
+from phalanx.client.informer import Change, Informer
+from phalanx.client.kind import JOBS, NODES, PODS, Kind
+from phalanx.client.quantity import amount
+from phalanx.embedded.node.admission import Rejection, admit
+from phalanx.embedded.node.demand import GPU, Amounts, demand
+from phalanx.embedded.node.registration import Registration, register, renew_lease
+from phalanx.embedded.node.settings import SimulatedSettings
+from phalanx.embedded.node.status import TERMINAL, at, rejected
+
+log = logging.getLogger(__name__)
+
+RUN_SECONDS = "phalanx.dev/run-seconds"
+JOB_LABEL = "phalanx.dev/job"
+MIN_AVAILABLE = "phalanx.dev/min-available"
+_RETRY_S = 0.2
+_REGISTER_AT_ONCE = 16
+Write = Callable[[], Awaitable[None]]
+
+
+@dataclass(slots=True)
+class _Node:
+    object: Object
+    used: Amounts = field(default_factory=dict)
+
+    def charge(self, asked: Amounts, sign: int) -> None:
+        for name, value in asked.items():
+            self.used[name] = self.used.get(name, 0) + sign * value
+
+
+@dataclass(slots=True)
+class _Gang:
+    """Pods of one job that are ready, by uid. `all_since_s`: since when there are as many as it needs."""
+
+    ready: dict[str, Object] = field(default_factory=dict)
+    all_since_s: float | None = None
+
+
+class SimulatedNodes:
+    def __init__(
+        self, connection: Connection, informers: Callable[[Kind], Informer], settings: SimulatedSettings
+    ) -> None:
+        self._connection, self._informers, self._settings = connection, informers, settings
+        self._pods, self._jobs = informers(PODS), informers(JOBS)
+        self._resources = _resources(settings)
+        self._allocatable = {name: amount(name, text) for name, text in self._resources.items()}
+        self._nodes: dict[str, _Node] = {}
+        self._charged: dict[str, tuple[str, Amounts]] = {}  # pod uid -> node, what it asks
+        self._gangs: dict[str, _Gang] = defaultdict(_Gang)
+        self._gang_of: dict[str, str] = {}  # pod uid -> gang, while it is ready
+        self._begun: set[str] = set()  # uids with a write under way or done: one PATCH each
+        self._finishing: set[str] = set()
+        self._deleting: set[str] = set()
+        self._due: list[tuple[float, str]] = []  # heap: when a pod finishes, its uid
+        self._pod_keys: dict[str, str] = {}  # uid -> namespace/name
+        self._due_changed = asyncio.Event()
+        self._writes: deque[Write] = deque()
+        self._has_writes = asyncio.Semaphore(0)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        await asyncio.gather(self._pods.synced.wait(), self._jobs.synced.wait(), self._register_all())
+        self._pods.subscribe(self._take)
+        self._jobs.subscribe(self._take_job)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._keep_leases())
+            group.create_task(self._finish_in_time())
+            for _ in range(self._settings.writes_at_once):
+                group.create_task(self._write())
+
+    # --- nodes ----------------------------------------------------------------------------------------------------
+
+    async def _register_all(self) -> None:
+        gate = asyncio.Semaphore(_REGISTER_AT_ONCE)
+
+        async def one(number: int) -> None:
+            async with gate:
+                name = f"sim-{number:03d}"
+                self._nodes[name] = _Node(await self._register(name))
+
+        await asyncio.gather(*(one(number) for number in range(self._settings.nodes)))
+
+    async def _register(self, name: str) -> Object:
+        labels = {
+            "kubernetes.io/hostname": name,
+            "kubernetes.io/arch": "amd64",
+            "kubernetes.io/os": "linux",
+            "type": "simulated",
+            **self._settings.labels,
+        }
+        registration = Registration(name=name, labels=labels, resources=self._resources, info=_INFO)
+        while True:
+            try:
+                node = await register(self._connection, registration)
+                await self._renew(name, node)
+                return node
+            except ApiUnknown as error:
+                log.info("registering %s: %s", name, error)
+                await asyncio.sleep(_RETRY_S)
+
+    async def _renew(self, name: str, node: Object) -> None:
+        await renew_lease(self._connection, name, node["metadata"]["uid"], self._settings.lease_duration_s)
+
+    async def _keep_leases(self) -> None:
+        """One coroutine for all, spread over the period; a node that was deleted comes back, as the real one does."""
+        while True:
+            begun_s = time.monotonic()
+            for position, (name, node) in enumerate(list(self._nodes.items()), 1):
+                try:
+                    if name not in self._informers(NODES).objects and self._informers(NODES).synced.is_set():
+                        node.object = await self._register(name)
+                    await self._renew(name, node.object)
+                except ApiError as error:
+                    log.info("lease of %s: %s", name, error)
+                due_s = begun_s + self._settings.lease_renew_s * position / len(self._nodes)
+                await asyncio.sleep(max(0.0, due_s - time.monotonic()))
+            if not self._nodes:
+                await asyncio.sleep(self._settings.lease_renew_s)
+
+    # --- pods -----------------------------------------------------------------------------------------------------
+
+    def _take(self, change: Change) -> None:
+        if change.new is None:
+            assert change.old is not None
+            self._forget(change.old["metadata"]["uid"])
+            return
+        pod, node = change.new, self._nodes.get(change.new["spec"].get("nodeName") or "")
+        if node is None:
+            return
+        uid, phase = pod["metadata"]["uid"], (pod.get("status") or {}).get("phase")
+        self._pod_keys[uid] = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+        if "deletionTimestamp" in pod["metadata"]:
+            if uid not in self._deleting:
+                self._deleting.add(uid)
+                self._let_go(uid)
+                self._push(lambda: self._delete(pod))
+        elif phase in TERMINAL:
+            self._let_go(uid)
+        elif phase == "Running":
+            self._charge(uid, node, pod)
+            self._begun.add(uid)
+            self._count_ready(pod)
+        elif uid not in self._begun:
+            self._begin(uid, node, pod)
+
+    def _begin(self, uid: str, node: _Node, pod: Object) -> None:
+        self._begun.add(uid)
+        if rejection := admit(pod, node.object, self._allocatable, node.used):
+            self._push(lambda: self._patch(pod, _rejected(pod, rejection)))
+            return
+        self._charge(uid, node, pod)
+        self._push(lambda: self._patch(pod, _running(pod, time.time())))
+
+    def _charge(self, uid: str, node: _Node, pod: Object) -> None:
+        if uid not in self._charged:
+            asked = demand(pod["spec"])
+            self._charged[uid] = (pod["spec"]["nodeName"], asked)
+            node.charge(asked, 1)
+
+    def _let_go(self, uid: str) -> None:
+        """It runs no longer: its node has room again, its job is not complete any more."""
+        if uid in self._charged:
+            name, asked = self._charged.pop(uid)
+            self._nodes[name].charge(asked, -1)
+        if (key := self._gang_of.pop(uid, None)) is not None:
+            gang = self._gangs[key]
+            gang.ready.pop(uid, None)
+            if not gang.ready:
+                del self._gangs[key]
+
+    def _forget(self, uid: str) -> None:
+        self._let_go(uid)
+        for known in (self._begun, self._finishing, self._deleting):
+            known.discard(uid)
+        self._pod_keys.pop(uid, None)
+
+    # --- time -----------------------------------------------------------------------------------------------------
+
+    def _count_ready(self, pod: Object) -> None:
+        uid, key = pod["metadata"]["uid"], _gang_key(pod)
+        if uid in self._gang_of or RUN_SECONDS not in (pod["metadata"].get("annotations") or {}):
+            return
+        self._gang_of[uid] = key
+        self._gangs[key].ready[uid] = pod
+        self._check_gang(key)
+
+    def _check_gang(self, key: str) -> None:
+        """From the moment that all are ready the time of each runs; who joins later runs from then on."""
+        gang = self._gangs[key]
+        if gang.all_since_s is None:
+            if len(gang.ready) < self._wanted(next(iter(gang.ready.values()))):
+                return
+            gang.all_since_s = time.time()
+            joining = list(gang.ready.values())
+        else:
+            joining = list(gang.ready.values())[-1:]
+        for pod in joining:
+            seconds = float(pod["metadata"]["annotations"][RUN_SECONDS]) / self._settings.time_scale
+            heapq.heappush(self._due, (time.time() + seconds, pod["metadata"]["uid"]))
+        self._due_changed.set()
+
+    def _wanted(self, pod: Object) -> int:
+        """How many pods its job has when it is complete. A Job that is not known yet is complete later."""
+        annotations = pod["metadata"].get("annotations") or {}
+        if MIN_AVAILABLE in annotations:
+            return int(annotations[MIN_AVAILABLE])
+        owner = _controller(pod)
+        if owner is None or owner["kind"] != "Job":
+            return 1
+        job = self._jobs.objects.get(f"{pod['metadata']['namespace']}/{owner['name']}")
+        if job is None:
+            return 1 << 30
+        return pods_at_once(job["spec"])
+
+    def _take_job(self, change: Change) -> None:
+        """A job that came after its pods, or asks for fewer now, may be complete."""
+        if change.new is None:
+            return
+        key = change.new["metadata"]["uid"]
+        if key in self._gangs and self._gangs[key].all_since_s is None:
+            self._check_gang(key)
+
+    async def _finish_in_time(self) -> None:
+        while True:
+            self._due_changed.clear()
+            while self._due and self._due[0][0] <= time.time():
+                self._finish(heapq.heappop(self._due)[1])
+            pause_s = max(0.0, self._due[0][0] - time.time()) if self._due else None
+            try:
+                await asyncio.wait_for(self._due_changed.wait(), pause_s)
+            except TimeoutError:
+                continue
+
+    def _finish(self, uid: str) -> None:
+        pod = self._pods.objects.get(self._pod_keys.get(uid, ""))
+        if pod is None or pod["metadata"]["uid"] != uid or uid in self._finishing or uid in self._deleting:
+            return
+        self._finishing.add(uid)
+        self._push(lambda: self._patch(pod, _succeeded(pod, time.time())))
+
+    # --- writes ---------------------------------------------------------------------------------------------------
+
+    def _push(self, write: Write) -> None:
+        self._writes.append(write)
+        self._has_writes.release()
+
+    async def _write(self) -> None:
+        while True:
+            await self._has_writes.acquire()
+            write = self._writes.popleft()
+            try:
+                await write()
+            except ApiRefusal as error:
+                if error.code not in (404, 409):
+                    log.warning("simulated pod: %s", error)
+            except ApiUnknown as error:
+                log.info("simulated pod, to be repeated: %s", error)
+                await asyncio.sleep(_RETRY_S)
+                self._push(write)
+
+    async def _patch(self, pod: Object, status: Mapping[str, Any]) -> None:
+        meta = pod["metadata"]
+        body = {"metadata": {"uid": meta["uid"]}, "status": status}
+        answer = await self._connection.patch(PODS, meta["name"], body, meta["namespace"], "status", MERGE_PATCH)
+        self._pods.observe(answer)
+
+    async def _delete(self, pod: Object) -> None:
+        meta = pod["metadata"]
+        if (pod.get("status") or {}).get("phase") not in TERMINAL:
+            await self._patch(pod, _killed(pod, time.time()))
+        body = {"gracePeriodSeconds": 0, "preconditions": {"uid": meta["uid"]}}
+        await self._connection.delete(PODS, meta["name"], meta["namespace"], body)
+
+
+_INFO = {
+    "architecture": "amd64",
+    "bootID": "",
+    "containerRuntimeVersion": "simulated://1",
+    "kernelVersion": "simulated",
+    "kubeProxyVersion": "",
+    "kubeletVersion": "v1.36.2",
+    "machineID": "",
+    "operatingSystem": "linux",
+    "osImage": "simulated",
+    "systemUUID": "",
+}
+
+
+def _resources(settings: SimulatedSettings) -> dict[str, str]:
+    found = {"cpu": settings.cpu, "memory": settings.memory, "pods": str(settings.pods), "ephemeral-storage": "1Ti"}
+    return found | ({GPU: str(settings.gpu)} if settings.gpu else {})
+
+
+def pods_at_once(spec: Mapping[str, Any]) -> int:
+    """How many pods a Job runs together: its parallelism, never more than its completions."""
+    parallelism, completions = spec.get("parallelism"), spec.get("completions")
+    wanted = 1 if parallelism is None else int(parallelism)
+    return wanted if completions is None else min(wanted, int(completions))
+
+
+def _controller(pod: Object) -> Mapping[str, Any] | None:
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return next((one for one in owners if one.get("controller")), None)
+
+
+def _gang_key(pod: Object) -> str:
+    """One string per job; a pod on its own is its own job."""
+    meta = pod["metadata"]
+    if label := (meta.get("labels") or {}).get(JOB_LABEL):
+        return f"{meta['namespace']}/{label}"
+    owner = _controller(pod)
+    return str(owner["uid"] if owner else meta["uid"])
+
+
+# --- statuses: merge patches, so lists are given whole --------------------------------------------------------------
+
+
+def _conditions(pod: Object, now_s: float, ready: str, reason: str | None = None) -> list[dict[str, Any]]:
+    """Ours in front of those that others set."""
+    ours: dict[str, tuple[str, str | None]] = {
+        "PodReadyToStartContainers": (ready, None),
+        "Initialized": ("True", reason if reason == "PodCompleted" else None),
+        "Ready": (ready, reason),
+        "ContainersReady": (ready, reason),
+    }
+    found = [
+        {"type": kind, "status": status, "lastProbeTime": None, "lastTransitionTime": at(now_s)}
+        | ({"reason": why} if why else {})
+        for kind, (status, why) in ours.items()
+    ]
+    others = [one for one in (pod.get("status") or {}).get("conditions") or () if one["type"] not in ours]
+    if not any(one["type"] == "PodScheduled" for one in others):
+        others.append(
+            {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": at(now_s)}
+        )
+    return [*found, *others]
+
+
+def _containers(pod: Object, state: Mapping[str, Any], *, ready: bool) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": one["name"],
+            "image": one["image"],
+            "imageID": one["image"],
+            "containerID": f"simulated://{pod['metadata']['uid']}/{one['name']}",
+            "ready": ready,
+            "started": ready,
+            "restartCount": 0,
+            "state": state,
+            "lastState": {},
+        }
+        for one in pod["spec"]["containers"]
+    ]
+
+
+def _running(pod: Object, now_s: float) -> dict[str, Any]:
+    return {
+        "phase": "Running",
+        "startTime": at(now_s),
+        "conditions": _conditions(pod, now_s, "True"),
+        "containerStatuses": _containers(pod, {"running": {"startedAt": at(now_s)}}, ready=True),
+    }
+
+
+def _ended(pod: Object, now_s: float, phase: str, code: int, reason: str) -> dict[str, Any]:
+    began = (pod.get("status") or {}).get("startTime") or at(now_s)
+    ended = {"exitCode": code, "reason": reason, "startedAt": began, "finishedAt": at(now_s)}
+    # A merge patch would keep the key `running` in the state of a list's element only if lists were merged; they are not.
+    return {
+        "phase": phase,
+        "startTime": began,
+        "conditions": _conditions(pod, now_s, "False", "PodCompleted" if phase == "Succeeded" else "PodFailed"),
+        "containerStatuses": _containers(pod, {"terminated": ended}, ready=False),
+    }
+
+
+def _succeeded(pod: Object, now_s: float) -> dict[str, Any]:
+    return _ended(pod, now_s, "Succeeded", 0, "Completed")
+
+
+def _killed(pod: Object, now_s: float) -> dict[str, Any]:
+    return _ended(pod, now_s, "Failed", 137, "Error")
+
+
+def _rejected(pod: Object, rejection: Rejection) -> dict[str, Any]:
+    return rejected(pod, rejection.reason, rejection.message, time.time())

@@ -1,0 +1,75 @@
+"""What all pods of one node share: the API, the settings, and what the machine offers."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from phalanx.client.connection import ApiRefusal, Connection, Object
+from phalanx.client.kind import SERVICE_ACCOUNTS, Kind
+from phalanx.embedded.node.cgroup import Cgroups
+from phalanx.embedded.node.environment import ConfigError
+from phalanx.embedded.node.lifecycle import BackOff
+from phalanx.embedded.node.machine import Gpu
+from phalanx.embedded.node.occurrence import Occurrences
+from phalanx.embedded.node.settings import NodeSettings
+
+_TOKEN_S = 3607  # what the real admission plugin asks for
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    connection: Connection
+    settings: NodeSettings
+    name: str
+    allocatable: Mapping[str, str]
+    gpus: tuple[Gpu, ...]
+    cgroups: Cgroups
+    tell: Occurrences
+    observe: Callable[[Object], Any]  # takes in the answer to a write, before the watch tells it
+
+    def pod_dir(self, uid: str) -> Path:
+        return self.settings.pods_dir / uid
+
+    @property
+    def back_off(self) -> BackOff:
+        patience = self.settings.patience
+        return BackOff(first_s=patience.backoff_first_s, most_s=patience.backoff_most_s)
+
+    def variables(self) -> dict[str, str]:
+        """Of every container: nothing of the agent's own environment but its PATH."""
+        server = urlsplit(self.connection.server)
+        return {
+            "PATH": os.environ.get("PATH") or _PATH,
+            "HOME": pwd.getpwuid(os.geteuid()).pw_dir,
+            "LANG": "C.UTF-8",
+            "KUBERNETES_SERVICE_HOST": server.hostname or "",
+            "KUBERNETES_SERVICE_PORT": str(server.port or 443),
+        }
+
+    async def look_up(self, kind: Kind, namespace: str, name: str) -> Object | None:
+        """A ConfigMap or Secret, or None. Raises ApiError."""
+        try:
+            return await self.connection.get(kind, name, namespace)
+        except ApiRefusal as error:
+            if error.code == 404:
+                return None
+            raise
+
+    async def token(self, namespace: str, account: str, source: Mapping[str, Any]) -> str:
+        """A service account's token by the TokenRequest API. Raises ApiError, ConfigError."""
+        spec: dict[str, Any] = {"expirationSeconds": source.get("expirationSeconds") or _TOKEN_S}
+        if source.get("audience"):
+            spec["audiences"] = [source["audience"]]
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+        answer = await self.connection.create(SERVICE_ACCOUNTS, body, namespace, "token", account)
+        token = (answer.get("status") or {}).get("token")
+        if not token:
+            raise ConfigError(f"the API server gave no token for service account {namespace}/{account}")
+        return str(token)
