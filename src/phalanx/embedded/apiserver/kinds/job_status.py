@@ -45,8 +45,9 @@ def status_update(found: Found, job: Job, old: Job) -> None:
     if is_finished(now) and status.get("terminating") and (newly or "terminating" in changed):
         text = "terminating>0 is invalid for finished job"
         found.append(invalid_value("status.terminating", status["terminating"], text))
-    if changed & {"ready", "active"} and (status.get("ready") or 0) > status.get("active", 0):
-        found.append(invalid_value("status.ready", status["ready"], "cannot set more ready pods than active"))
+    ready = status.get("ready")
+    if changed & {"ready", "active"} and ready is not None and ready > status.get("active", 0):
+        found.append(invalid_value("status.ready", ready, "cannot set more ready pods than active"))
     if now:
         _success_and_failure(found, job, now)
     _transition(found, job, status, before, now, then)
