@@ -56,7 +56,7 @@ def hierarchies(mountinfo: str, membership: str) -> list[Hierarchy]:
     taken: set[str] = set()
     for line in mountinfo.splitlines():
         before, _, after = line.partition(" - ")
-        fields, (fstype, _, options) = before.split(), (after.split() + ["", "", ""])[:3]
+        fields, (fstype, _, options) = before.split(), [*after.split(), "", "", ""][:3]
         root, mount = fields[3], Path(fields[4])
         if fstype == "cgroup":
             for names, path in own.items():

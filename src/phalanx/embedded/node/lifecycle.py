@@ -51,7 +51,7 @@ class BackOff:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """Start these, stop those, look again at `wake_s` (Unix time) at the latest; `done`: nothing will ever run again."""
+    """Start these, stop those, look again at `wake_s` (Unix time) at the latest; `done`: nothing will run again."""
 
     start: tuple[str, ...] = ()
     stop: tuple[str, ...] = ()

@@ -41,10 +41,6 @@ async def read(path: Path, options: LogOptions, ended: Callable[[], bool]) -> As
 
 
 async def _pieces(path: Path, options: LogOptions, ended: Callable[[], bool]) -> AsyncIterator[bytes]:
-    while options.follow and not path.exists() and not ended():
-        await asyncio.sleep(_LOOK_S)
-    if not path.exists():
-        return
     with path.open("rb") as file:
         file.seek(0 if options.tail_lines is None else _tail_offset(path, options.tail_lines))
         rest = b""
@@ -63,7 +59,7 @@ def _render(lines: list[bytes], options: LogOptions) -> Iterator[bytes]:
     since = options.since.encode()
     for line in lines:
         stamp, _, rest = line.partition(b" ")
-        _, tag, text = (rest.split(b" ", 2) + [b"", b""])[:3]
+        _, tag, text = [*rest.split(b" ", 2), b"", b""][:3]
         if stamp < since:
             continue
         end = b"" if tag == b"P" else b"\n"

@@ -20,7 +20,7 @@ Object = Mapping[str, Any]
 
 
 class Health:
-    """Runs the probes from creation to `close`. `tell` is called at each change, with the reason to kill if there is one."""
+    """Runs the probes from creation to `close`. `tell` is called at each change; its text is why to kill, if so."""
 
     def __init__(
         self, container: Object, attempt: Attempt, address: str, started_s: float, tell: Callable[[str], None]
@@ -54,7 +54,7 @@ class Health:
         async for good, said in self._verdicts(probe):
             if not good:
                 self._tell(f"Startup probe failed: {said}")
-            return good
+            return bool(good)
         raise AssertionError("unreachable")
 
     async def _watch_readiness(self, probe: Object) -> None:

@@ -47,8 +47,8 @@ async def serving(agent: Agent, settings: NodeSettings) -> AsyncIterator[int]:
             await site.start()
         except OSError as error:
             raise PhalanxError(
-                f"the node agent cannot listen on {settings.address}:{settings.port}: {error.strerror}, so kubectl logs "
-                "would not work. Choose another port, or 0 for any free one."
+                f"the node agent cannot listen on {settings.address}:{settings.port}: {error.strerror}, so kubectl "
+                "logs would not work. Choose another port, or 0 for any free one."
             ) from error
         yield int(runner.addresses[0][1])
     finally:

@@ -27,6 +27,7 @@ import signal
 import sys
 import time
 from contextlib import suppress
+from functools import partial
 from typing import Any, NoReturn
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
@@ -120,7 +121,7 @@ def _become(spec: dict[str, Any], shim: int, outputs: tuple[int, int]) -> NoRetu
         signal.signal(number, signal.SIG_DFL)
     os.setsid()
     for path in spec["cgroup_procs"]:
-        _step(f"joining the cgroup {path}", lambda path=path: _write_text(path, "0"))
+        _step(f"joining the cgroup {path}", partial(_write_text, path, "0"))
     if spec["mounts"]:
         _mount_all(spec["mounts"])
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -134,7 +135,7 @@ def _become(spec: dict[str, Any], shim: int, outputs: tuple[int, int]) -> NoRetu
     _step(f"entering the working directory {spec['cwd']}", lambda: os.chdir(spec["cwd"]))
     argv = spec["argv"]
     try:
-        os.execvpe(argv[0], argv, spec["env"])
+        os.execvpe(argv[0], argv, spec["env"])  # noqa: S606 - a shell is what this must not be
     except FileNotFoundError:
         place = "no such file or directory" if "/" in argv[0] else "executable file not found in $PATH"
         raise Refused(f'exec: "{argv[0]}": {place}') from None
@@ -157,7 +158,7 @@ def _mount_all(mounts: list[dict[str, Any]]) -> None:
     _call("making mounts private", _libc.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None))
     for mount in mounts:
         source, target = os.path.realpath(mount["source"]), mount["target"]
-        _step(f"making the mount point {target}", lambda: _mount_point(source, target))
+        _step(f"making the mount point {target}", partial(_mount_point, source, target))
         place = target.encode()
         _call(f"mounting {target}", _libc.mount(source.encode(), place, None, _MS_BIND | _MS_REC, None))
         if mount["read_only"]:

@@ -387,7 +387,6 @@ def _running(pod: Object, now_s: float) -> dict[str, Any]:
 def _ended(pod: Object, now_s: float, phase: str, code: int, reason: str) -> dict[str, Any]:
     began = (pod.get("status") or {}).get("startTime") or at(now_s)
     ended = {"exitCode": code, "reason": reason, "startedAt": began, "finishedAt": at(now_s)}
-    # A merge patch would keep the key `running` in the state of a list's element only if lists were merged; they are not.
     return {
         "phase": phase,
         "startTime": began,

@@ -32,7 +32,7 @@ _DEFAULT_MODE = 0o644
 
 async def set_up(pod: Object, root: Path, allocatable: Mapping[str, str], look_up: Lookup, token: TokenRequest) -> None:
     """Make every volume of the pod below `root`. Raises ConfigError, ApiError, OSError."""
-    root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.makedirs(root, mode=0o700, exist_ok=True)
     sources = _Sources(pod, allocatable, look_up, token)
     for volume in pod["spec"].get("volumes") or ():
         try:
