@@ -8,7 +8,6 @@ answered 500 with its trace in the log.
 from __future__ import annotations
 
 import logging
-import time
 
 from phalanx.embedded.apiserver import answers, negotiation, parts
 from phalanx.embedded.apiserver.authentication import Tokens
@@ -22,6 +21,7 @@ from phalanx.embedded.apiserver.options import dry_run, field_validation, forced
 from phalanx.embedded.apiserver.pods import PodActions
 from phalanx.embedded.apiserver.public import Public
 from phalanx.embedded.apiserver.request import Request, Response, parse_query
+from phalanx.embedded.apiserver.reviews import AUTHENTICATION, AUTHORIZATION, Reviewer
 from phalanx.embedded.apiserver.routing import Registry, Target, locate, verb_of
 from phalanx.embedded.apiserver.settings import Settings
 from phalanx.embedded.apiserver.status import ApiError, not_found
@@ -45,6 +45,7 @@ class Api:
         self.reader = Reader(store, self.hub, settings)
         self.logs = Logs(store, settings)
         self._pods = PodActions(store, self.writer, self.deleter)
+        self._reviewer = Reviewer(tokens)
         self._public = Public(registry)
 
     async def shutdown(self) -> None:
@@ -65,7 +66,7 @@ class Api:
 
     async def _answer(self, raw: RawRequest) -> Response:
         headers, method, path = raw.headers, raw.method, raw.path
-        user = self._tokens.user(headers.get(b"authorization", b""), time.monotonic())
+        user = self._tokens.user(headers.get(b"authorization", b""))
         request = Request(
             method=method,
             path=path,
@@ -124,6 +125,9 @@ class Api:
     async def _create(self, target: Target, request: Request) -> Response:
         body = decode_body(request.body, request.content_type)
         intent = _intent(request, "CreateOptions")
+        if target.resource.group in (AUTHENTICATION, AUTHORIZATION):
+            review = self.writer.checked(target.resource, body, intent)
+            return answers.value(request, self._reviewer.answer(target.resource.kind, review, request.user), 201)
         if target.resource.kind == "Binding" or target.subresource is not None:
             return await self._pods.act(target, body, intent, request)
         return _written(target, request, await self.writer.create(target, body, intent))

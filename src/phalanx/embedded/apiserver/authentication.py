@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import csv
 import io
+import logging
 import secrets
+import time
 from pathlib import Path
 
 from phalanx.embedded.apiserver.private import write_private
@@ -20,6 +22,7 @@ from phalanx.errors import PhalanxError
 ANONYMOUS = User(name="system:anonymous", groups=("system:unauthenticated",))
 _AUTHENTICATED = "system:authenticated"
 _CHECK_FILE_EVERY_S = 1.0
+_log = logging.getLogger(__name__)
 
 
 def unauthorized() -> ApiError:
@@ -50,11 +53,19 @@ class Tokens:
             ) from error
         self._stamp, self._users = stamp, parse(text, self._path)
 
-    def user(self, authorization: bytes, now_s: float) -> User:
+    def _read_again(self) -> None:
+        """A running server keeps the users that it has when the file has been broken."""
+        try:
+            self._read()
+        except PhalanxError as error:
+            _log.warning("%s The users known so far stay.", error)
+
+    def user(self, authorization: bytes) -> User:
         """The user of an `Authorization` header. Raises `ApiError` 401."""
+        now_s = time.monotonic()
         if now_s - self._checked_s > _CHECK_FILE_EVERY_S:
             self._checked_s = now_s
-            self._read()
+            self._read_again()
         if not authorization:
             return ANONYMOUS
         scheme, _, token = authorization.partition(b" ")

@@ -7,7 +7,7 @@ from __future__ import annotations
 from phalanx.embedded.apiserver.resource import User
 from phalanx.embedded.apiserver.status import ApiError
 
-MASTERS = "system:masters"
+MASTERS, AUTHENTICATED = "system:masters", "system:authenticated"
 _PUBLIC_PATHS = frozenset({"/healthz", "/livez", "/readyz", "/version", "/version/"})
 # What every authenticated user may read besides: discovery (the role system:discovery).
 _DISCOVERY = ("/api", "/apis", "/openapi")
@@ -17,18 +17,27 @@ def authorize_path(user: User, verb: str, path: str) -> None:
     """May `user` do `verb` (a lower-case HTTP method) on a path that names no resource? Raises `ApiError` 403."""
     if MASTERS in user.groups or path in _PUBLIC_PATHS:
         return
-    authenticated = "system:authenticated" in user.groups
+    authenticated = AUTHENTICATED in user.groups
     if authenticated and verb == "get" and any(path == one or path.startswith(one + "/") for one in _DISCOVERY):
         return
     message = f'forbidden: User "{user.name}" cannot {verb} path "{path}"'
     raise ApiError(403, "Forbidden", message, details={})
 
 
+def _asks_of_self(resource: str, verb: str) -> bool:
+    """What every user may ask about himself (the role system:basic-user)."""
+    return verb == "create" and resource in (
+        "selfsubjectreviews",
+        "selfsubjectaccessreviews",
+        "selfsubjectrulesreviews",
+    )
+
+
 def authorize_resource(
     user: User, verb: str, *, group: str, resource: str, namespace: str, name: str, subresource: str = ""
 ) -> None:
     """May `user` do `verb` (create, get, list …) on a resource? Raises `ApiError` 403."""
-    if MASTERS in user.groups:
+    if MASTERS in user.groups or (_asks_of_self(resource, verb) and AUTHENTICATED in user.groups):
         return
     shown = f"{resource}/{subresource}" if subresource else resource
     where = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"

@@ -28,6 +28,7 @@ from phalanx.embedded.apiserver.builtin import RESOURCES
 from phalanx.embedded.apiserver.http import IDLE_LIMIT_S, Connection
 from phalanx.embedded.apiserver.journal import Journal
 from phalanx.embedded.apiserver.private import write_private
+from phalanx.embedded.apiserver.reviews import REVIEWS
 from phalanx.embedded.apiserver.routing import Registry
 from phalanx.embedded.apiserver.settings import Settings
 from phalanx.embedded.apiserver.store import Store
@@ -69,7 +70,7 @@ async def open_api(settings: Settings) -> Api:
     journal = Journal(settings.database)
     fresh = journal.fact("furnished", 0) == 0
     store = Store(journal, settings.retention)
-    registry = Registry(RESOURCES)
+    registry = Registry((*RESOURCES, *REVIEWS))
     api = Api(store, registry, Tokens(settings.tokens), settings)
     await bootstrap.furnish(api.writer, registry)
     if fresh:

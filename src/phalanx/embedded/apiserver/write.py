@@ -90,6 +90,12 @@ class Writer:
         stored = await self._store.put(resource.key, target.namespace, name, obj)
         return Written(stored=stored, created=True, warnings=warnings)
 
+    def checked(self, resource: Resource, body: object, intent: Intent) -> Object:
+        """An object that is not to be stored, in its schema's form. Raises `ApiError`."""
+        obj = ordered(resource, body)
+        self._schema(resource, obj, intent, code=400)
+        return obj
+
     def _free_name(self, resource: Resource, namespace: str, prefix: str) -> str:
         for _ in range(_GENERATE_ATTEMPTS):
             name = objectmeta.generated(prefix)

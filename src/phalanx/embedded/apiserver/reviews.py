@@ -1,0 +1,112 @@
+"""Questions that are asked by creating an object: who am I, may I, whose token is this.
+
+Nothing is stored: the answer is the object with its `status` filled in (authentication.k8s.io, authorization.k8s.io).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phalanx.embedded.apiserver.authentication import Tokens
+from phalanx.embedded.apiserver.authorization import authorize_path, authorize_resource
+from phalanx.embedded.apiserver.resource import Resource, User
+from phalanx.embedded.apiserver.status import ApiError, invalid_value
+from phalanx.embedded.apiserver.status import invalid as refusal
+
+Object = dict[str, Any]
+AUTHENTICATION, AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
+
+
+def _review(group: str, kind: str, *, namespaced: bool = False) -> Resource:
+    package = group.split(".", 1)[0]
+    return Resource(
+        group=group,
+        version="v1",
+        kind=kind,
+        plural=f"{kind.lower()}s",
+        singular=kind.lower(),
+        namespaced=namespaced,
+        verbs=("create",),
+        schema_name=f"io.k8s.api.{package}.v1.{kind}",
+    )
+
+
+REVIEWS: tuple[Resource, ...] = (
+    _review(AUTHENTICATION, "SelfSubjectReview"),
+    _review(AUTHENTICATION, "TokenReview"),
+    _review(AUTHORIZATION, "LocalSubjectAccessReview", namespaced=True),
+    _review(AUTHORIZATION, "SelfSubjectAccessReview"),
+    _review(AUTHORIZATION, "SelfSubjectRulesReview"),
+    _review(AUTHORIZATION, "SubjectAccessReview"),
+)
+
+
+class Reviewer:
+    """Answers the questions."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        self._tokens = tokens
+
+    def answer(self, kind: str, obj: Object, user: User) -> Object:
+        """`obj` with its status. Raises `ApiError` 422 for a question that asks nothing."""
+        spec = obj.get("spec") or {}
+        match kind:
+            case "SelfSubjectReview":
+                return obj | {"status": {"userInfo": _shown(user)}}
+            case "TokenReview":
+                return obj | {"status": self._token(spec.get("token", ""))}
+            case "SelfSubjectRulesReview":
+                return obj | {"status": _rules(user)}
+            case "SelfSubjectAccessReview":
+                return obj | {"status": {"allowed": _allowed(user, spec)}}
+            case _:
+                other = User(name=spec.get("user", ""), groups=tuple(spec.get("groups") or ()), uid=spec.get("uid", ""))
+                return obj | {"status": {"allowed": _allowed(other, spec)}}
+
+    def _token(self, token: str) -> Object:
+        try:
+            found = self._tokens.user(b"Bearer " + token.encode())
+        except ApiError:
+            return {"user": {}, "error": "invalid bearer token"}
+        return {"authenticated": True, "user": _shown(found)}
+
+
+def _shown(user: User) -> Object:
+    named = {"username": user.name, "uid": user.uid, "groups": list(user.groups)}
+    return {key: value for key, value in named.items() if value}
+
+
+def _allowed(user: User, spec: Object) -> bool:
+    resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    if (resource is None) is (path is None):
+        why = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        raise refusal(AUTHORIZATION, "", "", [invalid_value("spec.resourceAttributes", resource, why)])
+    try:
+        if path is not None:
+            authorize_path(user, path.get("verb", ""), path.get("path", ""))
+        else:
+            authorize_resource(
+                user,
+                resource.get("verb", ""),
+                group=resource.get("group", ""),
+                resource=resource.get("resource", ""),
+                namespace=resource.get("namespace", ""),
+                name=resource.get("name", ""),
+                subresource=resource.get("subresource", ""),
+            )
+    except ApiError:
+        return False
+    return True
+
+
+def _rules(user: User) -> Object:
+    """What the user may do, as far as rules can say it."""
+    paths = ["/healthz", "/livez", "/readyz", "/version", "/version/"]
+    if not _allowed(user, {"resourceAttributes": {"verb": "*", "resource": "*", "group": "*"}}):
+        rules = {"resourceRules": [], "nonResourceRules": [{"verbs": ["get"], "nonResourceURLs": paths}]}
+        return rules | {"incomplete": False}
+    return {
+        "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
+        "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+        "incomplete": False,
+    }
