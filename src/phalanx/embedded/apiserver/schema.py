@@ -264,7 +264,7 @@ def _compile(node: Type) -> Decoder:
         case "list":
             return _list(node)
         case "string":
-            return _string
+            return _base64 if node.body.get("format") == "byte" else _string
         case "boolean":
             return _boolean
         case "integer":
@@ -286,7 +286,7 @@ def _compile(node: Type) -> Decoder:
 def _object(node: Type) -> Decoder:
     """The loop that most of the time is spent in: `plain` lets non-empty texts and `true` pass without a call."""
     owner, go, fields = node.kind, node.go, node.fields
-    plain = {key: _PLAIN[child.shape] for key, child in fields.items() if child.shape in _PLAIN}
+    plain = {key: known for key, child in fields.items() if (known := _plain_class(child))}
     decoders: dict[str, Decoder] = {}
     droppable = _droppable(node)
     fills = tuple(_fills(node))
@@ -305,12 +305,12 @@ def _object(node: Type) -> Decoder:
                     unknown.append(key)
                 continue
             decoder = decoders.get(key) or decoders.setdefault(key, fields[key].decoder)
-            seen = len(unknown)
+            seen = len(unknown) if unknown else 0
             try:
                 new = decoder(value, unknown)
             except DecodeError as error:
                 raise error.inside(key, owner) from None
-            if len(unknown) != seen:
+            if unknown:
                 _prefix(unknown, seen, key)
             if not new and key in droppable:
                 gone.append(key)
@@ -326,6 +326,11 @@ def _object(node: Type) -> Decoder:
         return obj
 
     return decode_object
+
+
+def _plain_class(node: Type) -> type | None:
+    """The class whose non-empty values are right as they are."""
+    return _PLAIN.get(node.shape) if node.body.get("format") != "byte" else None
 
 
 def _prefix(unknown: list[str], start: int, key: str) -> None:
@@ -384,7 +389,7 @@ def _zero(node: Type) -> Callable[[], Any]:
 
 def _map(node: Type) -> Decoder:
     inner, go = node.items, node.go
-    plain = str if inner is not None and inner.shape == "string" else None
+    plain = None if inner is None else _plain_class(inner)
 
     def decode_map(obj: Any, unknown: list[str]) -> Any:
         if obj.__class__ is not dict:
@@ -405,7 +410,7 @@ def _map(node: Type) -> Decoder:
 
 def _list(node: Type) -> Decoder:
     inner, go = node.items, node.go
-    plain = str if inner is not None and inner.shape == "string" else None
+    plain = None if inner is None else _plain_class(inner)
 
     def decode_list(values: Any, unknown: list[str]) -> Any:
         if values.__class__ is not list:
@@ -427,6 +432,21 @@ def _list(node: Type) -> Decoder:
 def _string(value: Any, _: list[str]) -> Any:
     if value.__class__ is not str:
         raise _mismatch(value, "string")
+    return value
+
+
+_NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/\r\n]")
+
+
+def _base64(value: Any, _: list[str]) -> Any:
+    """Bytes: the text is kept, but must be base64."""
+    if value.__class__ is not str:
+        raise _mismatch(value, "[]uint8")
+    body = value.rstrip("=")
+    if wrong := _NOT_BASE64.search(body):
+        raise DecodeError(f"illegal base64 data at input byte {wrong.start()}")
+    if len(value) % 4 or len(value) - len(body) > 2:
+        raise DecodeError(f"illegal base64 data at input byte {len(body) - len(body) % 4}")
     return value
 
 

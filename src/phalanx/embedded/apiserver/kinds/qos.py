@@ -28,8 +28,9 @@ def _of(parts: list[Mapping[str, Any]]) -> str:
     for part in parts:
         asked, allowed = part.get("requests") or {}, part.get("limits") or {}
         for name in COUNTED:
-            requests[name] += max(quantity.of(asked.get(name, "0")), 0)
-            limit = max(quantity.of(allowed.get(name, "0")), 0)
+            if name in asked:
+                requests[name] += max(quantity.of(asked[name]), 0)
+            limit = max(quantity.of(allowed[name]), 0) if name in allowed else 0
             limits[name] += limit
             guaranteed = guaranteed and limit > 0
     if not any(requests.values()) and not any(limits.values()):
