@@ -82,7 +82,8 @@ def _allowed(user: User, spec: Object) -> bool:
         why = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
         raise refusal(AUTHORIZATION, "", "", [invalid_value("spec.resourceAttributes", resource, why)])
     try:
-        if path is not None:
+        if resource is None:
+            assert path is not None  # exactly one of the two
             authorize_path(user, path.get("verb", ""), path.get("path", ""))
         else:
             authorize_resource(
