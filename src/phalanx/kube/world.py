@@ -31,6 +31,7 @@ from phalanx.kube.job import BatchJob, read_job
 from phalanx.kube.job_writes import Resume, Suspend
 from phalanx.kube.node import read_node
 from phalanx.kube.pod import Pod, read_pod
+from phalanx.kube.policy import install_policy
 from phalanx.kube.queue import DEFAULT_QUEUE, QUEUES, install, read_queue
 from phalanx.kube.record import Record
 from phalanx.kube.recover import order, unfinished
@@ -70,6 +71,7 @@ async def open_world(
     """A running world, whose first events are what is there. `informers(kind)` gives the running cache of a kind.
     `fence`: the event loop's time after which no write may be sent (`lease`); None: there is no other scheduler."""
     await install(api)
+    await install_policy(api)
     world = KubeWorld(api, informers, settings or Settings(), clock, fence)
     async with asyncio.TaskGroup() as group:
         await world.sync()

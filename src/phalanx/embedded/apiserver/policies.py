@@ -26,7 +26,7 @@ class Policies:
         """Change `obj` in place as the mutating policies say, and fill defaults again. Raises `ApiError`."""
         if not self._bound("mutatingadmissionpolicybindings"):
             return
-        changed = mutate(self._review(resource, obj, old, user), self._reader, _PATCHES)
+        changed = mutate(self._review(resource, obj, old, user), self._reader, PATCHES)
         if changed is obj:
             return
         obj.clear()
@@ -82,4 +82,4 @@ def _json(resource: Resource, obj: Object, value: Any) -> Object:
     return patches.apply_patch(patches.JSON_PATCH, obj, value, resource.schema_name or None)
 
 
-_PATCHES = Patches(merge=_merge, json=_json)
+PATCHES = Patches(merge=_merge, json=_json)
