@@ -61,14 +61,13 @@ class Policies:
         return (stored.obj for stored in self._store.scan((GROUP, plural)))
 
     def _param(self, api_version: str, kind: str, namespace: str, name: str) -> Object | None:
-        """A parameter is named by its kind; the store is keyed by plural, so the kinds of the group are looked through."""
+        """A parameter is named by its kind, the store is keyed by plural: the kinds of the group are looked through."""
         group = api_version.rpartition("/")[0]
-        for key in self._store.keys():
-            if key[0] == group:
-                for space in (namespace, ""):
-                    found = self._store.get(key, space, name)
-                    if found is not None and found.obj["kind"] == kind:
-                        return found.obj
+        keys = [key for key in self._store.keys() if key[0] == group]  # noqa: SIM118 a method, not a mapping's
+        for place in ((key, space, name) for key in keys for space in (namespace, "")):
+            found = self._store.get(*place)
+            if found is not None and found.obj["kind"] == kind:
+                return found.obj
         return None
 
 
