@@ -20,6 +20,7 @@ from phalanx.embedded.controllers.node_health import NodeHealth
 from phalanx.embedded.controllers.pod_gc import PodCollector
 from phalanx.embedded.controllers.pod_index import PodIndex
 from phalanx.embedded.controllers.recorder import Recorder
+from phalanx.embedded.controllers.taint_eviction import TaintEviction
 from phalanx.embedded.controllers.ttl import TtlController
 
 _NEEDED: tuple[Kind, ...] = (PODS, JOBS, NAMESPACES, NODES, LEASES, DISRUPTION_BUDGETS, CRDS)
@@ -53,12 +54,13 @@ async def run_controllers(
     garbage = GarbageCollector(connection, calls)
     budgets = DisruptionController(calls, recorder, clock=clock)
     nodes = NodeHealth(calls, recorder, grace_s=settings.node_grace_s, period_s=settings.node_period_s, clock=clock)
-    for controller in (jobs, namespaces, ttl, budgets, nodes):
+    evictions = TaintEviction(calls, recorder, clock=clock)
+    for controller in (jobs, namespaces, ttl, budgets, nodes, evictions):
         controller.start()
     leftovers = PodCollector(calls, most_finished=settings.most_finished_pods, clock=clock)
     await asyncio.gather(*(calls.cache(kind).synced.wait() for kind in _NEEDED))
     async with asyncio.TaskGroup() as group:
-        for queue in (*jobs.queues, namespaces.queue, ttl.queue, budgets.queue, nodes.queue):
+        for queue in (*jobs.queues, namespaces.queue, ttl.queue, budgets.queue, nodes.queue, evictions.queue):
             group.create_task(queue.run())
         for task in (recorder.run(), garbage.run(), nodes.watch(), leftovers.run()):
             group.create_task(task)
