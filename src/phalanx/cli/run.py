@@ -1,0 +1,112 @@
+"""`phalanx run -- CMD`: a Job without writing YAML, as if it were run here.
+
+Output of the pods goes to standard output; everything that we say goes to standard error. The exit code is the job's:
+that of its first container that failed, 0 if all succeeded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from phalanx.cli.attend import Attendance, attend
+from phalanx.cli.job_options import JobOptions
+from phalanx.cli.manifest import Document, job
+from phalanx.cli.output import note, print_json_line
+from phalanx.cli.sending import create_document, require_queues, too_large
+from phalanx.cli.stopping import stop_wish
+from phalanx.cli.target import Namespace, Target, connected
+from phalanx.client.connection import ApiRefusal, Connection, Object
+from phalanx.client.kind import JOBS
+
+KEPT_S = 3600
+INTERRUPTED = 130
+
+
+async def run(
+    *command: str,
+    options: JobOptions | None = None,
+    queue: Annotated[str, Parameter(alias="-q")] = "default",
+    space: Namespace | None = None,
+    target: Target | None = None,
+    json: bool = False,
+) -> int:
+    """Run a command as a Job: wait until it starts, show its output, end with its exit code.
+
+    The command runs in the current directory of this machine (`--image host`), or in a container image. No shell is in
+    between. Ctrl-C asks what to do: delete the Job, or leave it running. The Job is deleted an hour after its end.
+
+    Examples:
+
+        phalanx run -- echo hello
+        phalanx run --pods 4 --cpu 2 --memory 4Gi -- python train.py --epochs 3
+        phalanx run --gpu 1 --env CUDA_LAUNCH_BLOCKING=1 -- nvidia-smi
+        phalanx run --queue research -- sh -c 'sort words | uniq -c > counts'
+
+    Parameters
+    ----------
+    command
+        The command, after two dashes.
+    queue
+        The queue.
+    json
+        When it is over, print a line of JSON about it on standard error's stead: job, state, exit code.
+    """
+    namespace = (space or Namespace()).namespace
+    request = (options or JobOptions()).request(command, namespace, queue, KEPT_S)
+    manifest = job(request)
+    async with connected(target) as connection:
+        await require_queues(connection, [(queue, "--queue")])
+        made = await create_document(connection, Document(file="the command", obj=manifest), manifest, namespace)
+        for warning in await too_large(connection, [made]):
+            note(f"phalanx: warning: {warning}")
+        with stop_wish() as wish:
+            attendance = asyncio.create_task(attend(connection, made, _say))
+            stopping = asyncio.create_task(wish.wait())
+            await asyncio.wait({attendance, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            stopping.cancel()
+            if not attendance.done():
+                attendance.cancel()
+                await asyncio.wait({attendance})
+                return await _interrupted(connection, made)
+        return _conclude(made, attendance.result(), json)
+
+
+def _conclude(made: Object, outcome: Attendance, json: bool) -> int:
+    name = f"{made['metadata']['namespace']}/{made['metadata']['name']}"
+    if json:
+        print_json_line({"job": name, "state": outcome.state, "exit_code": outcome.exit_code, "why": outcome.why})
+    elif outcome.exit_code:
+        _say(f"job {name} failed: {outcome.why}")
+    return outcome.exit_code
+
+
+async def _interrupted(connection: Connection, made: Object) -> int:
+    """Somebody at a terminal is asked; else the Job goes, for nobody waits for it any more."""
+    meta = made["metadata"]
+    name = f"{meta['namespace']}/{meta['name']}"
+    if sys.stdin.isatty() and sys.stderr.isatty() and not await asyncio.to_thread(_wants_deletion, name):
+        _say(f"job {name} goes on; `phalanx explain {name}` says how it is, `kubectl delete job` ends it")
+        return INTERRUPTED
+    try:
+        await connection.delete(JOBS, meta["name"], meta["namespace"], {"propagationPolicy": "Background"})
+    except ApiRefusal as error:
+        if error.code != 404:
+            raise
+    _say(f"job {name} was deleted")
+    return INTERRUPTED
+
+
+def _wants_deletion(name: str) -> bool:
+    try:
+        print(f"\nphalanx: delete job {name}? [Y/n] ", end="", file=sys.stderr, flush=True)
+        return input().strip().lower() not in {"n", "no"}
+    except (EOFError, KeyboardInterrupt):
+        return True
+
+
+def _say(text: str) -> None:
+    note(f"phalanx: {text}")

@@ -1,0 +1,119 @@
+"""Sending objects to the API, after a look at what would let them wait for ever.
+
+An unknown queue is refused here: the API takes it (a queue may be made later), but who types a command has mistyped it.
+A pod that no node could ever hold is a warning: such a node may join.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from phalanx.cli.job_view import written
+from phalanx.cli.manifest import Document, refusal
+from phalanx.client.connection import ApiRefusal, Connection, Object
+from phalanx.client.kind import NODES
+from phalanx.client.quantity import show
+from phalanx.errors import PhalanxError
+from phalanx.kube.labels import QUEUE
+from phalanx.kube.node import read_node
+from phalanx.kube.queue import QUEUES
+from phalanx.kube.surroundings import Surroundings
+from phalanx.model.node import Node
+from phalanx.model.shape import Amounts
+
+
+async def create(connection: Connection, obj: Object, namespace: str) -> Object:
+    """The object as the server has it. Raises ApiRefusal, and PhalanxError if no such kind is served."""
+    path = await _path(connection, obj, obj["metadata"].get("namespace") or namespace)
+    params = {"fieldValidation": "Strict", "fieldManager": "phalanx-cli"}
+    answer: Object = await connection.request("POST", path, body=obj, params=params)
+    return answer
+
+
+async def create_document(connection: Connection, document: Document, obj: Object, namespace: str) -> Object:
+    """As `create`; a refusal names file and line."""
+    try:
+        return await create(connection, obj, namespace)
+    except ApiRefusal as error:
+        raise refusal(document, error) from error
+
+
+async def require_queues(connection: Connection, named: Iterable[tuple[str, str]]) -> None:
+    """`named`: (queue, who says so). Raises PhalanxError for a queue that does not exist."""
+    wanted = list(named)
+    if not wanted:
+        return
+    try:
+        listing = await connection.list(QUEUES)
+    except ApiRefusal as error:
+        if error.code != 404:
+            raise
+        raise PhalanxError(
+            f"{connection.server} knows no queues, so no Phalanx schedules there and the job would wait for ever. "
+            "Nothing was created. Start it with `phalanx scheduler`."
+        ) from error
+    known = sorted(queue["metadata"]["name"] for queue in listing["items"])
+    for queue, where in wanted:
+        if queue not in known:
+            near = difflib.get_close_matches(queue, known, 1)
+            raise PhalanxError(
+                f"{where}: there is no queue {queue!r}; the job would wait for ever, so nothing was created. "
+                + (f"Did you mean {near[0]!r}? " if near else "")
+                + f"Queues: {', '.join(known) or 'none'}. Make one: kubectl create -f - with kind: Queue, "
+                "apiVersion: phalanx.dev/v1, spec: {gang: true}."
+            )
+
+
+async def too_large(connection: Connection, jobs: Iterable[Object]) -> list[str]:
+    """A warning for each Job whose pod fits no node, even an empty one."""
+    nodes = [read_node(node) for node in (await connection.list(NODES))["items"]]
+    warnings = []
+    for job in jobs:
+        meta = job["metadata"]
+        ask = Surroundings().ask(meta.get("namespace", ""), job["spec"]["template"]["spec"])
+        if ask.obstacle is None and (text := beyond(ask.shape.requests, nodes)):
+            warnings.append(f"{meta['name']}: {text}")
+    return warnings
+
+
+def beyond(asks: Amounts, nodes: list[Node]) -> str:
+    """Why no node could ever hold a pod that asks so much, or nothing."""
+    holds = [dict(node.allocatable) for node in nodes]
+    if any(all(amount <= node.get(name, 0) for name, amount in asks) for node in holds):
+        return ""
+    if not nodes:
+        return "there are no nodes; it waits until one joins"
+    for name, amount in asks:
+        most = max(node.get(name, 0) for node in holds)
+        if amount > most:
+            return (
+                f"one of its pods asks {show(name, amount)} {name}, but the largest node has {show(name, most)}; it "
+                "waits until a larger node joins. Ask less, or delete it."
+            )
+    return f"no single node has all that one of its pods asks ({written(asks)}); it waits until such a node joins"
+
+
+def queue_of(obj: Object) -> str | None:
+    """The queue that an object names."""
+    labels: dict[str, str] = obj["metadata"].get("labels") or {}
+    return labels.get(QUEUE)
+
+
+async def _path(connection: Connection, obj: Object, namespace: str) -> str:
+    """Where the server serves the object's kind: asked from discovery, as kubectl does."""
+    version, kind = obj["apiVersion"], obj["kind"]
+    root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    try:
+        found = (await connection.request("GET", root))["resources"]
+    except ApiRefusal as error:
+        if error.code != 404:
+            raise
+        found = []
+    for resource in found:
+        if resource["kind"] == kind and "/" not in resource["name"]:
+            space = f"/namespaces/{namespace}" if resource["namespaced"] else ""
+            return f"{root}{space}/{resource['name']}"
+    raise PhalanxError(
+        f"the server has no kind {kind} in {version}. Nothing was created. `kubectl api-resources` lists those it has."
+    )

@@ -1,0 +1,96 @@
+"""`phalanx submit`: queue Jobs from files, or one made from a command."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from cyclopts import Parameter
+
+from phalanx.cli.job_options import JobOptions
+from phalanx.cli.manifest import Document, job, queued, read_files
+from phalanx.cli.output import note, print_json
+from phalanx.cli.sending import create_document, queue_of, require_queues, too_large
+from phalanx.cli.target import Namespace, Target, connected
+from phalanx.client.connection import Object
+from phalanx.errors import PhalanxError
+
+
+async def submit(
+    *words: str,
+    queue: Annotated[str | None, Parameter(alias="-q")] = None,
+    options: JobOptions | None = None,
+    space: Namespace | None = None,
+    target: Target | None = None,
+    dry_run: bool = False,
+    json: bool = False,
+) -> None:
+    """Queue Jobs and return at once. `phalanx jobs` shows what becomes of them.
+
+    From files: Jobs get what they need to be queued (`suspend: true`, our scheduler, the queue's label) where they do
+    not say it; other objects are created as they are. From a command: a Job is made, as `phalanx run` does.
+
+    Examples:
+
+        phalanx submit train.yaml
+        phalanx submit server.yaml workers.yaml --queue research
+        phalanx submit --name train --pods 4 --cpu 8 --gpu 1 -- python train.py
+        phalanx submit --dry-run -- python train.py > train.yaml
+
+    Parameters
+    ----------
+    words
+        Files of YAML or JSON (`-` is standard input); or, after two dashes, a command.
+    queue
+        The queue. [default: what the file says, else default]
+    dry_run
+        Print what would be created, as YAML, and create nothing.
+    json
+        Print the created objects as JSON.
+    """
+    namespace = (space or Namespace()).namespace
+    files, command = split(words, sys.argv)
+    documents = _documents(files, command, queue, options or JobOptions(), namespace)
+    objects = [(document, queued(document, queue)) for document in documents]
+    if dry_run:
+        print(yaml.safe_dump_all([obj for _, obj in objects], sort_keys=False), end="")
+        return
+    async with connected(target) as connection:
+        named = ((name, document.place()) for document, obj in objects if (name := queue_of(obj)))
+        await require_queues(connection, named)
+        created = [await create_document(connection, document, obj, namespace) for document, obj in objects]
+        jobs = [obj for obj in created if obj.get("kind") == "Job"]
+        for warning in await too_large(connection, jobs):
+            note(f"warning: {warning}")
+    if json:
+        print_json(created)
+    else:
+        _tell(created)
+
+
+def split(words: Sequence[str], line: Sequence[str]) -> tuple[tuple[Path, ...], tuple[str, ...]]:
+    """Files and command: what stands after the first two dashes of the command line is the command."""
+    command = tuple(line[line.index("--") + 1 :]) if "--" in line else ()
+    return tuple(Path(word) for word in words[: len(words) - len(command)]), command
+
+
+def _documents(
+    files: Sequence[Path], command: Sequence[str], queue: str | None, options: JobOptions, namespace: str
+) -> list[Document]:
+    if files and command:
+        raise PhalanxError("files and a command at once: submit the files, and the command by itself")
+    if files:
+        return read_files(files)
+    if not command:
+        raise PhalanxError("there is nothing to submit. Name files, or write a command after two dashes.")
+    return [Document(file="the command", obj=job(options.request(command, namespace, queue or "default")))]
+
+
+def _tell(created: list[Object]) -> None:
+    for obj in created:
+        meta: dict[str, Any] = obj["metadata"]
+        where = f" in queue {name}" if obj["kind"] == "Job" and (name := queue_of(obj)) else ""
+        print(f"{obj['kind'].lower()} {meta.get('namespace', '')}/{meta['name']} created{where}".replace(" /", " "))
