@@ -55,3 +55,8 @@ def test_a_damaged_database_is_told_apart_from_an_empty_one(data_dir: Path) -> N
     line = refused(data_dir)
     assert "cannot open the database" in line
     assert "move it away" in line
+
+
+def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    assert "cannot write to the data directory" in refused(tmp_path / "file" / "data")

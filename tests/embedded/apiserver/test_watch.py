@@ -85,3 +85,17 @@ def test_a_page_goes_on_from_a_version_that_has_left_the_past_only_inconsistentl
         assert [one["metadata"]["name"] for one in onward.body["items"]] == ["c", "d", "e"]
 
     serving(data_dir, act)
+
+
+def test_a_watch_of_more_than_its_buffer_begins_all_the_same(data_dir: Path) -> None:
+    async def act(server: InProcess) -> None:
+        for number in range(30):
+            await server.make(MAPS, named(f"m{number}", padding="x" * 10_000))
+        fresh = await server.watch(f"{MAPS}?watch=1")
+        resumed = await server.watch(f"{MAPS}?watch=1&resourceVersion={server.api.store.version - 20}")
+        assert [(await fresh.next())["type"] for _ in range(30)] == ["ADDED"] * 30
+        assert [(await resumed.next())["type"] for _ in range(20)] == ["ADDED"] * 20
+        await fresh.close()
+        await resumed.close()
+
+    serving(data_dir, act, watch_buffer_bytes=100_000)

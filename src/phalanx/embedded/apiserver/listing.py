@@ -21,7 +21,7 @@ from phalanx.embedded.apiserver.options import EXACT, ListOptions, list_options
 from phalanx.embedded.apiserver.request import Request, Response
 from phalanx.embedded.apiserver.resource import Resource
 from phalanx.embedded.apiserver.routing import Target
-from phalanx.embedded.apiserver.selectors import Predicate, named, predicate
+from phalanx.embedded.apiserver.selectors import named, predicate
 from phalanx.embedded.apiserver.settings import Settings
 from phalanx.embedded.apiserver.status import ApiError, bad_request
 from phalanx.embedded.apiserver.store import Key, Store, Stored, encode
@@ -118,7 +118,7 @@ class Reader:
             limit_bytes=self._settings.watch_buffer_bytes,
         )
         try:
-            self._begin(target, options, watch, matches)
+            self._begin(target, options, watch)
         except ApiError as error:
             if error.code != 410:
                 raise
@@ -134,22 +134,18 @@ class Reader:
         )
         return Response(media=form.media, stream=stream)
 
-    def _begin(self, target: Target, options: ListOptions, watch: Watch, matches: Predicate | None) -> None:
-        """Send what the watch begins with and register it, in one turn of the event loop."""
+    def _begin(self, target: Target, options: ListOptions, watch: Watch) -> None:
+        """Fix what the watch begins with and register it, in one turn of the event loop."""
         resource = target.resource
         version = options.version
         self._check_not_future(version)
         initial = options.send_initial_events
         if initial or (initial is None and not version):
             namespace = watch.namespace if resource.namespaced else ""
-            for stored in self._store.scan(resource.key, namespace):
-                if matches is None or matches(stored.obj):
-                    watch.send(line_of("ADDED", watch.render(stored)))
-            if initial and options.bookmarks:
-                watch.send(self._bookmark(resource, initial_end=True))
+            last = self._bookmark(resource, initial_end=True) if initial and options.bookmarks else b""
+            watch.begin(self._store.scan(resource.key, namespace), (), last)
         elif version:
-            for event in self._store.events_since(version, resource.key):
-                watch.offer(event)
+            watch.begin((), self._store.events_since(version, resource.key))
         self._hub.open(resource.key, watch)
 
     def _bookmark(self, resource: Resource, *, initial_end: bool = False) -> bytes:

@@ -12,8 +12,9 @@ begins to match is ADDED, one that ceases to match is DELETED with its old conte
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from phalanx.embedded.apiserver.selectors import Predicate
@@ -23,6 +24,7 @@ Object = dict[str, Any]
 
 # How an object looks in one representation, and a name that watchers with the same look share.
 Render = Callable[[Stored], bytes]
+_PIECE_BYTES = 256 * 1024
 
 
 class Watch:
@@ -44,20 +46,37 @@ class Watch:
         self._over = False
         self._wake: asyncio.Future[None] | None = None
         self.overrun = False
+        self._initial: Iterator[bytes] = iter(())
+
+    def begin(self, present: Iterable[Stored], past: Iterable[Event], last: bytes = b"") -> None:
+        """What the watch begins with: objects that are there, events since a version, a bookmark that ends them.
+
+        They are rendered as the client reads, so that they cost no buffer: a watch of 100,000 pods may begin.
+        """
+        self._initial = itertools.chain(
+            (line_of("ADDED", self.render(one)) for one in present if self.matches is None or self.matches(one.obj)),
+            (line for event in past if (line := self._seen(event)) is not None),
+            (last,) if last else (),
+        )
 
     def offer(self, event: Event) -> None:
         """Take in a committed event, if this watch is about its object."""
-        if self._over or (self.namespace is not None and event.namespace != self.namespace):
-            return
+        if not self._over and (line := self._seen(event)) is not None:
+            self.send(line)
+
+    def _seen(self, event: Event) -> bytes | None:
+        """What an event means to this watch, as a line; None when it means nothing."""
+        if self.namespace is not None and event.namespace != self.namespace:
+            return None
         if self.matches is None:
-            self.send(self._line(event, event.type, event.new))
-            return
+            return self._line(event, event.type, event.new)
         old_matches = event.old is not None and self.matches(event.old.obj)
         if event.type != "DELETED" and self.matches(event.new.obj):
-            self.send(self._line(event, "MODIFIED" if old_matches else "ADDED", event.new))
-        elif event.old is not None and old_matches:
+            return self._line(event, "MODIFIED" if old_matches else "ADDED", event.new)
+        if event.old is not None and old_matches:
             last = event.new if event.type == "DELETED" else _as_of(event.old, event.new.version)
-            self.send(self._line(event, "DELETED", last))
+            return self._line(event, "DELETED", last)
+        return None
 
     def _line(self, event: Event, kind: str, stored: Stored) -> bytes:
         key = (kind, self.look)
@@ -87,7 +106,9 @@ class Watch:
             self._wake.set_result(None)
 
     async def take(self) -> bytes | None:
-        """Everything that has arrived, at least one line; None when the watch is over."""
+        """What it begins with, in pieces; then all that has arrived, at least a line. None when the watch is over."""
+        if (piece := self._next_piece()) and not self.overrun:
+            return piece
         while not self._buffer:
             if self._over:
                 return None
@@ -97,6 +118,15 @@ class Watch:
         self._buffer.clear()
         self.buffered_bytes = 0
         return joined
+
+    def _next_piece(self) -> bytes:
+        lines, size = [], 0
+        for line in self._initial:
+            lines.append(line)
+            size += len(line)
+            if size >= _PIECE_BYTES:
+                break
+        return b"".join(lines)
 
 
 def line_of(kind: str, rendered: bytes) -> bytes:
