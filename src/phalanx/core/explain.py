@@ -70,7 +70,7 @@ def impossible(cluster: Cluster, demand: Demand, role: Role) -> Reason | None:
     if (most := int(holds.sum())) < role.minimum:
         return Reason(
             code=Code.NEVER_FITS,
-            text=f"{counted(role)} asked, but {nodes(len(rows))} match and can hold {most} of them when empty "
+            text=f"{counted(role)} asked, but the matching nodes ({len(rows)}) can hold {most} of them when empty "
             f"({written(demand.asks)} each)",
             numbers={"role": role.name, "pods": role.minimum, "hold": most, "nodes": len(rows)},
             more_nodes_help=True,

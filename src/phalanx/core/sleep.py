@@ -15,19 +15,19 @@ import numpy as np
 
 from phalanx.core import fit
 from phalanx.core.draft import Draft
-from phalanx.model.demand import Gang
+from phalanx.model.demand import Demand, Gang
 from phalanx.model.plan import Watch
 
 
 def watches(draft: Draft, gang: Gang) -> tuple[Watch, ...]:
     """What a gang that found no room waits for."""
-    found = []
+    found: dict[Demand, Watch] = {}  # roles may have the same demand
     for demand, role in zip(gang.demands, gang.roles, strict=True):
         room = draft.room(demand)
         if room < role.minimum:
             return (Watch(demand, room, role.minimum),)
-        found.append(Watch(demand, room, 0))
-    return tuple(found)
+        found[demand] = Watch(demand, room, 0)
+    return tuple(found.values())
 
 
 def screen(draft: Draft, gangs: Sequence[Gang]) -> list[int | None]:

@@ -1,0 +1,44 @@
+"""Seeds: a workload and disturbances each, and nothing may ever be wrong.
+
+`PHALANX_SEEDS` says how many (200 without it; `make fuzz` runs 10,000), in parcels so that they share the cores.
+Seeds that once failed stand in seeds.txt with what they found, and are run every time."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from .simulate import simulate
+
+COUNT = int(os.environ.get("PHALANX_SEEDS", "200"))
+PARCEL = max(25, COUNT // 40)
+LINES = (Path(__file__).parent / "seeds.txt").read_text().splitlines()
+FOUND = [int(line.split()[0]) for line in LINES if line[:1].isdigit()]
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("first", range(0, COUNT, PARCEL))
+def test_nothing_goes_wrong(first: int) -> None:
+    for seed in range(first, min(COUNT, first + PARCEL)):
+        run(seed)
+
+
+@pytest.mark.parametrize("seed", FOUND)
+def test_what_was_found_once_stays_mended(seed: int) -> None:
+    run(seed)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_same_seed_decides_the_same(seed: int) -> None:
+    assert simulate(seed) == simulate(seed)
+
+
+def run(seed: int) -> None:
+    """A failure names its seed: `simulate(SEED)` runs it again."""
+    try:
+        simulate(seed)
+    except Exception as error:
+        error.add_note(f"seed {seed}")
+        raise

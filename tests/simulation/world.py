@@ -1,0 +1,344 @@
+"""A small world: nodes that come and go, pods that start and end, and every message on its way.
+
+It is the truth that the book is held against. A heap of (time, order, what happens) moves it; whatever happens to a
+subject (a job, a node, a pod) is told in the order in which it happened, each message late by its own delay, so that
+messages about different subjects overtake each other. What the plan says is checked here by plain rules of its own:
+nobody is started twice, no gang partly, no pod where it may not go."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from random import Random
+
+from phalanx.model.demand import charged
+from phalanx.model.event import (
+    Adopted,
+    Event,
+    Finished,
+    NodeGone,
+    NodeSeen,
+    Occupied,
+    Opened,
+    QueueSeen,
+    Refused,
+    Released,
+    Started,
+    Submitted,
+    Vacated,
+)
+from phalanx.model.job import Job, Phase, Placement, Slot
+from phalanx.model.node import Node
+from phalanx.model.plan import Place, Plan, Start, Wait
+from phalanx.model.queue import Queue
+from phalanx.model.reason import Code, Reason
+from tests.core.brute import matches
+
+
+@dataclass(slots=True)
+class Truth:
+    """What is true of a job. `planned`: slots with a node, bound there once `started`; `open`: slots that want one."""
+
+    job: Job
+    run_s: float
+    gang: bool
+    phase: Phase = Phase.QUEUED
+    attempt: int = 0
+    run: int = 0  # counts starts as `attempt` does, but never begins anew
+    planned: dict[Slot, str] = field(default_factory=dict)
+    bound: set[Slot] = field(default_factory=set)
+    open: set[Slot] = field(default_factory=set)
+
+
+class Wrong(AssertionError):
+    """A decision that the world knows to be wrong."""
+
+
+class World:
+    """`chances` says how likely each disturbance is, by name; a seed switches some of them off."""
+
+    def __init__(self, seed: Random, chances: dict[str, float]) -> None:
+        self.seed, self.chances = seed, chances
+        self.clock_s = 1000.0
+        self.jump_s = 0.0
+        self.nodes: dict[str, Node] = {}
+        self.all_nodes: dict[str, Node] = {}
+        self.queues: dict[str, Queue] = {}
+        self.jobs: dict[str, Truth] = {}
+        self.foreign: dict[str, tuple[str, tuple[tuple[str, int], ...]]] = {}
+        self.done: set[str] = set()
+        self.log: list[str] = []
+        self._heap: list[tuple[float, int, Callable[[], None]]] = []
+        self._order = 0
+        self._told_until: dict[str, float] = defaultdict(float)
+        self._inbox: list[Event] = []
+        self._era = 0  # messages on their way at a restart are never delivered: the world is listed anew
+
+    # Time
+
+    def later(self, delay_s: float, act: Callable[[], None]) -> None:
+        self._order += 1
+        heappush(self._heap, (self.clock_s + delay_s, self._order, act))
+
+    def advance(self) -> bool:
+        """Let the next thing happen; False if nothing ever will."""
+        if not self._heap:
+            return False
+        self.clock_s, _, act = heappop(self._heap)
+        act()
+        return True
+
+    def next_at(self) -> float | None:
+        return self._heap[0][0] if self._heap else None
+
+    def now_s(self) -> float:
+        """What the scheduler's clock shows: it may jump."""
+        return self.clock_s + self.jump_s
+
+    def chance(self, name: str) -> bool:
+        return self.seed.random() < self.chances.get(name, 0.0)
+
+    # Messages
+
+    def tell(self, subject: str, event: Event) -> None:
+        """Deliver it after all that was said about the subject before; perhaps late, perhaps twice."""
+        delay_s = self.seed.uniform(0, 20) if self.chance("late") else 0.0
+        at_s = max(self.clock_s + delay_s, self._told_until[subject])
+        self._told_until[subject] = at_s
+        twice, era = self.chance("twice"), self._era
+
+        def deliver() -> None:
+            if era == self._era:
+                self._inbox += [event, event] if twice else [event]
+
+        self.later(at_s - self.clock_s, deliver)
+        if isinstance(event, Started | Refused | Finished) and self.chance("twice"):
+            self.later(at_s - self.clock_s + self.seed.uniform(1, 50), deliver)  # an echo, much later
+
+    def events(self) -> list[Event]:
+        inbox, self._inbox = self._inbox, []
+        return inbox
+
+    def silent(self) -> bool:
+        return not self._inbox
+
+    # What nodes and others do
+
+    def add_node(self, node: Node) -> None:
+        self.nodes[node.name] = self.all_nodes[node.name] = node
+        self.tell(node.name, NodeSeen(node))
+
+    def lose_node(self, name: str) -> None:
+        """Its pods are gone with it: a running gang asks for replacements, or goes back whole."""
+        del self.nodes[name]
+        self.tell(name, NodeGone(name))
+        for pod in [pod for pod, (node, _) in self.foreign.items() if node == name]:
+            self.vacate(pod)
+        for truth in list(self.jobs.values()):
+            lost = sorted(slot for slot in truth.bound if truth.planned[slot] == name)
+            if lost and truth.gang and self.seed.random() < 0.3:
+                self.refuse(truth, "its node was lost")
+            elif lost:
+                self.reopen(truth, lost)
+
+    def reopen(self, truth: Truth, slots: list[Slot]) -> None:
+        for slot in slots:
+            truth.planned.pop(slot, None)
+            truth.bound.discard(slot)
+            truth.open.add(slot)
+        self.tell(truth.job.id, Opened(truth.job.id, tuple(slots)))
+
+    def occupy(self, pod: str, node: str, requests: tuple[tuple[str, int], ...]) -> None:
+        self.foreign[pod] = (node, requests)
+        self.tell(pod, Occupied(pod, node, requests))
+
+    def vacate(self, pod: str) -> None:
+        if self.foreign.pop(pod, None):
+            self.tell(pod, Vacated(pod))
+
+    def free(self, name: str) -> dict[str, int]:
+        """What is truly free on a node: bound pods and those of others, whatever was planned."""
+        free = dict(self.nodes[name].allocatable)
+        for node, asks in self.held():
+            if node == name:
+                for resource, amount in asks:
+                    free[resource] = free.get(resource, 0) - amount
+        return free
+
+    def held(self) -> Iterator[tuple[str, tuple[tuple[str, int], ...]]]:
+        for node, requests in self.foreign.values():
+            yield node, charged(requests)
+        for truth in self.jobs.values():
+            for slot in truth.bound:
+                yield truth.planned[slot], charged(truth.job.roles[slot.role].shape.requests)
+
+    # Jobs
+
+    def submit(self, job: Job, run_s: float) -> None:
+        queue = self.queues.get(job.queue or "default")
+        self.jobs[job.id] = Truth(job, run_s, gang=queue is None or queue.gang)
+        self.tell(job.id, Submitted(job))
+
+    def apply(self, plan: Plan) -> None:
+        self.log.append(f"{self.clock_s:.3f} {plan.actions} {plan.wake_s}")
+        for action in plan.actions:
+            match action:
+                case Start(job, attempt, placements):
+                    self.start(job, attempt, placements)
+                case Place(job, placements):
+                    self.place(job, placements)
+                case Wait():
+                    pass
+
+    def start(self, job: str, attempt: int, placements: tuple[Placement, ...]) -> None:
+        truth = self.jobs.get(job)
+        if truth is None:
+            return  # it was withdrawn, and the message is on its way
+        if truth.phase is not Phase.QUEUED or attempt != truth.attempt + 1:
+            raise Wrong(f"{job} is {truth.phase} after {truth.attempt} starts, and is started as number {attempt}")
+        truth.phase, truth.attempt, truth.run = Phase.STARTING, attempt, truth.run + 1
+        run = truth.run
+        for role, ordinal, node in placements:
+            self.must_match(truth, role, node)
+            truth.planned[Slot(role, ordinal)] = node
+        if truth.gang and not self.enough(truth, set(truth.planned)):
+            raise Wrong(f"{job} is started with only {placements}")
+        delay_s = self.seed.uniform(0.1, 5)
+        if truth.gang:
+            self.later(delay_s, lambda: self.barrier(truth, run))
+        else:
+            self.later(delay_s, lambda: self.create_pods(truth, run))
+
+    def current(self, truth: Truth, run: int) -> bool:
+        """Nothing has overtaken that start."""
+        return self.jobs.get(truth.job.id) is truth and truth.run == run
+
+    def must_match(self, truth: Truth, role: int, node: str) -> None:
+        known = self.nodes.get(node) or self.all_nodes[node]
+        if known.labels and not matches(known, truth.job.roles[role].shape) and "facts" not in self.chances:
+            raise Wrong(f"a pod of {truth.job.id} is placed on {node}, where it may not go")
+
+    def enough(self, truth: Truth, slots: set[Slot]) -> bool:
+        return all(sum(slot.role == at for slot in slots) >= role.minimum for at, role in enumerate(truth.job.roles))
+
+    def barrier(self, truth: Truth, run: int) -> None:
+        """All pods of the minimum exist, or the start comes to nothing; then they are bound together."""
+        if not self.current(truth, run) or truth.phase is not Phase.STARTING:
+            return
+        if truth.open:
+            self.later(3.0, lambda: self.barrier(truth, run))  # after a restart some want a node first
+        elif self.chance("start_refused"):
+            self.refuse(truth, "a pod was not created")
+        elif not all(self.bind(truth, slot) for slot in sorted(truth.planned)):
+            self.refuse(truth, "a kubelet had no room")
+        else:
+            self.started(truth)
+
+    def bind(self, truth: Truth, slot: Slot) -> bool:
+        node = truth.planned[slot]
+        if node not in self.nodes or self.chance("pod_refused"):
+            return False
+        free = self.free(node)
+        if any(free.get(name, 0) < ask for name, ask in charged(truth.job.roles[slot.role].shape.requests)):
+            return False
+        truth.bound.add(slot)
+        return True
+
+    def started(self, truth: Truth) -> None:
+        run = truth.run
+        truth.phase = Phase.RUNNING
+        self.tell(truth.job.id, Started(truth.job.id, truth.attempt))
+        self.later(truth.run_s, lambda: self.finish(truth, run))
+        if truth.gang and len(truth.bound) > 1:
+            self.later(truth.run_s / 2, lambda: self.release_one(truth, run))
+
+    def release_one(self, truth: Truth, run: int) -> None:
+        """One of its pods is done earlier than the others."""
+        if self.current(truth, run) and truth.phase is Phase.RUNNING and len(truth.bound) > 1:
+            slot = max(truth.bound)
+            truth.bound.remove(slot)
+            del truth.planned[slot]
+            self.tell(truth.job.id, Released(truth.job.id, (slot,)))
+
+    def finish(self, truth: Truth, run: int) -> None:
+        if self.current(truth, run) and truth.phase is Phase.RUNNING:
+            self.done.add(truth.job.id)
+            del self.jobs[truth.job.id]
+            self.tell(truth.job.id, Finished(truth.job.id))
+
+    def withdraw(self, job: str) -> None:
+        if job in self.jobs:
+            self.done.add(job)
+            del self.jobs[job]
+            self.tell(job, Finished(job))
+
+    def refuse(self, truth: Truth, why: str) -> None:
+        truth.phase = Phase.QUEUED
+        for slots in (truth.planned, truth.bound, truth.open):
+            slots.clear()
+        not_before_s = self.now_s() + self.seed.uniform(1, 30) if self.seed.random() < 0.7 else 0.0
+        reason = Reason(code=Code.BACKOFF, text=why)
+        self.tell(truth.job.id, Refused(truth.job.id, truth.attempt, reason, not_before_s))
+        self.later(max(0.0, not_before_s - self.now_s()) + 0.01, lambda: None)  # the scheduler is woken then
+
+    def create_pods(self, truth: Truth, run: int) -> None:
+        if not self.current(truth, run) or truth.phase is Phase.QUEUED:
+            return
+        if self.chance("start_refused"):
+            self.refuse(truth, "a pod was not created")
+            return
+        slots = [Slot(at, n) for at, role in enumerate(truth.job.roles) for n in range(role.count)]
+        self.reopen(truth, slots)
+
+    def place(self, job: str, placements: tuple[Placement, ...]) -> None:
+        truth = self.jobs.get(job)
+        if truth is None:
+            return
+        for role, ordinal, node in placements:
+            slot = Slot(role, ordinal)
+            if slot not in truth.open:
+                continue  # refused or finished meanwhile; the message is on its way
+            self.must_match(truth, role, node)
+            truth.open.remove(slot)
+            truth.planned[slot] = node
+            if not truth.gang or truth.phase is Phase.RUNNING:
+                self.later(self.seed.uniform(0.1, 3), self.binding(truth, truth.run, slot))
+
+    def binding(self, truth: Truth, run: int, slot: Slot) -> Callable[[], None]:
+        def act() -> None:
+            if not self.current(truth, run) or truth.phase is Phase.QUEUED:
+                return
+            if slot not in truth.planned or slot in truth.bound:
+                return
+            if not self.bind(truth, slot):
+                self.reopen(truth, [slot])
+            elif truth.phase is Phase.STARTING and self.enough(truth, truth.bound):
+                self.started(truth)
+
+        return act
+
+    # Restart
+
+    def listed(self) -> list[Event]:
+        """Everything as it stands, in the order of a restart; what was on its way is void."""
+        self._era += 1
+        self._inbox.clear()
+        for truth in self.jobs.values():
+            if truth.phase is Phase.QUEUED:
+                truth.attempt = 0  # starts are counted from the restart
+        events: list[Event] = [NodeSeen(node) for node in self.nodes.values()]
+        events += [QueueSeen(queue) for queue in self.queues.values()]
+        events += [Occupied(pod, node, requests) for pod, (node, requests) in self.foreign.items()]
+        started = [truth for truth in self.jobs.values() if truth.phase is not Phase.QUEUED]
+        events += [self.adoption(truth) for truth in started]
+        return events + [Submitted(truth.job) for truth in self.jobs.values() if truth.phase is Phase.QUEUED]
+
+    def adoption(self, truth: Truth) -> Adopted:
+        """A gang of which nothing is bound yet may be placed anew."""
+        if truth.gang and truth.phase is Phase.STARTING and not truth.bound and self.seed.random() < 0.5:
+            truth.open |= set(truth.planned)
+            truth.planned.clear()
+        placements = tuple(Placement(*slot, node) for slot, node in sorted(truth.planned.items()))
+        return Adopted(truth.job, truth.attempt, truth.phase, placements, tuple(sorted(truth.open)))
