@@ -76,10 +76,8 @@ class Cluster:
             self.waiting.wake_all()
 
     def charge(self, node: str, asks: Amounts) -> bool:
-        """One pod holds `asks` on the node; whether the node had that much."""
-        columns = self.columns
-        row = columns.charge(node, asks)
-        return all(columns.view(resource)[row] >= 0 for resource, _ in asks)
+        """One pod holds `asks` on the node; whether the node had that much, and held no more than it has before."""
+        return self.columns.least_free(self.columns.charge(node, asks)) >= 0
 
     def discharge(self, node: str, asks: Amounts) -> None:
         row = self.columns.row_of[node]

@@ -96,6 +96,10 @@ class Columns:
         """resource -> what is free of it in that row."""
         return {resource: view[row] for resource, view in self._views.items()}
 
+    def least_free(self, row: int) -> int:
+        """The lowest of the row's free amounts."""
+        return min([view[row] for view in self._views.values()], default=0)
+
     def lowest_free(self, rows: NDArray[np.intp] | slice = slice(None)) -> NDArray[np.int64]:
         """Per row the lowest of its free amounts: negative where the node holds more than it has."""
         lowest = np.zeros(self.capacity, np.int64)[rows]
