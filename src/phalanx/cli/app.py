@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from cyclopts import App, Group, Parameter
+from cyclopts import App, CycloptsError, Group, Parameter
 
 from phalanx import __version__
 from phalanx.errors import PhalanxError
@@ -17,7 +17,7 @@ CLUSTER = Group("A cluster on this machine", sort_key=1)
 WORK = Group("Work", sort_key=2)
 SIGHT = Group("What runs, what waits, and why", sort_key=3)
 
-_OVERVIEW = """Examples:
+_OVERVIEW = """For example:
 
     phalanx up                       # a Kubernetes on this machine, until Ctrl-C
     phalanx run -- echo hello        # a Job without writing YAML
@@ -47,7 +47,7 @@ def build(asked: str = "") -> App:
         name="phalanx",
         version=__version__,
         help="A batch scheduler: a job starts whole or not at all.",
-        help_epilogue=None if asked in COMMANDS else _OVERVIEW,
+        help_epilogue=_OVERVIEW if asked.startswith("-") or not asked else None,
         help_format="markdown",
         default_parameter=Parameter(negative=(), show_default=lambda value: value or None),
     )
@@ -61,12 +61,14 @@ def build(asked: str = "") -> App:
 def main() -> None:
     """Exit codes: 0 done, 1 an error that the user can mend, 2 a wrong command line, 130 Ctrl-C, else a job's own."""
     try:
-        asked = sys.argv[1] if len(sys.argv) > 1 else ""
-        answer = build(asked)(exit_on_error=False, result_action="return_value")
+        words = sys.argv[1:]
+        answer = build(*words[:1])(words, exit_on_error=False, result_action="return_value")
         sys.stdout.flush()
     except PhalanxError as error:
         print(f"phalanx: error: {error}", file=sys.stderr)
         sys.exit(1)
+    except CycloptsError:  # it has said what is wrong
+        sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output (head, less) has seen enough

@@ -37,7 +37,7 @@ from phalanx.model.policy import Policy
 def control_plane(*, data: Path, machines: Machines | None = None) -> None:
     """Run the control plane of `phalanx up` (started by it, not by hand).
 
-    Examples:
+    For example:
 
         phalanx control-plane --data ~/.phalanx
     """

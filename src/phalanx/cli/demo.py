@@ -38,7 +38,7 @@ async def demo(*, timeline: Path = Path("phalanx-demo.svg"), keep: bool = False,
 
     Exit code 0 only if that is what happened: 0 of 6 finished pod by pod, 6 of 6 as gangs, with the right counts.
 
-    Examples:
+    For example:
 
         phalanx demo
         phalanx demo --timeline timeline.png

@@ -17,7 +17,7 @@ async def explain(
     The numbers are of this moment: the decision is made anew on what the cluster holds now, by the scheduler's own
     code, without changing anything.
 
-    Examples:
+    For example:
 
         phalanx explain train
         phalanx explain team-a/train

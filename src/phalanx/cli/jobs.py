@@ -31,7 +31,7 @@ async def jobs(
     Running jobs come first, then the queue in its order. Reasons are of this moment, and the same that the pods'
     conditions and the Jobs' annotations say.
 
-    Examples:
+    For example:
 
         phalanx jobs
         phalanx jobs -A --watch

@@ -13,7 +13,7 @@ async def nodes(*, target: Target | None = None, json: bool = False) -> None:
 
     Amounts are used/allocatable, where used is what the pods on the node ask for.
 
-    Examples:
+    For example:
 
         phalanx nodes
         phalanx nodes --json | jq '.[] | select(.state == "ready") | .node'

@@ -13,7 +13,7 @@ async def queues(*, target: Target | None = None, json: bool = False) -> None:
 
     A queue is an object like any other: `kubectl get queues`, `kubectl edit queue default`.
 
-    Examples:
+    For example:
 
         phalanx queues
         phalanx queues --json | jq '.[] | select(.jobs.queued > 0)'

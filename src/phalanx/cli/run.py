@@ -39,7 +39,7 @@ async def run(
     The command runs in the current directory of this machine (`--image host`), or in a container image. No shell is in
     between. Ctrl-C asks what to do: delete the Job, or leave it running. The Job is deleted an hour after its end.
 
-    Examples:
+    For example:
 
         phalanx run -- echo hello
         phalanx run --pods 4 --cpu 2 --memory 4Gi -- python train.py --epochs 3

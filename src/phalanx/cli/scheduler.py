@@ -25,7 +25,7 @@ async def scheduler(*, target: Target | None = None, default_queue: str = "defau
     counts and leaves alone. Installs the definition of queues, and the queue `default`, where they are missing.
     Stopping it stops nothing that runs.
 
-    Examples:
+    For example:
 
         phalanx scheduler
         phalanx scheduler --kubeconfig ~/.kube/config --context production

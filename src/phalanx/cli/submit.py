@@ -33,7 +33,7 @@ async def submit(
     From files: Jobs get what they need to be queued (`suspend: true`, our scheduler, the queue's label) where they do
     not say it; other objects are created as they are. From a command: a Job is made, as `phalanx run` does.
 
-    Examples:
+    For example:
 
         phalanx submit train.yaml
         phalanx submit server.yaml workers.yaml --queue research

@@ -30,7 +30,7 @@ async def up(
     with `image: host` are real processes on this machine. When it stops, running pods go on running, and the next
     `phalanx up` on the same directory finds them.
 
-    Examples:
+    For example:
 
         phalanx up
         phalanx up --data ./cluster --port 7443

@@ -1,0 +1,116 @@
+"""The command `phalanx` as a user meets it: help with examples, errors in one line, exit codes."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from phalanx.cli import app as cli
+from phalanx.cli.app import COMMANDS, build
+
+
+def call(monkeypatch: pytest.MonkeyPatch, *words: str) -> int | str | None:
+    """Run `phalanx WORDS` in this process; its exit code."""
+    monkeypatch.setattr("sys.argv", ["phalanx", *words])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    return ended.value.code
+
+
+@pytest.fixture(autouse=True)
+def _no_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "200")
+    for name in ("KUBECONFIG", "XDG_DATA_HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "control-plane"])
+def test_every_help_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    build(command)([command, "--help"], result_action="return_value")
+    out = capsys.readouterr().out
+    assert "For example:" in out
+    assert f"phalanx {command}" in out.split("For example:")[1]
+
+
+def test_the_overview_names_every_command_and_imports_none(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(monkeypatch) == 0
+    out = capsys.readouterr().out
+    assert all(line in out for _, line in COMMANDS.values())
+    assert "phalanx run -- echo hello" in out
+
+
+def test_without_a_cluster_the_error_says_how_to_get_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(monkeypatch, "jobs") == 1
+    err = capsys.readouterr().err
+    assert err.startswith("phalanx: error: there is no cluster to talk to")
+    assert "`phalanx up`" in err
+    assert "Traceback" not in err
+
+
+def test_a_cluster_that_does_not_answer_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+        kubeconfig = tmp_path / "config"
+        kubeconfig.write_text(
+            "{apiVersion: v1, kind: Config, current-context: c, "
+            "contexts: [{name: c, context: {cluster: k, user: u}}], "
+            f"clusters: [{{name: k, cluster: {{server: 'http://127.0.0.1:{port}'}}}}], "
+            "users: [{name: u, user: {}}]}"
+        )
+        assert call(monkeypatch, "nodes", "--kubeconfig", str(kubeconfig)) == 1
+    err = capsys.readouterr().err
+    assert f"the API server at http://127.0.0.1:{port} ({kubeconfig}) does not answer" in err
+
+
+def test_a_taken_port_is_a_clear_error_and_starts_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        assert call(monkeypatch, "up", "--data", str(tmp_path / "data"), "--port", str(port)) == 1
+    err = capsys.readouterr().err
+    assert f"cannot listen on 127.0.0.1:{port}: Address already in use. Nothing was started." in err
+    assert [path.name for path in (tmp_path / "data").iterdir()] == ["up.lock"]
+
+
+def test_an_unwritable_directory_is_a_clear_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    assert call(monkeypatch, "up", "--data", str(tmp_path / "file" / "data"), "--port", "0") == 1
+    assert "cannot write the data directory" in capsys.readouterr().err
+
+
+def test_a_wrong_option_is_a_wrong_command_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(monkeypatch, "jobs", "--wtach") == 2
+    assert "--wtach" in capsys.readouterr().err
+
+
+def test_a_malformed_manifest_is_refused_before_a_cluster_is_needed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text("apiVersion: batch/v1\nkind: Job\nmetadata: {name: x\n")
+    assert call(monkeypatch, "submit", str(file)) == 1
+    assert f"phalanx: error: {file}:4: this is not YAML" in capsys.readouterr().err
+
+
+def test_a_dry_run_prints_the_job_and_needs_no_cluster(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(monkeypatch, "submit", "--dry-run", "--name", "x", "--", "echo", "--help") == 0
+    assert "command:\n        - echo\n        - --help\n" in capsys.readouterr().out

@@ -1,0 +1,162 @@
+"""Manifests from files and from a command line: what is made of them, and which line is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from phalanx.cli.manifest import Request, environment, job, name_of, queued, read_files, refusal
+from phalanx.cli.submit import split
+from phalanx.client.connection import ApiRefusal
+from phalanx.errors import PhalanxError
+
+JOB = """\
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: train
+spec:
+  template:
+    spec:
+      restartPolicy: Never
+      containers:
+      - name: main
+        image: host
+"""
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    file = tmp_path / "job.yaml"
+    file.write_text(text)
+    return file
+
+
+def error_of(tmp_path: Path, text: str) -> str:
+    with pytest.raises(PhalanxError) as error:
+        read_files([written(tmp_path, text)])
+    return str(error.value).replace(str(tmp_path) + "/", "")
+
+
+def test_a_job_from_a_file_gets_what_it_needs_to_be_queued(tmp_path: Path) -> None:
+    [document] = read_files([written(tmp_path, JOB)])
+    obj = queued(document, None)
+    assert obj["spec"]["suspend"] is True
+    assert obj["metadata"]["labels"] == {"phalanx.dev/queue": "default"}
+    assert obj["spec"]["template"]["spec"]["schedulerName"] == "phalanx"
+
+
+def test_the_queue_of_the_file_stands_unless_the_command_line_says_another(tmp_path: Path) -> None:
+    labelled = JOB.replace("  name: train\n", "  name: train\n  labels: {phalanx.dev/queue: research}\n")
+    file = written(tmp_path, labelled)
+    assert queued(read_files([file])[0], None)["metadata"]["labels"] == {"phalanx.dev/queue": "research"}
+    assert queued(read_files([file])[0], "urgent")["metadata"]["labels"] == {"phalanx.dev/queue": "urgent"}
+
+
+def test_other_objects_are_sent_as_they_are(tmp_path: Path) -> None:
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n"
+    [document] = read_files([written(tmp_path, text)])
+    assert queued(document, "research") == {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}}
+
+
+def test_a_job_for_another_scheduler_is_refused_at_its_line(tmp_path: Path) -> None:
+    file = written(tmp_path, JOB.replace("      restartPolicy: Never\n", "      schedulerName: volcano\n"))
+    with pytest.raises(PhalanxError, match=r"job\.yaml:8: schedulerName is 'volcano'"):
+        queued(read_files([file])[0], None)
+
+
+def test_several_documents_and_lists_are_read_in_order(tmp_path: Path) -> None:
+    listing = (
+        "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: A, metadata: {name: b}}\n"
+        "- apiVersion: v1\n  kind: A\n  metadata: {name: c}\n"
+    )
+    found = read_files([written(tmp_path, "apiVersion: v1\nkind: A\nmetadata: {name: a}\n---\n" + listing)])
+    assert [document.obj["metadata"]["name"] for document in found] == ["a", "b", "c"]
+    assert found[2].place(("kind",)).endswith("job.yaml:10")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: b: c\n", "job.yaml:1: this is not YAML: mapping values are not allowed here. Nothing was created."),
+        ("kind: Job\n", "job.yaml:1: apiVersion is missing. Nothing was created."),
+        ("- 1\n", "job.yaml:1: an object is expected, not [1]."),
+        ("", "job.yaml: there is no object in it."),
+        (JOB.replace("  name: train\n", "  labels: {}\n"), "job.yaml:3: metadata.name is missing."),
+        (JOB + "        image: other\n", "job.yaml:12: spec.template.spec.containers[0].image stands twice (first in"),
+    ],
+)
+def test_a_malformed_file_says_where(tmp_path: Path, text: str, message: str) -> None:
+    assert error_of(tmp_path, text).startswith(message)
+
+
+def test_a_job_without_a_template_says_where(tmp_path: Path) -> None:
+    [document] = read_files([written(tmp_path, JOB.partition("  template")[0] + "  parallelism: 2\n")])
+    with pytest.raises(PhalanxError, match=r"job\.yaml:5: spec\.template is missing"):
+        queued(document, None)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(PhalanxError, match=r"cannot read .*none\.yaml: No such file or directory"):
+        read_files([tmp_path / "none.yaml"])
+
+
+def test_what_the_server_refuses_is_shown_at_its_line(tmp_path: Path) -> None:
+    [document] = read_files([written(tmp_path, JOB)])
+    cause = {"field": "spec.template.spec.containers[0].image", "message": "Required value", "reason": "Required"}
+    error = ApiRefusal(422, "Invalid", "Job.batch is invalid: ...", {"causes": [cause]})
+    assert "job.yaml:11: spec.template.spec.containers[0].image: Required value" in str(refusal(document, error))
+
+
+def test_a_field_that_the_server_does_not_know_is_shown_at_its_line(tmp_path: Path) -> None:
+    [document] = read_files([written(tmp_path, JOB.replace("spec:\n  template", "spec:\n  paralelism: 2\n  template"))])
+    error = ApiRefusal(400, "BadRequest", 'strict decoding error: unknown field "spec.paralelism"')
+    assert "job.yaml:6: strict decoding error" in str(refusal(document, error))
+
+
+# --- from a command line -------------------------------------------------------------------------------------------
+
+
+def test_a_command_becomes_a_queued_job_without_a_shell() -> None:
+    made = job(Request(name="x", command=("echo", "$HOME; rm -rf /"), pods=3, cpu="2", memory="1Gi", gpu=1))
+    [container] = made["spec"]["template"]["spec"]["containers"]
+    assert container["command"] == ["echo", "$HOME; rm -rf /"]
+    assert container["resources"]["requests"] == {"cpu": "2", "memory": "1Gi", "nvidia.com/gpu": "1"}
+    assert container["resources"]["limits"] == {"memory": "1Gi", "nvidia.com/gpu": "1"}
+    assert made["spec"]["parallelism"] == made["spec"]["completions"] == 3
+    assert made["spec"]["completionMode"] == "Indexed"
+    assert made["spec"]["suspend"] is True
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        (Request(name="x", command=()), "there is no command to run"),
+        (Request(name="X_y", command=("a",)), "'X_y' cannot be the name of a Job"),
+        (Request(name="x", command=("a",), pods=0), "--pods 0: a job has at least one pod"),
+        (Request(name="x", command=("a",), cpu="two"), "--cpu 'two' is not a quantity"),
+        (Request(name="x", command=("a",), memory="-1Gi"), "--memory '-1Gi' is negative"),
+    ],
+)
+def test_what_cannot_be_is_said_before_anything_is_created(request_: Request, message: str) -> None:
+    with pytest.raises(PhalanxError) as error:
+        job(request_)
+    assert str(error.value).startswith(message)
+
+
+def test_a_job_is_named_after_its_program() -> None:
+    assert name_of(["/usr/bin/python3.11", "x.py"], "abcde") == "python3-abcde"
+    assert name_of(["./Train_Model.sh"], "abcde") == "train-model-abcde"
+    assert name_of(["---"], "abcde") == "job-abcde"
+
+
+def test_environment_is_name_and_value() -> None:
+    assert environment(["A=1", "B=x=y"]) == (("A", "1"), ("B", "x=y"))
+    with pytest.raises(PhalanxError, match="is not NAME=VALUE"):
+        environment(["A"])
+
+
+def test_files_stand_before_the_dashes_and_the_command_after_them() -> None:
+    assert split(["a.yaml", "b.yaml"], ["phalanx", "submit", "a.yaml", "b.yaml"])[0] == (Path("a.yaml"), Path("b.yaml"))
+    line = ["phalanx", "submit", "--name", "x", "--", "sh", "--", "y"]
+    assert split(["sh", "--", "y"], line) == ((), ("sh", "--", "y"))
