@@ -54,9 +54,12 @@ class JobStrategy(SpecAndStatus):
 
     def validate(self, obj: Object) -> list[Cause]:
         found: Found = []
-        if not obj["metadata"].get("resourceVersion"):
+        new = not obj["metadata"].get("resourceVersion")
+        if new:
             job_spec.generated_selector(found, obj)
         job_spec.job_spec(found, obj["spec"])
+        if new:
+            job_spec.last_host_name(found, obj)
         return found
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:

@@ -318,6 +318,17 @@ def generated_selector(found: Found, job: Spec) -> None:
         found.append(invalid_value("spec.selector", go_selector(spec["selector"]), "`selector` not auto-generated"))
 
 
+def last_host_name(found: Found, job: Spec) -> None:
+    """Pods of an Indexed Job are hosts called after it and their index, so the last one's name must be a label."""
+    completions, name = job["spec"].get("completions") or 0, job["metadata"].get("name", "")
+    if job["spec"].get("completionMode") != "Indexed" or completions < 1:
+        return
+    host = f"{name}-{completions - 1}"
+    if formats.dns_label(host):
+        text = f"will not able to create pod with invalid DNS label: {host}"
+        found.append(invalid_value("metadata.name", name, text))
+
+
 def generated_labels(uid: str, name: str) -> dict[str, str]:
     """What every pod of a Job carries, under the old and the new names."""
     return {
