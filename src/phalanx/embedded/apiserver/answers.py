@@ -119,6 +119,8 @@ def many(resource: Resource, request: Request, found: Sequence[Stored], meta: di
 
 def _list_head(resource: Resource, meta: dict[str, Any]) -> dict[str, Any]:
     kind = resource.list_kind or resource.kind + "List"
+    if resource.custom:
+        meta = {"continue": "", **meta}  # unstructured lists print it though it is empty
     return {"kind": kind, "apiVersion": resource.api_version, "metadata": meta}
 
 

@@ -12,6 +12,7 @@ import logging
 from phalanx.embedded.apiserver import answers, negotiation, parts
 from phalanx.embedded.apiserver.authentication import Tokens
 from phalanx.embedded.apiserver.authorization import authorize_path, authorize_resource
+from phalanx.embedded.apiserver.definitions import Definitions
 from phalanx.embedded.apiserver.delete import Deleter, delete_options
 from phalanx.embedded.apiserver.http import RawRequest
 from phalanx.embedded.apiserver.listing import Reader
@@ -23,6 +24,7 @@ from phalanx.embedded.apiserver.public import Public
 from phalanx.embedded.apiserver.request import Request, Response, parse_query
 from phalanx.embedded.apiserver.reviews import AUTHENTICATION, AUTHORIZATION, Reviewer
 from phalanx.embedded.apiserver.routing import Registry, Target, locate, verb_of
+from phalanx.embedded.apiserver.scale import Scales
 from phalanx.embedded.apiserver.settings import Settings
 from phalanx.embedded.apiserver.status import ApiError, not_found
 from phalanx.embedded.apiserver.store import Store, encode
@@ -46,6 +48,8 @@ class Api:
         self.logs = Logs(store, settings)
         self._pods = PodActions(store, self.writer, self.deleter)
         self._reviewer = Reviewer(tokens)
+        self._scales = Scales(store, self.writer)
+        self.definitions = Definitions(store, registry, self.deleter, registry.resources)
         self._public = Public(registry)
 
     async def shutdown(self) -> None:
@@ -116,6 +120,8 @@ class Api:
     async def _get(self, target: Target, request: Request) -> Response:
         if target.sub == "log":
             return await self.logs.read(target.namespace, target.name, request)
+        if target.sub == "scale":
+            return answers.value(request, self._scales.read(target))
         resource = target.resource
         stored = self.store.get(resource.key, target.namespace, target.name)
         if stored is None:
@@ -135,6 +141,8 @@ class Api:
     async def _update(self, target: Target, request: Request) -> Response:
         body = decode_body(request.body, request.content_type)
         intent = _intent(request, "UpdateOptions")
+        if target.sub == "scale":
+            return answers.value(request, await self._scales.update(target, body, intent))
         return _written(target, request, await self.writer.update(target, body, intent))
 
     async def _patch(self, target: Target, request: Request) -> Response:
@@ -142,6 +150,8 @@ class Api:
         intent = _intent(request, "PatchOptions")
         body = parts.patch_body(target.resource, media, request.body)
         force = forced(request, applies=media == parts.APPLY_PATCH)
+        if target.sub == "scale":
+            return answers.value(request, await self._scales.patch(target, media, body, intent))
         written = await self.writer.patch(target, media, body, intent, force=force)
         return _written(target, request, written)
 

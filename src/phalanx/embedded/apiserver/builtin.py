@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from phalanx.embedded.apiserver.crd import DefinitionStrategy
 from phalanx.embedded.apiserver.kinds import event
 from phalanx.embedded.apiserver.kinds.admission_policy import BindingStrategy, PolicyStrategy
 from phalanx.embedded.apiserver.kinds.config import ConfigMapStrategy, SecretStrategy, ServiceAccountStrategy
@@ -198,6 +199,7 @@ RESOURCES: tuple[Resource, ...] = (
         short_names=("crd", "crds"),
         categories=("api-extensions",),
         subresources=(_status("CustomResourceDefinition", "apiextensions.k8s.io"),),
+        strategy=DefinitionStrategy(),
     ),
     *(
         _kind(

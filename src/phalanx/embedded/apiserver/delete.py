@@ -109,6 +109,8 @@ class Deleter:
         if pending:
             return Deleted(stored=old, gone=False)
         meta = obj["metadata"]
+        if not old.obj["metadata"].get("deletionTimestamp"):
+            resource.strategy.begin_deletion(obj, objectmeta.now_text())
         wanted = gc_finalizers(resource, meta.get("finalizers") or [], options.policy)
         if wanted:
             meta["finalizers"] = wanted

@@ -14,6 +14,7 @@ from phalanx.embedded.apiserver import admission, managed_fields, metadata, nego
 from phalanx.embedded.apiserver import patch as patches
 from phalanx.embedded.apiserver.apply import apply
 from phalanx.embedded.apiserver.catalogue import Catalogue
+from phalanx.embedded.apiserver.crd import CustomStrategy
 from phalanx.embedded.apiserver.objectmeta import now_text
 from phalanx.embedded.apiserver.patch import APPLY_PATCH as APPLY_PATCH
 from phalanx.embedded.apiserver.policies import Policies
@@ -48,6 +49,8 @@ class Knowledge:
 
     def check_schema(self, resource: Resource, obj: Object) -> list[str]:
         """Bring `obj` into the stored form; the paths of unknown fields, which are dropped. Raises `ApiError` 400."""
+        if isinstance(resource.strategy, CustomStrategy):
+            return resource.strategy.decode(obj)
         if not resource.schema_name:
             return []
         try:
@@ -122,7 +125,8 @@ def patch_body(resource: Resource, media: str, body: bytes) -> Any:
     """The value in the body of a PATCH. Raises `ApiError` 415 or 400."""
     if media == APPLY_PATCH:
         return negotiation.decode_yaml(body)
-    if media not in (patches.JSON_PATCH, patches.MERGE_PATCH, patches.STRATEGIC_MERGE_PATCH):
+    known = media in (patches.JSON_PATCH, patches.MERGE_PATCH, patches.STRATEGIC_MERGE_PATCH)
+    if not known or (resource.custom and media == patches.STRATEGIC_MERGE_PATCH):
         raise patches.unsupported_media_type(custom=resource.custom)
     return negotiation.decode_body(body, negotiation.JSON)
 

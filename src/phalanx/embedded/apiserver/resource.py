@@ -90,6 +90,9 @@ class Strategy:
         """The labels `selectable_fields` may use; any other in a query is 400."""
         return ()
 
+    def begin_deletion(self, obj: Object, now: str) -> None:
+        """Edit an object whose deletion begins (a finalizer of the server's own, a condition)."""
+
     def deletion_grace_s(self, obj: Object, asked_s: int | None) -> int:
         """Seconds between DELETE and removal; 0 removes at once. A Pod that is bound and running has some."""
         return 0

@@ -73,6 +73,7 @@ async def open_api(settings: Settings) -> Api:
     registry = Registry((*RESOURCES, *REVIEWS))
     api = Api(store, registry, Tokens(settings.tokens), settings)
     await bootstrap.furnish(api.writer, registry)
+    api.definitions.start()
     if fresh:
         store.forget_past()
         journal.note("furnished", 1)

@@ -1,0 +1,128 @@
+"""`x-kubernetes-validations`: CEL rules in the schema of a custom resource.
+
+A rule is evaluated wherever a value stands at its place, with `self` the value and `oldSelf` what stood there before;
+a rule that speaks of `oldSelf` is a transition rule and is left out where there was nothing. Rules run only on
+objects that fit their schema otherwise. Source: k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from phalanx.embedded.apiserver.expression import ExpressionError, compiled
+from phalanx.embedded.apiserver.status import Cause
+from phalanx.embedded.apiserver.structural import Schema, correlated
+from phalanx.embedded.apiserver.typed import ABSENT
+
+RULES = "x-kubernetes-validations"
+_OLD_SELF = re.compile(r"\boldSelf\b")
+_STRINGS = re.compile(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'")
+_SELF_PATH = re.compile(r"(?<![\w.])(?:self|oldSelf)((?:\.[A-Za-z_]\w*)+)(\s*\()?")
+_WORDING = {
+    "FieldValueForbidden": "Forbidden: ",
+    "FieldValueRequired": "Required value: ",
+    "FieldValueDuplicate": "Duplicate value: ",
+}
+
+
+def broken(value: Any, schema: Schema, old: Any = ABSENT, path: str = "") -> Iterator[Cause]:
+    """One cause per rule that does not hold. What has not changed is not checked again, but for transition rules."""
+    for rule in schema.get(RULES) or ():
+        cause = _broken(rule, value, old, path)
+        if cause is not None:
+            yield cause
+    match value:
+        case dict():
+            before = old if isinstance(old, dict) else {}
+            for key, inner in _inner(value, schema):
+                yield from broken(value[key], inner, before.get(key, ABSENT), f"{path}.{key}" if path else key)
+        case list() if isinstance(schema.get("items"), Mapping):
+            former = correlated(old, schema)
+            for place, item in enumerate(value):
+                yield from broken(item, schema["items"], former(item), f"{path}[{place}]")
+
+
+def _inner(value: Mapping[str, Any], schema: Schema) -> Iterator[tuple[str, Schema]]:
+    properties, extra = schema.get("properties") or {}, schema.get("additionalProperties")
+    for key in value:
+        inner = properties.get(key, extra)
+        if isinstance(inner, Mapping):
+            yield key, inner
+
+
+def _broken(rule: Mapping[str, Any], value: Any, old: Any, path: str) -> Cause | None:
+    text, transition = rule["rule"], is_transition(rule["rule"])
+    if old is ABSENT and transition and not rule.get("optionalOldSelf"):
+        return None
+    if value == old and not transition and path:
+        return None
+    variables = {"self": value}
+    if transition:
+        variables["oldSelf"] = None if old is ABSENT else old
+    place = path + (rule.get("fieldPath") or "")
+    try:
+        if compiled(text).evaluate(variables) is True:
+            return None
+    except ExpressionError as error:
+        return Cause("FieldValueInvalid", f"Invalid value: rule evaluation error: {error}", path or "<nil>")
+    reason = rule.get("reason") or "FieldValueInvalid"
+    return Cause(reason, _WORDING.get(reason, "Invalid value: ") + _message(rule, variables), place or "<nil>")
+
+
+def _message(rule: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
+    if rule.get("messageExpression"):
+        try:
+            said = compiled(rule["messageExpression"]).evaluate(variables)
+            if isinstance(said, str) and said.strip() and "\n" not in said:
+                return said
+        except ExpressionError:
+            pass
+    return str(rule.get("message") or f"failed rule: {rule['rule']}")
+
+
+def is_transition(text: str) -> bool:
+    """Does the rule compare with what was before?"""
+    return _OLD_SELF.search(_STRINGS.sub("''", text)) is not None
+
+
+def mistakes(text: str, schema: Schema, *, root: bool = False) -> str:
+    """Why a rule cannot be used with its schema; "" if it can. The library does not check types, so only the
+    fields that are read of `self` and `oldSelf` are held against the schema."""
+    if root:
+        schema = {**schema, "x-kubernetes-embedded-resource": True}
+    try:
+        compiled(text)
+    except ExpressionError as error:
+        return f"compilation failed: ERROR: {error}"
+    for match in _SELF_PATH.finditer(_STRINGS.sub("''", text)):
+        names = match[1].split(".")[1:]
+        if match[2]:
+            names = names[:-1]  # the last name is a function that is called
+        if wrong := _undefined(names, schema):
+            return f"compilation failed: ERROR: <input>:1:{match.start() + 1}: undefined field '{wrong}'"
+    return ""
+
+
+def _undefined(names: list[str], schema: Schema) -> str:
+    """The first name that the schema does not have."""
+    for name in names:
+        properties, extra = schema.get("properties") or {}, schema.get("additionalProperties")
+        if schema.get("x-kubernetes-preserve-unknown-fields") or schema.get("type") not in ("object", None):
+            return ""
+        name = _unescaped(name)
+        if schema.get("x-kubernetes-embedded-resource") and name in ("apiVersion", "kind", "metadata"):
+            return ""
+        inner = properties.get(name, extra)
+        if not isinstance(inner, Mapping):
+            return name
+        schema = inner
+    return ""
+
+
+def _unescaped(name: str) -> str:
+    """`a__dash__b` -> `a-b`: how rules name properties that are no identifiers."""
+    for word, sign in (("__dash__", "-"), ("__dot__", "."), ("__slash__", "/"), ("__underscores__", "__")):
+        name = name.replace(word, sign)
+    return name
