@@ -1,8 +1,9 @@
 """The manifests of one application: a driver, and the executors that the driver asks for once it runs.
 
-As with Spark, nobody but the driver knows the executors before. So it says on itself what the whole will need
-(`phalanx.dev/min-resources`). A queue that starts gangs holds that much and starts the driver only when all fits; a
-queue with `gang: false` does not look. The manifests are the same in both.
+As with Spark, nobody but the driver knows the executors before. So it says on itself what the whole will need: how
+many pods (`phalanx.dev/min-available`) and what they ask together (`phalanx.dev/min-resources`). A queue that starts
+gangs holds that much and starts the driver only when all fits; a queue with `gang: false` does not look. The manifests
+are the same in both.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ def access_secret(namespace: str, server: str, token: str, ca: str) -> Object:
 def driver(name: str, namespace: str, queue_name: str, trial: str) -> Object:
     pods = EXECUTORS + 1
     pod = _pod(f"{name}-driver", namespace, "phalanx.demo.driver", _labels(name, "driver", queue_name, trial))
-    pod["metadata"]["annotations"] = {"phalanx.dev/min-resources": f"cpu={pods * CPU},memory={pods * MEMORY_MI}Mi"}
+    pod["metadata"]["annotations"] = {
+        "phalanx.dev/min-available": str(pods),
+        "phalanx.dev/min-resources": f"cpu={pods * CPU},memory={pods * MEMORY_MI}Mi",
+    }
     pod["spec"]["containers"][0]["env"] = [
         {"name": "APPLICATION", "value": name},
         *(_secret_key(variable, key) for variable, key in _ACCESS.items()),

@@ -91,13 +91,16 @@ class WordCount:
 
 
 async def drive(connection: Connection, name: str, namespace: str, address: str) -> None:
-    """Serve on a free port, ask for the executors, print the result."""
+    """Serve on a free port, ask for the executors, read the text while they start, print the result."""
     token = secrets.token_urlsafe(32)
-    job = WordCount(parts(), token, EXECUTORS)
+    work: asyncio.Future[WordCount] = asyncio.get_running_loop().create_future()
     serving: set[asyncio.Task[None]] = set()
 
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await (await asyncio.shield(work)).serve(reader, writer)
+
     def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        serving.add(asyncio.ensure_future(job.serve(reader, writer)))
+        serving.add(asyncio.ensure_future(serve(reader, writer)))
 
     server = await asyncio.start_server(accept, address, 0, limit=LINE_LIMIT_BYTES)
     port = server.sockets[0].getsockname()[1]
@@ -105,10 +108,12 @@ async def drive(connection: Connection, name: str, namespace: str, address: str)
     for number in range(1, EXECUTORS + 1):
         await connection.create(PODS, executor(me, number, f"{address}:{port}", token), namespace)
     print(f"asked the API for {EXECUTORS} executors", flush=True)
-    await job.finished()
+    count = WordCount(await asyncio.to_thread(lambda: list(parts())), token, EXECUTORS)
+    work.set_result(count)
+    await count.finished()
     server.close()
     await asyncio.gather(*serving)
-    print(summarize(job.counts).line(), flush=True)
+    print(summarize(count.counts).line(), flush=True)
 
 
 async def _run() -> None:

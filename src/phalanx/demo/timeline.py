@@ -15,7 +15,7 @@ class Doing(Enum):
     """What an application does during a span: its character, its terminal style and its colour in the picture."""
 
     WAITS = (".", "dim", "#d9d9d9", "waits and holds nothing")
-    HOLDS = ("!", "red", "#d1495b", "its driver holds a CPU and waits for executors")
+    HOLDS = ("!", "red", "#d1495b", "driver runs, executors do not")
     WORKS = ("#", "green", "#2e8b57", "driver and both executors count")
 
     @property

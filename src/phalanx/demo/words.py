@@ -44,11 +44,13 @@ def read_summary(line: str) -> Summary:
 def parts(size: int = PART_CHARACTERS) -> Iterator[str]:
     """The text in pieces of about `size` characters that end where a file ends, always the same and in one order."""
     piece: list[str] = []
+    length = 0
     for path in _library():
         piece.append(path.read_text(encoding="utf-8", errors="replace"))
-        if sum(map(len, piece)) >= size:
+        length += len(piece[-1])
+        if length >= size:
             yield "\n".join(piece)
-            piece = []
+            piece, length = [], 0
     if piece:
         yield "\n".join(piece)
 
