@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from tests.embedded.kinds.writes import Cluster, Object, create, refusal, stored, update, update_refusal
+from tests.embedded.kinds.writes import (
+    Cluster,
+    Object,
+    create,
+    refusal,
+    resource,
+    stored,
+    update,
+    update_refusal,
+)
 
 
 def named(**fields: Any) -> Object:
@@ -209,3 +218,41 @@ def test_a_binding_keeps_its_role() -> None:
     assert old["subjects"][0]["apiGroup"] == "rbac.authorization.k8s.io"
     (line,) = update_refusal("rolebindings", old, {"roleRef": {"name": "other"}})
     assert line.endswith("cannot change roleRef")
+
+
+# --- templates, endpoints, apps --------------------------------------------------------------------------------------
+
+TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+
+
+def test_a_pod_template_is_defaulted_like_a_pod() -> None:
+    obj = create("podtemplates", named(template=TEMPLATE))
+    assert obj["template"]["spec"]["dnsPolicy"] == "ClusterFirst"
+    assert obj["metadata"]["generation"] == 1
+
+
+def test_endpoints_have_addresses_and_ports() -> None:
+    assert refusal("endpoints", named(subsets=[{"ports": [{"port": 80}]}])) == [
+        "subsets[0]: Required value: must specify `addresses` or `notReadyAddresses`"
+    ]
+
+
+def test_a_deployment_is_kept_and_its_author_warned() -> None:
+    obj = create("deployments", named(spec={"selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE}))
+    assert (obj["spec"]["replicas"], obj["spec"]["strategy"]["type"]) == (1, "RollingUpdate")
+    (warning,) = resource("deployments").strategy.warnings(obj, None)
+    assert warning.startswith("no controller of this cluster acts on a deployment")
+
+
+@pytest.mark.parametrize(
+    ("spec", "line"),
+    [
+        ({"template": TEMPLATE}, "spec.selector: Required value"),
+        (
+            {"template": TEMPLATE, "selector": {"matchLabels": {"a": "x"}}},
+            'spec.template.metadata.labels: Invalid value: {"a":"b"}: `selector` does not match template `labels`',
+        ),
+    ],
+)
+def test_a_workload_selects_its_own_pods(spec: Object, line: str) -> None:
+    assert refusal("deployments", named(spec=spec)) == [line]

@@ -1,8 +1,9 @@
 """The kinds this server knows from the start, as discovery shows them.
 
 A cluster's worth of Kubernetes is served where jobs, pods, nodes and their companions live; what nobody schedules by
-(Ingress, webhooks, storage classes …) is absent rather than pretended. Names, short names, categories and verbs are
-those of kube-apiserver 1.36.
+(Ingress, webhooks, storage classes …) is absent rather than pretended. Of apps/v1 the kinds are kept, with a warning
+that nobody acts on them, because clients expect them. Names, short names, categories and verbs are those of
+kube-apiserver 1.36.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 from phalanx.embedded.apiserver.crd import DefinitionStrategy
 from phalanx.embedded.apiserver.kinds import event
 from phalanx.embedded.apiserver.kinds.admission_policy import BindingStrategy, PolicyStrategy
+from phalanx.embedded.apiserver.kinds.apps import WorkloadStrategy
 from phalanx.embedded.apiserver.kinds.config import ConfigMapStrategy, SecretStrategy, ServiceAccountStrategy
 from phalanx.embedded.apiserver.kinds.disruption import BudgetStrategy
 from phalanx.embedded.apiserver.kinds.event import CoreEventStrategy, EventStrategy
@@ -20,6 +22,7 @@ from phalanx.embedded.apiserver.kinds.lease import LeaseStrategy
 from phalanx.embedded.apiserver.kinds.limits import LimitRangeStrategy, QuotaStrategy
 from phalanx.embedded.apiserver.kinds.node import NamespaceStrategy, NodeStrategy
 from phalanx.embedded.apiserver.kinds.pod import PodStrategy
+from phalanx.embedded.apiserver.kinds.pod_template import EndpointsStrategy, PodTemplateStrategy
 from phalanx.embedded.apiserver.kinds.priority import PriorityClassStrategy, RuntimeClassStrategy
 from phalanx.embedded.apiserver.kinds.rbac import RoleBindingStrategy, RoleStrategy
 from phalanx.embedded.apiserver.kinds.service import ServiceStrategy
@@ -51,6 +54,23 @@ def _scale() -> Subresource:
     return Subresource(name="scale", kind="Scale", group="autoscaling", version="v1")
 
 
+def _workload(kind: str, short_name: str, *, scales: bool = True, fixed: tuple[str, ...] = ("selector",)) -> Resource:
+    """A kind of apps/v1, kept for the clients that expect it."""
+    parts = (_scale(), _status(kind, "apps")) if scales else (_status(kind, "apps"),)
+    return _kind(
+        "apps",
+        "v1",
+        "apps",
+        kind,
+        f"{kind.lower()}s",
+        short_names=(short_name,),
+        categories=("all",),
+        subresources=parts,
+        strategy=WorkloadStrategy(kind.lower(), replicated=scales, fixed=fixed),
+        scale={"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"} if scales else None,
+    )
+
+
 PODS = _core(
     "Pod",
     "pods",
@@ -70,7 +90,7 @@ PODS = _core(
 RESOURCES: tuple[Resource, ...] = (
     _core("Binding", "bindings", verbs=("create",)),
     _core("ConfigMap", "configmaps", strategy=ConfigMapStrategy(), short_names=("cm",)),
-    _core("Endpoints", "endpoints", short_names=("ep",), singular="endpoints"),
+    _core("Endpoints", "endpoints", strategy=EndpointsStrategy(), short_names=("ep",), singular="endpoints"),
     _core("Event", "events", strategy=CoreEventStrategy(), short_names=("ev",)),
     _core("LimitRange", "limitranges", strategy=LimitRangeStrategy(), short_names=("limits",)),
     _core(
@@ -104,7 +124,7 @@ RESOURCES: tuple[Resource, ...] = (
         subresources=(_status("PersistentVolume"),),
     ),
     PODS,
-    _core("PodTemplate", "podtemplates"),
+    _core("PodTemplate", "podtemplates", strategy=PodTemplateStrategy()),
     _core(
         "ResourceQuota",
         "resourcequotas",
@@ -132,6 +152,10 @@ RESOURCES: tuple[Resource, ...] = (
         categories=("all",),
         subresources=(_status("Service"),),
     ),
+    _workload("DaemonSet", "ds", scales=False),
+    _workload("Deployment", "deploy"),
+    _workload("ReplicaSet", "rs"),
+    _workload("StatefulSet", "sts", fixed=("selector", "serviceName", "podManagementPolicy", "volumeClaimTemplates")),
     _kind(
         "batch",
         "v1",
