@@ -10,7 +10,6 @@ plan) in milliseconds. The aim is that the figures do not grow with the queue.
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import random
 import time
@@ -18,6 +17,7 @@ import time
 from decide_gangs import nodes, shapes
 from phalanx.core.decide import decide
 from phalanx.core.fold import fold, fold_plan
+from phalanx.loop import spare_the_book
 from phalanx.model.cluster import Cluster
 from phalanx.model.event import Event, Finished, Started, Submitted
 from phalanx.model.job import Job, Phase, Role
@@ -80,8 +80,7 @@ class Workload:
 def measure(queued: int, node_count: int, shape_count: int, cycles: int) -> dict[str, object]:
     workload = Workload(node_count, shape_count)
     workload.fill(queued)
-    gc.collect()
-    gc.freeze()
+    spare_the_book()
     times, starts = zip(*(workload.cycle(workload.churn(queued)) for _ in range(cycles)), strict=True)
     ordered = sorted(times)
     return {

@@ -22,13 +22,13 @@ from phalanx.model.cluster import Cluster, Record
 from phalanx.model.holders import Holders
 from phalanx.model.job import Placement
 from phalanx.model.line import Bid, Entry, LineKey
-from phalanx.model.plan import Action, Asleep, Findings, Joined, Place, Plan, Start, Wait
+from phalanx.model.plan import Action, Asleep, Findings, Joined, Place, Plan, Start, Wait, Watch
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue
 from phalanx.model.reason import Reason
 
 EXPLAINED = 16
-RENEW_REASON = 32  # a line is examined at the latest when it was screened out that often in a row
+RENEW_REASON = 100  # a line is examined at the latest when it was screened out that often in a row
 BLOCK = 64
 
 Contender: TypeAlias = tuple[Rank, LineKey, Entry]
@@ -100,11 +100,10 @@ class Cycle:
         for start in range(0, len(waiting), BLOCK):
             for contender in self.screened(waiting[start : start + BLOCK]):
                 while self.again and self.again[0] < contender:
-                    yield self.up(heappop(self.again))
-                if self.screened([contender]):
-                    yield self.up(contender)
+                    yield from self.up(heappop(self.again))
+                yield from self.up(contender)
         while self.again:
-            yield self.up(heappop(self.again))
+            yield from self.up(heappop(self.again))
 
     def first_of(self, key: LineKey) -> Contender:
         line, new = self.waiting.lines.get(key), self.new.get(key)
@@ -113,8 +112,15 @@ class Cycle:
         entry = min(chain([line.first()] if line else (), new[:1] if new else ()))
         return rank(key, entry), key, entry
 
-    def up(self, contender: Contender) -> tuple[LineKey, Bid]:
-        return contender[1], contender[2].bid
+    def up(self, contender: Contender) -> Iterator[tuple[LineKey, Bid]]:
+        """It contends, unless those before it have taken what it needs: then its line goes back to sleep."""
+        _, key, entry = contender
+        if self.may_sleep_on(key):
+            room = self.draft.room(key.gang.demands[0])
+            if room < key.gang.roles[0].minimum:
+                self.sleep_on(key, room)
+                return
+        yield key, entry.bid
 
     def screened(self, block: list[Contender]) -> list[Contender]:
         """The block without the lines that go back to sleep."""
@@ -124,9 +130,18 @@ class Cycle:
         rooms = dict(zip(keys, sleep.screen(self.draft, [key.gang for key in keys]), strict=True))
         for key, room in rooms.items():
             if room is not None:
-                self.still.append((key, room))
-                self.tell_new(key)
+                self.sleep_on(key, room)
         return [contender for contender in block if rooms.get(contender[1]) is None]
+
+    def sleep_on(self, key: LineKey, room: int) -> None:
+        reason = self.waiting.lines[key].reason
+        if key in self.rest and reason is not None:
+            # What it was granted may have emptied the line that the book knows: all is said anew.
+            watch = Watch(key.gang.demands[0], room, key.gang.roles[0].minimum)
+            self.asleep.append(Asleep(key, reason, (watch,)))
+        else:
+            self.still.append((key, room))
+        self.tell_new(key)
 
     def may_sleep_on(self, key: LineKey) -> bool:
         """The line has a reason that is fresh enough, and counting decides."""

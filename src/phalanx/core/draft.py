@@ -105,12 +105,18 @@ class Draft:
         """The largest part of the largest node's allocatable that one pod asks of any resource."""
         return max(amount / self._scales.get(name, 1) for name, amount in demand.asks)
 
-    def room(self, demand: Demand, atmost: int = 2**62) -> int:
+    def room(self, demand: Demand) -> int:
         """How many pods of the demand fit in all."""
-        allowed = self.allowed(demand.where)
-        everywhere = np.ones(len(self), np.bool_) if allowed is None else allowed
-        found = fit.fitting(self.free, demand.asks, everywhere)
-        return min(atmost, int(fit.holds(self.free, demand.asks, found).sum()))
+        columns = self.asked(demand)
+        if columns is None:
+            return 0
+        fits = self.allowed(demand.where)
+        for column, _, amount in columns:
+            enough = column >= amount
+            fits = enough if fits is None else fits & enough
+        assert fits is not None  # every pod asks one of `pods`
+        found = fits.nonzero()[0]
+        return int(fit.holds(self.free, demand.asks, found).sum()) if len(found) else 0
 
     def free_in_all(self, demand: Demand, resource: str) -> int:
         """What is free of a resource on all nodes that the demand matches."""

@@ -1,6 +1,6 @@
 """Which form an answer has (Accept) and which form a body is in (Content-Type).
 
-JSON and YAML are spoken; protobuf is offered by name, as the real server's messages do, but refused. An `Accept` may
+JSON and YAML are spoken; protobuf is read (kubectl's imperative commands send it) and never written. An `Accept` may
 ask for another *kind* as well: `application/json;as=Table;v=v1;g=meta.k8s.io`. What cannot be had falls through to
 the next alternative; when none is left the answer is 406.
 """
@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from phalanx.embedded.apiserver import protobuf
 from phalanx.embedded.apiserver.status import ApiError, bad_request
 
 JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
@@ -106,6 +107,8 @@ def decode_body(body: bytes, content_type: str) -> Any:
             return decode_json_loosely(body)
     if media in (YAML, "application/yml"):
         return decode_yaml(body)
+    if media == PROTOBUF:
+        return protobuf.decode(body)
     raise unsupported()
 
 

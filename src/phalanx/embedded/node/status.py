@@ -9,6 +9,7 @@ import datetime as dt
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from phalanx.embedded.node.attempt import Exited, Planned, Running
@@ -33,7 +34,12 @@ class Place:
 
 def at(seconds: float) -> str:
     """Unix time as the API writes times."""
-    return dt.datetime.fromtimestamp(int(seconds), dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _at(int(seconds))
+
+
+@lru_cache(maxsize=1024)
+def _at(seconds: int) -> str:
+    return dt.datetime.fromtimestamp(seconds, dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def pod_status(pod: Object, known: Mapping[str, Known], place: Place, now_s: float, *, over: bool) -> dict[str, Any]:
