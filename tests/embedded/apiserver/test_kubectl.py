@@ -1,0 +1,99 @@
+"""The real kubectl against the server: what a user types."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.embedded.apiserver.process import ServerProcess
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed"),
+]
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: web, labels: {app: web}}
+spec: {containers: [{name: c, image: host, command: [sleep, "60"]}]}
+"""
+Kubectl = Callable[..., str]
+
+
+@pytest.fixture
+def kubectl(api_server: ServerProcess, tmp_path: Any, request: pytest.FixtureRequest) -> Kubectl:
+    """Runs kubectl in a namespace of its own; its output, or with `fails=True` its complaint."""
+    environment = os.environ | {"KUBECONFIG": str(api_server.kubeconfig), "HOME": str(tmp_path)}
+    namespace = request.node.name.replace("_", "-")[:60].strip("-")
+    api_server.make_namespace(namespace)
+
+    def run(*arguments: str, stdin: str = "", fails: bool = False) -> str:
+        command = ["kubectl", "--namespace", namespace, *arguments]
+        done = subprocess.run(command, input=stdin, env=environment, capture_output=True, text=True, timeout=30)
+        assert (done.returncode != 0) is fails, done.stderr
+        return done.stderr if fails else done.stdout
+
+    return run
+
+
+def test_apply_get_describe_explain(kubectl: Kubectl) -> None:
+    assert kubectl("apply", "-f", "-", stdin=POD) == "pod/web created\n"
+    assert kubectl("apply", "-f", "-", stdin=POD) == "pod/web unchanged\n"
+    assert kubectl("get", "pods").splitlines()[1].split()[:4] == ["web", "0/1", "Pending", "0"]
+    assert "QoS Class:        BestEffort" in kubectl("describe", "pod", "web")
+    assert "KIND:       Pod" in kubectl("explain", "pod.spec.containers")
+    assert "jobs" in kubectl("api-resources", "--api-group=batch")
+
+
+def test_a_wrong_field_is_named(kubectl: Kubectl) -> None:
+    assert 'unknown field "spec.containers[0].imaje"' in kubectl(
+        "apply", "-f", "-", stdin=POD.replace("image:", "imaje:"), fails=True
+    )
+
+
+def test_label_annotate_patch_and_select(kubectl: Kubectl) -> None:
+    kubectl("create", "-f", "-", stdin=POD)
+    kubectl("label", "pod", "web", "tier=front")
+    kubectl("annotate", "pod", "web", "note=x")
+    kubectl("patch", "pod", "web", "-p", '{"metadata":{"labels":{"tier":"back"}}}')
+    assert kubectl("get", "pods", "-l", "tier in (back)", "-o", "name") == "pod/web\n"
+    assert kubectl("get", "pods", "--field-selector", "status.phase=Running", "-o", "name") == ""
+
+
+def test_wait_and_delete(kubectl: Kubectl) -> None:
+    kubectl("create", "-f", "-", stdin=POD)
+    assert "timed out" in kubectl("wait", "--for=condition=Ready", "pod/web", "--timeout=0.2s", fails=True)
+    assert kubectl("delete", "pod", "web") == 'pod "web" deleted\n'
+    assert "NotFound" in kubectl("get", "pod", "web", fails=True)
+
+
+def test_imperative_commands_send_protobuf(kubectl: Kubectl) -> None:
+    kubectl("create", "configmap", "settings", "--from-literal=a=1")
+    assert kubectl("get", "configmap", "settings", "-o", "jsonpath={.data}") == '{"a":"1"}'
+    kubectl("create", "job", "train", "--image=host", "--", "sleep", "5")
+    assert '"command":["sleep","5"]' in kubectl("get", "job", "train", "-o", "jsonpath={.spec.template.spec}")
+    assert kubectl("auth", "can-i", "create", "jobs") == "yes\n"
+
+
+def test_drain_evicts_what_runs_on_a_node(kubectl: Kubectl) -> None:
+    kubectl("create", "-f", "-", stdin="apiVersion: v1\nkind: Node\nmetadata: {name: drained}")
+    kubectl(
+        "create",
+        "-f",
+        "-",
+        stdin=POD.replace("spec: {", "spec: {terminationGracePeriodSeconds: 0, nodeName: drained, "),
+    )
+    kubectl("drain", "drained", "--force", "--timeout=10s")
+    assert kubectl("get", "pods", "-o", "name") == ""
+
+
+def test_server_side_apply_conflicts(kubectl: Kubectl) -> None:
+    settings = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: s}\ndata: {k: '%s'}"
+    kubectl("apply", "--server-side", "-f", "-", stdin=settings % 1)
+    refused = kubectl("apply", "--server-side", "--field-manager=other", "-f", "-", stdin=settings % 2, fails=True)
+    assert 'conflict with "kubectl"' in refused
