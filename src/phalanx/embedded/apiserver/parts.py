@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from phalanx.embedded.apiserver import admission, managed_fields, metadata, negotiation, schema, table
+from phalanx.embedded.apiserver import admission, managed_fields, metadata, negotiation, pod_security, schema, table
 from phalanx.embedded.apiserver import patch as patches
 from phalanx.embedded.apiserver.apply import apply
 from phalanx.embedded.apiserver.catalogue import Catalogue
@@ -74,7 +74,8 @@ class Knowledge:
 
     def approve(self, resource: Resource, obj: Object, old: Object | None, user: User) -> list[str]:
         """Validating admission, of what is valid. Warnings; may raise `ApiError`."""
-        return self._policies.validate(resource, obj, old, user)
+        warnings = pod_security.review(resource, obj, old, self._reader)
+        return warnings + self._policies.validate(resource, obj, old, user)
 
     def own_fields(self, resource: Resource, obj: Object, old: Object | None, manager: str, subresource: str) -> None:
         """Note in managedFields which fields this write has set."""
