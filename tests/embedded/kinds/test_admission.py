@@ -173,3 +173,51 @@ def test_a_limit_range_fills_in_and_says_so() -> None:
 def test_what_is_out_of_range_is_refused(item: Object, resources: Object, why: str) -> None:
     body = pod(containers=[{**CONTAINER, "resources": resources}])
     assert refused(body, limited(**item)) == f'pods "p" is forbidden: {why}'
+
+
+# --- quotas ----------------------------------------------------------------------------------------------------------
+
+
+def quota(hard: Object, *others: Object, **spec: Any) -> Cluster:
+    found = {"metadata": {"name": "q"}, "spec": {"hard": hard, **spec}}
+    return Cluster(objects={("", "resourcequotas"): [found], ("", "pods"): list(others)})
+
+
+def asking(cpu: str) -> Object:
+    return pod(containers=[{**CONTAINER, "resources": {"requests": {"cpu": cpu}}}])
+
+
+def test_a_namespace_stays_within_its_quota() -> None:
+    other = create("pods", asking("1500m"))
+    within = quota({"requests.cpu": "2", "pods": "2"}, other)
+    assert create("pods", asking("500m"), cluster=within)
+    assert refused(asking("1"), within) == (
+        'pods "p" is forbidden: exceeded quota: q, requested: requests.cpu=1, used: requests.cpu=1500m, '
+        "limited: requests.cpu=2"
+    )
+
+
+def test_what_is_done_takes_nothing() -> None:
+    done = create("pods", asking("2")) | {"status": {"phase": "Succeeded"}}
+    assert create("pods", asking("2"), cluster=quota({"requests.cpu": "2"}, done))
+
+
+def test_where_cpu_is_limited_every_pod_says_how_much_it_wants() -> None:
+    assert refused(pod(), quota({"limits.cpu": "2"})).endswith("failed quota: q: must specify limits.cpu for: c")
+
+
+@pytest.mark.parametrize(("scope", "held"), [("Terminating", False), ("NotTerminating", True), ("BestEffort", True)])
+def test_a_scope_makes_a_quota_one_for_some_pods(scope: str, held: bool) -> None:
+    cluster = quota({"pods": "0"}, scopes=[scope])
+    if held:
+        assert "exceeded quota" in refused(pod(), cluster)
+    else:
+        assert create("pods", pod(), cluster=cluster)
+
+
+def test_any_kind_can_be_counted() -> None:
+    cluster = quota({"count/configmaps": "0"})
+    assert refused({"metadata": {"name": "a"}}, cluster, "configmaps") == (
+        'configmaps "a" is forbidden: exceeded quota: q, requested: count/configmaps=1, used: count/configmaps=0, '
+        "limited: count/configmaps=0"
+    )

@@ -14,6 +14,7 @@ from functools import cache
 from typing import Protocol
 
 from phalanx.embedded.apiserver import limit_ranger, service_addresses
+from phalanx.embedded.apiserver import resource_quota as quota
 from phalanx.embedded.apiserver.resource import Object, Resource
 from phalanx.embedded.apiserver.status import ApiError, forbidden, not_found
 
@@ -195,6 +196,17 @@ def limit_ranges(resource: Resource, obj: Object, old: Object | None, reader: Re
             limit_ranger.apply(resource, obj, ranges)
 
 
+def resource_quota(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
+    """Nothing beyond the quotas of its namespace."""
+    namespace = obj["metadata"].get("namespace")
+    if old is not None or not namespace:
+        return
+    quotas = list(reader.list("", "resourcequotas", namespace))
+    if quotas:
+        group, plural = resource.key
+        quota.enforce(resource, obj, quotas, reader.list(group, plural, namespace))
+
+
 def addresses(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
     """Cluster addresses and node ports of services (the real server does this in their REST storage)."""
     before = old["spec"] if old is not None else {}
@@ -215,6 +227,7 @@ PLUGINS: tuple[tuple[Plugin, frozenset[Key] | None], ...] = (
     (runtime_class, frozenset({PODS})),
     (storage_object_in_use_protection, frozenset({CLAIMS, VOLUMES})),
     (addresses, frozenset({SERVICES})),
+    (resource_quota, None),
 )
 
 
