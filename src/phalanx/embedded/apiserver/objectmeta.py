@@ -10,6 +10,7 @@ import datetime as dt
 import os
 import random
 import time
+from functools import lru_cache
 from typing import Any
 
 from phalanx.embedded.apiserver.resource import Resource
@@ -25,7 +26,12 @@ _SUFFIX_LENGTH, _GENERATED_LENGTH = 5, 63
 
 def now_text() -> str:
     """The present, as `metav1.Time`: whole seconds, UTC."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return _second_text(int(time.time()))
+
+
+@lru_cache(maxsize=4)
+def _second_text(at_s: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at_s))
 
 
 def time_text(at: dt.datetime) -> str:
