@@ -6,12 +6,12 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from phalanx.embedded.node.attempt import Attempt, Exited, Planned, Running, RunSpec, attempts
+from tests.embedded.node.waiting import until
 
 PYTHON = sys.executable
 
@@ -23,12 +23,6 @@ def spec(*argv: str, **more: object) -> RunSpec:
 @pytest.fixture
 def attempt(tmp_path: Path) -> Attempt:
     return Attempt(tmp_path / "main", 0)
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 async def finish(attempt: Attempt) -> Exited:

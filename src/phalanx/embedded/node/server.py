@@ -11,7 +11,7 @@ import hmac
 import secrets
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from aiohttp import web
@@ -130,10 +130,16 @@ def _options(request: web.Request) -> LogOptions:
     )
 
 
+def _is_over(attempt: Attempt) -> bool:
+    """Nothing more will be written; a pod that is gone takes its records along."""
+    return isinstance(attempt.state(), Exited) or not attempt.folder.exists()
+
+
 async def _stream(request: web.Request, attempt: Attempt, options: LogOptions) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Content-Type": "text/plain"})
     await response.prepare(request)
-    async for piece in read(attempt.log, options, lambda: isinstance(attempt.state(), Exited)):
-        await response.write(piece)
+    with suppress(FileNotFoundError):  # removed with its pod since it was found
+        async for piece in read(attempt.log, options, lambda: _is_over(attempt)):
+            await response.write(piece)
     await response.write_eof()
     return response

@@ -1,0 +1,65 @@
+"""kill -9 of the node agent: its pods go on, and the next agent finds them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from phalanx.embedded.node.record import records
+from tests.embedded.apiserver.process import ServerProcess
+from tests.embedded.node.machine import client, kill_all, registered
+from tests.embedded.node.objects import container
+from tests.embedded.node.waiting import until
+
+
+@contextmanager
+def agent(server: ServerProcess, name: str) -> Iterator[subprocess.Popen[bytes]]:
+    command = [sys.executable, "-m", "phalanx.embedded.node", "--kubeconfig", str(server.kubeconfig)]
+    process = subprocess.Popen([*command, "--data", str(server.data), "--name", name], stderr=subprocess.DEVNULL)
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+
+def test_a_killed_agent_finds_its_processes_again(api_server: ServerProcess, tmp_path: Path) -> None:
+    name, flag = f"restart-{os.getpid()}", tmp_path / "go"
+    text = f"echo begun >> {tmp_path}/starts; until [ -e {flag} ]; do sleep 0.01; done; echo done; exit 4"
+
+    async def run() -> None:
+        async with client(api_server, name, name) as api:
+            with agent(api_server, name):
+                await registered(api.connection, name)
+                await api.run(container("main", "sh", "-c", text))
+                await api.run(container("main", "sleep", "1000"), name="gone")
+                before = await api.phase("Running")
+                await api.phase("Running", "gone")
+            flag.touch()  # it ends while nobody looks
+            await api.delete("gone", gracePeriodSeconds=0)
+            await api.until(lambda pod: pod is None, "gone")
+            with agent(api_server, name):
+                pod = await api.phase("Failed")
+                one = pod["status"]["containerStatuses"][0]
+                assert one["state"]["terminated"]["exitCode"] == 4
+                assert one["restartCount"] == 0
+                assert pod["status"]["startTime"] == before["status"]["startTime"]
+                assert await api.logs() == "done"
+                assert (tmp_path / "starts").read_text() == "begun\n"
+                await _only_this_pod_is_left(api_server.data / "pods", name, pod["metadata"]["uid"])
+
+    try:
+        asyncio.run(run())
+    finally:
+        kill_all(api_server.data / "pods", name)
+
+
+async def _only_this_pod_is_left(pods_dir: Path, namespace: str, uid: str) -> None:
+    """What belonged to a pod that was deleted meanwhile is ended and removed."""
+    await until(lambda: [one.uid for one in records(pods_dir) if one.namespace == namespace] == [uid])
