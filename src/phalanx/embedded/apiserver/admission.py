@@ -33,6 +33,9 @@ class Reader(Protocol):
     def list(self, group: str, plural: str, namespace: str = "") -> Iterable[Object]:
         """All of a kind; of one namespace if it is given."""
 
+    def decided(self, group: str, plural: str, namespace: str = "") -> Iterable[Object]:
+        """The same with the writes that are under way: dearer, for what must not be given out twice."""
+
 
 Plugin = Callable[[Resource, Object, Object | None, Reader], None]
 
@@ -204,13 +207,13 @@ def resource_quota(resource: Resource, obj: Object, old: Object | None, reader: 
     quotas = list(reader.list("", "resourcequotas", namespace))
     if quotas:
         group, plural = resource.key
-        quota.enforce(resource, obj, quotas, reader.list(group, plural, namespace))
+        quota.enforce(resource, obj, quotas, reader.decided(group, plural, namespace))
 
 
 def addresses(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
     """Cluster addresses and node ports of services (the real server does this in their REST storage)."""
     before = old["spec"] if old is not None else {}
-    service_addresses.allocate(obj, before, reader.list("", "services"))
+    service_addresses.allocate(obj, before, reader.decided("", "services"))
 
 
 PODS, NODES, SERVICES = ("", "pods"), ("", "nodes"), ("", "services")

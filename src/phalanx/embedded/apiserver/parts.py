@@ -38,6 +38,9 @@ class Committed:
     def list(self, group: str, plural: str, namespace: str = "") -> Iterator[Object]:
         return (one.obj for one in self._store.scan((group, plural), namespace or None))
 
+    def decided(self, group: str, plural: str, namespace: str = "") -> Iterator[Object]:
+        return (one.obj for one in self._store.decided((group, plural), namespace or None))
+
 
 class Knowledge:
     """What the write pipelines ask about kinds. `lookup` reads the committed objects, for admission."""

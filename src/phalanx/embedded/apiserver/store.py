@@ -161,6 +161,18 @@ class Store:
         """All committed objects of a kind, ordered by namespace and name."""
         return [stored for _, _, stored in self.walk(key, namespace)]
 
+    def decided(self, key: Key, namespace: str | None = None) -> Iterator[Stored]:
+        """All objects of a kind as the last decided writes leave them, unordered: for decisions that must know of
+        each other (a free address, a quota). Costs as much as there are writes under way."""
+        tables = self._tables.get(key, {})
+        for space in [namespace] if namespace is not None else list(tables):
+            for name, stored in tables.get(space, {}).items():
+                if (key, space, name) not in self._heads:
+                    yield stored
+        for place, head in self._heads.items():
+            if place[0] == key and not head.gone and namespace in (None, place[1]):
+                yield head.stored
+
     def walk(self, key: Key, namespace: str | None = None) -> Iterator[tuple[str, str, Stored]]:
         """(namespace, name, object), in the order of a list."""
         tables = self._tables.get(key, {})
