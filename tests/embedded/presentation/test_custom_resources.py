@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from phalanx.embedded.apiserver.crd import CustomStrategy, DefinitionStrategy, resources_of
+from phalanx.embedded.apiserver.crd_check import schema_causes
 from phalanx.embedded.apiserver.definitions import accepted, taken_names
 from phalanx.embedded.apiserver.rules import mistakes
 from phalanx.embedded.apiserver.scale import scale_of, scaled
@@ -244,6 +245,46 @@ def test_a_wrong_definition_is_refused(changes: dict[str, Any], line: str) -> No
     assert [cause.line() for cause in DefinitionStrategy().validate(definition(**changes))] == [line]
 
 
+def test_a_list_says_how_its_items_are_told_apart() -> None:
+    items = {"type": "object", "properties": {"name": {"type": "string"}}}
+    plain = {"type": "array", "x-kubernetes-list-type": "map", "items": items}
+    found = [cause.line() for cause in schema_causes({"type": "object", "properties": {"l": plain}}, "s", root=True)]
+    assert found == [
+        "s.properties[l].x-kubernetes-list-map-keys: Required value: must not be empty if x-kubernetes-list-type is map"
+    ]
+    keyed = plain | {"x-kubernetes-list-map-keys": ["name"]}
+    [cause] = schema_causes(keyed, "s")
+    assert cause.message.endswith("so it must have a default or be a required property")
+
+
+def test_a_protected_group_needs_approval() -> None:
+    changes = {"spec__group": "new.k8s.io", "metadata__name": "widgets.new.k8s.io"}
+    [cause] = DefinitionStrategy().validate(definition(**changes))
+    assert cause.field == "metadata.annotations[api-approved.kubernetes.io]"
+    approved = {"metadata__annotations": {"api-approved.kubernetes.io": "https://example.com/approval"}}
+    assert DefinitionStrategy().validate(definition(**changes, **approved)) == []
+
+
+def test_a_rule_that_cannot_be_evaluated_is_kept_with_a_warning() -> None:
+    rule = "quantity(self.amount).isGreaterThan(quantity('1'))"
+    schema = {
+        "type": "object",
+        "properties": {
+            "spec": {
+                "type": "object",
+                "properties": {"amount": {"type": "string"}},
+                "x-kubernetes-validations": [{"rule": rule}],
+            }
+        },
+    }
+    obj = definition(**{SCHEMA: schema})
+    assert DefinitionStrategy().validate(obj) == []
+    warning = f"v1: this API server cannot evaluate quantity(), so this rule is not enforced: {rule}"
+    assert DefinitionStrategy().warnings(obj, None) == [warning]
+    [resource] = resources_of(obj)
+    assert resource.strategy.validate({"metadata": {}, "spec": {"amount": "0"}}) == []
+
+
 def test_exactly_one_version_is_stored() -> None:
     causes = DefinitionStrategy().validate(definition(spec__versions__0__storage=False))
     assert [cause.field for cause in causes] == ["spec.versions", "status.storedVersions"]
@@ -260,6 +301,7 @@ def test_exactly_one_version_is_stored() -> None:
         ("self.spec.sise > 1", "sise"),
         ("'self.spec.sise' == 'x'", ""),
         ("self.spec.size >", "compilation failed"),
+        ("self.?spec.nothing.orValue(1) == 1", ""),
     ],
 )
 def test_a_rule_is_held_against_the_schema(rule: str, wrong: str) -> None:

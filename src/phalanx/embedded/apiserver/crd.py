@@ -18,7 +18,7 @@ from phalanx.embedded.apiserver.crd_check import change_causes, definition_cause
 from phalanx.embedded.apiserver.discovery import version_order
 from phalanx.embedded.apiserver.jsonpath import find
 from phalanx.embedded.apiserver.resource import Object, Resource, Strategy, Subresource
-from phalanx.embedded.apiserver.rules import broken
+from phalanx.embedded.apiserver.rules import broken, not_enforced
 from phalanx.embedded.apiserver.status import Cause, bad_request
 from phalanx.embedded.apiserver.structural import causes, defaulted, pruned
 from phalanx.embedded.apiserver.typed import ABSENT
@@ -69,6 +69,19 @@ class DefinitionStrategy(Strategy):
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         return change_causes(obj, old)
+
+    def warnings(self, obj: Object, old: Object | None) -> list[str]:
+        """What is accepted and yet not done here."""
+        if old is not None and old.get("spec") == obj.get("spec"):
+            return []
+        found = [
+            f"{version['name']}: this API server cannot evaluate {what}, so this rule is not enforced: {rule}"
+            for version in _versions(obj)
+            for rule, what in not_enforced((version.get("schema") or {}).get("openAPIV3Schema") or {})
+        ]
+        if ((obj.get("spec") or {}).get("conversion") or {}).get("strategy") == "Webhook":
+            found.append("spec.conversion: webhooks are not called; versions differ in name only")
+        return list(dict.fromkeys(found))
 
     def begin_deletion(self, obj: Object, now: str) -> None:
         """The objects go first: a finalizer keeps the definition until they are gone."""

@@ -38,7 +38,12 @@ def definition_causes(obj: Json) -> list[Cause]:
     """What is wrong with a new definition."""
     spec = obj.get("spec") or {}
     names, versions = spec.get("names") or {}, spec.get("versions") or []
-    found = [*_name_causes(obj, spec, names), *_scope_causes(spec), *_version_causes(versions)]
+    found = [
+        *_approval_causes(obj, spec),
+        *_name_causes(obj, spec, names),
+        *_scope_causes(spec),
+        *_version_causes(versions),
+    ]
     found += _names_causes(names)
     found += [cause for place, version in enumerate(versions) for cause in _one_version(place, version, versions)]
     if not (obj.get("status") or {}).get("storedVersions"):
@@ -93,6 +98,15 @@ def _name_causes(obj: Json, spec: Json, names: Json) -> Iterator[Cause]:
         yield invalid_value("spec.group", group, _NOT_1123)
     elif "." not in group:
         yield invalid_value("spec.group", group, "should be a domain with at least one dot")
+
+
+def _approval_causes(obj: Json, spec: Json) -> Iterator[Cause]:
+    """Groups of the Kubernetes project are for what it has approved (KEP-1111)."""
+    group, annotations = spec.get("group") or "", (obj.get("metadata") or {}).get("annotations") or {}
+    if group.endswith((".k8s.io", ".kubernetes.io")) and not annotations.get("api-approved.kubernetes.io"):
+        text = 'protected groups must have approval annotation "api-approved.kubernetes.io", see '
+        text += "https://github.com/kubernetes/enhancements/pull/1111"
+        yield required("metadata.annotations[api-approved.kubernetes.io]", text)
 
 
 def _scope_causes(spec: Json) -> Iterator[Cause]:
@@ -216,6 +230,7 @@ def schema_causes(schema: Json, path: str, *, root: bool = False) -> Iterator[Ca
     if schema.get("properties") and isinstance(schema.get("additionalProperties"), Mapping):
         text = "additionalProperties and properties are mutual exclusive"
         yield Cause("FieldValueForbidden", f"Forbidden: {text}", f"{path}.additionalProperties")
+    yield from _list_type_causes(schema, path)
     yield from _rule_causes(schema, path, root=root)
     for key, inner in sorted((schema.get("properties") or {}).items()):
         here = f"{path}.properties[{key}]"
@@ -232,6 +247,26 @@ def schema_causes(schema: Json, path: str, *, root: bool = False) -> Iterator[Ca
             return
         yield from _typed(items, f"{path}.items", "must not be empty for specified array items")
         yield from schema_causes(items, f"{path}.items")
+
+
+def _list_type_causes(schema: Json, path: str) -> Iterator[Cause]:
+    """What an apply needs to know of a list: how its items are told apart."""
+    kind, keys = schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-list-map-keys") or ()
+    if kind is not None and kind not in ("atomic", "map", "set"):
+        yield not_supported(f"{path}.x-kubernetes-list-type", kind, ("atomic", "map", "set"))
+    if kind is not None and schema.get("type") != "array":
+        text = "must be array if x-kubernetes-list-type is specified"
+        yield invalid_value(f"{path}.type", schema.get("type", ""), text)
+    if kind == "map" and not keys:
+        yield required(f"{path}.x-kubernetes-list-map-keys", "must not be empty if x-kubernetes-list-type is map")
+    item: Json = items if isinstance(items := schema.get("items"), Mapping) else {}
+    for place, key in enumerate(keys if kind == "map" else ()):
+        if key not in (item.get("properties") or {}):
+            text = "entries must all be names of item properties"
+            yield invalid_value(f"{path}.x-kubernetes-list-map-keys[{place}]", key, text)
+        elif key not in (item.get("required") or ()) and "default" not in item["properties"][key]:
+            text = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"
+            yield required(f"{path}.items.properties[{key}].default", text)
 
 
 def _typed(schema: Json, path: str, missing: str) -> Iterator[Cause]:

@@ -2,13 +2,18 @@
 
 A rule is evaluated wherever a value stands at its place, with `self` the value and `oldSelf` what stood there before;
 a rule that speaks of `oldSelf` is a transition rule and is left out where there was nothing. Rules run only on
-objects that fit their schema otherwise. Source: k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel.
+objects that fit their schema otherwise.
+
+The library does not know all that Kubernetes adds to CEL (optional types, quantities, addresses …). A rule that needs
+such a thing is kept and not enforced, and whoever writes the definition is told so: refusing the definition would keep
+every object of its kind out. Source: k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from phalanx.embedded.apiserver.expression import ExpressionError, compiled
@@ -20,6 +25,19 @@ RULES = "x-kubernetes-validations"
 _OLD_SELF = re.compile(r"\boldSelf\b")
 _STRINGS = re.compile(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'")
 _SELF_PATH = re.compile(r"(?<![\w.])(?:self|oldSelf)((?:\.[A-Za-z_]\w*)+)(\s*\()?")
+_OPTIONAL = re.compile(r"\.\?|\[\s*\?")
+_CALL = re.compile(r"([A-Za-z_]\w*)\s*\(")
+_KNOWN_CALLS = frozenset(
+    (
+        *("all", "exists", "exists_one", "filter", "has", "map", "in"),
+        *("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"),
+        *("contains", "endsWith", "matches", "size", "startsWith"),
+        *("charAt", "find", "findAll", "indexOf", "isSorted", "join", "lastIndexOf", "lowerAscii", "replace", "split"),
+        *("substring", "sum", "trim", "upperAscii"),
+        *("getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear", "getFullYear", "getHours", "getMilliseconds"),
+        *("getMinutes", "getMonth", "getSeconds"),
+    )
+)
 _WORDING = {
     "FieldValueForbidden": "Forbidden: ",
     "FieldValueRequired": "Required value: ",
@@ -56,7 +74,7 @@ def _broken(rule: Mapping[str, Any], value: Any, old: Any, path: str) -> Cause |
     text, transition = rule["rule"], is_transition(rule["rule"])
     if old is ABSENT and transition and not rule.get("optionalOldSelf"):
         return None
-    if value == old and not transition and path:
+    if (value == old and not transition and path) or unsupported(text):
         return None
     variables = {"self": value}
     if transition:
@@ -72,7 +90,7 @@ def _broken(rule: Mapping[str, Any], value: Any, old: Any, path: str) -> Cause |
 
 
 def _message(rule: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
-    if rule.get("messageExpression"):
+    if rule.get("messageExpression") and not unsupported(rule["messageExpression"]):
         try:
             said = compiled(rule["messageExpression"]).evaluate(variables)
             if isinstance(said, str) and said.strip() and "\n" not in said:
@@ -82,14 +100,37 @@ def _message(rule: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
     return str(rule.get("message") or f"failed rule: {rule['rule']}")
 
 
+@lru_cache(maxsize=4096)
 def is_transition(text: str) -> bool:
     """Does the rule compare with what was before?"""
     return _OLD_SELF.search(_STRINGS.sub("''", text)) is not None
 
 
+@lru_cache(maxsize=4096)
+def unsupported(text: str) -> str:
+    """What the rule uses and this server cannot evaluate; "" if it can."""
+    code = _STRINGS.sub("''", text)
+    if match := _OPTIONAL.search(code):
+        return match[0].replace(" ", "")
+    return next((f"{name}()" for name in _CALL.findall(code) if name not in _KNOWN_CALLS), "")
+
+
+def not_enforced(schema: Schema) -> Iterator[tuple[str, str]]:
+    """(rule, what it needs) of every rule of a schema that cannot be evaluated."""
+    for rule in schema.get(RULES) or ():
+        if what := unsupported(rule.get("rule") or ""):
+            yield rule["rule"], what
+    inner = [*(schema.get("properties") or {}).values(), schema.get("items"), schema.get("additionalProperties")]
+    for one in inner:
+        if isinstance(one, Mapping):
+            yield from not_enforced(one)
+
+
 def mistakes(text: str, schema: Schema, *, root: bool = False) -> str:
     """Why a rule cannot be used with its schema; "" if it can. The library does not check types, so only the
     fields that are read of `self` and `oldSelf` are held against the schema."""
+    if unsupported(text):
+        return ""
     if root:
         schema = {**schema, "x-kubernetes-embedded-resource": True}
     try:
