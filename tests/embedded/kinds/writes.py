@@ -39,7 +39,8 @@ class Cluster:
     def list(self, group: str, plural: str, namespace: str = "") -> Iterable[Object]:
         return self.objects.get((group, plural), [])
 
-    decided = list
+    def decided(self, group: str, plural: str, namespace: str = "") -> Iterable[Object]:
+        return self.list(group, plural, namespace)
 
 
 @dataclass

@@ -83,7 +83,8 @@ def _resources(found: Found, status: Object) -> None:
     seen: list[Object] = []
     for index, address in enumerate(status.get("addresses") or ()):
         if address in seen:
-            found.append(duplicate(f"status.addresses[{index}]", address))
+            shown = {"Type": address.get("type", ""), "Address": address.get("address", "")}
+            found.append(duplicate(f"status.addresses[{index}]", shown))
         seen.append(address)
 
 

@@ -20,6 +20,7 @@ SELECTABLE = (
     "spec.hostNetwork",
     "status.phase",
     "status.podIP",
+    "status.podIPs",
     "status.nominatedNodeName",
 )
 
@@ -81,6 +82,7 @@ class PodStrategy(SpecAndStatus):
             "spec.hostNetwork": "true" if spec.get("hostNetwork") else "false",
             "status.phase": status.get("phase", ""),
             "status.podIP": status.get("podIP", ""),
+            "status.podIPs": "",  # known as a label, set on nothing
             "status.nominatedNodeName": status.get("nominatedNodeName", ""),
         }
 

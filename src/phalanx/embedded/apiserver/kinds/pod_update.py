@@ -200,7 +200,8 @@ def _addresses(found: Found, given: Sequence[Object], path: str) -> None:
         complain(found, f"{path}[{index}]", one.get("ip", ""), formats.ip(one.get("ip", "")))
     families = [":" in one.get("ip", "") for one in given]
     if len(families) != len(set(families)):
-        found.append(invalid_value(path, list(given), "may specify no more than one IP for each IP family"))
+        shown = [{"IP": one.get("ip", "")} for one in given]
+        found.append(invalid_value(path, shown, "may specify no more than one IP for each IP family"))
 
 
 # --- resize ----------------------------------------------------------------------------------------------------------

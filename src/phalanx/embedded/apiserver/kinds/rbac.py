@@ -69,7 +69,9 @@ class RoleBindingStrategy(Strategy):
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         if obj["roleRef"] == old["roleRef"]:
             return []
-        return [invalid_value("roleRef", obj["roleRef"], "cannot change roleRef")]
+        names = (("APIGroup", "apiGroup"), ("Kind", "kind"), ("Name", "name"))
+        shown = {go: obj["roleRef"].get(key, "") for go, key in names}  # as the internal Go type prints itself
+        return [invalid_value("roleRef", shown, "cannot change roleRef")]
 
 
 def _subject(found: Found, subject: Mapping[str, Any], path: str, *, namespaced: bool) -> None:
