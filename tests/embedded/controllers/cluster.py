@@ -20,6 +20,8 @@ from phalanx.embedded.controllers.work_queue import Retry
 from tests.embedded.apiserver.process import ServerProcess
 
 FAST = Settings(
+    events_window_s=0.2,
+    namespace_again_s=0.05,
     node_grace_s=0.3,
     node_period_s=0.05,
     job=JobSettings(batch_s=0.02, pace=Pace(first_s=0.05, most_s=0.2), retry=Retry(first_s=0.05, most_s=0.2)),

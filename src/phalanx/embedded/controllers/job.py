@@ -98,7 +98,7 @@ class JobController:
             self._doubtful.discard(uid)
         elif change.old is None or _asks_anew(change.old, job):
             self._queue.add(key)
-        elif not self._queue.is_running(key):
+        elif change.old.get("status") != job.get("status") and not self._queue.is_running(key):
             self._queue.add_after(key, self._settings.batch_s)
 
     def _note_selector(self, job: Object, key: str, *, gone: bool) -> None:

@@ -170,19 +170,25 @@ def _free_indexes(view: JobView, count: int) -> list[int]:
 
 def _surplus(view: JobView, at_least: int) -> tuple[Object, ...]:
     """Pods without a valid index, all but one of those that share one, then as many as asked, cheapest first."""
-    rest = sorted(view.active, key=removal_rank)
-    doubles: list[Object] = []
-    if view.indexed:
-        keeper: dict[int, Object] = {}
-        for pod in rest:
-            index = completion_index(pod)
-            if index is None or index >= view.spec["completions"]:
-                doubles.append(pod)
-            elif index in keeper:
-                doubles.append(keeper[index])
-                keeper[index] = pod
-            else:
-                keeper[index] = pod
-        kept = {id(pod) for pod in keeper.values()}
-        rest = [pod for pod in rest if id(pod) in kept]
-    return (*doubles, *rest[: max(0, at_least - len(doubles))])
+    misplaced = _misplaced(view) if view.indexed else []
+    if at_least <= len(misplaced):
+        return tuple(misplaced)
+    wrong = {id(pod) for pod in misplaced}
+    rest = sorted((pod for pod in view.active if id(pod) not in wrong), key=removal_rank)
+    return (*misplaced, *rest[: at_least - len(misplaced)])
+
+
+def _misplaced(view: JobView) -> list[Object]:
+    """Active pods of an Indexed Job that have no index of their own; of several the most advanced keeps it."""
+    keepers: dict[int, Object] = {}
+    wrong: list[Object] = []
+    for pod in view.active:
+        index = completion_index(pod)
+        if index is None or index >= view.spec["completions"]:
+            wrong.append(pod)
+        elif (other := keepers.get(index)) is None:
+            keepers[index] = pod
+        else:
+            loser, keepers[index] = sorted((other, pod), key=removal_rank)
+            wrong.append(loser)
+    return wrong

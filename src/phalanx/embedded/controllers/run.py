@@ -28,11 +28,14 @@ _NEEDED: tuple[Kind, ...] = (PODS, JOBS, NAMESPACES, NODES, LEASES, DISRUPTION_B
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """`in_flight`: calls at a time of all controllers together. `node_grace_s`: a node whose Lease was not renewed for
-    that long is lost. `most_finished_pods`: more than these are deleted, the oldest first."""
+    """`in_flight`: calls at a time of all controllers together. `events_window_s`: how long Events are gathered.
+    `namespace_again_s`: how often a namespace that is going is looked at. `node_grace_s`: a node whose Lease was not
+    renewed for that long is lost. `most_finished_pods`: more than these are deleted, the oldest first."""
 
     in_flight: int = 64
     events_per_s: float = 100.0
+    events_window_s: float = 1.0
+    namespace_again_s: float = 1.0
     node_grace_s: float = 40.0
     node_period_s: float = 5.0
     most_finished_pods: int = 12_500
@@ -46,11 +49,12 @@ async def run_controllers(
     in use, and later for every other built-in kind that the server says it has."""
     settings = settings or Settings()
     calls = Calls(connection, informers, in_flight=settings.in_flight)
-    recorder = Recorder(calls, writes_per_s=settings.events_per_s, clock=clock)
+    recorder = Recorder(calls, window_s=settings.events_window_s, writes_per_s=settings.events_per_s, clock=clock)
     index = PodIndex()
     calls.cache(PODS).subscribe(index.take)  # first: everybody after it may ask the index
     jobs = JobController(calls, index, recorder, settings.job, clock)
-    namespaces, ttl = NamespaceController(calls, clock=clock), TtlController(calls, clock=clock)
+    namespaces = NamespaceController(calls, again_s=settings.namespace_again_s, clock=clock)
+    ttl = TtlController(calls, clock=clock)
     garbage = GarbageCollector(connection, calls)
     budgets = DisruptionController(calls, recorder, clock=clock)
     nodes = NodeHealth(calls, recorder, grace_s=settings.node_grace_s, period_s=settings.node_period_s, clock=clock)
