@@ -129,6 +129,15 @@ def test_a_command_becomes_a_queued_job_without_a_shell() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "sent"), [("$HOME", "$HOME"), ("echo $$", "echo $$$"), ("$(id)", "$$(id)"), ("$$(id)", "$$$$(id)")]
+)
+def test_what_kubernetes_would_replace_is_escaped(text: str, sent: str) -> None:
+    made = job(Request(name="x", command=("echo", text), environment=(("A", text),)))
+    [container] = made["spec"]["template"]["spec"]["containers"]
+    assert container["command"][1] == container["env"][0]["value"] == sent
+
+
+@pytest.mark.parametrize(
     ("request_", "message"),
     [
         (Request(name="x", command=()), "there is no command to run"),

@@ -146,20 +146,25 @@ def environment(pairs: Sequence[str]) -> tuple[tuple[str, str], ...]:
     return tuple((name, value) for name, _, value in (pair.partition("=") for pair in pairs))
 
 
+def literal(text: str) -> str:
+    """`text` so that it arrives as it is: Kubernetes replaces `$(NAME)` and `$$` in commands and in the environment."""
+    return re.sub(r"\$(?=[$(])", "$$", text)
+
+
 def _container(request: Request) -> Object:
     asks = {"cpu": request.cpu, "memory": request.memory, "nvidia.com/gpu": str(request.gpu) if request.gpu else ""}
     requests = {name: amount for name, amount in asks.items() if amount}
     container: Object = {
         "name": "main",
         "image": request.image,
-        "command": list(request.command),
+        "command": [literal(word) for word in request.command],
         # cpu is a share and may be exceeded while others are idle; memory and devices may not.
         "resources": {"requests": requests, "limits": {n: a for n, a in requests.items() if n != "cpu"}},
     }
     if request.directory:
         container["workingDir"] = request.directory
     if request.environment:
-        container["env"] = [{"name": name, "value": value} for name, value in request.environment]
+        container["env"] = [{"name": name, "value": literal(value)} for name, value in request.environment]
     return container
 
 

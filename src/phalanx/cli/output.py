@@ -67,3 +67,8 @@ def duration(seconds: float) -> str:
             rest = whole % unit_s // below_s
             return f"{whole // unit_s}{unit}{f'{rest}{below}' if rest else ''}"
     return f"{whole}s"
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 pod`, `2 pods`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

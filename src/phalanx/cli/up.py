@@ -13,6 +13,7 @@ from cyclopts.validators import Number
 from phalanx.cli.data_directory import DataDirectory, chosen_directory
 from phalanx.cli.local_cluster import LocalCluster, Machines, running
 from phalanx.cli.local_pods import drain, running_pods
+from phalanx.cli.output import counted
 from phalanx.cli.stopping import stop_wish
 from phalanx.client.connection import ApiError, Connection
 
@@ -88,14 +89,14 @@ async def _farewell(directory: DataDirectory, stop_pods: bool) -> str:
     try:
         async with await Connection.open(directory.kubeconfig) as connection:
             if stop_pods:
-                return f"stopped; {await drain(connection, _say)} pods were ended"
+                return f"stopped; ended {counted(await drain(connection, _say), 'pod')}"
             pods = await running_pods(connection)
     except ApiError as error:
         return f"stopped; the API did not say which pods are running ({error})"
     if not pods:
         return "stopped; no pod was running"
     return (
-        f"stopped; {len(pods)} running pods go on without it, and the next `phalanx up` finds them "
+        f"stopped; {counted(len(pods), 'running pod')} left to go on, and the next `phalanx up` finds them again "
         "(--stop-pods would end them)"
     )
 

@@ -1,0 +1,196 @@
+"""`phalanx up`, for real: kubectl, `phalanx run`, crashes of its parts, Ctrl-C, and starting again."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.upstart import PHALANX, Up, is_alive, started, until
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    with started(tmp_path_factory.mktemp("up"), "--local-cpu", "4", "--simulate-nodes", "2", "--node-gpu", "8") as up:
+        yield up
+        up.stop()
+
+
+def test_kubectl_sees_the_nodes_and_the_queue(up: Up) -> None:
+    nodes = json.loads(up.kubectl("get", "nodes", "-o", "json"))["items"]
+    assert len(nodes) == 3
+    assert "default" in up.kubectl("get", "queues")
+
+
+def test_its_secrets_are_private(up: Up) -> None:
+    assert (up.data / "kubeconfig").stat().st_mode & 0o777 == 0o600
+    assert up.data.stat().st_mode & 0o077 == 0
+
+
+def test_run_shows_the_output_and_ends_with_the_exit_code(up: Up) -> None:
+    said = up.phalanx("run", "--", "echo", "hi")
+    assert (said.returncode, said.stdout) == (0, "hi\n"), said.stderr
+    failed = up.phalanx("run", "--", "sh", "-c", "echo out; exit 7")
+    assert (failed.returncode, failed.stdout) == (7, "out\n")
+    assert "failed: exit code 7" in failed.stderr
+
+
+def test_run_starts_several_pods_together_and_numbers_their_lines(up: Up) -> None:
+    said = up.phalanx("run", "--pods", "3", "--", "sh", "-c", "echo pod $JOB_COMPLETION_INDEX")
+    assert sorted(said.stdout.splitlines()) == ["[0] pod 0", "[1] pod 1", "[2] pod 2"], said.stderr
+
+
+def test_a_user_string_arrives_as_it_is(up: Up) -> None:
+    said = up.phalanx("run", "--env", "X=$(id) $$", "--", "sh", "-c", 'echo "$X"; echo "$0"', "$(HOME) $$")
+    assert said.stdout == "$(id) $$\n$(HOME) $$\n"
+
+
+def test_an_unknown_queue_is_refused_with_a_guess(up: Up) -> None:
+    said = up.phalanx("run", "--queue", "defualt", "--", "true")
+    assert said.returncode == 1
+    assert "there is no queue 'defualt'" in said.stderr
+    assert "Did you mean 'default'?" in said.stderr
+
+
+def test_a_job_larger_than_any_node_waits_and_says_why(up: Up) -> None:
+    said = up.phalanx("submit", "--name", "huge", "--cpu", "1000", "--", "true")
+    assert said.returncode == 0
+    assert "one of its pods asks 1000 cpu, but the largest node has 100" in said.stderr
+    [job] = json.loads(up.phalanx("jobs", "--json").stdout)
+    assert (job["job"], job["state"], job["reason"]["code"]) == ("default/huge", "queued", "NeverFits")
+    page = up.phalanx("explain", "huge").stdout
+    assert "the largest node has 100" in page
+    assert "1 of 1 that wait in queue default" in page
+    up.kubectl("delete", "job", "huge")
+
+
+def test_a_manifest_that_the_server_refuses_is_shown_at_its_line(up: Up, tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: bad}\nspec:\n  parallelism: -1\n  template:\n    spec:\n"
+        "      restartPolicy: Never\n      containers: [{name: main, image: host}]\n"
+    )
+    said = up.phalanx("submit", str(file))
+    assert said.returncode == 1
+    assert f"{file}:5: spec.parallelism" in said.stderr
+
+
+def test_an_unknown_job_is_answered_with_those_there_are(up: Up) -> None:
+    said = up.phalanx("explain", "nothing")
+    assert said.returncode == 1
+    assert "there is no job default/nothing" in said.stderr
+
+
+def test_ctrl_c_in_run_deletes_the_job(up: Up) -> None:
+    command = (*PHALANX, "run", "--name", "long", "--", "sh", "-c", "echo begun; exec sleep 600")
+    with subprocess.Popen(
+        command, env=up.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
+    ) as run:
+        assert run.stdout is not None
+        assert run.stdout.readline() == "begun\n"
+        run.send_signal(signal.SIGINT)
+        assert run.wait(timeout=30) == 130
+    until(lambda: "long" not in up.kubectl("get", "jobs,pods", "--output", "name"))
+
+
+def test_nodes_and_queues_say_who_holds_what(up: Up) -> None:
+    up.phalanx("submit", "--name", "holder", "--cpu", "2", "--", "sleep", "600")
+    until(lambda: json.loads(up.phalanx("jobs", "--json").stdout)[0]["state"] == "running")
+    used = {
+        name: pods
+        for node in json.loads(up.phalanx("nodes", "--json").stdout)
+        for name, pods in node["used_by"].items()
+    }
+    assert used == {"default/holder": 1}
+    [queue] = json.loads(up.phalanx("queues", "--json").stdout)
+    assert (queue["jobs"]["running"], queue["held"]["cpu"]) == (1, 2000)
+    up.kubectl("delete", "job", "holder", "--wait=false")
+
+
+# --- crashes, stops and starts ------------------------------------------------------------------------------------
+
+
+def child(up: Up, words: str) -> int:
+    """The process of `up`'s child with `words` in its command."""
+    listing = Path(f"/proc/{up.process.pid}/task/{up.process.pid}/children").read_text().split()
+    commands = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode() for pid in listing}
+    return next(pid for pid, command in commands.items() if words in command)
+
+
+def pid_of(up: Up, pod: str) -> int:
+    """The process of a pod that wrote its own number as its first line."""
+    until(lambda: up.call("kubectl", "logs", pod).stdout.strip().isdigit())
+    return int(up.kubectl("logs", pod))
+
+
+def sleeper(up: Up, name: str) -> int:
+    """A Job whose pod sleeps; its process."""
+    up.phalanx("submit", "--name", name, "--", "sh", "-c", "echo $$; exec sleep 600")
+    return pid_of(up, f"job/{name}")
+
+
+def test_killed_parts_come_back_and_a_running_pod_does_not_notice(tmp_path: Path) -> None:
+    with started(tmp_path / "data") as up:
+        process = sleeper(up, "steady")
+        for words, name in (("control-plane", "control plane"), ("apiserver", "API server")):
+            os.kill(child(up, words), signal.SIGKILL)
+            up.read_until(f"the {name} was killed by SIGKILL; starting it again")
+            up.read_until(f"the {name} is back")
+            assert is_alive(process)
+        assert up.phalanx("run", "--", "echo", "still works").stdout == "still works\n"
+        assert pid_of(up, "job/steady") == process
+        up.kubectl("delete", "job", "steady")
+        until(lambda: not is_alive(process))
+
+
+def test_ctrl_c_leaves_pods_running_and_the_next_up_finds_them(tmp_path: Path) -> None:
+    with started(tmp_path / "data") as up:
+        process = sleeper(up, "steady")
+        children = [child(up, "control-plane"), child(up, "apiserver")]
+        text = up.stop(signal.SIGINT)
+    assert up.process.returncode == 0
+    assert "1 running pod left to go on" in text
+    assert not any(map(is_alive, children))
+    assert is_alive(process)
+    with started(tmp_path / "data", "--stop-pods") as again:
+        assert pid_of(again, "job/steady") == process
+        assert "ended 1 pod" in again.stop(signal.SIGINT)
+    assert not is_alive(process)
+
+
+def test_a_killed_supervisor_takes_its_children_along(tmp_path: Path) -> None:
+    with started(tmp_path / "data", "--no-local-node") as up:
+        children = [child(up, "control-plane"), child(up, "apiserver")]
+        up.process.kill()
+        up.process.communicate()
+        until(lambda: not any(map(is_alive, children)))
+
+
+def test_a_second_up_on_the_same_directory_is_refused_and_the_first_goes_on(tmp_path: Path) -> None:
+    with started(tmp_path / "data", "--no-local-node") as up:
+        second = up.phalanx("up", "--data", str(up.data), "--port", "0")
+        assert second.returncode == 1
+        assert f"{up.data} is in use by another `phalanx up` (process {up.process.pid}" in second.stderr
+        assert up.phalanx("jobs").returncode == 0
+
+
+def test_a_corrupt_database_is_a_clear_error(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with started(data, "--no-local-node") as up:
+        up.stop()
+    for file in data.glob("apiserver.sqlite3*"):
+        file.write_bytes(b"this is no database" * 1000)
+    failed = subprocess.run(
+        (*PHALANX, "up", "--data", str(data), "--port", "0"), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert failed.returncode == 1
+    assert "the API server ended with exit code 1, so nothing runs" in failed.stderr
+    assert "apiserver.sqlite3" in failed.stderr
+    assert "Traceback" not in failed.stderr
