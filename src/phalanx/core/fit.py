@@ -144,17 +144,28 @@ def fitting(columns: Mapping[str, NDArray[np.int64]], asks: Amounts, allowed: Ro
     return fits.nonzero()[0]
 
 
-def fits_each(columns: Mapping[str, NDArray[np.int64]], asks: Sequence[Amounts], size: int) -> Rows:
-    """[i, position]: whether one pod with the i-th asks fits there."""
-    fits = np.ones((len(asks), size), np.bool_)
-    enough = np.empty_like(fits)
+def fits_each(
+    columns: Mapping[str, NDArray[np.int64]], asks: Sequence[Amounts], size: int
+) -> tuple[NDArray[np.intp], Rows]:
+    """The positions at which a pod with the least of all these asks fits, and [i, nth of those positions]: whether one
+    with the i-th asks does. On a full cluster the first thins out the nodes for the second."""
     wanted = [dict(each) for each in asks]
-    for resource in sorted(set().union(*wanted)):
-        column = columns.get(resource, np.zeros(size, np.int64))
-        amounts = np.array([each.get(resource, 0) for each in wanted], np.int64)
-        np.greater_equal(column, amounts[:, None], out=enough)
-        fits &= enough
-    return fits
+    amounts = {
+        resource: np.array([each.get(resource, 0) for each in wanted], np.int64)
+        for resource in sorted(set().union(*wanted))
+    }
+    zeros = np.zeros(size, np.int64)
+    some = np.ones(size, np.bool_)
+    for resource, each in amounts.items():
+        if least := int(each.min()):
+            some &= columns.get(resource, zeros) >= least
+    positions = some.nonzero()[0]
+    fits = np.ones((len(asks), len(positions)), np.bool_)
+    for resource, each in amounts.items():
+        column = columns.get(resource, zeros)[positions]
+        more = (each > (column.min() if len(column) else 0)).nonzero()[0]  # the others fit everywhere
+        fits[more] &= column >= each[more, None]
+    return positions, fits
 
 
 def not_overfull(columns: Columns) -> Rows:

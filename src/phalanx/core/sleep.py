@@ -37,14 +37,14 @@ def screen(draft: Draft, gangs: Sequence[Gang]) -> list[int | None]:
     with 5,000 nodes in one operation costs a tenth of doing it one by one."""
     demands = [gang.demands[0] for gang in gangs]
     needs = np.array([gang.roles[0].minimum for gang in gangs], np.int64)
-    fits = fit.fits_each(draft.free, [demand.asks for demand in demands], len(draft))
+    positions, fits = fit.fits_each(draft.free, [demand.asks for demand in demands], len(draft))
     for at, demand in enumerate(demands):
         if (allowed := draft.allowed(demand.where)) is not None:
-            fits[at] &= allowed
+            fits[at] &= allowed[positions]
     few = (np.count_nonzero(fits, axis=1) < needs).nonzero()[0]  # on that many nodes one pod each would do
     rooms: list[int | None] = [None] * len(gangs)
     for at in few.tolist():
-        rows = fits[at].nonzero()[0]
-        room = int(fit.holds(draft.free, demands[at].asks, rows).sum()) if len(rows) else 0
+        found = positions[fits[at]]
+        room = int(fit.holds(draft.free, demands[at].asks, found).sum()) if len(found) else 0
         rooms[at] = room if room < needs[at] else None
     return rooms

@@ -1,0 +1,83 @@
+"""The cycle as a whole: what scenarios do not show."""
+
+from __future__ import annotations
+
+from phalanx.core.check import check
+from phalanx.core.decide import decide
+from phalanx.core.fold import fold, fold_plan
+from phalanx.model.cluster import Cluster
+from phalanx.model.event import Finished, NodeSeen, Submitted
+from phalanx.model.job import Job
+from phalanx.model.plan import Plan, Start, Wait
+from phalanx.model.policy import Policy
+
+from .builders import cluster, free, job, node, role
+
+
+def crowd() -> Cluster:
+    jobs = [job(f"j{n}", role("w", 1 + n % 3, cpu=1 + n % 4), at=n) for n in range(30)]
+    return cluster(node("a", cpu=8), node("b", cpu=8), *jobs)
+
+
+def started(plan: Plan) -> list[str]:
+    return [action.job for action in plan.actions if isinstance(action, Start)]
+
+
+def test_deciding_twice_decides_the_same_and_changes_nothing() -> None:
+    book = crowd()
+    first, second = decide(book, Policy(), 0.0), decide(book, Policy(), 0.0)
+    assert first.actions == second.actions
+    assert started(first)
+    assert free(book, "a") == free(book, "b") == 8
+    check(book)
+
+
+def test_findings_only_save_time() -> None:
+    """A loop that forgets them decides the same, cycle after cycle."""
+    knowing, forgetful = crowd(), crowd()
+    for name in ("j0", "j1", "j2", "j3", "j4", "j5"):
+        plan, other = decide(knowing, Policy(), 0.0), decide(forgetful, Policy(), 0.0)
+        assert started(plan) == started(other)
+        fold_plan(knowing, plan)
+        fold(forgetful, other.actions)
+        for book in (knowing, forgetful):
+            fold(book, [Finished(name)])
+
+
+def test_findings_from_before_an_event_are_not_taken_in() -> None:
+    book = cluster(node("a", cpu=1), job("j", role("w", 2, cpu=1)))
+    plan = decide(book, Policy(), 0.0)
+    fold(book, [NodeSeen(node("b", cpu=1))])
+    fold_plan(book, plan)
+    assert started(decide(book, Policy(), 0.0)) == ["j"]
+
+
+def test_a_sleeping_line_is_not_looked_at_until_its_threshold_is_reached() -> None:
+    runs = [job(f"r{n}", role("w", 1, cpu=1), at=n) for n in range(4)]
+    book = cluster(node("a", cpu=4), *runs, job("big", role("w", 3, cpu=1), at=9))
+    fold_plan(book, decide(book, Policy(), 0.0))
+    for name, awake in (("r0", 0), ("r1", 0), ("r2", 1)):
+        fold(book, [Finished(name)])
+        assert len(book.waiting.awake) == awake
+    assert started(decide(book, Policy(), 0.0)) == ["big"]
+
+
+def test_alike_jobs_cost_one_trial_and_share_the_reason() -> None:
+    alike: list[Job] = [job(f"j{n}", role("w", 2, cpu=5), at=n) for n in range(50)]
+    book = cluster(node("a", cpu=8), *alike)
+    plan = decide(book, Policy(), 0.0)
+    waits = [action for action in plan.actions if isinstance(action, Wait)]
+    assert len(waits) == 50
+    assert len({id(wait.reason) for wait in waits}) == 1
+
+
+def test_only_the_first_is_told_new_numbers() -> None:
+    alike = [job(f"j{n}", role("w", 2, cpu=3), at=n) for n in range(5)]
+    book = cluster(node("a", cpu=8), job("r", role("w", 1, cpu=8), at=-1), *alike)
+    fold_plan(book, decide(book, Policy(), 0.0))
+    fold(book, [Finished("r"), Submitted(job("s", role("w", 1, cpu=4), at=-2))])
+    plan = decide(book, Policy(), 0.0)
+    assert started(plan) == ["s"]
+    assert [action.job for action in plan.actions if isinstance(action, Wait)] == ["j0"]
+    fold_plan(book, plan)
+    assert book.reason("j3") == book.reason("j0")

@@ -1,0 +1,50 @@
+"""The loop: steps when something happened or its time has come."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from phalanx import loop
+from phalanx.model.cluster import Cluster
+from phalanx.model.event import Event, NodeSeen, QueueSeen, Refused, Submitted
+from phalanx.model.plan import Plan, Start
+from phalanx.model.policy import Policy
+from phalanx.model.queue import Queue
+from phalanx.model.reason import Code, Reason
+
+from .builders import job, node, role
+
+
+class Scripted:
+    """A world that tells its script, one entry a step, and whose clock goes on by what is waited."""
+
+    def __init__(self, script: list[list[Event]]) -> None:
+        self.script, self.starts, self.waited, self.now_s = script, [], [], 100.0
+
+    def events(self) -> list[Event]:
+        return self.script.pop(0) if self.script else []
+
+    def apply(self, plan: Plan) -> None:
+        self.starts += [action for action in plan.actions if isinstance(action, Start)]
+
+    async def wait(self, timeout_s: float | None) -> None:
+        self.waited.append(timeout_s)
+        self.now_s += timeout_s or 0.0
+        if not self.script and timeout_s is None:
+            raise asyncio.CancelledError
+
+
+def test_a_refused_job_is_started_again_when_its_time_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "spare_the_book", lambda: None)
+    world = Scripted(
+        [
+            [NodeSeen(node("a", cpu=1)), QueueSeen(Queue(name="default")), Submitted(job("j", role("w", 1, cpu=1)))],
+            [Refused("j", 1, Reason(code=Code.BACKOFF, text="no"), not_before_s=130.0)],
+        ]
+    )
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(loop.run(world, Cluster(), Policy(), lambda: world.now_s))
+    assert [start.attempt for start in world.starts] == [1, 2]
+    assert world.waited == [None, 30.0, None]
