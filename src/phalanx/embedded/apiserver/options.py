@@ -11,12 +11,15 @@ from phalanx.embedded.apiserver.status import (
     bad_request,
     forbidden_field,
     invalid,
+    invalid_value,
     not_supported,
     required,
     shown,
+    too_long,
 )
 
 _GROUP = "meta.k8s.io"
+_MANAGER_BYTES = 128
 NOT_OLDER, EXACT = "NotOlderThan", "Exact"
 
 
@@ -145,3 +148,14 @@ def forced(request: Request, *, applies: bool) -> bool:
     if causes:
         raise invalid(_GROUP, "PatchOptions", "", causes)
     return request.flag("force")
+
+
+def field_manager(request: Request, kind: str) -> str:
+    """Who makes the change: what the query says, else the first word of the user agent. Raises `ApiError` 422."""
+    given = request.text("fieldManager")
+    if len(given.encode()) > _MANAGER_BYTES:
+        raise invalid(_GROUP, kind, "", [too_long("fieldManager", _MANAGER_BYTES)])
+    if not given.isprintable():
+        cause = invalid_value("fieldManager", given, "should only contain printable characters")
+        raise invalid(_GROUP, kind, "", [cause])
+    return request.manager

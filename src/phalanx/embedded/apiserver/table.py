@@ -15,7 +15,8 @@ import msgspec
 from phalanx.embedded.apiserver.duration import since
 from phalanx.embedded.apiserver.jsonpath import find
 from phalanx.embedded.apiserver.pod_row import pod_conditions
-from phalanx.embedded.apiserver.printers import PRINTERS, Column, Printer, columns
+from phalanx.embedded.apiserver.printer import Column, Printer, columns
+from phalanx.embedded.apiserver.printers import PRINTERS
 from phalanx.embedded.apiserver.resource import Object, Resource
 from phalanx.embedded.apiserver.schema import definitions
 from phalanx.embedded.apiserver.status import bad_request
