@@ -256,3 +256,13 @@ def test_a_deployment_is_kept_and_its_author_warned() -> None:
 )
 def test_a_workload_selects_its_own_pods(spec: Object, line: str) -> None:
     assert refusal("deployments", named(spec=spec)) == [line]
+
+
+def test_a_network_policy_is_kept_and_its_author_warned() -> None:
+    """spark-submit writes one and fails if it cannot."""
+    rule = {"from": [{"podSelector": {"matchLabels": {"a": "b"}}}], "ports": [{"port": 80}]}
+    obj = create("networkpolicies", named(spec={"ingress": [rule]}))
+    assert obj["spec"]["policyTypes"] == ["Ingress"]
+    assert obj["spec"]["podSelector"] == {}
+    assert obj["spec"]["ingress"][0]["ports"] == [{"port": 80, "protocol": "TCP"}]
+    assert "all traffic stays allowed" in resource("networkpolicies").strategy.warnings(obj, None)[0]

@@ -20,6 +20,7 @@ from phalanx.embedded.apiserver.kinds.event import CoreEventStrategy, EventStrat
 from phalanx.embedded.apiserver.kinds.job import CronJobStrategy, JobStrategy
 from phalanx.embedded.apiserver.kinds.lease import LeaseStrategy
 from phalanx.embedded.apiserver.kinds.limits import LimitRangeStrategy, QuotaStrategy
+from phalanx.embedded.apiserver.kinds.network import NetworkPolicyStrategy
 from phalanx.embedded.apiserver.kinds.node import NamespaceStrategy, NodeStrategy
 from phalanx.embedded.apiserver.kinds.pod import PodStrategy
 from phalanx.embedded.apiserver.kinds.pod_template import EndpointsStrategy, PodTemplateStrategy
@@ -189,6 +190,15 @@ RESOURCES: tuple[Resource, ...] = (
         storage=("", "events"),
         to_stored=event.to_core,
         from_stored=event.from_core,
+    ),
+    _kind(
+        "networking.k8s.io",
+        "v1",
+        "networking",
+        "NetworkPolicy",
+        "networkpolicies",
+        strategy=NetworkPolicyStrategy(),
+        short_names=("netpol",),
     ),
     _kind(
         "node.k8s.io", "v1", "node", "RuntimeClass", "runtimeclasses", strategy=RuntimeClassStrategy(), namespaced=False

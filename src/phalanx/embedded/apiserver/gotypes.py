@@ -11,7 +11,10 @@ Source of the facts: the struct tags in k8s.io/api (core/v1, batch/v1, apps/v1 â
 from __future__ import annotations
 
 # Definitions whose zero values are dropped: for the groups below, the pointers are listed in full.
-_GROUPS = ("apps", "batch", "coordination", "core", "discovery", "events", "node", "policy", "rbac", "scheduling")
+_GROUPS = (
+    *("apps", "batch", "coordination", "core", "discovery", "events", "networking", "node", "policy", "rbac"),
+    "scheduling",
+)
 KNOWN = (*(f"io.k8s.api.{group}." for group in _GROUPS), "io.k8s.apimachinery.pkg.apis.meta.v1.")
 
 
@@ -65,6 +68,7 @@ manualSelector maxFailedIndexes parallelism podReplacementPolicy suspend ttlSeco
     Lifecycle: stopSignal
     LoadBalancerIngress: ipMode
     LocalVolumeSource: fsType
+    NetworkPolicyPort: endPort protocol
     NodeFeatures: supplementalGroupsPolicy
     NodeRuntimeHandlerFeatures: recursiveReadOnlyMounts userNamespaces
     NodeSwapStatus: capacity
@@ -131,6 +135,7 @@ BY_VALUE = _table(
     EphemeralContainer: resources
     Event: source regarding deprecatedSource
     JobTemplateSpec: metadata spec
+    NetworkPolicySpec: podSelector
     NodeDaemonEndpoints: kubeletEndpoint
     NodeStatus: daemonEndpoints nodeInfo
     PersistentVolumeClaimSpec: resources

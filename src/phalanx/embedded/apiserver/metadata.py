@@ -36,7 +36,12 @@ NAME_FORMATS: Mapping[tuple[str, str], Callable[[str], Problems]] = {
 
 # How often an update validates metadata: as an update (BeforeUpdate, the kind's own), and anew as on create.
 _UPDATE_ROUNDS: Mapping[tuple[str, str], tuple[int, int]] = {
+    ("", "events"): (1, 0),
+    ("", "podtemplates"): (2, 0),
+    ("apps", "deployments"): (2, 0),
+    ("batch", "cronjobs"): (2, 0),
     ("batch", "jobs"): (2, 0),
+    ("node.k8s.io", "runtimeclasses"): (2, 0),
     ("coordination.k8s.io", "leases"): (2, 0),
     ("scheduling.k8s.io", "priorityclasses"): (2, 0),
     ("policy", "poddisruptionbudgets"): (1, 0),
