@@ -14,7 +14,7 @@ from collections.abc import Callable
 from phalanx.client.connection import STRATEGIC_PATCH, ApiRefusal, ApiUnknown, Object
 from phalanx.client.informer import Change, Informer
 from phalanx.client.kind import PODS
-from phalanx.client.quantity import amount
+from phalanx.client.quantity import QuantityError, amount
 from phalanx.embedded.node.admission import Rejection, admit
 from phalanx.embedded.node.allotment import allot_address, allot_devices
 from phalanx.embedded.node.attempt import Running, attempts
@@ -91,8 +91,11 @@ class Agent:
         """Take it, on record, or say why not."""
         around = self._around
         allocatable = {name: amount(name, text) for name, text in around.allocatable.items()}
-        if rejection := admit(pod, self._node(), allocatable, self._used()):
-            return rejection
+        try:
+            if rejection := admit(pod, self._node(), allocatable, self._used()):
+                return rejection
+        except QuantityError as error:
+            return Rejection(reason="UnexpectedAdmissionError", message=str(error))
         taken = [one.record for one in self.pods.values() if one.holds]
         devices = allot_devices(pod["spec"], self._device_ids(), taken)
         if devices is None:

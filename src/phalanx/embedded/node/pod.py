@@ -92,6 +92,10 @@ class Pod:
         except (ApiError, OSError) as error:
             log.warning("pod %s/%s: %s", self.record.namespace, self.record.name, error)
             return time.time() + _RETRY_S
+        except Exception as error:  # a defect that one pod brings out must not end all the others
+            log.exception("pod %s/%s", self.record.namespace, self.record.name)
+            self._around.tell.tell(self.pod, "FailedSync", f"error syncing pod: {error!r}", kind="Warning")
+            return time.time() + 10 * _RETRY_S
 
     async def _work(self) -> float | None:
         now_s = time.time()

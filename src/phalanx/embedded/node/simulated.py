@@ -1,9 +1,8 @@
 """Nodes that do not exist, for tests at scale: their pods become Ready as soon as they are bound, and finish in time.
 
 A pod with the annotation `phalanx.dev/run-seconds` is Succeeded that long after *all* pods of its job were ready; so a
-job of which only some pods are placed runs for ever, as a real one whose workers wait for each other. The pods of a
-job are those with one gang label (`phalanx.dev/job`) or, without it, with one controller; how many there must be says
-`phalanx.dev/min-available`, or the controller Job's parallelism. Without the annotation a pod runs for ever.
+job of which only some pods are placed runs for ever, as a real one whose workers wait for each other. Without the
+annotation a pod runs for ever. Whose pods belong together, and how many they must be, says `simulated_gang`.
 
 Everything is as cheap as it can be: one PATCH makes a pod Running and Ready, one makes it Succeeded, and a fixed
 number of writers takes them from one queue. The check whether a node takes a pod is the real agent's.
@@ -12,10 +11,11 @@ number of writers takes them from one queue. The check whether a node takes a po
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import heapq
 import logging
 import time
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,13 +28,12 @@ from phalanx.embedded.node.admission import Rejection, admit
 from phalanx.embedded.node.demand import GPU, Amounts, demand
 from phalanx.embedded.node.registration import Registration, register, renew_lease
 from phalanx.embedded.node.settings import SimulatedSettings
+from phalanx.embedded.node.simulated_gang import Gangs
 from phalanx.embedded.node.status import TERMINAL, at, rejected
 
 log = logging.getLogger(__name__)
 
 RUN_SECONDS = "phalanx.dev/run-seconds"
-JOB_LABEL = "phalanx.dev/job"
-MIN_AVAILABLE = "phalanx.dev/min-available"
 _RETRY_S = 0.2
 _REGISTER_AT_ONCE = 16
 Write = Callable[[], Awaitable[None]]
@@ -50,14 +49,6 @@ class _Node:
             self.used[name] = self.used.get(name, 0) + sign * value
 
 
-@dataclass(slots=True)
-class _Gang:
-    """Pods of one job that are ready, by uid. `all_since_s`: since when there are as many as it needs."""
-
-    ready: dict[str, Object] = field(default_factory=dict)
-    all_since_s: float | None = None
-
-
 class SimulatedNodes:
     def __init__(
         self, connection: Connection, informers: Callable[[Kind], Informer], settings: SimulatedSettings
@@ -68,22 +59,22 @@ class SimulatedNodes:
         self._allocatable = {name: amount(name, text) for name, text in self._resources.items()}
         self._nodes: dict[str, _Node] = {}
         self._charged: dict[str, tuple[str, Amounts]] = {}  # pod uid -> node, what it asks
-        self._gangs: dict[str, _Gang] = defaultdict(_Gang)
-        self._gang_of: dict[str, str] = {}  # pod uid -> gang, while it is ready
+        self._gangs = Gangs(self._run_out)
         self._begun: set[str] = set()  # uids with a write under way or done: one PATCH each
         self._finishing: set[str] = set()
         self._deleting: set[str] = set()
         self._due: list[tuple[float, str]] = []  # heap: when a pod finishes, its uid
         self._pod_keys: dict[str, str] = {}  # uid -> namespace/name
         self._due_changed = asyncio.Event()
+        self._born_s = time.time()
         self._writes: deque[Write] = deque()
         self._has_writes = asyncio.Semaphore(0)
 
     async def run(self) -> None:
         """Until cancelled."""
         await asyncio.gather(self._pods.synced.wait(), self._jobs.synced.wait(), self._register_all())
+        self._jobs.subscribe(self._gangs.take_job)
         self._pods.subscribe(self._take)
-        self._jobs.subscribe(self._take_job)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._keep_leases())
             group.create_task(self._finish_in_time())
@@ -108,6 +99,7 @@ class SimulatedNodes:
             "kubernetes.io/arch": "amd64",
             "kubernetes.io/os": "linux",
             "type": "simulated",
+            "phalanx.dev/simulated": "true",
             **self._settings.labels,
         }
         registration = Registration(name=name, labels=labels, resources=self._resources, info=_INFO)
@@ -161,7 +153,8 @@ class SimulatedNodes:
         elif phase == "Running":
             self._charge(uid, node, pod)
             self._begun.add(uid)
-            self._count_ready(pod)
+            if RUN_SECONDS in (pod["metadata"].get("annotations") or {}):
+                self._gangs.is_ready(pod)
         elif uid not in self._begun:
             self._begin(uid, node, pod)
 
@@ -184,11 +177,7 @@ class SimulatedNodes:
         if uid in self._charged:
             name, asked = self._charged.pop(uid)
             self._nodes[name].charge(asked, -1)
-        if (key := self._gang_of.pop(uid, None)) is not None:
-            gang = self._gangs[key]
-            gang.ready.pop(uid, None)
-            if not gang.ready:
-                del self._gangs[key]
+        self._gangs.is_over(uid)
 
     def _forget(self, uid: str) -> None:
         self._let_go(uid)
@@ -198,49 +187,13 @@ class SimulatedNodes:
 
     # --- time -----------------------------------------------------------------------------------------------------
 
-    def _count_ready(self, pod: Object) -> None:
-        uid, key = pod["metadata"]["uid"], _gang_key(pod)
-        if uid in self._gang_of or RUN_SECONDS not in (pod["metadata"].get("annotations") or {}):
-            return
-        self._gang_of[uid] = key
-        self._gangs[key].ready[uid] = pod
-        self._check_gang(key)
-
-    def _check_gang(self, key: str) -> None:
-        """From the moment that all are ready the time of each runs; who joins later runs from then on."""
-        gang = self._gangs[key]
-        if gang.all_since_s is None:
-            if len(gang.ready) < self._wanted(next(iter(gang.ready.values()))):
-                return
-            gang.all_since_s = time.time()
-            joining = list(gang.ready.values())
-        else:
-            joining = list(gang.ready.values())[-1:]
-        for pod in joining:
-            seconds = float(pod["metadata"]["annotations"][RUN_SECONDS]) / self._settings.time_scale
-            heapq.heappush(self._due, (time.time() + seconds, pod["metadata"]["uid"]))
+    def _run_out(self, pod: Object) -> None:
+        """All pods of its job are ready: its time begins. Or it began before this process did."""
+        seconds = float(pod["metadata"]["annotations"][RUN_SECONDS]) / self._settings.time_scale
+        since_s, now_s = _ready_since_s(pod), time.time()
+        begun_s = since_s if since_s < self._born_s - 1 else now_s  # the API's times are whole seconds
+        heapq.heappush(self._due, (begun_s + seconds, pod["metadata"]["uid"]))
         self._due_changed.set()
-
-    def _wanted(self, pod: Object) -> int:
-        """How many pods its job has when it is complete. A Job that is not known yet is complete later."""
-        annotations = pod["metadata"].get("annotations") or {}
-        if MIN_AVAILABLE in annotations:
-            return int(annotations[MIN_AVAILABLE])
-        owner = _controller(pod)
-        if owner is None or owner["kind"] != "Job":
-            return 1
-        job = self._jobs.objects.get(f"{pod['metadata']['namespace']}/{owner['name']}")
-        if job is None:
-            return 1 << 30
-        return pods_at_once(job["spec"])
-
-    def _take_job(self, change: Change) -> None:
-        """A job that came after its pods, or asks for fewer now, may be complete."""
-        if change.new is None:
-            return
-        key = change.new["metadata"]["uid"]
-        if key in self._gangs and self._gangs[key].all_since_s is None:
-            self._check_gang(key)
 
     async def _finish_in_time(self) -> None:
         while True:
@@ -273,7 +226,7 @@ class SimulatedNodes:
             try:
                 await write()
             except ApiRefusal as error:
-                if error.code not in (404, 409):
+                if error.code != 404 and error.reason != "Conflict":  # gone, or another has its name
                     log.warning("simulated pod: %s", error)
             except ApiUnknown as error:
                 log.info("simulated pod, to be repeated: %s", error)
@@ -313,25 +266,9 @@ def _resources(settings: SimulatedSettings) -> dict[str, str]:
     return found | ({GPU: str(settings.gpu)} if settings.gpu else {})
 
 
-def pods_at_once(spec: Mapping[str, Any]) -> int:
-    """How many pods a Job runs together: its parallelism, never more than its completions."""
-    parallelism, completions = spec.get("parallelism"), spec.get("completions")
-    wanted = 1 if parallelism is None else int(parallelism)
-    return wanted if completions is None else min(wanted, int(completions))
-
-
-def _controller(pod: Object) -> Mapping[str, Any] | None:
-    owners = pod["metadata"].get("ownerReferences") or ()
-    return next((one for one in owners if one.get("controller")), None)
-
-
-def _gang_key(pod: Object) -> str:
-    """One string per job; a pod on its own is its own job."""
-    meta = pod["metadata"]
-    if label := (meta.get("labels") or {}).get(JOB_LABEL):
-        return f"{meta['namespace']}/{label}"
-    owner = _controller(pod)
-    return str(owner["uid"] if owner else meta["uid"])
+def _ready_since_s(pod: Object) -> float:
+    times = [one["lastTransitionTime"] for one in pod["status"].get("conditions") or () if one["type"] == "Ready"]
+    return dt.datetime.fromisoformat(times[0]).timestamp() if times and times[0] else time.time()
 
 
 # --- statuses: merge patches, so lists are given whole --------------------------------------------------------------
