@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
+from phalanx.client.connection import ApiRefusal
 from phalanx.client.kind import Kind
 from phalanx.embedded.controllers.calls import Calls
 
@@ -34,11 +35,11 @@ async def discover(calls: Calls) -> Catalog:
     for group in groups:
         preferred = group["preferredVersion"]["version"]
         asked += [(group["name"], one["version"], one["version"] == preferred) for one in group["versions"]]
-    lists = await asyncio.gather(*(calls.request("GET", _path(group, version)) for group, version, _ in asked))
+    lists = await asyncio.gather(*(_resources(calls, group, version) for group, version, _ in asked))
     named: dict[tuple[str, str], Kind] = {}
     verbs: dict[Kind, frozenset[str]] = {}
-    for (group, version, preferred), listing in zip(asked, lists, strict=True):
-        for resource in listing["resources"]:
+    for (group, version, preferred), resources in zip(asked, lists, strict=True):
+        for resource in resources:
             if "/" in resource["name"]:
                 continue
             kind = _kind(group, version, resource)
@@ -46,6 +47,17 @@ async def discover(calls: Calls) -> Catalog:
             if preferred and set(resource["verbs"]) >= _NEEDED:
                 verbs[kind] = frozenset(resource["verbs"])
     return Catalog(kinds=tuple(verbs), named=named, verbs=verbs)
+
+
+async def _resources(calls: Calls, group: str, version: str) -> list[dict[str, Any]]:
+    """None, if the group was unregistered after the list of groups was read."""
+    try:
+        found: list[dict[str, Any]] = (await calls.request("GET", _path(group, version)))["resources"]
+    except ApiRefusal as refusal:
+        if refusal.code != 404:
+            raise
+        return []
+    return found
 
 
 def _path(group: str, version: str) -> str:
