@@ -107,6 +107,7 @@ def test_the_timeline_says_who_finished() -> None:
     assert text[2].endswith(". unfinished")
 
 
+@pytest.mark.slow  # importing matplotlib takes a second or two
 @pytest.mark.parametrize("suffix", [".svg", ".png"])
 def test_the_timeline_is_drawn(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / "pictures" / f"timeline{suffix}"
@@ -114,8 +115,9 @@ def test_the_timeline_is_drawn(tmp_path: Path, suffix: str) -> None:
     assert path.stat().st_size > 5_000
 
 
+@pytest.mark.slow
 def test_a_timeline_that_cannot_be_drawn_says_so(tmp_path: Path) -> None:
-    with pytest.raises(PhalanxError, match="cannot write the timeline to .*--timeline"):
+    with pytest.raises(PhalanxError, match=r"cannot write the timeline to .*--timeline"):
         draw([("pod by pod", deadlock()), ("as gangs", new_trial())], tmp_path / "timeline.nothing")
 
 

@@ -8,6 +8,7 @@ on one machine sees the same. `python -m phalanx.demo.words` counts it in a sing
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import sysconfig
 from collections import Counter
@@ -71,9 +72,11 @@ def summarize(counts: Counter[str]) -> Summary:
 
 
 def _library() -> list[Path]:
-    root = Path(sysconfig.get_path("stdlib"))
-    found = (path.relative_to(root) for path in root.rglob("*.py"))
-    return [root / path for path in sorted(found) if not _NOT_THE_LIBRARY & set(path.parts)]
+    found = []
+    for folder, folders, files in os.walk(sysconfig.get_path("stdlib")):
+        folders[:] = sorted(set(folders) - _NOT_THE_LIBRARY)
+        found += [Path(folder, file) for file in sorted(files) if file.endswith(".py")]
+    return found
 
 
 if __name__ == "__main__":

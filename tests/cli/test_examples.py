@@ -1,0 +1,73 @@
+"""Every example runs with the command that its first lines name, and ends as they say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.upstart import Up, started, until
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+# file -> job -> its state in the end
+ENDS = {
+    "gang.yaml": {"default/gang": "complete"},
+    "parameter-server.yaml": {"default/ps-server": "complete", "default/ps-workers": "complete"},
+    "indexed.yaml": {"default/primes": "complete"},
+    "gpu.yaml": {"default/train-gpu": "queued"},
+    "pod-by-pod.yaml": {"default/tasks": "complete"},
+}
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    # Never a GPU, so that the machine of the test does not decide how the GPU example ends.
+    with started(tmp_path_factory.mktemp("examples"), "--local-cpu", "4", "--local-gpu", "0", "--stop-pods") as up:
+        yield up
+
+
+def states(up: Up) -> dict[str, str]:
+    listing = json.loads(up.phalanx("jobs", "--finished", "--json").stdout)
+    return {job["job"]: job["state"] for job in listing}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ENDS)
+def test_it_runs_and_ends_as_it_says(up: Up, name: str) -> None:
+    said = up.phalanx("submit", str(EXAMPLES / name))
+    assert said.returncode == 0, said.stderr
+    wanted = ENDS[name]
+    until(lambda: {job: state for job, state in states(up).items() if job in wanted} == wanted, timeout_s=60)
+
+
+@pytest.mark.slow
+def test_the_workers_met_and_the_model_was_fitted(up: Up) -> None:
+    for name in ("gang.yaml", "parameter-server.yaml"):
+        if f"default/{name.removesuffix('.yaml')}" not in states(up):
+            up.phalanx("submit", str(EXAMPLES / name))
+    until(lambda: states(up).get("default/gang") == states(up).get("default/ps-server") == "complete", timeout_s=60)
+    logs = up.kubectl("logs", "--selector", "batch.kubernetes.io/job-name=gang", "--tail", "5")
+    assert "worker 0 heard of workers [1, 2]" in logs
+    assert "y = 3.0" in up.kubectl("logs", "job/ps-server") or "y = 2.9" in up.kubectl("logs", "job/ps-server")
+
+
+@pytest.mark.slow
+def test_the_gpu_job_says_why_it_waits(up: Up) -> None:
+    up.phalanx("submit", str(EXAMPLES / "gpu.yaml"))
+    page = up.phalanx("explain", "train-gpu").stdout
+    assert "NeverFits" in page
+    assert "nvidia.com/gpu" in page
+
+
+def test_no_example_is_left_out() -> None:
+    assert {path.name for path in EXAMPLES.glob("*.yaml")} == set(ENDS)
+    listing = (EXAMPLES / "README.md").read_text()
+    assert all(f"({name})" in listing for name in ENDS)
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_it_names_its_command(name: str) -> None:
+    assert f"#   phalanx submit examples/{name}\n" in (EXAMPLES / name).read_text()
