@@ -163,3 +163,38 @@ def test_a_resize_keeps_the_qos_class_and_removes_nothing() -> None:
         "spec.containers[0].resources.requests: Forbidden: resource requests cannot be removed",
         "spec.containers[0].resources.limits: Forbidden: resource limits cannot be removed",
     ]
+
+
+# --- ephemeral containers --------------------------------------------------------------------------------------------
+
+
+def with_debugger(old: Object, **fields: Any) -> tuple[Object, list[str]]:
+    strategy = resource("pods").strategy
+    assert isinstance(strategy, PodStrategy)
+    debugger = container(name="debug") | fields
+    new = {**old, "metadata": dict(old["metadata"]), "spec": {**old["spec"], "ephemeralContainers": [debugger]}}
+    strategy.prepare_ephemeral(new, old)
+    return new, [cause.line() for cause in strategy.validate_ephemeral(new, old)]
+
+
+def test_a_debugger_is_added_and_stays() -> None:
+    new, lines = with_debugger(stored("pods", pod()))
+    assert lines == []
+    assert with_debugger(new, image="other")[1] == [
+        'spec.ephemeralContainers: Forbidden: existing ephemeral containers "debug" may not be changed\n'
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "line"),
+    [
+        ({"name": "c"}, 'spec.ephemeralContainers[0].name: Duplicate value: "c"'),
+        ({"targetContainerName": "x"}, 'spec.ephemeralContainers[0].targetContainerName: Not found: "x"'),
+        (
+            {"resources": {"requests": {"cpu": "1"}}},
+            "spec.ephemeralContainers[0].resources: Forbidden: cannot be set for an Ephemeral Container",
+        ),
+    ],
+)
+def test_a_debugger_serves_nothing(fields: Object, line: str) -> None:
+    assert with_debugger(stored("pods", pod()), **fields)[1] == [line]

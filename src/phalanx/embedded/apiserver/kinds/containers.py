@@ -40,6 +40,7 @@ ENV_FIELDS = (
 RESOURCE_FIELDS = tuple(
     f"{which}.{name}" for which in ("limits", "requests") for name in ("cpu", "ephemeral-storage", "memory")
 )
+NOT_EPHEMERAL = ("ports", "resources", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "resizePolicy")
 ONE_SOURCE = "may not have more than one field specified at a time"
 _SUBSCRIPTED = re.compile(r"(.*)\['(.*)'\]")
 
@@ -86,6 +87,33 @@ def init_containers(
             if one.get(key) is not None:
                 text = "may not be set for init containers without restartPolicy=Always"
                 found.append(forbidden_field(f"{here}.{key}", text))
+
+
+def ephemeral_containers(
+    found: Found, given: Sequence[Container], others: Sequence[Container], volumes: Volumes, spec: Container, path: str
+) -> None:
+    """They are for looking at a pod, so nothing that serves may be set."""
+    lasting = {one.get("name", "") for one in others}
+    names = set(lasting)
+    for index, one in enumerate(given):
+        here = f"{path}[{index}]"
+        container(found, one, volumes, spec.get("restartPolicy", ""), here)
+        image, name, target = one.get("image", ""), one.get("name", ""), one.get("targetContainerName", "")
+        if image != image.strip():
+            found.append(invalid_value(f"{here}.image", image, "must not have leading or trailing whitespace"))
+        if name in names:
+            found.append(duplicate(f"{here}.name", name))
+        names.add(name)
+        if target and target not in lasting:
+            found.append(not_found_value(f"{here}.targetContainerName", target))
+        for key in NOT_EPHEMERAL:
+            if one.get(key):
+                found.append(forbidden_field(f"{here}.{key}", "cannot be set for an Ephemeral Container"))
+        for number, mount in enumerate(one.get("volumeMounts", ())):
+            for key in ("subPath", "subPathExpr"):
+                if mount.get(key):
+                    text = "cannot be set for an Ephemeral Container"
+                    found.append(forbidden_field(f"{here}.volumeMounts[{number}].{key}", text))
 
 
 def container(found: Found, one: Container, volumes: Volumes, restart_policy: str, path: str) -> None:

@@ -6,14 +6,14 @@ validatePodMetadataAndSpec of pkg/apis/core/validation.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from phalanx.embedded.apiserver import formats, metadata
 from phalanx.embedded.apiserver.kinds import checks, containers, scheduling
 from phalanx.embedded.apiserver.kinds.checks import Found, chosen, formatted
 from phalanx.embedded.apiserver.kinds.volumes import volumes
-from phalanx.embedded.apiserver.status import forbidden_field, invalid_value, not_supported, required
+from phalanx.embedded.apiserver.status import duplicate, forbidden_field, invalid_value, not_supported, required
 
 Spec = Mapping[str, Any]
 
@@ -97,10 +97,15 @@ def pod_spec(found: Found, spec: Spec, path: str, *, of_pod: bool) -> None:
     if spec.get("terminationGracePeriodSeconds") is None:
         found.append(required(f"{path}.terminationGracePeriodSeconds"))
     mountable = volumes(found, spec["volumes"], f"{path}.volumes") if "volumes" in spec else {}
+    if "resourceClaims" in spec:
+        _resource_claims(found, spec["resourceClaims"], f"{path}.resourceClaims")
     regular = spec.get("containers") or ()
     containers.containers(found, regular, mountable, spec, f"{path}.containers")
     if early := spec.get("initContainers"):
         containers.init_containers(found, early, regular, mountable, spec, f"{path}.initContainers")
+    if late := spec.get("ephemeralContainers"):
+        others = (*regular, *(spec.get("initContainers") or ()))
+        containers.ephemeral_containers(found, late, others, mountable, spec, f"{path}.ephemeralContainers")
     if spec.get("resources"):
         checks.requirements(found, spec["resources"], f"{path}.resources")
     if spec.get("hostNetwork"):
@@ -132,6 +137,30 @@ def pod_spec(found: Found, spec: Spec, path: str, *, of_pod: bool) -> None:
     group = spec.get("schedulingGroup") or {}
     if name := group.get("podGroupName"):
         formatted(found, f"{path}.schedulingGroup.podGroupName", name, formats.dns_subdomain)
+
+
+def _resource_claims(found: Found, claims: Sequence[Spec], path: str) -> None:
+    """Claims of devices (DRA): named once, each by itself or by a template."""
+    names: set[str] = set()
+    sources = ("resourceClaimName", "resourceClaimTemplateName")
+    for index, claim in enumerate(claims):
+        here, name = f"{path}[{index}]", claim.get("name", "")
+        if not name:
+            found.append(required(f"{here}.name"))
+        elif name in names:
+            found.append(duplicate(f"{here}.name", name))
+        else:
+            formatted(found, f"{here}.name", name, formats.dns_label)
+        names.add(name)
+        given = [key for key in sources if claim.get(key) is not None]
+        if len(given) != 1:
+            shown = {"Name": name} | {key[0].upper() + key[1:]: claim.get(key) for key in sources}
+            text = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+            if not given:
+                text = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+            found.append(invalid_value(here, shown, text))
+        for key in given:
+            formatted(found, f"{here}.{key}", claim[key], formats.dns_subdomain)
 
 
 def _host_network(found: Found, spec: Spec, path: str, *, of_pod: bool) -> None:
