@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from phalanx.model.cluster import Cluster, Record
-from phalanx.model.demand import charged
 from phalanx.model.job import Phase
 from phalanx.model.line import Bid
+from phalanx.model.shape import Amounts
 
 
 class Broken(AssertionError):
@@ -29,41 +29,41 @@ def check(cluster: Cluster) -> None:
 
 
 def columns_add_up(cluster: Cluster) -> Iterator[str]:
-    """free = allocatable - what records and foreign pods hold, in every row and resource."""
+    """allocatable is what the nodes say, and free that less what records and foreign pods hold, everywhere."""
     columns = cluster.columns
-    expected = {resource: dict(enumerate(column.tolist())) for resource, column in columns.allocatable.items()}
-    charges = [0] * columns.capacity
-    for node, asks in holdings(cluster):
-        row = columns.row_of.get(node)
+    said = [dict(node.allocatable) if node else {} for node in columns.nodes]
+    charges = [0] * len(said)
+    held: list[dict[str, int]] = [{} for _ in said]
+    for name, asks in holdings(cluster):
+        row = columns.row_of.get(name)
         if row is None:
-            yield f"a pod is charged to {node}, which has no row"
+            yield f"a pod is charged to {name}, which has no row"
             continue
         charges[row] += 1
         for resource, amount in asks:
-            expected[resource][row] -= amount
+            held[row][resource] = held[row].get(resource, 0) + amount
+    if charges != columns.charges:
+        yield f"pods per row are noted as {columns.charges}, there are {charges}"
     for resource, column in columns.free.items():
-        for row, free in enumerate(column.tolist()):
-            if free != expected[resource][row]:
-                name = columns.names[row] if row < len(columns.names) else "a row beyond the last"
-                yield f"{name}: {resource} free is {free}, charges say {expected[resource][row]}"
-    for row, node_seen in enumerate(columns.nodes):
-        allocatable = dict(node_seen.allocatable) if node_seen else {}
-        if columns.charges[row] != charges[row]:
-            yield f"{columns.names[row]}: {columns.charges[row]} charges noted, there are {charges[row]}"
-        for resource, column in columns.allocatable.items():
-            if column[row] != allocatable.get(resource, 0):
-                yield f"{columns.names[row]}: {resource} allocatable is {column[row]}"
+        has = [each.get(resource, 0) for each in said]
+        left = [amount - each.get(resource, 0) for amount, each in zip(has, held, strict=True)]
+        if columns.allocatable[resource].tolist()[: len(has)] != has:
+            yield f"{resource} allocatable is {columns.allocatable[resource]}, the nodes say {has}"
+        if column.tolist() != left + [0] * (columns.capacity - len(left)):
+            yield f"{resource} free is {column}, charges say {left} ({columns.names})"
 
 
-def holdings(cluster: Cluster) -> Iterator[tuple[str, tuple[tuple[str, int], ...]]]:
+def holdings(cluster: Cluster) -> Iterator[tuple[str, Amounts]]:
     yield from cluster.foreign.values()
     for record in cluster.jobs.values():
         for slot, node in record.placements.items():
-            yield node, charged(record.job.roles[slot.role].shape.requests)
+            yield node, record.gang.demands[slot.role].asks
 
 
 def jobs_are_whole(cluster: Cluster) -> Iterator[str]:
     for job, record in cluster.jobs.items():
+        if record.gang.roles != record.job.roles:
+            yield f"{job} has other roles than its gang"
         if job != record.job.id or job not in cluster.jobs_of.get(record.job.queue, ()):
             yield f"{job} is not filed under its id and queue"
         if record.phase is Phase.QUEUED and (record.placements or record.open):
@@ -72,8 +72,7 @@ def jobs_are_whole(cluster: Cluster) -> Iterator[str]:
             yield f"{job} is {record.phase} after no start"
         if record.placements.keys() & record.open.keys():
             yield f"{job} has a slot that is both placed and open"
-        held = {resource: jobs.get(job, 0) for resource, jobs in cluster.holders.held.items()}
-        yield from (f"{job}: {text}" for text in held_truly(record, held))
+        yield from held_truly(cluster, record)
 
 
 def others_add_up(cluster: Cluster) -> Iterator[str]:
@@ -85,13 +84,14 @@ def others_add_up(cluster: Cluster) -> Iterator[str]:
         yield f"pods of others hold {held}, noted is {cluster.others}"
 
 
-def held_truly(record: Record, noted: dict[str, int]) -> Iterator[str]:
-    held = dict.fromkeys(noted, 0)
+def held_truly(cluster: Cluster, record: Record) -> Iterator[str]:
+    held: dict[str, int] = {}
     for slot in record.placements:
         for resource, amount in record.gang.demands[slot.role].asks:
-            held[resource] += amount
-    if held != noted:
-        yield f"holds {held}, noted is {noted}"
+            held[resource] = held.get(resource, 0) + amount
+    for resource, jobs in cluster.holders.held.items():
+        if jobs.get(record.job.id, 0) != held.get(resource, 0):
+            yield f"{record.job.id} holds {held} of {resource}, noted is {jobs.get(record.job.id, 0)}"
 
 
 def waiting_is_true(cluster: Cluster) -> Iterator[str]:
