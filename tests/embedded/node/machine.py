@@ -144,7 +144,7 @@ async def registered(connection: Connection, name: str) -> Object:
 
 def settings_of(server: ServerProcess, name: str, **more: Any) -> NodeSettings:
     resources = {"cpu": "6", "memory": "8Gi", **more.pop("resources", {})}
-    return NodeSettings(data_dir=server.data, name=name, resources=resources, patience=QUICK, **more)
+    return NodeSettings(data_dir=server.data, name=name, resources=resources, **{"patience": QUICK, **more})
 
 
 def kill_all(pods_dir: Path, namespace: str) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from phalanx.client.connection import ApiRefusal
-from phalanx.client.kind import CONFIG_MAPS, LEASES, NODES, SECRETS
+from phalanx.client.kind import CONFIG_MAPS, LEASES, NODES, PODS, SECRETS
+from phalanx.embedded.node.settings import Patience
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.node.machine import Client, scenario
 from tests.embedded.node.objects import asking, container
@@ -269,5 +270,46 @@ def test_two_pods_listen_on_one_port(api_server: ServerProcess) -> None:
             await api.run(container("main", sys.executable, "-c", text, env=env, **probe), name=name)
         addresses = {(await api.phase("Succeeded", name))["status"]["podIP"] for name in ("a", "b")}
         assert len(addresses) == 2
+
+    scenario(api_server, test)
+
+
+def test_a_node_that_is_deleted_comes_back(api_server: ServerProcess) -> None:
+    async def test(api: Client) -> None:
+        before = await api.connection.get(NODES, api.node)
+        await api.connection.delete(NODES, api.node)
+
+        async def is_back() -> bool:
+            try:
+                return (await api.connection.get(NODES, api.node))["metadata"]["uid"] != before["metadata"]["uid"]
+            except ApiRefusal:
+                return False
+
+        await until(is_back)
+
+    scenario(api_server, test, patience=Patience())  # long before the next heartbeat
+
+
+def test_a_label_put_on_the_node_counts_for_the_next_pod(api_server: ServerProcess) -> None:
+    async def test(api: Client) -> None:
+        await api.run(container(), name="early", nodeSelector={"zone": "a"})
+        assert (await api.phase("Failed", "early"))["status"]["reason"] == "NodeAffinity"
+        await api.connection.patch(NODES, api.node, {"metadata": {"labels": {"zone": "a"}}})
+        await api.run(container(), name="late", nodeSelector={"zone": "a"})
+        await api.phase("Succeeded", "late")
+
+    scenario(api_server, test)
+
+
+def test_a_pod_that_somebody_else_ended_is_stopped(api_server: ServerProcess) -> None:
+    async def test(api: Client) -> None:
+        await api.run(shell("echo $$$$; exec sleep 1000"))
+        await api.phase("Running")
+        pid = await _said(api)
+        status = {"phase": "Failed", "reason": "Evicted"}
+        await api.connection.patch(PODS, "p", {"status": status}, api.namespace, "status")
+        await until(lambda: not alive(pid))
+        pod = await api.until(lambda pod: "terminated" in pod["status"]["containerStatuses"][0]["state"])
+        assert (pod["status"]["phase"], pod["status"]["reason"]) == ("Failed", "Evicted")
 
     scenario(api_server, test)

@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
 
-from phalanx.client.connection import STRATEGIC_PATCH, ApiRefusal, ApiUnknown, Object
+from phalanx.client.connection import STRATEGIC_PATCH, ApiError, ApiRefusal, ApiUnknown, Object
 from phalanx.client.informer import Change, Informer
-from phalanx.client.kind import PODS
+from phalanx.client.kind import NODES, PODS
 from phalanx.client.quantity import QuantityError, amount
 from phalanx.embedded.node.admission import Rejection, admit
 from phalanx.embedded.node.allotment import allot_address, allot_devices
@@ -28,19 +27,21 @@ from phalanx.embedded.node.volumes import remove as remove_volumes
 log = logging.getLogger(__name__)
 
 _RETRY_S = 1.0
+_ABOUT_NODE = ("NodeAffinity", "TaintToleration")
 
 
 class Agent:
     """`run` takes the pods informer's news until cancelled; processes of pods stay when it ends."""
 
-    def __init__(self, around: Surroundings, node: Callable[[], Object]) -> None:
+    def __init__(self, around: Surroundings, nodes: Informer) -> None:
         self.pods: dict[str, Pod] = {}  # uid ->
-        self._around, self._node = around, node
+        self._around, self._nodes = around, nodes
         self._refused: set[str] = set()  # uids that were turned away
         self._group: asyncio.TaskGroup | None = None
 
     async def run(self, pods: Informer) -> None:
         await pods.synced.wait()
+        await self._nodes.synced.wait()
         async with asyncio.TaskGroup() as self._group:
             mine = {pod["metadata"]["uid"]: pod for pod in pods.objects.values() if self._is_mine(pod)}
             self._find_again(mine)
@@ -92,7 +93,7 @@ class Agent:
         around = self._around
         allocatable = {name: amount(name, text) for name, text in around.allocatable.items()}
         try:
-            if rejection := admit(pod, self._node(), allocatable, self._used()):
+            if rejection := admit(pod, self._nodes.objects[around.name], allocatable, self._used()):
                 return rejection
         except QuantityError as error:
             return Rejection(reason="UnexpectedAdmissionError", message=str(error))
@@ -142,6 +143,8 @@ class Agent:
 
     async def _refuse(self, pod: Object, rejection: Rejection) -> None:
         meta = pod["metadata"]
+        if rejection.reason in _ABOUT_NODE and await self._was_mistaken(pod):
+            return
         log.info("pod %s/%s rejected: %s", meta["namespace"], meta["name"], rejection.message)
         self._around.tell.tell(pod, rejection.reason, rejection.message, kind="Warning")
         status = rejected(pod, rejection.reason, rejection.message, time.time())
@@ -159,6 +162,14 @@ class Agent:
                 return
             except ApiUnknown:
                 await asyncio.sleep(_RETRY_S)
+
+    async def _was_mistaken(self, pod: Object) -> bool:
+        """The cache may be behind the scheduler's: look at the node itself, once. True if the pod was taken then."""
+        try:
+            self._nodes.observe(await self._around.connection.get(NODES, self._around.name))
+        except ApiError:
+            return False
+        return self._admit(pod) is None
 
     # --- after a restart --------------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from typing import Any
 from phalanx.client.connection import STRATEGIC_PATCH, ApiError, ApiRefusal, Object
 from phalanx.client.kind import PODS
 from phalanx.embedded.node import volumes
+from phalanx.embedded.node.attempt import Planned, Running
 from phalanx.embedded.node.container import Container
 from phalanx.embedded.node.environment import ConfigError
 from phalanx.embedded.node.lifecycle import Known, Steps, Waiting, steps
@@ -38,8 +39,6 @@ class Pod:
 
     def __init__(self, pod: Object, record: PodRecord, around: Surroundings, ended: Callable[[Pod], None]) -> None:
         self.pod, self.record = pod, record
-        # A pod that ended in a life of the agent before this one only waits for its deletion.
-        self.holds = (pod.get("status") or {}).get("phase") not in TERMINAL
         self._around, self._ended = around, ended
         self._wake = asyncio.Event()
         self._gone = False  # the object is deleted
@@ -48,6 +47,9 @@ class Pod:
         self._volumes_ready = False
         both = [*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]]
         self.containers = {one["name"]: Container(one["name"], pod, record, around, self._wake.set) for one in both}
+        # One that ended in an earlier life of the agent only waits for its deletion.
+        up = any(isinstance(one.known.state, Running | Planned) for one in self.containers.values())
+        self.holds = up or (pod.get("status") or {}).get("phase") not in TERMINAL
 
     # --- news ---------------------------------------------------------------------------------------------------------
 
@@ -117,7 +119,9 @@ class Pod:
         return steps(self.pod["spec"], self.known(), now_s, self._around.back_off, stopping=stopping)
 
     def _is_stopping(self) -> bool:
-        return self._gone or self.record.failure is not None or "deletionTimestamp" in self.pod["metadata"]
+        """Deleted, past its deadline, or ended by somebody else (a drain, a lost node)."""
+        ended = self.record.failure is not None or (self.pod.get("status") or {}).get("phase") in TERMINAL
+        return self._gone or ended or "deletionTimestamp" in self.pod["metadata"]
 
     def _stop(self, found: Steps) -> list[float | None]:
         """Go on stopping what must stop. When each needs attention again."""

@@ -11,12 +11,13 @@ import datetime as dt
 import logging
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from phalanx.client.connection import STRATEGIC_PATCH, ApiError, ApiRefusal, Connection, Object
+from phalanx.client.informer import Change, Informer
 from phalanx.client.kind import LEASES, NODES
-from phalanx.embedded.node.settings import Patience
 from phalanx.embedded.node.status import at
 
 log = logging.getLogger(__name__)
@@ -82,16 +83,11 @@ class Registration:
 async def register(connection: Connection, registration: Registration) -> Object:
     """Create the Node, or bring one that is there up to date; labels that others gave it stay. Raises ApiError."""
     try:
-        await connection.create(NODES, registration.node(time.time()))
+        old = await connection.get(NODES, registration.name)
     except ApiRefusal as error:
-        if error.reason != "AlreadyExists":
+        if error.code != 404:
             raise
-    return await heartbeat(connection, registration)
-
-
-async def heartbeat(connection: Connection, registration: Registration) -> Object:
-    """Write labels and status anew. Raises ApiError."""
-    old = await connection.get(NODES, registration.name)
+        old = await connection.create(NODES, registration.node(time.time()))
     if any((old["metadata"].get("labels") or {}).get(key) != value for key, value in registration.labels.items()):
         body = {"metadata": {"labels": dict(registration.labels)}}
         await connection.patch(NODES, registration.name, body)
@@ -99,18 +95,25 @@ async def heartbeat(connection: Connection, registration: Registration) -> Objec
     return await connection.patch(NODES, registration.name, body, subresource="status", content_type=STRATEGIC_PATCH)
 
 
-async def keep_registered(connection: Connection, registration: Registration, patience: Patience) -> None:
-    """Heartbeats until cancelled."""
+async def keep_registered(
+    connection: Connection, registration: Registration, nodes: Informer, heartbeat_s: float
+) -> None:
+    """Heartbeats until cancelled; a Node that is deleted comes back at once."""
+    deleted = asyncio.Event()
+
+    def take(change: Change) -> None:
+        if change.new is None and change.old is not None and change.old["metadata"]["name"] == registration.name:
+            deleted.set()
+
+    nodes.subscribe(take)
     while True:
-        await asyncio.sleep(patience.heartbeat_s)
-        try:
-            await heartbeat(connection, registration)
-        except ApiRefusal as error:
-            if error.code == 404:
-                log.warning("node %s was deleted; it registers anew", registration.name)
-                await _quietly(register(connection, registration))
-        except ApiError as error:
-            log.info("heartbeat of node %s: %s", registration.name, error)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(deleted.wait(), heartbeat_s)
+        if deleted.is_set():
+            log.warning("node %s was deleted; it registers anew", registration.name)
+        deleted.clear()
+        if not await _quietly(register(connection, registration)):
+            await asyncio.sleep(_RETRY_S)
 
 
 async def keep_lease(connection: Connection, name: str, node_uid: str, renew_s: float, duration_s: int) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from phalanx.client.connection import ApiUnknown, Connection, Object
 from phalanx.client.informer import Informer
-from phalanx.client.kind import PODS, Kind
+from phalanx.client.kind import NODES, PODS, Kind
 from phalanx.embedded.node.agent import Agent
 from phalanx.embedded.node.cgroup import CONTROLLERS, Cgroups
 from phalanx.embedded.node.demand import GPU
@@ -49,16 +49,17 @@ async def run_node(connection: Connection, informers: Informers, settings: NodeS
         tell=Occurrences(connection, name),
         observe=pods.observe,
     )
-    registered: list[Object] = []
-    agent = Agent(around, lambda: registered[-1])
+    nodes = informers(NODES)
+    agent = Agent(around, nodes)
     async with serving(agent, settings) as port:
         registration = _registration(around, port)
-        registered.append(await _register(connection, registration, settings.patience.lease_duration_s))
-        _warn_of_limits(around, registered[-1])
-        uid, patience = registered[-1]["metadata"]["uid"], settings.patience
+        node = await _register(connection, registration, settings.patience.lease_duration_s)
+        nodes.observe(node)
+        _warn_of_limits(around, node)
+        uid, patience = node["metadata"]["uid"], settings.patience
         async with asyncio.TaskGroup() as group:
             group.create_task(around.tell.run())
-            group.create_task(keep_registered(connection, registration, patience))
+            group.create_task(keep_registered(connection, registration, nodes, patience.heartbeat_s))
             group.create_task(keep_lease(connection, name, uid, patience.lease_renew_s, patience.lease_duration_s))
             group.create_task(agent.run(pods))
 

@@ -160,7 +160,8 @@ class SimulatedNodes:
 
     def _begin(self, uid: str, node: _Node, pod: Object) -> None:
         self._begun.add(uid)
-        if rejection := admit(pod, node.object, self._allocatable, node.used):
+        known = self._informers(NODES).objects.get(pod["spec"]["nodeName"], node.object)
+        if rejection := admit(pod, known, self._allocatable, node.used):
             self._push(lambda: self._patch(pod, _rejected(pod, rejection)))
             return
         self._charge(uid, node, pod)

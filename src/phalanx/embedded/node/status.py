@@ -46,7 +46,8 @@ def pod_status(pod: Object, known: Mapping[str, Known], place: Place, now_s: flo
     """What to PATCH into the status. `over`: no container runs or will run again."""
     spec = pod["spec"]
     init, main = spec.get("initContainers") or [], spec["containers"]
-    phase = _phase(spec, known, place, over)
+    before = (pod.get("status") or {}).get("phase")
+    phase = before if before in TERMINAL else _phase(spec, known, place, over)  # what ended stays so
     context = _Context(pod=pod, known=known, place=place, over=phase in TERMINAL, now_s=now_s)
     status: dict[str, Any] = {
         "phase": phase,
