@@ -8,17 +8,19 @@ answered 500 with its trace in the log.
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 from phalanx.embedded.apiserver import answers, negotiation, parts
 from phalanx.embedded.apiserver.authentication import Tokens
 from phalanx.embedded.apiserver.authorization import authorize_path, authorize_resource
 from phalanx.embedded.apiserver.definitions import Definitions
 from phalanx.embedded.apiserver.delete import Deleter, delete_options
+from phalanx.embedded.apiserver.go_json import duplicates
 from phalanx.embedded.apiserver.http import RawRequest
 from phalanx.embedded.apiserver.listing import Reader
 from phalanx.embedded.apiserver.logs import Logs
 from phalanx.embedded.apiserver.negotiation import Accept, accepted, decode_body, media_type
-from phalanx.embedded.apiserver.options import dry_run, field_manager, field_validation, forced, list_options
+from phalanx.embedded.apiserver.options import dry_run, field_validation, forced, list_options
 from phalanx.embedded.apiserver.pods import PodActions
 from phalanx.embedded.apiserver.public import Public
 from phalanx.embedded.apiserver.request import Request, Response, parse_query
@@ -123,14 +125,15 @@ class Api:
         if target.sub == "scale":
             return answers.value(request, self._scales.read(target))
         resource = target.resource
+        self.reader.check_version(request)
         stored = self.store.get(resource.key, target.namespace, target.name)
         if stored is None:
             raise not_found(resource.group, resource.plural, target.name)
         return answers.one(resource, request, stored)
 
     async def _create(self, target: Target, request: Request) -> Response:
-        body = decode_body(request.body, request.content_type)
-        intent = _intent(request, "CreateOptions")
+        body = _body(target, request)
+        intent = _intent(request, "CreateOptions", body)
         if target.resource.group in (AUTHENTICATION, AUTHORIZATION):
             review = self.writer.checked(target.resource, body, intent)
             return answers.value(request, self._reviewer.answer(target.resource.kind, review, request.user), 201)
@@ -139,16 +142,16 @@ class Api:
         return _written(target, request, await self.writer.create(target, body, intent))
 
     async def _update(self, target: Target, request: Request) -> Response:
-        body = decode_body(request.body, request.content_type)
-        intent = _intent(request, "UpdateOptions")
+        body = _body(target, request)
+        intent = _intent(request, "UpdateOptions", body)
         if target.sub == "scale":
             return answers.value(request, await self._scales.update(target, body, intent))
         return _written(target, request, await self.writer.update(target, body, intent))
 
     async def _patch(self, target: Target, request: Request) -> Response:
         media = media_type(request.content_type)
-        intent = _intent(request, "PatchOptions")
         body = parts.patch_body(target.resource, media, request.body)
+        intent = _intent(request, "PatchOptions", body if media != parts.APPLY_PATCH else None)
         force = forced(request, applies=media == parts.APPLY_PATCH)
         if target.sub == "scale":
             return answers.value(request, await self._scales.patch(target, media, body, intent))
@@ -156,7 +159,7 @@ class Api:
         return _written(target, request, written)
 
     async def _delete(self, target: Target, request: Request) -> Response:
-        body = decode_body(request.body, request.content_type) if request.body else None
+        body = decode_body(request.body, request.content_type, "DeleteOptions") if request.body else None
         deleted = await self.deleter.delete(target, delete_options(request, body))
         resource = target.resource
         if not deleted.gone or resource.strategy.delete_returns_object:
@@ -175,7 +178,7 @@ class Api:
         )
 
     async def _delete_collection(self, target: Target, request: Request) -> Response:
-        body = decode_body(request.body, request.content_type) if request.body else None
+        body = decode_body(request.body, request.content_type, "DeleteOptions") if request.body else None
         options = delete_options(request, body)
         listed = list_options(request, watch=False)
         found = self.reader.select(target, listed)
@@ -184,12 +187,20 @@ class Api:
         return answers.many(target.resource, request, [stored for _, _, stored in found], meta)
 
 
-def _intent(request: Request, options: str) -> Intent:
+def _body(target: Target, request: Request) -> Any:
+    kind = target.subresource.kind if target.subresource else target.resource.kind
+    return decode_body(request.body, request.content_type, kind)
+
+
+def _intent(request: Request, options: str, body: Any) -> Intent:
+    validation = field_validation(request, options)
+    is_json = body is not None and media_type(request.content_type).endswith("json")
     return Intent(
         user=request.user,
-        manager=field_manager(request, options),
+        manager=request.manager,
         dry_run=dry_run(request, options),
-        validation=field_validation(request, options),
+        validation=validation,
+        duplicates=duplicates(request.body, body) if is_json and validation != "Ignore" else (),
     )
 
 

@@ -23,7 +23,7 @@ from phalanx.embedded.apiserver.resource import Resource
 from phalanx.embedded.apiserver.routing import Target
 from phalanx.embedded.apiserver.selectors import named, predicate
 from phalanx.embedded.apiserver.settings import Settings
-from phalanx.embedded.apiserver.status import ApiError, bad_request
+from phalanx.embedded.apiserver.status import ApiError, bad_request, shown
 from phalanx.embedded.apiserver.store import Key, Store, Stored, encode
 from phalanx.embedded.apiserver.watch import Hub, Watch, line_of
 
@@ -87,6 +87,14 @@ class Reader:
             stored = self._store.get(key, namespace, name)
             return self._store.version, [(namespace, name, stored)] if stored else []
         return self._store.version, list(self._store.walk(key, namespace))
+
+    def check_version(self, request: Request) -> None:
+        """A GET of one object may ask for a version that is at least so new. Raises `ApiError`: 504, 500."""
+        if raw := request.text("resourceVersion"):
+            if not raw.isdigit():
+                parsing = f"strconv.ParseUint: parsing {shown(raw)}: invalid syntax"
+                raise ApiError(500, "", f"resourceVersion: Invalid value: {shown(raw)}: {parsing}")
+            self._check_not_future(int(raw))
 
     def _check_not_future(self, version: int | None) -> None:
         if version is not None and version > self._store.version:

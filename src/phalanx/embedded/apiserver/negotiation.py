@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from phalanx.embedded.apiserver import protobuf
+from phalanx.embedded.apiserver import go_json, protobuf
 from phalanx.embedded.apiserver.status import ApiError, bad_request
 
 JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
@@ -96,28 +96,47 @@ def unsupported_patch() -> ApiError:
 _decode = msgspec.json.Decoder().decode
 
 
-def decode_body(body: bytes, content_type: str) -> Any:
-    """The value in a body; a missing Content-Type means JSON. Raises `ApiError` 415 or 400."""
+def decode_body(body: bytes, content_type: str, kind: str) -> Any:
+    """The value in a body that should hold a `kind`; a missing Content-Type means JSON. Raises `ApiError` 415, 400."""
     media = media_type(content_type)
     if media in ("", JSON):
         try:
             return _decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            # JSON that is broken, or not JSON at all: the real server's decoder then tries YAML's rules of JSON.
-            return decode_json_loosely(body)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            why = go_json.syntax_error(body) or str(error)
+            raise _unrecognized(f"couldn't get version/kind; json parse error: {why}", body, kind) from None
     if media in (YAML, "application/yml"):
-        return decode_yaml(body)
+        try:
+            return decode_yaml(body)
+        except ApiError as error:
+            raise _unrecognized(error.message, body, kind) from None
     if media == PROTOBUF:
         return protobuf.decode(body)
     raise unsupported()
 
 
-def decode_json_loosely(body: bytes) -> Any:
-    """The words for a body that is no JSON."""
+def _unrecognized(why: str, body: bytes, kind: str) -> ApiError:
+    """400 for a body that is no object, with its first bytes."""
+    shown = body[:30].decode("utf-8", "replace") if body[:1] == b"{" else body[:30].hex()
+    more = " ..." if len(body) > 30 else ""
+    summary = (shown + more) if body else "<empty>"
+    return bad_request(f"the object provided is unrecognized (must be of type {kind}): {why} ({summary})")
+
+
+def no_object(value: Any, body: bytes, kind: str) -> ApiError:
+    """400 for JSON that is something else than an object."""
+    names = {list: "array", str: "string", bool: "bool", type(None): "null"}
+    go_type = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+    why = f"json: cannot unmarshal {names.get(type(value), 'number')} into Go value of type {go_type}"
+    return _unrecognized(f"couldn't get version/kind; json parse error: {why}", body, kind)
+
+
+def decode_patch(body: bytes) -> Any:
+    """The value in a JSON patch of any kind. Raises `ApiError` 400."""
     try:
-        return msgspec.json.decode(body)
+        return _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise bad_request(f"the object provided is unrecognized (must be of type {'{}'}): {error}") from None
+        raise bad_request(go_json.syntax_error(body) or str(error)) from None
 
 
 class Yaml11Loader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):  # type: ignore[misc]

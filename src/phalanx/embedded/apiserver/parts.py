@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from phalanx.embedded.apiserver import admission, managed_fields, metadata, negotiation, pod_security, schema, table
@@ -125,6 +126,13 @@ def table_list(resource: Resource, found: Sequence[Stored], meta: Mapping[str, A
     return encode(table.as_table(resource, objects, include, now_s=time.time(), metadata=meta))
 
 
+@cache
+def is_known_kind(group: str, version: str, kind: str) -> bool:
+    """Does Kubernetes have such a kind, served here or not?"""
+    wanted = {"group": group, "version": version, "kind": kind}
+    return any(wanted in one.get("x-kubernetes-group-version-kind", ()) for one in schema.definitions().values())
+
+
 def patch_body(resource: Resource, media: str, body: bytes) -> Any:
     """The value in the body of a PATCH. Raises `ApiError` 415 or 400."""
     if media == APPLY_PATCH:
@@ -132,7 +140,7 @@ def patch_body(resource: Resource, media: str, body: bytes) -> Any:
     known = media in (patches.JSON_PATCH, patches.MERGE_PATCH, patches.STRATEGIC_MERGE_PATCH)
     if not known or (resource.custom and media == patches.STRATEGIC_MERGE_PATCH):
         raise patches.unsupported_media_type(custom=resource.custom)
-    return negotiation.decode_body(body, negotiation.JSON)
+    return negotiation.decode_patch(body)
 
 
 def touched_fields(media: str, patch: Any, current: Object) -> set[str]:

@@ -19,6 +19,7 @@ Object = dict[str, Any]
 Predicate = Callable[[Object], bool]
 LabelTest = Callable[[Mapping[str, str]], bool]
 
+_SIGNS = frozenset({"=", "==", "!=", "(", ")", ",", "<", ">"})
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
 _TOKEN = re.compile(r"\s*(==|!=|[=!(),<>]|[^\s=!(),<>]+)")
@@ -51,7 +52,7 @@ class _Tokens:
     def expect(self, *wanted: str) -> str:
         found = self.take()
         if found not in wanted:
-            raise _unparsable(f"found '{found}', expected: '{wanted[0]}'")
+            raise _unparsable(f"found '{found}', expected: " + " or ".join(f"'{one}'" for one in wanted))
         return found
 
 
@@ -65,14 +66,16 @@ def labels(text: str) -> LabelTest | None:
     tokens, tests = _Tokens(text), []
     if not tokens.peek():
         return None
+    if tokens.peek() in _SIGNS:
+        raise bad_request(f"found '{tokens.peek()}', expected: !, identifier, or 'end of string'")
     while True:
         tests.append(_requirement(tokens))
         if not tokens.peek():
             break
         if (found := tokens.take()) != ",":
-            raise _unparsable(f"found '{found}', expected: ',' or 'end of string'")
-        if not tokens.peek():
-            raise _unparsable("found '', expected: identifier after ','")
+            raise bad_request(f"found '{found}', expected: ',' or 'end of string'")
+        if not tokens.peek() or tokens.peek() in _SIGNS:
+            raise bad_request(f"found '{tokens.peek()}', expected: identifier after ','")
     if len(tests) == 1:
         return tests[0]
     return lambda labels: all(test(labels) for test in tests)
@@ -129,7 +132,8 @@ def _value(key: str, found: str) -> str:
 
 
 def _values(key: str, tokens: _Tokens) -> frozenset[str]:
-    tokens.expect("(")
+    if (opened := tokens.take()) != "(":
+        raise _unparsable(f"found '{opened}' expected: '('")
     found = {_value(key, "" if tokens.peek() in (",", ")") else tokens.take())}
     while tokens.expect(",", ")") == ",":
         found.add(_value(key, "" if tokens.peek() in (",", ")") else tokens.take()))

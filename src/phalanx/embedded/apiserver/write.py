@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from phalanx.embedded.apiserver import objectmeta, parts
+from phalanx.embedded.apiserver import negotiation, objectmeta, parts
 from phalanx.embedded.apiserver.kinds.pod import PodStrategy
 from phalanx.embedded.apiserver.resource import Resource, Strategy, User
 from phalanx.embedded.apiserver.routing import Registry, Target
@@ -41,6 +41,7 @@ class Intent:
     manager: str
     dry_run: bool = False
     validation: str = "Warn"
+    duplicates: Sequence[str] = ()  # paths of the body that stand there twice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,17 +107,19 @@ class Writer:
     def _schema(self, resource: Resource, obj: Object, intent: Intent, *, code: int) -> list[str]:
         """Drop unknown fields; warnings about them, or `ApiError` with Strict."""
         unknown = self._knowledge.check_schema(resource, obj)
-        if not unknown or intent.validation == "Ignore":
+        if intent.validation == "Ignore" or not (unknown or intent.duplicates):
             return []
+        found = [f'duplicate field "{path}"' for path in intent.duplicates]
+        found += [f'unknown field "{path}"' for path in unknown]
         if intent.validation == "Strict":
-            listed = ", ".join(f'unknown field "{path}"' for path in unknown)
+            listed = ", ".join(found)
             if code == 400:
                 kind = resource.kind
                 where = f'{kind} in version "{resource.version}" cannot be handled as a {kind}'
                 raise bad_request(f"{where}: strict decoding error: {listed}")
             cause = Cause("FieldValueInvalid", f"Invalid value: strict decoding error: {listed}", "patch")
             raise invalid(resource.group, resource.kind, "", [cause])
-        return [f'unknown field "{path}"' for path in unknown]
+        return found
 
     # --- update --------------------------------------------------------------------------------------------------
 
@@ -294,19 +297,10 @@ def ordered(resource: Resource, body: object) -> Object:
     Raises `ApiError` 400 when it is no object, or one of another kind.
     """
     if not isinstance(body, dict):
-        raise bad_request(f'couldn\'t get version/kind; json parse error: json: cannot unmarshal {_go_kind(body)} into '
-                          "Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind "
-                          "string \"json:\\\"kind,omitempty\\\"\" }")  # fmt: skip
+        raise negotiation.no_object(body, encode(body), resource.kind)
     kind, version = body.get("kind") or resource.kind, body.get("apiVersion") or resource.api_version
-    if version != resource.api_version:
-        raise bad_request(
-            f"the API version in the data ({version}) does not match the expected API version ({resource.api_version})"
-        )
-    if kind != resource.kind:
-        raise bad_request(
-            f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
-            f"no kind {kind} is registered for this path"
-        )
+    if kind != resource.kind or version != resource.api_version:
+        raise _of_another_kind(resource, str(kind), str(version))
     obj = {"kind": kind, "apiVersion": version, "metadata": body.get("metadata")}
     if not isinstance(obj["metadata"], dict):
         obj["metadata"] = obj["metadata"] or {}
@@ -315,16 +309,21 @@ def ordered(resource: Resource, body: object) -> Object:
     return obj
 
 
-def _go_kind(value: object) -> str:
-    match value:
-        case list():
-            return "array"
-        case str():
-            return "string"
-        case bool():
-            return "bool"
-        case _:
-            return "number"
+def _of_another_kind(resource: Resource, kind: str, api_version: str) -> ApiError:
+    """400 for a body that is another kind than the path's, or another version of it."""
+    group, _, version = api_version.rpartition("/")
+    if (group, kind) == (resource.group, resource.kind):
+        return bad_request(
+            f"the API version in the data ({api_version}) does not match the expected API version "
+            f"({resource.api_version})"
+        )
+    if parts.is_known_kind(group, version, kind):
+        package = resource.group.partition(".")[0] or "core"
+        why = f"converting ({version}.{kind}) to ({package}.{resource.kind}): unknown conversion"
+    else:
+        scheme = "pkg/api/legacyscheme/scheme.go:30"
+        why = f'no kind "{kind}" is registered for version "{api_version}" in scheme "{scheme}"'
+    return bad_request(f'{kind} in version "{version}" cannot be handled as a {resource.kind}: {why}')
 
 
 def removable(obj: Object) -> bool:

@@ -1,0 +1,131 @@
+"""What Go's encoding/json would have said: the words of a syntax error, and fields that stand twice.
+
+Clients see these words in 400s and warnings, and Python's decoders have others. Neither is on the way of a body that
+is right: the first is asked after decoding has failed, the second looks closer only when the count of keys before and
+after decoding differs.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import msgspec
+
+_SPACE = re.compile(r"[ \t\r\n]*")
+_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*')
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_END = "unexpected end of JSON input"
+
+
+class _Wrong(Exception):
+    """The first thing that is wrong, in Go's words."""
+
+
+def syntax_error(data: bytes) -> str:
+    """The error for a text that is no JSON; "" for one that is."""
+    text = data.decode("utf-8", "replace")
+    try:
+        at = _space(text, _value(text, _space(text, 0)))
+        if at < len(text):
+            raise _unexpected(text, at, "after top-level value")
+    except _Wrong as wrong:
+        return str(wrong)
+    return ""
+
+
+def _space(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at
+
+
+def _unexpected(text: str, at: int, where: str) -> _Wrong:
+    if at >= len(text):
+        return _Wrong(_END)
+    sign = {"'": "\\'", '"': '"'}.get(text[at], json.dumps(text[at], ensure_ascii=False)[1:-1])
+    return _Wrong(f"invalid character '{sign}' {where}")
+
+
+def _value(text: str, at: int) -> int:
+    """The place after the value that begins here."""
+    sign = text[at : at + 1]
+    match sign:
+        case "{":
+            return _members(text, at, "}", "after object key:value pair", _member)
+        case "[":
+            return _members(text, at, "]", "after array element", _value)
+        case '"':
+            return _string(text, at)
+        case "t" | "f" | "n":
+            return _literal(text, at, {"t": "true", "f": "false", "n": "null"}[sign])
+    found = _NUMBER.match(text, at)
+    if found is None:
+        if sign == "-":
+            raise _unexpected(text, at + 1, "in numeric literal")
+        raise _unexpected(text, at, "looking for beginning of value")
+    return found.end()
+
+
+def _members(text: str, at: int, end: str, after: str, one: Any) -> int:
+    at = _space(text, at + 1)
+    if text[at : at + 1] == end:
+        return at + 1
+    while True:
+        at = _space(text, one(text, at))
+        sign = text[at : at + 1]
+        if sign == end:
+            return at + 1
+        if sign != ",":
+            raise _unexpected(text, at, after)
+        at = _space(text, at + 1)
+
+
+def _member(text: str, at: int) -> int:
+    if text[at : at + 1] != '"':
+        raise _unexpected(text, at, "looking for beginning of object key string")
+    at = _space(text, _string(text, at))
+    if text[at : at + 1] != ":":
+        raise _unexpected(text, at, "after object key")
+    return _value(text, _space(text, at + 1))
+
+
+def _string(text: str, at: int) -> int:
+    found = _STRING.match(text, at)
+    assert found is not None  # the caller has seen the quote
+    end = found.end()
+    if text[end : end + 1] == '"':
+        return end + 1
+    if text[end : end + 1] == "\\" and end + 1 < len(text):
+        raise _unexpected(text, end + 1, "in string escape code")
+    raise _unexpected(text, end, "in string literal")
+
+
+def _literal(text: str, at: int, word: str) -> int:
+    for number, sign in enumerate(word):
+        if text[at + number : at + number + 1] != sign:
+            raise _unexpected(text, at + number, f"in literal {word} (expecting '{sign}')")
+    return at + len(word)
+
+
+def duplicates(data: bytes, decoded: Any) -> list[str]:
+    """The paths of fields that stand twice in a JSON object."""
+    if data.count(b'":') <= msgspec.json.encode(decoded).count(b'":'):
+        return []
+    return list(_twice(json.loads(data, object_pairs_hook=tuple), ""))
+
+
+def _twice(value: Any, path: str) -> list[str]:
+    """`value` has objects as tuples of pairs."""
+    if isinstance(value, list):
+        return [one for number, item in enumerate(value) for one in _twice(item, f"{path}[{number}]")]
+    if not isinstance(value, tuple):
+        return []
+    found, seen = [], set()
+    for key, item in value:
+        inner = f"{path}.{key}" if path else key
+        if key in seen:
+            found.append(inner)
+        seen.add(key)
+        found += _twice(item, inner)
+    return found
