@@ -12,16 +12,16 @@ the schema: a Pod of 60 fields takes some 25 µs. What the definitions do not te
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from importlib.resources import files
 from typing import Any, Literal
 
 import msgspec
 
-from phalanx.embedded.apiserver import gotypes, quantity
+from phalanx.embedded.apiserver import gotypes, scalars
+from phalanx.embedded.apiserver.scalars import DecodeError as DecodeError
+from phalanx.embedded.apiserver.scalars import Decoder, mismatch
 
 Shape = Literal[
     "object",
@@ -37,7 +37,6 @@ Shape = Literal[
     "microtime",
     "any",
 ]
-Decoder = Callable[[Any, list[str]], Any]
 
 SOURCE = "kubernetes-json-schema/v1.36.0-local/_definitions.json"
 _SPECIAL: dict[str, Shape] = {
@@ -50,7 +49,6 @@ _SPECIAL: dict[str, Shape] = {
 }
 _SCALARS: dict[str, Shape] = {"string": "string", "boolean": "boolean", "integer": "integer", "number": "number"}
 _PLAIN: dict[Shape, type] = {"string": str, "boolean": bool}
-_INT_LIMITS = {"int32": 2**31, "int64": 2**63}
 
 
 @cache
@@ -59,27 +57,6 @@ def definitions() -> Mapping[str, Mapping[str, Any]]:
     raw = files("kubernetes_validate").joinpath(SOURCE).read_bytes()
     found: dict[str, Mapping[str, Any]] = msgspec.json.decode(raw)["$defs"]
     return found
-
-
-class DecodeError(ValueError):
-    """A value has the wrong type. `str()` is the message of the real decoder, without what it prefixes."""
-
-    def __init__(self, template: str, *, owner: str = "", typed: bool = False) -> None:
-        super().__init__(template)
-        self.template, self.owner, self.path, self.typed = template, owner, "", typed
-
-    def inside(self, field: str, owner: str) -> DecodeError:
-        """The same error seen from the object that holds it."""
-        self.path = f"{field}.{self.path}" if self.path else field
-        self.owner = self.owner or owner
-        return self
-
-    def __str__(self) -> str:
-        if not self.typed:
-            return self.template
-        found, wanted = self.template.split("|")
-        where = f"Go struct field {self.owner}.{self.path}" if self.path else "Go value"
-        return f"json: cannot unmarshal {found} into {where} of type {wanted}"
 
 
 @cache
@@ -264,21 +241,21 @@ def _compile(node: Type) -> Decoder:
         case "list":
             return _list(node)
         case "string":
-            return _base64 if node.body.get("format") == "byte" else _string
+            return scalars.base64 if node.body.get("format") == "byte" else scalars.string
         case "boolean":
-            return _boolean
+            return scalars.boolean
         case "integer":
-            return _integer(node.go)
+            return scalars.integer(node.go)
         case "number":
-            return _number
+            return scalars.number
         case "quantity":
-            return _quantity
+            return scalars.amount
         case "int-or-string":
-            return _int_or_string
+            return scalars.int_or_string
         case "time":
-            return lambda value, _: _timed(value, canonical_time)
+            return scalars.time
         case "microtime":
-            return lambda value, _: _timed(value, canonical_microtime)
+            return scalars.microtime
         case "any":
             return lambda value, _: value
 
@@ -294,7 +271,7 @@ def _object(node: Type) -> Decoder:
 
     def decode_object(obj: Any, unknown: list[str]) -> Any:
         if obj.__class__ is not dict:
-            raise _mismatch(obj, go)
+            raise mismatch(obj, go)
         gone: list[str] = []
         for key, value in obj.items():
             if value.__class__ is plain.get(key) and value:
@@ -393,7 +370,7 @@ def _map(node: Type) -> Decoder:
 
     def decode_map(obj: Any, unknown: list[str]) -> Any:
         if obj.__class__ is not dict:
-            raise _mismatch(obj, go)
+            raise mismatch(obj, go)
         for key, value in obj.items():
             if value.__class__ is plain:
                 continue
@@ -414,7 +391,7 @@ def _list(node: Type) -> Decoder:
 
     def decode_list(values: Any, unknown: list[str]) -> Any:
         if values.__class__ is not list:
-            raise _mismatch(values, go)
+            raise mismatch(values, go)
         for index, value in enumerate(values):
             if value.__class__ is plain or inner is None:
                 continue
@@ -427,125 +404,3 @@ def _list(node: Type) -> Decoder:
         return values
 
     return decode_list
-
-
-def _string(value: Any, _: list[str]) -> Any:
-    if value.__class__ is not str:
-        raise _mismatch(value, "string")
-    return value
-
-
-_NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/\r\n]")
-
-
-def _base64(value: Any, _: list[str]) -> Any:
-    """Bytes: the text is kept, but must be base64."""
-    if value.__class__ is not str:
-        raise _mismatch(value, "[]uint8")
-    body = value.rstrip("=")
-    if wrong := _NOT_BASE64.search(body):
-        raise DecodeError(f"illegal base64 data at input byte {wrong.start()}")
-    if len(value) % 4 or len(value) - len(body) > 2:
-        raise DecodeError(f"illegal base64 data at input byte {len(body) - len(body) % 4}")
-    return value
-
-
-def _boolean(value: Any, _: list[str]) -> Any:
-    if value.__class__ is not bool:
-        raise _mismatch(value, "bool")
-    return value
-
-
-def _integer(go: str) -> Decoder:
-    limit = _INT_LIMITS.get(go, 2**63)
-
-    def decode_integer(value: Any, _: list[str]) -> Any:
-        if value.__class__ is not int or not -limit <= value < limit:
-            raise _mismatch(value, go)
-        return value
-
-    return decode_integer
-
-
-def _number(value: Any, _: list[str]) -> Any:
-    if value.__class__ not in (int, float):
-        raise _mismatch(value, "float64")
-    return value
-
-
-def _quantity(value: Any, _: list[str]) -> str:
-    if value.__class__ is str:
-        text = value
-    elif value.__class__ in (int, float):
-        text = str(value)
-    else:
-        raise DecodeError(quantity.FORMAT_ERROR)
-    try:
-        return quantity.canonical(text)
-    except quantity.QuantityError as error:
-        raise DecodeError(str(error)) from None
-
-
-def _int_or_string(value: Any, _: list[str]) -> Any:
-    if value.__class__ not in (str, int):
-        raise _mismatch(value, "int32")
-    return value
-
-
-def _timed(value: Any, canonicalise: Callable[[str], str | None]) -> str | None:
-    if value.__class__ is not str:
-        raise _mismatch(value, "string")
-    return canonicalise(value)
-
-
-_RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
-
-
-@lru_cache(maxsize=4096)
-def canonical_time(text: str) -> str | None:
-    """RFC 3339 in UTC with whole seconds; an empty text is no time. Raises DecodeError."""
-    return _moment(text, "2006-01-02T15:04:05Z07:00").strftime("%Y-%m-%dT%H:%M:%SZ") if text else None
-
-
-@lru_cache(maxsize=4096)
-def canonical_microtime(text: str) -> str | None:
-    """RFC 3339 in UTC with six digits of a second, which the text must have too. Raises DecodeError."""
-    layout = "2006-01-02T15:04:05.000000Z07:00"
-    if text and not re.search(r":\d\d\.\d{6}(Z|[+-])", text):
-        rest = re.sub(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", "", text)
-        wanted = ".000000" if rest != text else "2006"
-        raise DecodeError(f'parsing time "{text}" as "{layout}": cannot parse "{rest}" as "{wanted}"')
-    return _moment(text, layout).strftime("%Y-%m-%dT%H:%M:%S.%fZ") if text else None
-
-
-def _moment(text: str, layout: str) -> datetime:
-    if not _RFC3339.fullmatch(text):
-        raise DecodeError(f'parsing time "{text}" as "{layout}": cannot parse "{text}" as "2006"')
-    try:
-        return datetime.fromisoformat(text).astimezone(UTC)
-    except ValueError:
-        raise DecodeError(f'parsing time "{text}": {_out_of_range(text)} out of range') from None
-
-
-def _out_of_range(text: str) -> str:
-    month, hour, minute, second = int(text[5:7]), int(text[11:13]), int(text[14:16]), int(text[17:19])
-    if not 1 <= month <= 12:
-        return "month"
-    return "hour" if hour > 23 else "minute" if minute > 59 else "second" if second > 59 else "day"
-
-
-def _mismatch(value: Any, go: str) -> DecodeError:
-    match value:
-        case bool():
-            found = "bool"
-        case int() | float():
-            found = f"number {value}" if go.startswith(("int", "float")) else "number"
-        case str():
-            found = "string"
-        case list():
-            found = "array"
-        case dict():
-            found = "object"
-        case _:
-            found = "null"
-    return DecodeError(f"{found}|{go}", typed=True)
