@@ -232,6 +232,11 @@ WRONG_DEFINITIONS: dict[str, tuple[dict[str, Any], str]] = {
         {SCHEMA: {"type": "object", "properties": {"l": {"type": "array"}}}},
         "spec.validation.openAPIV3Schema.properties[l].items: Required value: must be specified",
     ),
+    "a default that does not fit": (
+        {SCHEMA: {"type": "object", "properties": {"n": {"type": "integer", "default": "many"}}}},
+        'spec.validation.openAPIV3Schema.properties[n].default: Invalid value: "string": '
+        'spec.validation.openAPIV3Schema.properties[n].default in body must be of type integer: "string"',
+    ),
     "a rule about nothing": (
         {SCHEMA: {"type": "object", "x-kubernetes-validations": [{"rule": "self.nothing > 1"}]}},
         'spec.validation.openAPIV3Schema.x-kubernetes-validations[0].rule: Invalid value: "self.nothing > 1": '

@@ -14,6 +14,7 @@ from typing import Any
 from phalanx.embedded.apiserver.jsonpath import steps_of
 from phalanx.embedded.apiserver.rules import RULES, mistakes
 from phalanx.embedded.apiserver.status import Cause, duplicate, invalid_value, not_supported, required
+from phalanx.embedded.apiserver.structural import causes
 
 Json = Mapping[str, Any]
 
@@ -238,6 +239,8 @@ def schema_causes(schema: Json, path: str, *, root: bool = False) -> Iterator[Ca
             continue
         yield from _typed(inner, here, "must not be empty for specified object fields")
         yield from schema_causes(inner, here)
+        if inner.get("default") is not None:
+            yield from causes(inner["default"], inner, path=f"{here}.default")
     if isinstance(inner := schema.get("additionalProperties"), Mapping):
         yield from _typed(inner, f"{path}.additionalProperties", "must not be empty for specified object fields")
         yield from schema_causes(inner, f"{path}.additionalProperties")
