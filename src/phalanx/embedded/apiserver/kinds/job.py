@@ -9,10 +9,9 @@ import re
 from collections.abc import Iterable, Mapping
 from zoneinfo import ZoneInfo
 
-from phalanx.embedded.apiserver.kinds import job_spec, job_status, pod_defaults
+from phalanx.embedded.apiserver.kinds import job_spec, job_status, pod_defaults, pod_warnings
 from phalanx.embedded.apiserver.kinds.checks import Found, chosen, not_negative
 from phalanx.embedded.apiserver.kinds.generation import SpecAndStatus
-from phalanx.embedded.apiserver.kinds.pod import name_warnings
 from phalanx.embedded.apiserver.resource import Object
 from phalanx.embedded.apiserver.status import Cause, invalid_value, required
 
@@ -73,7 +72,10 @@ class JobStrategy(SpecAndStatus):
         return found
 
     def warnings(self, obj: Object, old: Object | None) -> list[str]:
-        return name_warnings(obj, HOST_NAMES) if old is None else []
+        if old is not None:
+            return []
+        spec = obj["spec"]["template"]["spec"]
+        return [*pod_warnings.of_name(obj, HOST_NAMES), *pod_warnings.of_spec(spec, "spec.template.spec")]
 
     def selectable_names(self) -> Iterable[str]:
         return ("status.successful",)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from phalanx.embedded.apiserver import formats
-from phalanx.embedded.apiserver.kinds import pod_defaults, pod_spec, pod_update
+from phalanx.embedded.apiserver.kinds import pod_defaults, pod_spec, pod_update, pod_warnings
 from phalanx.embedded.apiserver.kinds.checks import Found
 from phalanx.embedded.apiserver.kinds.generation import SpecAndStatus, count
 from phalanx.embedded.apiserver.kinds.qos import qos_class
@@ -97,7 +96,7 @@ class PodStrategy(SpecAndStatus):
         if old is not None:
             return []
         named = "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior"
-        return name_warnings(obj, named) + _warnings(obj["spec"])
+        return [*pod_warnings.of_name(obj, named), *pod_warnings.of_spec(obj["spec"], "spec")]
 
     # --- pods/resize and pods/ephemeralcontainers
 
@@ -135,12 +134,6 @@ class PodStrategy(SpecAndStatus):
         return found
 
 
-def name_warnings(obj: Object, text: str) -> list[str]:
-    """What becomes a host name had better be a DNS label."""
-    problems = formats.dns_label(obj["metadata"].get("name", ""))
-    return [f"{text}; a DNS label is recommended: [{' '.join(problems)}]"] if problems else []
-
-
 def gated_condition(now: str | None) -> Object:
     """Why the scheduler passes a gated pod by."""
     return {
@@ -165,28 +158,4 @@ def _with_resources(old: list[Object], asked: Iterable[Object]) -> list[Object]:
             if key in new:
                 merged[key] = new[key]
         found.append(merged)
-    return found
-
-
-def _warnings(spec: Object) -> list[str]:
-    """Of pkg/api/pod: what is allowed and probably a mistake."""
-    found = []
-    for key in ("initContainers", "containers"):
-        for index, one in enumerate(spec.get(key) or ()):
-            seen: set[str] = set()
-            for number, variable in enumerate(one.get("env", ())):
-                if (name := variable.get("name", "")) in seen:
-                    path = f"spec.{key}[{index}].env[{number}]"
-                    found.append(
-                        f'{path}: hides previous definition of "{name}", which may be dropped when using apply'
-                    )
-                seen.add(name)
-    if (grace_s := spec.get("terminationGracePeriodSeconds")) is not None and grace_s < 0:
-        found.append(
-            "spec.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1"
-        )
-    for index, secret in enumerate(spec.get("imagePullSecrets", ())):
-        if not secret.get("name"):
-            path = f"spec.imagePullSecrets[{index}].name"
-            found.append(f'{path}: invalid empty name ""')
     return found
