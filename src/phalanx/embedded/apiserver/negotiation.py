@@ -154,8 +154,17 @@ def decode_yaml(body: bytes) -> Any:
     try:
         return _textual(yaml.load(body, Loader=Yaml11Loader))  # noqa: S506 (a safe loader without timestamps)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        line = re.sub(r"\s+", " ", str(error))
-        raise bad_request(f"error converting YAML to JSON: yaml: {line}") from None
+        raise bad_request(f"error converting YAML to JSON: yaml: {_yaml_error(error)}") from None
+
+
+def _yaml_error(error: Exception) -> str:
+    """As go-yaml tells it: the line, unless it is the first, and the problem."""
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem is None:
+        return re.sub(r"\s+", " ", str(error))
+    line = error.problem_mark.line if error.problem_mark is not None else 0
+    if line and isinstance(error, yaml.scanner.ScannerError):
+        line += 1
+    return f"line {line}: {error.problem}" if line else str(error.problem)
 
 
 def _textual(value: Any) -> Any:

@@ -316,6 +316,8 @@ class Store:
         old = table.get(name)
         if one.head.gone:
             table.pop(name, None)
+            if not table:
+                del self._tables[key][namespace]
         else:
             table[name] = one.head.stored
         if one.head.gone or old is None:
