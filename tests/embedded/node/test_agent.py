@@ -206,6 +206,16 @@ def test_volumes_are_seen_by_the_pod_alone(api_server: ServerProcess, tmp_path: 
     assert [path.name for path in sorted(Path(here).rglob("*"))] == ["etc", "scratch"]
 
 
+def test_volumes_without_root_say_what_to_do(api_server: ServerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(api: Client) -> None:
+        mount = {"volumeMounts": [{"name": "e", "mountPath": "/scratch"}]}
+        await api.run(container("main", "true", **mount), volumes=[{"name": "e", "emptyDir": {}}])
+        assert "Start it as root, or take the volumeMounts out" in await api.waits("CreateContainerConfigError")
+
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    scenario(api_server, test)
+
+
 def test_gpus_are_handed_out_by_number(api_server: ServerProcess) -> None:
     async def test(api: Client) -> None:
         gpu = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}

@@ -11,7 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
+from phalanx.embedded.node.durable import sole_owner
 from phalanx.embedded.node.record import records
+from phalanx.errors import PhalanxError
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.node.machine import client, kill_all, registered
 from tests.embedded.node.objects import container
@@ -63,3 +67,11 @@ def test_a_killed_agent_finds_its_processes_again(api_server: ServerProcess, tmp
 async def _only_this_pod_is_left(pods_dir: Path, namespace: str, uid: str) -> None:
     """What belonged to a pod that was deleted meanwhile is ended and removed."""
     await until(lambda: [one.uid for one in records(pods_dir) if one.namespace == namespace] == [uid])
+
+
+def test_two_agents_on_one_directory_are_one_too_many(tmp_path: Path) -> None:
+    place, problem = tmp_path / "pods", "belongs to a node agent that is running"
+    with sole_owner(place), pytest.raises(PhalanxError, match=problem), sole_owner(place):
+        pass
+    with sole_owner(place):
+        pass

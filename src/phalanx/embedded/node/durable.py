@@ -1,9 +1,14 @@
-"""Files that are there whole, private to their owner, and stay after a power cut."""
+"""Files that are there whole, private to their owner, and stay after a power cut; and who may write them."""
 
 from __future__ import annotations
 
+import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from phalanx.errors import PhalanxError
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -18,3 +23,22 @@ def write_whole(path: Path, content: bytes) -> None:
     folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
     os.fsync(folder)
     os.close(folder)
+
+
+@contextmanager
+def sole_owner(folder: Path) -> Iterator[None]:
+    """The directory is this process' alone; flock(2) ends with its holder, however that dies.
+
+    Raises PhalanxError if another has it, OSError if it cannot be made."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle = os.open(folder / "agent.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        raise PhalanxError(
+            f"{folder} belongs to a node agent that is running. Two would end each other's pods, so this one did not "
+            "start. Stop the other one, or give this one a data directory of its own."
+        ) from error
+    finally:
+        os.close(handle)

@@ -15,6 +15,7 @@ from phalanx.client.kind import NODES, PODS, Kind
 from phalanx.embedded.node.agent import Agent
 from phalanx.embedded.node.cgroup import CONTROLLERS, Cgroups
 from phalanx.embedded.node.demand import GPU
+from phalanx.embedded.node.durable import sole_owner
 from phalanx.embedded.node.machine import Gpu, capacity, find_gpus, host_name, node_info
 from phalanx.embedded.node.occurrence import Occurrences
 from phalanx.embedded.node.registration import Registration, keep_lease, keep_registered, register, renew_lease
@@ -32,8 +33,13 @@ _RETRY_S = 0.5
 async def run_node(connection: Connection, informers: Informers, settings: NodeSettings) -> None:
     """This machine as a node, until cancelled; the processes of its pods then stay, and the next run finds them.
 
-    Raises PhalanxError: the log endpoint's port is taken. OSError: the data directory cannot be written."""
-    settings.pods_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    Raises PhalanxError: the log endpoint's port is taken, or another agent has the directory. OSError: the directory
+    cannot be written."""
+    with sole_owner(settings.pods_dir):
+        await _run_node(connection, informers, settings)
+
+
+async def _run_node(connection: Connection, informers: Informers, settings: NodeSettings) -> None:
     shared_token(settings.token_file)
     name = settings.name or host_name()
     gpus = await asyncio.to_thread(find_gpus)

@@ -136,11 +136,10 @@ def _become(spec: dict[str, Any], shim: int, outputs: tuple[int, int]) -> NoRetu
     argv = spec["argv"]
     try:
         os.execvpe(argv[0], argv, spec["env"])  # noqa: S606 - a shell is what this must not be
-    except FileNotFoundError:
-        place = "no such file or directory" if "/" in argv[0] else "executable file not found in $PATH"
-        raise Refused(f'exec: "{argv[0]}": {place}') from None
     except OSError as error:
-        raise Refused(f'exec: "{argv[0]}": {error.strerror}') from None
+        known = "/" in argv[0] or any(os.path.isfile(f"{place}/{argv[0]}") for place in os.get_exec_path(spec["env"]))
+        why = error.strerror if known else "executable file not found in $PATH"
+        raise Refused(f'exec: "{argv[0]}": {why}') from None
 
 
 def _become_user(spec: dict[str, Any]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,7 +46,7 @@ class Surroundings:
         server = urlsplit(self.connection.server)
         return {
             "PATH": os.environ.get("PATH") or _PATH,
-            "HOME": pwd.getpwuid(os.geteuid()).pw_dir,
+            "HOME": os.path.expanduser("~"),
             "LANG": "C.UTF-8",
             "KUBERNETES_SERVICE_HOST": server.hostname or "",
             "KUBERNETES_SERVICE_PORT": str(server.port or 443),
