@@ -24,7 +24,7 @@ from typing import Protocol
 from phalanx.kube import labels
 from phalanx.kube.barrier import Patience, shortfall
 from phalanx.kube.charge import Charges
-from phalanx.kube.declare import BarePods, Declaration, House, JobPods, Members, Unborn, declare
+from phalanx.kube.declare import BarePods, Declaration, House, JobPods, Members, Source, Unborn, declare
 from phalanx.kube.hold import fitting
 from phalanx.kube.job import BatchJob
 from phalanx.kube.pod import Pod
@@ -151,12 +151,14 @@ class Gang:
     def advance(self, house: House) -> None:
         self.wake_s = 0.0
         match self.stage:
-            case Stage.WAITING:
-                self._queue(house)
             case Stage.STARTING | Stage.RUNNING:
                 self._attend()
             case Stage.LEAVING:
                 self._leave()
+            case Stage.WAITING:
+                pass
+        if self.stage is Stage.WAITING:  # also what has just gone back: it may be held by now
+            self._queue(house)
 
     def _members(self) -> Members:
         jobs = [job for job in self.jobs.values() if job.ours and not job.finished]
@@ -251,30 +253,34 @@ class Gang:
         """Give the pod a seat; None if it is on its way out and never had one."""
         if pod.going and not pod.node:
             return None
-        number = self.seats.role_of(source_of(pod, self.jobs))
+        source = source_of(pod, self.jobs)
+        number = self.seats.role_of(source)
+        held = self.seats.role_of(Unborn())
         if number is None:
-            number = self._role_for(pod)
+            number = self._role_for(pod, source)
+        elif held is not None and self.seats.rows[held].seats and not self.seats.rows[number].vacant:
+            self._extend(number, self._cut(held, pod))
         elif not covers(self.seats.rows[number].role.shape, pod.shape):
             self._replan(number, pod)
         return self.seats.take(number, pod)
 
-    def _role_for(self, pod: Pod) -> int:
-        """A pod that no role expects: room held for the unborn is cut to its shape, or it makes a new role."""
-        source = source_of(pod, self.jobs)
-        held = self.seats.role_of(Unborn())
-        nodes: list[str] = []
-        if held is not None and isinstance(source, BarePods):
-            nodes = self._cut(held, pod)
-        name = pod.said.get(labels.ROLE) or f"pods-{len(self.seats.rows)}"
-        role = Role(name=name, count=max(1, len(nodes)), minimum=max(1, len(nodes)), shape=pod.shape)
-        if self.stage is Stage.RUNNING or held is not None:
-            role = replace(role, minimum=0)  # what comes after the start holds nothing up
-        fresh = Seats((role,), (source,)).rows[0]
-        self.seats.rows.append(fresh)
-        for ordinal, node in enumerate(nodes):
-            fresh.add(ordinal, node)
+    def _role_for(self, pod: Pod, source: Source) -> int:
+        """A pod that no role expects makes one; room held for the unborn is cut to its shape."""
+        number, held = len(self.seats.rows), self.seats.role_of(Unborn())
+        # What comes after the start, or from a driver, holds nothing up.
+        minimum = 0 if self.stage is Stage.RUNNING or held is not None else 1
+        name = pod.said.get(labels.ROLE) or f"pods-{number}"
+        self.seats.rows += Seats((Role(name=name, count=1, minimum=minimum, shape=pod.shape),), (source,)).rows
+        self._extend(number, self._cut(held, pod) if held is not None and isinstance(source, BarePods) else [])
+        return number
+
+    def _extend(self, number: int, nodes: list[str]) -> None:
+        """The role has a seat on each of these nodes too."""
+        row = self.seats.rows[number]
+        for node in nodes:
+            row.add(row.next_ordinal(), node)
+        row.role = replace(row.role, count=max(row.role.count, len(row.seats)))
         self._restate()
-        return len(self.seats.rows) - 1
 
     def _cut(self, held: int, pod: Pod) -> list[str]:
         """The held pieces become room for pods of this shape: the nodes, each as often as it takes one."""
@@ -552,7 +558,6 @@ class Gang:
         now_s = self.outlet.now_s()
         self.outlet.tell(Refused(self.id, self.record.attempt, self._why, now_s + rest_s if rest_s else 0.0))
         self._reset()
-        self.wake_s = now_s  # declare it again at once
 
     def _reset(self) -> None:
         self.stage, self.gate_open, self.record, self._why = Stage.WAITING, False, None, None

@@ -1,0 +1,270 @@
+"""A cluster small enough to be killed at every write: the API's rules for what `kube/` does, and nothing else.
+
+It keeps what the real server promises here: resourceVersions that grow, conflicts, uid preconditions, bindings that
+happen once and carry annotations to the pod, watches that tell every change of a kind in order, but no order between
+kinds and answers. `Controller` is a Job controller with slow start. Nothing happens by itself: a test turns the crank.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from phalanx.client.connection import ApiRefusal, ApiUnknown
+from phalanx.client.informer import Informer, key_of
+from phalanx.client.kind import EVENTS, JOBS, NODES, PODS, Kind
+from phalanx.kube.labels import SCHEDULER_NAME
+from phalanx.kube.queue import QUEUES
+
+Object = dict[str, Any]
+
+
+class Killed(Exception):
+    """The process that calls was killed: it gets no answer, and nothing it sends later arrives."""
+
+
+@dataclass
+class Api:
+    """The server. `writes` lists what the scheduler wrote, as `verb kind/name`."""
+
+    objects: dict[Kind, dict[str, Object]] = field(
+        default_factory=lambda: {kind: {} for kind in (JOBS, NODES, PODS, QUEUES, EVENTS)}
+    )
+    version: int = 0
+    writes: list[str] = field(default_factory=list)
+    watchers: list[deque[tuple[Kind, str, Object]]] = field(default_factory=list)
+
+    def put(self, kind: Kind, obj: Object) -> Object:
+        """Store a new state, and tell it."""
+        self.version += 1
+        obj = copy.deepcopy(obj)
+        meta = obj["metadata"]
+        meta.setdefault("uid", f"uid-{self.version}")
+        meta.setdefault("creationTimestamp", f"2026-01-01T00:{self.version // 60 % 60:02}:{self.version % 60:02}Z")
+        meta["resourceVersion"] = str(self.version)
+        self.objects[kind][key_of(obj)] = obj
+        self._tell(kind, "put", obj)
+        return obj
+
+    def drop(self, kind: Kind, key: str) -> None:
+        self.version += 1
+        obj = copy.deepcopy(self.objects[kind].pop(key))
+        obj["metadata"]["resourceVersion"] = str(self.version)
+        self._tell(kind, "drop", obj)
+
+    def _tell(self, kind: Kind, verb: str, obj: Object) -> None:
+        for watcher in self.watchers:
+            watcher.append((kind, verb, copy.deepcopy(obj)))
+
+    def pods(self, job: str = "") -> list[Object]:
+        return [pod for pod in self.objects[PODS].values() if not job or pod["metadata"]["labels"].get("job") == job]
+
+    def bound(self) -> dict[str, str]:
+        """pod -> its node."""
+        return {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in self.pods() if pod["spec"].get("nodeName")}
+
+    def job(self, name: str) -> Object:
+        return self.objects[JOBS][f"default/{name}"]
+
+
+class Client:
+    """A connection of one process. `fault(write)` is asked before every write and may say `kill` (before it happens),
+    `kill after`, `lost` (it happens, the answer does not come), or the text of a refusal."""
+
+    def __init__(self, api: Api, fault: Callable[[str], str | None] = lambda write: None) -> None:
+        self.api, self.fault, self.dead = api, fault, False
+
+    async def request(self, method: str, path: str, **_: Any) -> Any:
+        raise ApiRefusal(404, "NotFound", path)
+
+    async def get(self, kind: Kind, name: str, namespace: str = "") -> Object:
+        self._alive()
+        return copy.deepcopy(self._find(kind, namespace, name))
+
+    async def list(self, kind: Kind, namespace: str = "", **_: str) -> Object:
+        self._alive()
+        return {"items": copy.deepcopy(list(self.api.objects[kind].values()))}
+
+    async def create(self, kind: Kind, body: Object, namespace: str = "", subresource: str = "", name: str = "") -> Any:
+        if subresource == "binding":
+            return self._write(f"bind {name}", lambda: self._bind(body, namespace, name))
+        return self._write(f"create {kind.name}", lambda: self.api.put(kind, body))
+
+    async def patch(self, kind: Kind, name: str, body: Any, namespace: str = "", *args: str, **_: str) -> Object:
+        return self._write(f"patch {kind.plural}/{name}", lambda: self._patch(kind, namespace, name, body))
+
+    def _alive(self) -> None:
+        if self.dead:
+            raise Killed
+
+    def _write(self, what: str, happen: Callable[[], Object]) -> Object:
+        self._alive()
+        if what.startswith("create Event"):
+            return happen()
+        fault = self.fault(what)
+        if fault == "kill":
+            self.dead = True
+            raise Killed
+        if fault and fault not in {"kill after", "lost"}:
+            raise ApiRefusal(403, "Forbidden", fault)
+        answer = happen()
+        self.api.writes.append(what)
+        if fault == "kill after":
+            self.dead = True
+            raise Killed
+        if fault == "lost":
+            raise ApiUnknown("the answer was lost")
+        return copy.deepcopy(answer)
+
+    def _find(self, kind: Kind, namespace: str, name: str) -> Object:
+        obj = self.api.objects[kind].get(f"{namespace}/{name}" if namespace else name)
+        if obj is None:
+            raise ApiRefusal(404, "NotFound", f"{kind.plural} {name!r} not found")
+        return obj
+
+    def _patch(self, kind: Kind, namespace: str, name: str, body: Object) -> Object:
+        obj = copy.deepcopy(self._find(kind, namespace, name))
+        meta = body.get("metadata", {})
+        for key in ("uid", "resourceVersion"):
+            if key in meta and meta[key] != obj["metadata"][key]:
+                raise ApiRefusal(409, "Conflict", f"{kind.plural} {name!r} has been modified")
+        merge(obj, body)
+        return self.api.put(kind, obj)
+
+    def _bind(self, body: Object, namespace: str, name: str) -> Object:
+        pod = copy.deepcopy(self._find(PODS, namespace, name))
+        if body["metadata"]["uid"] != pod["metadata"]["uid"]:
+            raise ApiRefusal(409, "Conflict", f"the uid of pod {name!r} is another")
+        if pod["spec"].get("nodeName") or "deletionTimestamp" in pod["metadata"]:
+            raise ApiRefusal(409, "Conflict", f"pod {name!r} is already assigned or being deleted")
+        pod["spec"]["nodeName"] = body["target"]["name"]
+        merge(pod, {"metadata": {"annotations": body["metadata"].get("annotations", {})}})
+        self.api.put(PODS, pod)
+        return {"kind": "Status", "status": "Success"}
+
+
+def merge(obj: Object, patch: Object) -> None:
+    """RFC 7386, in place."""
+    for key, value in patch.items():
+        if value is None:
+            obj.pop(key, None)
+        elif isinstance(value, dict):
+            merge(obj.setdefault(key, {}), value)
+        else:
+            obj[key] = value
+
+
+class Caches:
+    """The informers of one process, told what its watches say when `deliver` is called: each kind in order, one kind
+    before another by chance, and some of it later."""
+
+    def __init__(self, api: Api, seed: int = 0) -> None:
+        self._random = random.Random(seed)
+        self._news: deque[tuple[Kind, str, Object]] = deque()
+        self._late: dict[Kind, deque[tuple[str, Object]]] = {}
+        self._caches: dict[Kind, Informer] = {}
+        for kind, objects in api.objects.items():
+            cache = self._caches[kind] = Informer(None, kind)  # type: ignore[arg-type]  # it never calls
+            for obj in objects.values():
+                cache.observe(copy.deepcopy(obj))
+            cache.synced.set()
+        api.watchers.append(self._news)
+
+    def __call__(self, kind: Kind) -> Informer:
+        return self._caches[kind]
+
+    def deliver(self, *, all: bool = False) -> None:
+        while self._news:
+            kind, verb, obj = self._news.popleft()
+            self._late.setdefault(kind, deque()).append((verb, obj))
+        kinds = [kind for kind, waiting in self._late.items() if waiting]
+        self._random.shuffle(kinds)
+        for kind in kinds:
+            waiting = self._late[kind]
+            for _ in range(len(waiting) if all else self._random.randint(0, len(waiting))):
+                verb, obj = waiting.popleft()
+                self._caches[kind].observe(obj) if verb == "put" else self._caches[kind].forget(obj)
+
+
+class Controller:
+    """The Job controller: pods in growing batches while a Job runs, none while it is suspended. `refuse(job, k)`: the
+    creation of pod k is refused (a quota, a webhook) and said in an Event."""
+
+    def __init__(self, api: Api, refuse: Callable[[str, int], str] = lambda job, k: "") -> None:
+        self.api, self.refuse, self.made = api, refuse, 0
+
+    def turn(self) -> None:
+        for job in list(self.api.objects[JOBS].values()):
+            name, spec = job["metadata"]["name"], job["spec"]
+            pods = self.api.pods(name)
+            done = sum(pod["status"]["phase"] == "Succeeded" for pod in pods)
+            alive = [pod for pod in pods if pod["status"]["phase"] in {"Pending", "Running"}]
+            if spec.get("suspend"):
+                self._delete(alive)
+            elif done >= spec["completions"]:
+                self._complete(job, done)
+            else:
+                missing = min(spec["parallelism"], spec["completions"] - done) - len(alive)
+                self._create(job, min(missing, max(1, len(alive))))
+
+    def _create(self, job: Object, count: int) -> None:
+        name = job["metadata"]["name"]
+        for _ in range(count):
+            number = len(self.api.pods(name))
+            if message := self.refuse(name, number):
+                about = {"name": name, "uid": job["metadata"]["uid"]}
+                event = {"metadata": {"name": f"e{self.api.version}", "namespace": "default"}, "involvedObject": about}
+                self.api.put(EVENTS, {**event, "reason": "FailedCreate", "message": message})
+                return
+            self.made += 1
+            owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": job["metadata"]["uid"]}
+            template = job["spec"]["template"]
+            meta = {
+                "name": f"{name}-{self.made}",
+                "namespace": "default",
+                "labels": {"job": name, **template.get("metadata", {}).get("labels", {})},
+                "ownerReferences": [{**owner, "controller": True}],
+            }
+            self.api.put(PODS, {"metadata": meta, "spec": dict(template["spec"]), "status": {"phase": "Pending"}})
+
+    def _delete(self, pods: Iterable[Object]) -> None:
+        """One turn terminating if a kubelet has it, gone at once if not."""
+        for pod in pods:
+            if pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]:
+                pod["metadata"]["deletionTimestamp"] = "2026-01-01T01:00:00Z"
+                self.api.put(PODS, pod)
+            else:
+                self.api.drop(PODS, key_of(pod))
+
+    def _complete(self, job: Object, done: int) -> None:
+        conditions = [{"type": "Complete", "status": "True"}]
+        if job.get("status", {}).get("conditions") != conditions:
+            self.api.put(JOBS, {**job, "status": {"succeeded": done, "conditions": conditions}})
+
+
+def node(name: str, cpu: int = 4) -> Object:
+    allocatable = {"cpu": str(cpu), "memory": "64Gi", "pods": "110"}
+    ready = [{"type": "Ready", "status": "True"}]
+    return {"metadata": {"name": name}, "status": {"allocatable": allocatable, "conditions": ready}}
+
+
+def pod_spec(cpu: str = "1", scheduler: str = SCHEDULER_NAME) -> Object:
+    return {"schedulerName": scheduler, "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]}
+
+
+def pod(name: str, cpu: str = "1", *, scheduler: str = SCHEDULER_NAME, node: str = "", **said: str) -> Object:
+    """A bare pod; `said` are annotations and labels of phalanx.dev, `_` for `-`."""
+    words = {f"phalanx.dev/{key.replace('_', '-')}": value for key, value in said.items()}
+    meta = {"name": name, "namespace": "default", "labels": words, "annotations": {}}
+    spec = pod_spec(cpu, scheduler) | ({"nodeName": node} if node else {})
+    return {"metadata": meta, "spec": spec, "status": {"phase": "Pending"}}
+
+
+def job(name: str, pods: int, cpu: str = "1", *, scheduler: str = SCHEDULER_NAME, **said: str) -> Object:
+    words = {f"phalanx.dev/{key.replace('_', '-')}": value for key, value in {"queue": "default", **said}.items()}
+    spec = {"suspend": True, "parallelism": pods, "completions": pods, "template": {"spec": pod_spec(cpu, scheduler)}}
+    return {"metadata": {"name": name, "namespace": "default", "labels": words}, "spec": spec, "status": {}}

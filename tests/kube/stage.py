@@ -1,0 +1,95 @@
+"""A scheduler process on the double: started, turned step by step, killed, started again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+
+from phalanx import loop
+from phalanx.client.kind import JOBS, NODES, PODS
+from phalanx.core.check import check
+from phalanx.kube.barrier import Patience
+from phalanx.kube.queue import QUEUES
+from phalanx.kube.world import KubeWorld, Settings
+from phalanx.model.cluster import Cluster
+from phalanx.model.job import Phase
+from phalanx.model.plan import Action
+from phalanx.model.policy import Policy
+from tests.kube.double import Api, Caches, Client, Controller, Object
+
+
+class Stage:
+    """An API, its Job controller and one scheduler at a time; `now_s` is everybody's time, `turn` one step of each."""
+
+    def __init__(self, *, nodes: list[Object], gang: bool = True, seed: int = 0) -> None:
+        self.api, self.seed, self.now_s = Api(), seed, 1_000.0
+        self.controller = Controller(self.api)
+        self.fault: Callable[[str], str | None] = lambda write: None
+        self.patience = Patience()
+        self.actions: list[Action] = []
+        self.killed = False
+        self.api.put(QUEUES, {"metadata": {"name": "default"}, "spec": {"gang": gang}})
+        for one in nodes:
+            self.api.put(NODES, one)
+
+    def put(self, *objects: Object) -> None:
+        """Jobs and pods, as their user creates them."""
+        for obj in objects:
+            self.api.put(JOBS if "template" in obj["spec"] else PODS, obj)
+
+    @contextlib.asynccontextmanager
+    async def scheduler(self) -> AsyncIterator[None]:
+        """A fresh process: empty memory, caches just listed."""
+        self.killed = False
+        client = Client(self.api, lambda write: self.fault(write))
+        self.caches = Caches(self.api, self.seed)
+        self.world = KubeWorld(client, self.caches, Settings(patience=self.patience), lambda: self.now_s)  # type: ignore[arg-type]
+        await self.world.sync()
+        self.cluster = Cluster()
+        writing = asyncio.ensure_future(self.world.writer.run())
+        self._client, self._writing = client, writing
+        try:
+            yield
+        finally:
+            client.dead = True
+            writing.cancel()
+            await asyncio.gather(writing, return_exceptions=True)
+            self.api.watchers.clear()
+
+    async def turn(self, *, controller: bool = True) -> None:
+        """Watches deliver some of their news, the loop makes one step, its writes go out, the Job controller works."""
+        self.caches.deliver()
+        plan = loop.step(self.cluster, self.world.events(), Policy(), self.now_s, self.world)
+        self.actions += plan.actions
+        for _ in range(20):
+            await asyncio.sleep(0)
+        self.killed = self._client.dead
+        assert not check(self.cluster), check(self.cluster)
+        if controller:
+            self.controller.turn()
+
+    async def until(self, reached: Callable[[], bool], turns: int = 200) -> None:
+        for _ in range(turns):
+            if reached() or self.killed:
+                return
+            await self.turn()
+            if not self.world.writer.idle:
+                await asyncio.sleep(0.005)  # a write that is tried again rests
+        raise AssertionError(f"not reached in {turns} turns; writes: {self.api.writes}; bound: {self.api.bound()}")
+
+    def phase(self, job: str) -> Phase:
+        return self.cluster.jobs[f"default/{job}"].phase
+
+    def reason(self, job: str) -> str:
+        found = self.cluster.reason(f"default/{job}")
+        return f"{found.code}: {found.text}" if found is not None else ""
+
+    def finish(self, pod: str, phase: str = "Succeeded", reason: str = "") -> None:
+        found = self.api.objects[PODS][f"default/{pod}"]
+        self.api.put(PODS, {**found, "status": {"phase": phase, "reason": reason}})
+
+    def change(self, job: str, spec: Object, annotations: Object | None = None) -> None:
+        found = self.api.objects[JOBS][f"default/{job}"]
+        meta = {**found["metadata"], "annotations": {**found["metadata"].get("annotations", {}), **(annotations or {})}}
+        self.api.put(JOBS, {**found, "metadata": meta, "spec": {**found["spec"], **spec}})
