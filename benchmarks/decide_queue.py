@@ -65,24 +65,24 @@ class Workload:
         events: list[Event] = [Finished(job) for job in (*finished, *withdrawn)]
         return events + [self.submission() for _ in range(queued // 200)]
 
-    def cycle(self, events: list[Event]) -> tuple[float, int]:
-        """(seconds, jobs started)."""
-        begin = time.perf_counter()
+    def cycle(self, events: list[Event]) -> tuple[float, float, int]:
+        """(seconds, CPU seconds, jobs started)."""
+        begin, cpu = time.perf_counter(), time.process_time()
         fold(self.cluster, events)
         plan = decide(self.cluster, POLICY, 0.0)
         fold_plan(self.cluster, plan)
-        took_s = time.perf_counter() - begin
+        took_s, cpu_s = time.perf_counter() - begin, time.process_time() - cpu
         starts = [action for action in plan.actions if isinstance(action, Start)]
         fold(self.cluster, [Started(start.job, start.attempt) for start in starts])
-        return took_s, len(starts)
+        return took_s, cpu_s, len(starts)
 
 
 def measure(queued: int, node_count: int, shape_count: int, cycles: int) -> dict[str, object]:
     workload = Workload(node_count, shape_count)
     workload.fill(queued)
     spare_the_book()
-    times, starts = zip(*(workload.cycle(workload.churn(queued)) for _ in range(cycles)), strict=True)
-    ordered = sorted(times)
+    times, cpu_times, starts = zip(*(workload.cycle(workload.churn(queued)) for _ in range(cycles)), strict=True)
+    ordered, cpu_ordered = sorted(times), sorted(cpu_times)
     return {
         "benchmark": "decide_queue",
         "queued": queued,
@@ -92,6 +92,8 @@ def measure(queued: int, node_count: int, shape_count: int, cycles: int) -> dict
         "started_per_cycle": round(sum(starts) / cycles, 1),
         "p50_ms": round(1000 * ordered[cycles // 2], 2),
         "p99_ms": round(1000 * ordered[min(cycles - 1, cycles * 99 // 100)], 2),
+        "p50_cpu_ms": round(1000 * cpu_ordered[cycles // 2], 2),
+        "p99_cpu_ms": round(1000 * cpu_ordered[min(cycles - 1, cycles * 99 // 100)], 2),
         "max_ms": round(1000 * ordered[-1], 2),
     }
 

@@ -42,6 +42,7 @@ class Cycle:
         self.rest: dict[LineKey, Iterator[Entry]] = {}  # of lines that were granted something: who comes next
         self.again: list[Contender] = []  # heap: the next of those lines
         self.granted = Holders()
+        self.unnoted: list[tuple[LineKey, Bid, list[Placement]]] = []  # grants that `granted` does not show yet
         self.starts: list[Start] = []
         self.places: dict[str, list[Placement]] = {}
         self.waits: dict[str, Reason] = {}
@@ -153,7 +154,7 @@ class Cycle:
     def grant(self, key: LineKey, bid: Bid, placements: list[Placement]) -> None:
         self.draft.settle()
         self.joined.pop(bid, None)
-        self.note_granted(key, bid, placements)
+        self.unnoted.append((key, bid, placements))
         if bid.slot is None:
             self.starts.append(Start(bid.job, self.cluster.jobs[bid.job].attempt + 1, tuple(placements)))
         else:
@@ -162,12 +163,15 @@ class Cycle:
         if following is not None:
             heappush(self.again, (rank(key, following), key, following))
 
-    def note_granted(self, key: LineKey, bid: Bid, placements: list[Placement]) -> None:
-        """For reasons given later in this cycle, which say who holds most."""
-        for role, demand in enumerate(key.gang.demands):
-            pods = sum(placement.role == role for placement in placements)
-            for resource, amount in demand.asks if pods else ():
-                self.granted.change(bid.job, resource, amount * pods)
+    def granted_so_far(self) -> Holders:
+        """For reasons, which say who holds most: what this cycle has given to whom."""
+        for key, bid, placements in self.unnoted:
+            for role, demand in enumerate(key.gang.demands):
+                pods = sum(placement.role == role for placement in placements)
+                for resource, amount in demand.asks if pods else ():
+                    self.granted.change(bid.job, resource, amount * pods)
+        self.unnoted.clear()
+        return self.granted
 
     def following(self, key: LineKey) -> Iterator[Entry]:
         """Who stands behind the first, in order; each is given out once."""
@@ -179,7 +183,7 @@ class Cycle:
 
     def put_to_sleep(self, key: LineKey, bid: Bid, shortfall: Shortfall) -> None:
         """The first is told the new numbers, the others only if the code is another, newcomers in any case."""
-        reason = explain.why_not(self.cluster, self.draft, key.gang, shortfall, self.granted)
+        reason = explain.why_not(self.cluster, self.draft, key.gang, shortfall, self.granted_so_far())
         self.asleep.append(Asleep(key, reason, sleep.watches(self.draft, key.gang)))
         self.tell_bid(bid, reason)
         line = self.waiting.lines.get(key)

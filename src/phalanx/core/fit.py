@@ -145,11 +145,10 @@ def fitting(columns: Mapping[str, NDArray[np.int64]], asks: Amounts, allowed: Ro
 
 
 def fits_each(
-    columns: Mapping[str, NDArray[np.int64]], asks: Sequence[Amounts], size: int
+    columns: Mapping[str, NDArray[np.int64]], wanted: Sequence[Mapping[str, int]], size: int
 ) -> tuple[NDArray[np.intp], Rows]:
     """The positions at which a pod with the least of all these asks fits, and [i, nth of those positions]: whether one
     with the i-th asks does. On a full cluster the first thins out the nodes for the second."""
-    wanted = [dict(each) for each in asks]
     amounts = {
         resource: np.array([each.get(resource, 0) for each in wanted], np.int64)
         for resource in sorted(set().union(*wanted))
@@ -160,7 +159,7 @@ def fits_each(
         if least := int(each.min()):
             some &= columns.get(resource, zeros) >= least
     positions = some.nonzero()[0]
-    fits = np.ones((len(asks), len(positions)), np.bool_)
+    fits = np.ones((len(wanted), len(positions)), np.bool_)
     for resource, each in amounts.items():
         column = columns.get(resource, zeros)[positions]
         more = (each > (column.min() if len(column) else 0)).nonzero()[0]  # the others fit everywhere

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice, permutations
+from itertools import islice, permutations, repeat
 from typing import TypeAlias
 
 import numpy as np
@@ -146,10 +146,10 @@ def named(draft: Draft, shares: Sequence[Share]) -> list[Placement]:
     """The shares as placements: a role's pods are numbered in the order in which they were placed."""
     names, rows = draft.columns.names, draft.rows
     numbered: dict[int, int] = {}
-    placements = []
+    placements: list[Placement] = []
     for role, position, count in shares:
         first = numbered.get(role, 0)
         numbered[role] = first + count
-        name = names[rows[position]]
-        placements += [Placement(role, ordinal, name) for ordinal in range(first, first + count)]
+        slots = zip(repeat(role), range(first, first + count), repeat(names[rows[position]]))
+        placements.extend(map(Placement._make, slots))
     return placements

@@ -37,7 +37,7 @@ def screen(draft: Draft, gangs: Sequence[Gang]) -> list[int | None]:
     with 5,000 nodes in one operation costs a tenth of doing it one by one."""
     demands = [gang.demands[0] for gang in gangs]
     needs = np.array([gang.roles[0].minimum for gang in gangs], np.int64)
-    positions, fits = fit.fits_each(draft.free, [demand.asks for demand in demands], len(draft))
+    positions, fits = fit.fits_each(draft.free, [demand.amounts for demand in demands], len(draft))
     for at, demand in enumerate(demands):
         if (allowed := draft.allowed(demand.where)) is not None:
             fits[at] &= allowed[positions]

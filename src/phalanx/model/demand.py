@@ -36,13 +36,14 @@ class Where:
 
 
 class Demand:
-    """`asks`: what each pod holds on its node (`charged`)."""
+    """`asks`: what each pod holds on its node (`charged`); `amounts`: the same by resource."""
 
-    __slots__ = ("__weakref__", "asks", "shape", "where")
+    __slots__ = ("__weakref__", "amounts", "asks", "shape", "where")
 
     def __init__(self, shape: Shape, where: Where) -> None:
         self.shape, self.where = shape, where
         self.asks = charged(shape.requests)
+        self.amounts = dict(self.asks)
 
 
 class Gang:

@@ -109,7 +109,7 @@ def holds(posts: list[Post], amounts: Amounts, rows: int) -> NDArray[np.float64]
     Division in float64 is exact here: both sides are integers below 2**53, so a quotient that is not whole lies further
     below the next whole number than rounding reaches."""
     most: NDArray[np.float64] = np.full((len(posts), rows), np.inf)
-    asked = [dict(post.demand.asks) for post in posts]
+    asked = [post.demand.amounts for post in posts]
     for resource in sorted(set().union(*asked)):
         asks = np.array([each.get(resource, 0) for each in asked], np.float64)
         asking = np.flatnonzero(asks)
