@@ -74,7 +74,7 @@ class JobView:
             "reason": reason and {"code": reason.code, "text": reason.text, "numbers": dict(reason.numbers)},
             "message": self.message,
             "roles": [
-                {"name": role.name, "count": role.count, "minimum": role.minimum, "each": written(role.shape.requests)}
+                {"name": role.name, "count": role.count, "minimum": role.minimum, "each": dict(role.shape.requests)}
                 for role in self.roles
             ],
         }

@@ -53,7 +53,7 @@ async def run(
     queue
         The queue.
     json
-        When it is over, print a line of JSON about it on standard error's stead: job, state, exit code.
+        When it is over, print a line of JSON about it as the last one: job, state, exit_code, why.
     """
     namespace = (space or Namespace()).namespace
     request = (options or JobOptions()).request(command, namespace, queue, KEPT_S)

@@ -17,6 +17,7 @@ from phalanx.cli.sending import create_document, queue_of, require_queues, too_l
 from phalanx.cli.target import Namespace, Target, connected
 from phalanx.client.connection import Object
 from phalanx.errors import PhalanxError
+from phalanx.kube.queue import QUEUES
 
 
 async def submit(
@@ -59,8 +60,9 @@ async def submit(
         print(yaml.safe_dump_all([obj for _, obj in objects], sort_keys=False), end="")
         return
     async with connected(target) as connection:
+        made = {obj["metadata"].get("name") for _, obj in objects if obj["kind"] == QUEUES.name}
         named = ((name, document.place()) for document, obj in objects if (name := queue_of(obj)))
-        await require_queues(connection, named)
+        await require_queues(connection, [(name, where) for name, where in named if name not in made])
         created = [await create_document(connection, document, obj, namespace) for document, obj in objects]
         jobs = [obj for obj in created if obj.get("kind") == "Job"]
         for warning in await too_large(connection, jobs):

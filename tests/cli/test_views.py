@@ -1,0 +1,193 @@
+"""What `jobs`, `explain`, `nodes` and `queues` show, from the API's objects: read, folded and decided, but not sent."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from phalanx.cli import job_view, node_view, queue_view
+from phalanx.cli.explain import find
+from phalanx.cli.output import counted, duration, table
+from phalanx.cli.sending import beyond
+from phalanx.cli.snapshot import Snapshot, think
+from phalanx.client.connection import Connection
+from phalanx.client.informer import Informer
+from phalanx.client.kind import JOBS, NODES, PODS, Kind
+from phalanx.errors import PhalanxError
+from phalanx.kube.queue import QUEUES
+from phalanx.kube.world import KubeWorld, Settings
+from phalanx.model.node import Node
+
+CREATED = "2026-01-01T00:00:00Z"
+CREATED_S = 1767225600.0
+NOW_S = CREATED_S + 130
+
+numbers = itertools.count(1)
+
+
+def meta(name: str, namespace: str = "default", **more: Any) -> dict[str, Any]:
+    number = next(numbers)
+    found = {"name": name, "uid": f"uid-{number}", "resourceVersion": str(number), "creationTimestamp": CREATED, **more}
+    return found | ({"namespace": namespace} if namespace else {})
+
+
+def node(name: str, cpu: str = "4") -> dict[str, Any]:
+    return {
+        "kind": "Node",
+        "metadata": meta(name, ""),
+        "spec": {},
+        "status": {
+            "allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "110"},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }
+
+
+def queue(name: str, gang: bool = True) -> dict[str, Any]:
+    return {"kind": "Queue", "metadata": meta(name, ""), "spec": {"gang": gang}}
+
+
+def batch_job(name: str, pods: int, cpu: str, queue: str = "default", namespace: str = "default") -> dict[str, Any]:
+    container = {"name": "main", "image": "host", "resources": {"requests": {"cpu": cpu}}}
+    spec = {"schedulerName": "phalanx", "restartPolicy": "Never", "containers": [container]}
+    return {
+        "kind": "Job",
+        "metadata": meta(name, namespace, labels={"phalanx.dev/queue": queue}),
+        "spec": {"suspend": True, "parallelism": pods, "completions": pods, "template": {"spec": spec}},
+    }
+
+
+def foreign_pod(name: str, node: str, cpu: str) -> dict[str, Any]:
+    container = {"name": "main", "image": "x", "resources": {"requests": {"cpu": cpu}}}
+    return {
+        "kind": "Pod",
+        "metadata": meta(name, "kube-system"),
+        "spec": {"nodeName": node, "schedulerName": "default-scheduler", "containers": [container]},
+        "status": {"phase": "Running"},
+    }
+
+
+def snapshot(*objects: dict[str, Any]) -> Snapshot:
+    """What the commands see of a cluster that holds these objects."""
+    kinds = {"Node": NODES, "Pod": PODS, "Job": JOBS, "Queue": QUEUES}
+    connection = Connection("http://nowhere", headers={}, tls=None)
+    caches: dict[Kind, Informer] = {kind: Informer(connection, kind) for kind in kinds.values()}
+    for obj in objects:
+        caches[kinds[obj["kind"]]].observe(obj)
+    return think(KubeWorld(connection, caches.__getitem__, Settings(), lambda: NOW_S), caches.__getitem__, NOW_S)
+
+
+def jobs_table(seen: Snapshot) -> str:
+    cells = [job_view.row(view, NOW_S, with_namespace=False) for view in job_view.views(seen)]
+    console = Console(width=200, color_system=None)
+    with console.capture() as printed:
+        console.print(table(job_view.COLUMNS, cells))
+    return "\n".join(line.rstrip() for line in printed.get().splitlines())
+
+
+async def test_a_job_that_waits_is_shown_with_its_reason_and_the_numbers_of_this_moment() -> None:
+    seen = snapshot(node("n1"), queue("default"), foreign_pod("dns", "n1", "3"), batch_job("train", 2, "2"))
+    assert jobs_table(seen) == (
+        "JOB     QUEUE     STATE    PODS   SINCE   WHERE, OR WHY NOT\n"
+        "train   default   queued   0/2    2m10s   placed 0 of 2 pods; the largest free node has 1 of the 2 cpu asked "
+        "(4 cpu asked in all, 1 free; pods of others hold 3)"
+    )
+
+
+async def test_a_job_with_room_is_said_to_start() -> None:
+    [view] = job_view.views(snapshot(node("n1"), queue("default"), batch_job("train", 2, "2")))
+    assert (view.soon, view.reason) == (True, None)
+    assert view.where() == "there is room; it starts in a moment"
+
+
+async def test_a_job_for_an_unknown_queue_says_so() -> None:
+    seen = snapshot(node("n1"), queue("default"), batch_job("train", 1, "1", queue="nowhere"))
+    [view] = job_view.views(seen)
+    assert view.reason is not None
+    assert (view.reason.code, "nowhere" in view.reason.text) == ("QueueUnknown", True)
+    [missing] = [queue_view.row(one) for one in queue_view.views(seen) if not one.exists]
+    assert missing[:3] == ["nowhere", "does not exist", "1"]
+
+
+async def test_jobs_of_other_namespaces_are_shown_only_when_asked_for() -> None:
+    seen = snapshot(queue("default"), batch_job("a", 1, "1"), batch_job("b", 1, "1", namespace="team"))
+    assert [view.id for view in job_view.views(seen, "team")] == ["team/b"]
+    assert len(job_view.views(seen)) == 2
+
+
+async def test_a_failed_job_says_how_it_failed_when_finished_ones_are_asked_for() -> None:
+    failed = batch_job("train", 1, "1")
+    condition = {"type": "Failed", "status": "True", "message": "too bad", "lastTransitionTime": CREATED}
+    failed["status"] = {"conditions": [condition]}
+    seen = snapshot(queue("default"), failed)
+    assert job_view.views(seen) == []
+    [view] = job_view.views(seen, finished=True)
+    assert (view.state, view.where()) == ("failed", "too bad")
+
+
+async def test_the_page_of_a_job_tells_reason_roles_and_place() -> None:
+    seen = snapshot(node("n1"), queue("default"), batch_job("first", 1, "100"), batch_job("second", 2, "100"))
+    page = job_view.page(find(seen, "second", "default"), seen)
+    assert "default/second: queued for 2m10s, queue default" in page
+    assert "NeverFits: a pod of role second asks 100 cpu, but the largest node has 4" in page
+    assert "second: 2 x (100 cpu), start together" in page
+    assert "2 of 2 that wait in queue default, after default/first" in page
+
+
+async def test_a_job_is_found_by_name_or_the_error_knows_where_it_is() -> None:
+    seen = snapshot(queue("default"), batch_job("train", 1, "1", namespace="team"))
+    assert find(seen, "team/train", "default").id == "team/train"
+    with pytest.raises(PhalanxError, match=r"there is no job default/train\. There is team/train\."):
+        find(seen, "train", "default")
+
+
+async def test_a_job_without_a_queue_is_explained_too() -> None:
+    plain = batch_job("plain", 1, "1")
+    del plain["metadata"]["labels"]
+    with pytest.raises(PhalanxError, match=r"it has no label phalanx\.dev/queue, so Phalanx leaves it alone"):
+        find(snapshot(queue("default"), plain), "plain", "default")
+
+
+async def test_a_node_says_what_is_used_and_by_whom() -> None:
+    seen = snapshot(node("n1"), node("n2"), foreign_pod("dns", "n1", "500m"))
+    rows = [node_view.row(view) for view in node_view.views(seen)]
+    assert rows[0] == ["n1", "ready", "0.5/4", "0/8Gi", "-", "1/110", "kube-system/dns (not a job)"]
+    assert rows[1] == ["n2", "ready", "0/4", "0/8Gi", "-", "0/110", ""]
+
+
+async def test_queues_say_how_they_start_jobs_and_what_waits() -> None:
+    seen = snapshot(queue("default"), queue("loose", gang=False), batch_job("train", 1, "1"))
+    rows = [queue_view.row(view) for view in queue_view.views(seen)]
+    assert rows == [["default", "whole jobs", "1", "0", "0", "0"], ["loose", "pod by pod", "0", "0", "0", "0"]]
+
+
+async def test_json_has_the_reason_with_its_numbers() -> None:
+    [view] = job_view.views(snapshot(node("n1"), queue("default"), batch_job("train", 2, "100")))
+    record = view.record()
+    assert record["pods"] == {"wanted": 2, "placed": 0}
+    assert record["submitted"] == CREATED
+    assert record["reason"]["numbers"]["asked"]["cpu"] == 100_000
+
+
+def test_a_pod_beyond_every_node_is_told_by_the_resource_that_is_missing() -> None:
+    nodes = [Node(name="n", allocatable=(("cpu", 4000), ("memory", 1 << 30)))]
+    assert beyond((("cpu", 2000),), nodes) == ""
+    assert beyond((("nvidia.com/gpu", 1),), nodes).startswith(
+        "one of its pods asks 1 nvidia.com/gpu, but the largest node has 0"
+    )
+    assert beyond((("cpu", 1),), []) == "there are no nodes; it waits until one joins"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0s"), (59.9, "59s"), (60, "1m"), (130, "2m10s"), (3600, "1h"), (11100, "3h5m"), (90000, "1d1h"), (-5, "0s")],
+)
+def test_durations_have_two_units_at_most(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_numbers_agree_with_their_nouns() -> None:
+    assert (counted(1, "pod"), counted(2, "pod")) == ("1 pod", "2 pods")
