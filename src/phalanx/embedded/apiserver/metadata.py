@@ -149,13 +149,17 @@ def finalizer_causes(finalizer: str, path: str) -> list[Cause]:
     return [invalid_value(path, finalizer, text)]
 
 
-def validate_update(resource: Resource, obj: Object, old: Object) -> list[Cause]:
-    """What of the change to the metadata is not allowed."""
+def validate_update(resource: Resource, obj: Object, old: Object, subresource: str = "") -> list[Cause]:
+    """What of the change to the metadata is not allowed. Through a subresource nothing is validated anew."""
     meta, before = obj["metadata"], old["metadata"]
     causes = _update_causes(meta, before)
     again: list[Cause] = []
     updates, creates = _UPDATE_ROUNDS.get(resource.key, (2, 0) if resource.custom else (2, 1))
-    if creates and any(meta.get(key) != before.get(key) for key in ("labels", "annotations", "finalizers")):
+    if (
+        creates
+        and not subresource
+        and any(meta.get(key) != before.get(key) for key in ("labels", "annotations", "finalizers"))
+    ):
         again = validate(meta, resource.namespaced, name_format(resource))
     return causes * updates + again * creates
 

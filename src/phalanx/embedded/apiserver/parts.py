@@ -68,8 +68,8 @@ class Knowledge:
     def validate_new_meta(self, resource: Resource, obj: Object) -> list[Cause]:
         return metadata.validate_create(resource, obj)
 
-    def validate_changed_meta(self, resource: Resource, obj: Object, old: Object) -> list[Cause]:
-        return metadata.validate_update(resource, obj, old)
+    def validate_changed_meta(self, resource: Resource, obj: Object, old: Object, subresource: str) -> list[Cause]:
+        return metadata.validate_update(resource, obj, old, subresource)
 
     def admit(self, resource: Resource, obj: Object, old: Object | None, user: User) -> None:
         """Mutating admission of a new object or a change, before validation. May raise `ApiError` 403."""

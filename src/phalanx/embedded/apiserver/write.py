@@ -184,7 +184,7 @@ class Writer:
         validate = self._prepare(target, obj, before)
         if target.subresource is None:
             self._knowledge.admit(resource, obj, before, intent.user)
-        if causes := [*self._knowledge.validate_changed_meta(resource, obj, before), *validate()]:
+        if causes := [*self._knowledge.validate_changed_meta(resource, obj, before, target.sub), *validate()]:
             raise invalid(resource.key[0], resource.kind, target.name, causes)
         if target.subresource is None:
             warnings = [*warnings, *self._knowledge.approve(resource, obj, before, intent.user)]
