@@ -249,7 +249,7 @@ class Reader:
         yield Refused(name, attempt, Reason(code=Code.BACKOFF, text=why or "refused"), until_s)
 
     def foreign(self, words: Words) -> Iterator[Step]:
-        yield Occupied(words.next("the pod"), words.next("its node"), words.amounts())
+        yield Occupied(words.next("the pod"), words.next("its node"), words.amounts(pods=1))
 
     def cycle(self, words: Words) -> Iterator[Step]:
         yield Cycle(float(words.option("at", "0")))

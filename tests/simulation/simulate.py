@@ -186,7 +186,7 @@ class Run:
             pod, node = f"f{random.randint(0, 5)}", random.choice(sorted(world.nodes))
             cpu = random.choice([500, 1000, 9000 if random.random() < 0.2 else 2000])
             world.vacate(pod)
-            world.occupy(pod, node, amounts({"cpu": cpu, "memory": 1}))
+            world.occupy(pod, node, amounts({"cpu": cpu, "memory": 1, "pods": 1}))
         if world.foreign and world.chance("foreign"):
             world.vacate(random.choice(sorted(world.foreign)))
         if world.nodes and world.chance("facts"):

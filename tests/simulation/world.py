@@ -168,8 +168,7 @@ class World:
         return free
 
     def held(self) -> Iterator[tuple[str, tuple[tuple[str, int], ...]]]:
-        for node, requests in self.foreign.values():
-            yield node, charged(requests)
+        yield from self.foreign.values()
         for truth in self.jobs.values():
             for slot in truth.bound:
                 yield truth.planned[slot], charged(truth.job.roles[slot.role].shape.requests)

@@ -13,7 +13,7 @@ from typing import TypeAlias, assert_never
 from phalanx.core import lifecycle
 from phalanx.core.lifecycle import LATE, IllegalMove
 from phalanx.model.cluster import Cluster, Record
-from phalanx.model.demand import charged
+from phalanx.model.demand import bounded
 from phalanx.model.event import (
     Adopted,
     Event,
@@ -81,7 +81,7 @@ def happen(cluster: Cluster, event: Event) -> None:
             if cluster.queues.pop(name, None):
                 reconsider(cluster, name)
         case Occupied(pod, node, requests):
-            if cluster.foreign.get(pod) != (node, held := charged(requests)):
+            if cluster.foreign.get(pod) != (node, held := bounded(requests)):
                 cluster.occupy(pod, node, held)
         case Vacated(pod):
             cluster.vacate(pod)

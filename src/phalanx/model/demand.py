@@ -17,8 +17,13 @@ MOST = 2**53
 
 def charged(requests: Amounts) -> Amounts:
     """What a pod with these requests holds on its node: the requests, and one of `pods` if they do not say."""
-    held = tuple((resource, min(amount, MOST)) for resource, amount in requests if amount > 0)
+    held = bounded(requests)
     return held if any(resource == PODS for resource, _ in held) else tuple(sorted((*held, (PODS, 1))))
+
+
+def bounded(requests: Amounts) -> Amounts:
+    """The amounts above zero, none beyond `MOST`."""
+    return tuple((resource, min(amount, MOST)) for resource, amount in requests if amount > 0)
 
 
 class Where:

@@ -105,7 +105,8 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Occupied:
-    """A pod that is not ours to place holds room on a node (bound by others, mirror, DaemonSet, nominated)."""
+    """A pod that is not ours to place holds room on a node (bound by others, mirror, DaemonSet, nominated): exactly
+    `requests`, which say the one of `pods` themselves."""
 
     pod: str  # its uid
     node: str

@@ -2,7 +2,7 @@
 
 Thousands of pods share a handful of shapes, so a shape is the unit of thinking: it is interned once when a job is
 folded in, and what it fits is looked up per shape, not per pod. Amounts are exact integers: cpu in millicores, all
-else in whole units (bytes, devices); every pod also asks one `pods`.
+else in whole units (bytes, devices); a pod whose requests do not say how many `pods` asks one.
 """
 
 from __future__ import annotations
