@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.embedded.node.attempt import Attempt, Exited, Planned, Running, RunSpec, attempts
+from phalanx.embedded.node.attempt import NEVER_STARTED, Attempt, Exited, Planned, Running, RunSpec, attempts
 from tests.embedded.node.waiting import until
 
 PYTHON = sys.executable
@@ -142,7 +142,7 @@ def test_a_plan_that_was_never_carried_out_is_settled_for_good(attempt: Attempt)
     attempt.path("spec.json").write_bytes(b"{}")
     assert attempt.state() == Planned()
     assert isinstance(state := attempt.settle(), Exited)
-    assert (state.exit_code, state.reason) == (128, "ContainerStatusUnknown")
+    assert (state.exit_code, state.reason) == (128, NEVER_STARTED)
     asyncio.run(attempt.start(spec("sh", "-c", "echo started")))
     assert not attempt.log.exists()
 

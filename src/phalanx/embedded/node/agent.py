@@ -21,7 +21,7 @@ from phalanx.embedded.node.demand import GPU, Amounts, demand
 from phalanx.embedded.node.pod import Pod
 from phalanx.embedded.node.record import PodRecord, records
 from phalanx.embedded.node.status import TERMINAL, at, rejected
-from phalanx.embedded.node.surroundings import Surroundings
+from phalanx.embedded.node.surroundings import VOLUMES, Surroundings
 from phalanx.embedded.node.volumes import remove as remove_volumes
 
 log = logging.getLogger(__name__)
@@ -183,11 +183,11 @@ class Agent:
 
     async def _end_orphan(self, record: PodRecord) -> None:
         folder = self._around.pod_dir(record.uid)
-        for container in (path for path in folder.iterdir() if path.is_dir() and path.name != "volumes"):
+        for container in (path for path in folder.iterdir() if path.is_dir() and path.name != VOLUMES):
             for attempt in attempts(container)[-1:]:
                 if isinstance(attempt.settle(), Running):
                     log.info("pod %s/%s is gone from the API; its processes end", record.namespace, record.name)
                     attempt.kill()
                     await attempt.ended()
-        remove_volumes(folder / "volumes")
+        remove_volumes(folder / VOLUMES)
         remove_volumes(folder)

@@ -25,6 +25,7 @@ from phalanx.embedded.node.durable import write_whole
 from phalanx.embedded.node.shim import start_ticks
 
 _SHIM = Path(__file__).with_name("shim.py")
+LOST, NEVER_STARTED = "ContainerStatusUnknown", "NeverStarted"  # reasons of ends that only settling records
 _LOST = "The supervisor of this container was killed, and the container with it."
 _NEVER = "The node agent was killed before this container was started."
 
@@ -157,7 +158,7 @@ class Attempt:
             if isinstance(state, Running):
                 _kill_left_over(state)
             ending: dict[str, Any] = {"exit_code": 137 if started else 128, "signal": 0, "finished_s": time.time()}
-            ending |= {"reason": "ContainerStatusUnknown", "message": _LOST if started else _NEVER}
+            ending |= {"reason": LOST if started else NEVER_STARTED, "message": _LOST if started else _NEVER}
             write_whole(self.path("exit.json"), msgspec.json.encode(ending))
             return self.state()
         finally:

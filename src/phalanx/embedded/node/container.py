@@ -15,7 +15,7 @@ from pathlib import Path
 from phalanx.client.connection import ApiError, Object
 from phalanx.embedded.node import cgroup, volumes
 from phalanx.embedded.node.allotment import device_variables
-from phalanx.embedded.node.attempt import Attempt, Exited, Planned, Running, RunSpec, attempts
+from phalanx.embedded.node.attempt import NEVER_STARTED, Attempt, Exited, Planned, Running, RunSpec, attempts
 from phalanx.embedded.node.demand import GPU, limits, requests
 from phalanx.embedded.node.environment import ConfigError, command_line, environment
 from phalanx.embedded.node.exec import run_hook
@@ -23,9 +23,10 @@ from phalanx.embedded.node.lifecycle import Known, Waiting
 from phalanx.embedded.node.log import last_lines
 from phalanx.embedded.node.probe import Health
 from phalanx.embedded.node.record import PodRecord
-from phalanx.embedded.node.surroundings import Surroundings
+from phalanx.embedded.node.surroundings import VOLUMES, Surroundings
 
 HOST_IMAGE = "host"
+_LOOK_S = 0.05  # between two looks whether a container is on record that somebody else started
 _KEPT_ATTEMPTS = 2  # this one and the one before: what `kubectl logs --previous` shows
 _MESSAGE_BYTES, _MESSAGE_LINES = 2048, 80  # of terminationMessagePolicy FallbackToLogsOnError
 
@@ -74,10 +75,12 @@ class Container:
 
     def refresh(self) -> Known:
         """Look again."""
-        if self._attempt is None:
+        if self._attempt is None or self.known.state is None:
             return self.known
         state = self._attempt.settle()
-        if isinstance(state, Exited) and not isinstance(self.known.state, Exited):
+        if isinstance(self.known.state, Planned) and not isinstance(state, Planned):
+            self._adopt(self._attempt)
+        elif isinstance(state, Exited) and not isinstance(self.known.state, Exited):
             self._note_end(state)
         elif isinstance(state, Running) and self._health is not None:
             self.known = replace(self.known, ready=self._health.ready, started=self._health.started)
@@ -87,12 +90,21 @@ class Container:
         self._attempt, state = attempt, attempt.settle()
         self.known = replace(self.known, number=attempt.number, state=state, waiting=None, ready=False, started=False)
         self.doomed, self._stopping_since_s, self._told = "", None, False
-        if isinstance(state, Exited):
+        if isinstance(state, Exited) and state.reason == NEVER_STARTED:
+            self.known = replace(self.known, state=None)  # as if nobody had tried; its number stays used
+        elif isinstance(state, Exited):
             self._note_end(state)
-        elif isinstance(state, Running):
+        elif isinstance(state, Planned):  # an agent that is gone started it just now
+            self._watch = asyncio.create_task(self._await_record(attempt))
+        else:
             self._watch = asyncio.create_task(self._follow(attempt))
             self._health = Health(self.spec, attempt, self._record.pod_ip, state.started_s, self._on_health)
             self.known = replace(self.known, ready=self._health.ready, started=self._health.started)
+
+    async def _await_record(self, attempt: Attempt) -> None:
+        while isinstance(attempt.settle(), Planned):  # noqa: ASYNC110 - it is another process that tells
+            await asyncio.sleep(_LOOK_S)
+        self._changed()
 
     async def _follow(self, attempt: Attempt) -> None:
         await attempt.ended()
@@ -108,10 +120,9 @@ class Container:
         """Once per attempt: let go of what the run had."""
         assert self._attempt is not None
         self.release()
-        spec = self._attempt.spec if self._attempt.path("run.json").exists() else None
-        if spec is not None:
-            cgroup.kill(spec.cgroup_dirs)
-            cgroup.remove(spec.cgroup_dirs)
+        dirs = self._attempt.spec.cgroup_dirs
+        cgroup.kill(dirs)
+        cgroup.remove(dirs)
         if (
             state.exit_code
             and not state.message
@@ -199,7 +210,7 @@ class Container:
             around.variables() | {"HOSTNAME": pod["spec"].get("hostname") or pod["metadata"]["name"]} | devices | asked
         )
         user, group = _user(spec, pod)
-        mounts = volumes.mounts(spec, pod, around.pod_dir(self._record.uid) / "volumes", asked)
+        mounts = volumes.mounts(spec, pod, around.pod_dir(self._record.uid) / VOLUMES, asked)
         if mounts and os.geteuid() != 0:
             raise ConfigError(
                 f"container {self.name} mounts volumes, which needs root (a mount namespace of its own), and this node "

@@ -45,11 +45,6 @@ class Occurrences:
             except ApiError as error:
                 log.info("event not written: %s", error)
 
-    async def drain(self) -> None:
-        """Write what is queued now; for an orderly end."""
-        while not self._queue.empty():
-            await self._write(*self._queue.get_nowait())
-
     async def _write(self, about: Object, kind: str, reason: str, message: str, part: str, now_s: float) -> None:
         meta = about["metadata"]
         space = meta.get("namespace") or "default"

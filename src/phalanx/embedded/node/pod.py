@@ -25,7 +25,7 @@ from phalanx.embedded.node.environment import ConfigError
 from phalanx.embedded.node.lifecycle import Known, Steps, Waiting, steps
 from phalanx.embedded.node.record import PodRecord
 from phalanx.embedded.node.status import TERMINAL, Place, pod_status
-from phalanx.embedded.node.surroundings import Surroundings
+from phalanx.embedded.node.surroundings import VOLUMES, Surroundings
 
 log = logging.getLogger(__name__)
 
@@ -164,7 +164,7 @@ class Pod:
     async def _set_up_volumes(self) -> bool:
         if self._volumes_ready or any(one.known.state is not None for one in self.containers.values()):
             return True
-        around, root = self._around, self._around.pod_dir(self.record.uid) / "volumes"
+        around, root = self._around, self._around.pod_dir(self.record.uid) / VOLUMES
         try:
             await volumes.set_up(self._with_addresses(), root, around.allocatable, around.look_up, around.token)
         except (ConfigError, ApiRefusal) as error:
@@ -257,7 +257,7 @@ class Pod:
 
     def _clean_up(self) -> None:
         folder = self._around.pod_dir(self.record.uid)
-        volumes.remove(folder / "volumes")
+        volumes.remove(folder / VOLUMES)
         shutil.rmtree(folder, ignore_errors=True)
 
     async def _sleep(self, due_s: float | None) -> None:

@@ -18,6 +18,7 @@ from phalanx.embedded.node.machine import Gpu
 from phalanx.embedded.node.occurrence import Occurrences
 from phalanx.embedded.node.settings import NodeSettings
 
+VOLUMES = ".volumes"  # below a pod's directory, beside its containers; no container can have this name
 _TOKEN_S = 3607  # what the real admission plugin asks for
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
