@@ -10,6 +10,7 @@ shares what it can. Sources: structured-merge-diff/v6/merge/update.go, KEP-555.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator
 from functools import reduce
 from typing import Any
@@ -87,7 +88,8 @@ def apply(
 
 
 def _new_object(resource: Resource) -> Object:
-    return {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": {}, **empty_object(resource)}
+    empty = copy.deepcopy(empty_object(resource.schema_name))
+    return {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": {}, **empty}
 
 
 def _before_first_apply(resource: Resource, live: Object | None, now: str) -> list[Owner]:

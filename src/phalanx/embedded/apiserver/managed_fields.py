@@ -12,7 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
+
+import msgspec
 
 from phalanx.embedded.apiserver import schema
 from phalanx.embedded.apiserver.field_set import MEMBER, Node, difference, intersection, sorted_set, union
@@ -26,14 +29,17 @@ MAX_UPDATE_MANAGERS = 10
 UNTRACKED = frozenset({("", "Pod"), ("", "Event"), ("events.k8s.io", "Event"), ("coordination.k8s.io", "Lease")})
 
 # What every object has and no manager owns.
-_META = dict.fromkeys(
+_OWNERLESS = frozenset(
     (
-        *("f:name", "f:namespace", "f:creationTimestamp", "f:selfLink", "f:uid", "f:clusterName", "f:generation"),
-        *("f:managedFields", "f:resourceVersion"),
-    ),
-    MEMBER,
+        *("name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation"),
+        *("managedFields", "resourceVersion"),
+    )
 )
-STRIPPED: Node = {"f:apiVersion": MEMBER, "f:kind": MEMBER, "f:metadata": {".": MEMBER, **_META}}
+STRIPPED: Node = {
+    "f:apiVersion": MEMBER,
+    "f:kind": MEMBER,
+    "f:metadata": {".": MEMBER, **{f"f:{name}": MEMBER for name in sorted(_OWNERLESS)}},
+}
 _METADATA = "#/$defs/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
@@ -92,8 +98,8 @@ def write(owners: Iterable[Owner]) -> list[Object]:
 
 def _entry(owner: Owner) -> Object:
     source = owner.source
-    if source is not None and source.get("fieldsV1") is owner.fields and (source.get("time") or "") == owner.time:
-        return dict(source)
+    if source is not None and source.get("fieldsV1") is owner.fields:
+        return {**source, "time": owner.time} if owner.time else dict(source)
     entry: Object = {"manager": owner.manager, "operation": owner.operation, "apiVersion": owner.api_version}
     if owner.time:
         entry["time"] = owner.time
@@ -138,12 +144,13 @@ def _custom_type(found: Mapping[str, Any]) -> Type:
     return schema.structural({**found, "type": "object", "properties": properties})
 
 
-def empty_object(resource: Resource) -> Object:
-    """What an object of the kind looks like before anything is set: structs by value are there already."""
-    if not resource.schema_name:
-        return {}
+@lru_cache(maxsize=256)
+def empty_object(schema_name: str) -> Object:
+    """What an object of a built-in kind looks like before anything is set: structs by value are there already. Not to
+    be edited."""
     found: Object = {}
-    schema.decode(schema.type_of(resource.schema_name), found)
+    if schema_name:
+        schema.decode(schema.type_of(schema_name), found)
     return found
 
 
@@ -158,15 +165,38 @@ def reset_fields(resource: Resource, subresource: str) -> Node:
 
 def track_create(resource: Resource, obj: Object, manager: str, now: str) -> None:
     """Enter in a new object that `manager` has set all of it."""
-    difference_ = compare(empty_object(resource), obj, type_for(resource))
-    fields = difference(_without_tops(difference_.added, difference_.modified, resource, ""), STRIPPED)
-    owner = Owner(manager=manager, operation="Update", api_version=resource.api_version, time=now, fields=fields)
-    store(obj, [owner])
+    kind, gone = type_for(resource), reset_fields(resource, "")
+    fields: dict[str, Node] = {}
+    for key in sorted(obj):
+        if f"f:{key}" in gone or key in ("apiVersion", "kind"):
+            continue
+        value = obj[key] if key != "metadata" else _own_metadata(obj)
+        data = msgspec.json.encode(value)
+        if len(data) <= _REMEMBERED_BYTES:
+            fields |= _born_again(kind, resource.schema_name, key, data)
+        else:
+            fields |= _born(kind, resource.schema_name, key, value)
+    if not fields:
+        obj["metadata"].pop("managedFields", None)
+        return
+    head = {"manager": manager, "operation": "Update", "apiVersion": resource.api_version, "time": now}
+    obj["metadata"]["managedFields"] = [{**head, "fieldsType": "FieldsV1", "fieldsV1": fields}]
 
 
-def _without_tops(added: Node, modified: Node, resource: Resource, subresource: str) -> Node:
-    gone = reset_fields(resource, subresource)
-    return {element: node for element, node in union(added, modified).items() if element not in gone}
+# Objects are made from templates: their specs are often the same to the byte, and a set is never changed.
+_REMEMBERED_BYTES = 16 * 1024
+
+
+@lru_cache(maxsize=1024)
+def _born_again(kind: Type, schema_name: str, key: str, data: bytes) -> Node:
+    return _born(kind, schema_name, key, msgspec.json.decode(data))
+
+
+def _born(kind: Type, schema_name: str, key: str, value: Any) -> Node:
+    """The fields that one field of a new object sets, in order."""
+    empty = empty_object(schema_name)
+    change = compare({key: empty[key]} if key in empty else {}, {key: value}, kind)
+    return sorted_set(difference(union(change.modified, change.added), STRIPPED))
 
 
 def track_update(resource: Resource, obj: Object, old: Object, manager: str, subresource: str, now: str) -> None:
@@ -181,21 +211,37 @@ def track_update(resource: Resource, obj: Object, old: Object, manager: str, sub
     if not difference_ and (not sent or sent == held):
         obj["metadata"]["managedFields"] = held
         return
+    fields = difference(union(difference_.modified, difference_.added), STRIPPED)
     mine = Owner(
         manager=manager,
         operation="Update",
         api_version=resource.api_version,
         subresource=subresource,
         time=now,
-        fields=difference(union(difference_.modified, difference_.added), STRIPPED),
+        fields=fields,
     )
-    store(obj, entered(taken(owners, difference_), mine))
+    if not difference_.removed and _only_later(owners, mine):
+        store(obj, [replace(one, time=now) if one.key == mine.key else one for one in owners])
+    else:
+        store(obj, entered(taken(owners, difference_), mine))
+
+
+def _only_later(owners: Iterable[Owner], mine: Owner) -> bool:
+    """Does the manager set again what it had, and nobody else? Controllers do little else."""
+    former = [one for one in owners if one.key == mine.key]
+    if not former or difference(mine.fields, former[0].fields):
+        return False
+    return not any(intersection(one.fields, mine.fields) for one in owners if one.key != mine.key)
 
 
 def _untracked(obj: Object) -> Object:
     """Without the record itself and without what changes with every write."""
-    metadata = {k: v for k, v in obj["metadata"].items() if f"f:{k}" not in _META}
-    return {**obj, "metadata": metadata}
+    return {**obj, "metadata": _own_metadata(obj)}
+
+
+def _own_metadata(obj: Object) -> Object:
+    """What of the metadata somebody can own."""
+    return {key: value for key, value in obj["metadata"].items() if key not in _OWNERLESS}
 
 
 def taken(owners: Iterable[Owner], change: Comparison) -> list[Owner]:
