@@ -81,8 +81,11 @@ class InProcess:
         assert answer.code == 201, answer.body
         return answer.body
 
-    async def watch(self, path: str) -> Stream:
+    async def watch(self, path: str, accept: str = "") -> Stream:
         """Open a watch. Nothing is read from it but by `next`."""
-        response = await self.api(self.request("GET", path))
+        request = self.request("GET", path)
+        if accept:
+            request.headers[b"accept"] = accept.encode()
+        response = await self.api(request)
         assert response.stream is not None, response.body
         return Stream(response.stream)

@@ -70,4 +70,4 @@ def test_an_acknowledged_write_survives_kill_9(data_dir: Path) -> None:
 
 @pytest.mark.slow
 def test_acknowledged_writes_survive_many_kills_at_random_moments(data_dir: Path) -> None:
-    kill_and_check(data_dir, kills=8, seed=2)
+    kill_and_check(data_dir, kills=5, seed=2)

@@ -99,3 +99,19 @@ def test_a_watch_of_more_than_its_buffer_begins_all_the_same(data_dir: Path) -> 
         await resumed.close()
 
     serving(data_dir, act, watch_buffer_bytes=100_000)
+
+
+def test_only_the_first_table_of_a_watch_says_what_its_columns_are(data_dir: Path) -> None:
+    async def act(server: InProcess) -> None:
+        accept = "application/json;as=Table;v=v1;g=meta.k8s.io"
+        await server.make(MAPS, named("a"))
+        for version in ("", f"&resourceVersion={server.api.store.version}"):
+            stream = await server.watch(f"{MAPS}?watch=1{version}", accept=accept)
+            await server.make(MAPS, named(f"b{len(version)}"))
+            await server.make(MAPS, named(f"c{len(version)}"))
+            tables = [(await stream.next())["object"] for _ in range(2)]
+            assert tables[0]["columnDefinitions"][0]["name"] == "Name"
+            assert tables[1]["columnDefinitions"] is None
+            await stream.close()
+
+    serving(data_dir, act)

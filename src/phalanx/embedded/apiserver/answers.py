@@ -29,6 +29,8 @@ class Form:
     media: str
     as_kind: str
     one: Callable[[Stored], bytes]
+    # In a stream, how every object but the first is shown: only the first Table says what its columns are.
+    later: Callable[[Stored], bytes] | None = None
 
 
 def form_of(resource: Resource, request: Request, *, listing: bool = False) -> Form:
@@ -48,7 +50,9 @@ def _form(resource: Resource, request: Request, accept: Accept, listing: bool) -
         case "Table" if accept.group == META and accept.version in ("v1", "v1beta1"):
             policy = request.text("includeObject", "Metadata")
             look = ("Table", resource.api_version, policy)
-            return Form(look=look, media=media, as_kind="Table", one=parts.table_row(resource, policy))
+            row = parts.table_row(resource, policy)
+            rest = parts.table_row(resource, policy, headers=False)
+            return Form(look=look, media=media, as_kind="Table", one=row, later=rest)
         case ("PartialObjectMetadata" | "PartialObjectMetadataList") as kind if accept.group == META:
             if (kind == "PartialObjectMetadataList") is not listing:
                 return None

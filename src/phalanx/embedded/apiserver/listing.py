@@ -122,7 +122,8 @@ class Reader:
             namespace=(target.namespace or None) if resource.namespaced else None,
             matches=matches,
             look=form.look,
-            render=form.one,
+            render=form.later or form.one,
+            opening=form.one if form.later else None,
             limit_bytes=self._settings.watch_buffer_bytes,
         )
         try:

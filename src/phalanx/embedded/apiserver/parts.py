@@ -115,9 +115,15 @@ def converted(resource: Resource, obj: Object) -> Object:
     }
 
 
-def table_row(resource: Resource, include: str) -> Callable[[Stored], bytes]:
+def table_row(resource: Resource, include: str, *, headers: bool = True) -> Callable[[Stored], bytes]:
     """Renders one object as a Table of one row, for watches."""
-    return lambda stored: table_list(resource, [stored], {"resourceVersion": str(stored.version)}, include)
+
+    def render(stored: Stored) -> bytes:
+        meta = {"resourceVersion": str(stored.version)}
+        found = table.as_table(resource, [converted(resource, stored.obj)], include, now_s=time.time(), metadata=meta)
+        return encode(found if headers else found | {"columnDefinitions": None})
+
+    return render
 
 
 def table_list(resource: Resource, found: Sequence[Stored], meta: Mapping[str, Any], include: str) -> bytes:

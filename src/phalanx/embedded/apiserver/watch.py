@@ -38,7 +38,9 @@ class Watch:
         look: object,
         render: Render,
         limit_bytes: int,
+        opening: Render | None = None,
     ) -> None:
+        self._opening = opening
         self.namespace, self.matches, self.look, self.render = namespace, matches, look, render
         self._limit_bytes = limit_bytes
         self._buffer: deque[bytes] = deque()
@@ -53,11 +55,13 @@ class Watch:
 
         They are rendered as the client reads, so that they cost no buffer: a watch of 100,000 pods may begin.
         """
-        self._initial = itertools.chain(
-            (line_of("ADDED", self.render(one)) for one in present if self.matches is None or self.matches(one.obj)),
+        matching = (one for one in present if self.matches is None or self.matches(one.obj))
+        lines = itertools.chain(
+            (line_of("ADDED", self._look_at(one)) for one in matching),
             (line for event in past if (line := self._seen(event)) is not None),
-            (last,) if last else (),
         )
+        first = next(lines, b"")  # now, so that the first line of the stream is the one with the opening
+        self._initial = itertools.chain((first,), lines, (last,))
 
     def offer(self, event: Event) -> None:
         """Take in a committed event, if this watch is about its object."""
@@ -78,7 +82,16 @@ class Watch:
             return self._line(event, "DELETED", last)
         return None
 
+    def _look_at(self, stored: Stored) -> bytes:
+        """An object as this watch shows it: the first one, where there is an opening, in another way than the rest."""
+        if self._opening is None:
+            return self.render(stored)
+        opening, self._opening = self._opening, None
+        return opening(stored)
+
     def _line(self, event: Event, kind: str, stored: Stored) -> bytes:
+        if self._opening is not None:
+            return line_of(kind, self._look_at(stored))
         key = (kind, self.look)
         line = event.encoded.get(key)
         if line is None:
