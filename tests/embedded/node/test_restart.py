@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -75,3 +76,24 @@ def test_two_agents_on_one_directory_are_one_too_many(tmp_path: Path) -> None:
         pass
     with sole_owner(place):
         pass
+
+
+@pytest.mark.slow
+def test_however_often_the_agent_is_killed_each_pod_runs_once(api_server: ServerProcess, tmp_path: Path) -> None:
+    name, starts, moments = f"kills-{os.getpid()}", tmp_path / "starts", random.Random(7)
+    text = f'echo "$HOSTNAME" >> {starts}; sleep 0.3'
+    names = [f"p{number}" for number in range(12)]
+
+    async def run() -> None:
+        async with client(api_server, name, name) as api:
+            for each in names:
+                await api.run(container("main", "sh", "-c", text), name=each)
+            for _ in range(6):
+                with agent(api_server, name):
+                    await asyncio.sleep(moments.uniform(1.0, 2.5))  # the kill comes at any moment, not at a chosen one
+            with agent(api_server, name):
+                for each in names:
+                    await api.phase("Succeeded", each)
+            assert sorted(starts.read_text().split()) == sorted(names)
+
+    asyncio.run(run())
