@@ -357,6 +357,17 @@ def test_at_most_ten_updaters_are_kept() -> None:
     assert world.owners()["ancient-changes Update"] == {"f:data": {"f:k0": {}, "f:k1": {}, "f:k2": {}}}
 
 
+def test_a_controller_that_sets_again_what_it_has_only_gets_a_new_time() -> None:
+    world = World(JOB)
+    world.create("kubectl-create", "{spec: {suspend: true}, status: {}}")
+    for active in (1, 2):
+        world.patch("controller", f"{{status: {{active: {active}}}}}", "status")
+    assert world.owners()["controller Update status"] == {"f:status": {"f:active": {}}}
+    assert world.obj is not None
+    times = {entry["manager"]: entry["time"] for entry in world.obj["metadata"]["managedFields"]}
+    assert times == {"kubectl-create": "2026-01-01T00:00:01Z", "controller": "2026-01-01T00:00:03Z"}
+
+
 def test_a_client_resets_the_record_with_an_empty_entry() -> None:
     world = World()
     world.apply("one", "{data: {k: v}}")

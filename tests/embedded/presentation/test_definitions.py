@@ -129,6 +129,7 @@ def test_deleting_a_definition_deletes_its_objects_and_waits_for_their_finalizer
         held = (await server.ask("GET", f"{DEFINITIONS}/queues.phalanx.dev")).body
         assert held["metadata"]["finalizers"] == ["customresourcecleanup.apiextensions.k8s.io"]
         assert conditions({"object": held})["Terminating"] == "True"
+        assert (await server.ask("POST", QUEUES, {"metadata": {"name": "late"}})).code == 405
 
     async def release(server: InProcess) -> None:
         """After a restart: the deletion goes on where it was."""
@@ -142,6 +143,23 @@ def test_deleting_a_definition_deletes_its_objects_and_waits_for_their_finalizer
 
     serving(data_dir, delete)
     serving(data_dir, release)
+
+
+def test_objects_go_with_their_definition_although_no_version_is_served(data_dir: Path) -> None:
+    async def act(server: InProcess) -> None:
+        await established(server)
+        await server.make(QUEUES, {"metadata": {"name": "a"}})
+        versions = definition()["spec"]["versions"]
+        versions[0]["served"] = False
+        await server.ask("PATCH", f"{DEFINITIONS}/queues.phalanx.dev", {"spec": {"versions": versions}}, MERGE)
+        stream = await server.watch(f"{DEFINITIONS}?watch=1&resourceVersion=0")
+        await server.ask("DELETE", f"{DEFINITIONS}/queues.phalanx.dev")
+        while (await stream.next())["type"] != "DELETED":
+            pass
+        await stream.close()
+        assert server.api.store.scan(("phalanx.dev", "queues")) == []
+
+    serving(data_dir, act)
 
 
 def test_an_apply_creates_updates_and_conflicts_over_the_api(data_dir: Path) -> None:

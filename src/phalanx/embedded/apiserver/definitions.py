@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from phalanx.embedded.apiserver.crd import CLEANUP, KEY, condition, has_condition, resources_of, with_condition
 from phalanx.embedded.apiserver.delete import DeleteOptions, Deleter
@@ -53,7 +54,7 @@ class Definitions:
         definitions = [stored.obj for stored in self._store.scan(KEY)]
         established = [one for one in definitions if has_condition(one, "Established")]
         self._going = {_key_of(one) for one in definitions if one["metadata"].get("deletionTimestamp")}
-        self._registry.replace([*self._builtin, *(kind for one in established for kind in resources_of(one))])
+        self._registry.replace([*self._builtin, *(kind for one in established for kind in _served(one))])
 
     def _reconcile(self, name: str) -> None:
         task = asyncio.get_running_loop().create_task(self._bring_in_line(name))
@@ -90,12 +91,12 @@ class Definitions:
         head = self._store.head(KEY, "", name)
         if head is None or CLEANUP not in (head.obj["metadata"].get("finalizers") or ()):
             return
-        kinds = resources_of(head.obj)
+        kind = _any_kind(head.obj)
         places = [(space, one) for space, one, _ in self._store.walk(_key_of(head.obj))]
         for namespace, one in places:
             stored = self._store.head(_key_of(head.obj), namespace, one)
-            if stored is not None and kinds and not stored.obj["metadata"].get("deletionTimestamp"):
-                target = Target(resource=kinds[0], namespace=namespace, name=one)
+            if stored is not None and not stored.obj["metadata"].get("deletionTimestamp"):
+                target = Target(resource=kind, namespace=namespace, name=one)
                 await self._deleter.delete(target, DeleteOptions(policy="Background"))
         if next(self._store.walk(_key_of(head.obj)), None) is None:
             await self._release(name)
@@ -111,6 +112,20 @@ class Definitions:
             await self._store.put(KEY, "", name, definition)
         else:
             await self._store.delete(KEY, "", name, definition)
+
+
+def _served(definition: Object) -> list[Resource]:
+    """The kinds of a definition; nothing new is made of one that is going."""
+    kinds = resources_of(definition)
+    if not definition["metadata"].get("deletionTimestamp"):
+        return kinds
+    return [replace(kind, verbs=tuple(verb for verb in kind.verbs if verb != "create")) for kind in kinds]
+
+
+def _any_kind(definition: Object) -> Resource:
+    """A kind to delete the objects by, though no version of it may be served."""
+    versions = [{**version, "served": True} for version in definition["spec"]["versions"]]
+    return resources_of({**definition, "spec": {**definition["spec"], "versions": versions}})[0]
 
 
 def _key_of(definition: Object) -> tuple[str, str]:
