@@ -31,13 +31,13 @@ class World(Protocol):
         """Until there are events, or the time is over (None: however long it takes)."""
 
 
-class Appliance(Protocol):
+class Applier(Protocol):
     """The part of a world that `step` uses."""
 
     def apply(self, plan: Plan) -> None: ...
 
 
-def step(cluster: Cluster, events: Sequence[Event], policy: Policy, now_s: float, world: Appliance) -> Plan:
+def step(cluster: Cluster, events: Sequence[Event], policy: Policy, now_s: float, world: Applier) -> Plan:
     """One cycle. `now_s`: seconds since the epoch."""
     fold(cluster, events)
     plan = decide(cluster, policy, now_s)

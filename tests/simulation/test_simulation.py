@@ -13,7 +13,7 @@ import pytest
 from .simulate import simulate
 
 COUNT = int(os.environ.get("PHALANX_SEEDS", "200"))
-PARCEL = max(25, COUNT // 40)
+PARCEL = max(10, COUNT // 40)
 LINES = (Path(__file__).parent / "seeds.txt").read_text().splitlines()
 FOUND = [int(line.split()[0]) for line in LINES if line[:1].isdigit()]
 
