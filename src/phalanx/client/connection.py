@@ -20,10 +20,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import quote, urlencode
 
-import aiohttp
 import msgspec
 
+from phalanx import __version__
+from phalanx.client.http import Http
 from phalanx.client.kind import Kind
 from phalanx.errors import PhalanxError
 
@@ -61,9 +63,9 @@ class Connection:
     def __init__(self, server: str, *, headers: Mapping[str, str], tls: ssl.SSLContext | None) -> None:
         self.server = server.rstrip("/")
         self.calls: Counter[str] = Counter()  # verb -> calls made, for "what does a job cost"
-        self._headers = dict(headers)
-        self._tls = tls
-        self._session: aiohttp.ClientSession | None = None
+        common = {"accept": JSON, "user-agent": f"phalanx/{__version__}", **headers}
+        self._head = "".join(f"{name}: {value}\r\n" for name, value in common.items())
+        self._http = Http(self.server, tls=tls, limit=_CONNECTIONS)
 
     @classmethod
     async def open(cls, kubeconfig: str | Path | None = None, context: str | None = None) -> Connection:
@@ -97,8 +99,7 @@ class Connection:
         await self.close()
 
     async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
+        self._http.close()
 
     # --- calls ----------------------------------------------------------------------------------------------------
 
@@ -114,21 +115,19 @@ class Connection:
         """The decoded answer. 429 is waited out as Retry-After says: the server did not take the call up.
 
         Raises ApiRefusal (4xx: nothing changed) or ApiUnknown (no answer or 5xx)."""
-        data = None if body is None else msgspec.json.encode(body)
-        headers = {"Content-Type": content_type} if data is not None else {}
+        data = b"" if body is None else msgspec.json.encode(body)
+        head = f"{self._head}content-type: {content_type}\r\n" if data else self._head
+        target = _target(path, params)
         for attempt in range(_BUSY_RETRIES + 1):
             self.calls[method] += 1
             try:
-                async with self._open().request(
-                    method, self.server + path, data=data, params=params, headers=headers
-                ) as answer:
-                    content = await answer.read()
-                    if answer.status == 429 and attempt < _BUSY_RETRIES and "Retry-After" in answer.headers:
-                        await asyncio.sleep(float(answer.headers["Retry-After"]))
-                        continue
-                    return _decode(answer.status, answer.headers.get("Content-Type", ""), content)
-            except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                raise ApiUnknown(f"{method} {self.server}{path}: {error or type(error).__name__}") from error
+                answer = await self._http.call(method, target, head, data, timeout_s=_TIMEOUT_S)
+            except OSError as error:
+                raise self._unknown(method, path, error) from error
+            if answer.status == 429 and attempt < _BUSY_RETRIES and "retry-after" in answer.headers:
+                await asyncio.sleep(float(answer.headers["retry-after"]))
+                continue
+            return _decode(answer.status, answer.headers.get("content-type", ""), answer.body)
         raise AssertionError("unreachable")
 
     async def get(self, kind: Kind, name: str, namespace: str = "") -> Object:
@@ -175,14 +174,18 @@ class Connection:
         self, path: str, params: Mapping[str, str], read_timeout_s: float | None = None
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """The lines of a long answer (watch, log -f). Raises as `request` does, also in the middle."""
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_TIMEOUT_S, sock_read=read_timeout_s)
         try:
-            async with self._open().get(self.server + path, params=params, timeout=timeout) as answer:
+            target = _target(path, params)
+            async with self._http.stream(target, self._head, timeout_s=_TIMEOUT_S, quiet_timeout_s=read_timeout_s) as (
+                answer,
+                chunks,
+            ):
                 if answer.status >= 300:
-                    _decode(answer.status, answer.headers.get("Content-Type", ""), await answer.read())
-                yield _lines(answer)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise ApiUnknown(f"GET {self.server}{path}: {error or type(error).__name__}") from error
+                    content = b"".join([chunk async for chunk in chunks])
+                    _decode(answer.status, answer.headers.get("content-type", ""), content)
+                yield _lines(chunks)
+        except OSError as error:
+            raise self._unknown("GET", path, error) from error
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
@@ -198,15 +201,14 @@ class Connection:
         answer: Object = await self.request(method, path, body=body, params=params, content_type=content_type)
         return answer
 
-    def _open(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                headers=self._headers,
-                connector=aiohttp.TCPConnector(limit=_CONNECTIONS, ssl=self._tls or True),
-                timeout=aiohttp.ClientTimeout(total=_TIMEOUT_S),
-                auto_decompress=True,
-            )
-        return self._session
+    def _unknown(self, method: str, path: str, error: OSError) -> ApiUnknown:
+        return ApiUnknown(f"{method} {self.server}{path}: {error or type(error).__name__}")
+
+
+def _target(path: str, params: Mapping[str, str] | None) -> str:
+    """Path and query of a request; names in a path may hold what a URL may not."""
+    query = f"?{urlencode(params)}" if params else ""
+    return quote(path, safe="/:@!$&'()*+,;=~") + query
 
 
 def _tls(found: Any) -> ssl.SSLContext | None:
@@ -232,10 +234,10 @@ def _decode(code: int, content_type: str, content: bytes) -> Any:
     return value
 
 
-async def _lines(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    """Lines of any length: StreamReader.readline gives up at its buffer's size, and a Pod can be larger."""
+async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The lines of a stream, whatever their length and however they were cut into chunks."""
     rest = b""
-    async for chunk in answer.content.iter_any():
+    async for chunk in chunks:
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
             if line:

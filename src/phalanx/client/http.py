@@ -1,0 +1,266 @@
+"""HTTP/1.1 to one server, as little of it as an API client needs: kept-alive connections, bodies, streams.
+
+A scheduler sends thousands of small writes a second over loopback or a cluster's network, and a general client's cost
+per call is then most of its processor time (docs/decisions/0012-http-of-the-client.md). Here a call is one write and
+one parsed answer on an `asyncio.Protocol`; the parser is httptools, TLS is the standard library's.
+
+One call at a time per connection: the answer to the next would otherwise be unknown too whenever one is lost. A call
+beyond `limit` waits for a connection. A connection that was idle long is not used again, because the server may be
+closing it at this moment and a write would then have an unknown outcome for nothing.
+
+Every failure is an `OSError` (`ConnectionError`, `TimeoutError`): the request may or may not have been carried out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import cast
+from urllib.parse import urlsplit
+
+import httptools
+
+_IDLE_S = 20.0
+_STREAM_BUFFER_BYTES = 1 << 20
+
+
+@dataclass(slots=True)
+class Answer:
+    """Header names are lower case."""
+
+    status: int = 0
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+
+class Http:
+    """A pool of connections to the server of a URL."""
+
+    def __init__(self, server: str, *, tls: ssl.SSLContext | None, limit: int, connect_timeout_s: float = 10.0) -> None:
+        found = urlsplit(server)
+        self._host = found.hostname or "localhost"
+        self._port = found.port or (443 if found.scheme == "https" else 80)
+        self._prefix = found.path.rstrip("/")
+        self._tls = (tls or ssl.create_default_context()) if found.scheme == "https" else None
+        self._limit, self._connect_timeout_s = limit, connect_timeout_s
+        self._host_line = f"host: {found.netloc}\r\n"
+        self._idle: list[_Channel] = []
+        self._open: set[_Channel] = set()
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._taken = 0
+
+    async def call(self, method: str, target: str, head: str, body: bytes = b"", *, timeout_s: float) -> Answer:
+        """One whole answer. `head`: further header lines, each ended by CRLF."""
+        request = self._request(method, target, head, body)
+        for last_try in (False, True):
+            channel, fresh = await self._take()
+            try:
+                answer = await channel.call(request, timeout_s)
+            except ConnectionError:
+                # A kept connection that the server had closed; a read may be sent again, a write's outcome is unknown.
+                if fresh or last_try or method != "GET" or channel.heard:
+                    raise
+                continue
+            finally:
+                self._release(channel)
+            return answer
+        raise AssertionError("unreachable")
+
+    @asynccontextmanager
+    async def stream(
+        self, target: str, head: str, *, timeout_s: float, quiet_timeout_s: float | None
+    ) -> AsyncIterator[tuple[Answer, AsyncIterator[bytes]]]:
+        """GET whose body is read as it comes; `quiet_timeout_s`: the longest silence before it counts as lost."""
+        channel = await self._connect()  # not from the pool: it would be held for minutes
+        try:
+            answer = await channel.begin(self._request("GET", target, head, b""), timeout_s)
+            yield answer, channel.chunks(quiet_timeout_s)
+        finally:
+            channel.close()
+            self._open.discard(channel)
+
+    def close(self) -> None:
+        for channel in self._open:
+            channel.close()
+
+    def _request(self, method: str, target: str, head: str, body: bytes) -> bytes:
+        length = f"content-length: {len(body)}\r\n" if body or method in {"POST", "PUT", "PATCH"} else ""
+        return f"{method} {self._prefix}{target} HTTP/1.1\r\n{self._host_line}{head}{length}\r\n".encode() + body
+
+    async def _take(self) -> tuple[_Channel, bool]:
+        """A connection for one call, and whether it is new."""
+        if self._taken >= self._limit:
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(turn)
+            try:
+                await turn  # the place of the one that ended is ours then
+            except asyncio.CancelledError:
+                if turn.done() and not turn.cancelled():
+                    self._pass_on()
+                raise
+        else:
+            self._taken += 1
+        now_s = asyncio.get_running_loop().time()
+        while self._idle:
+            channel = self._idle.pop()
+            if channel.usable and now_s - channel.idle_since_s < _IDLE_S:
+                return channel, False
+            channel.close()
+            self._open.discard(channel)
+        try:
+            return await self._connect(), True
+        except BaseException:
+            self._pass_on()
+            raise
+
+    async def _connect(self) -> _Channel:
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(self._connect_timeout_s):
+            _, channel = await loop.create_connection(_Channel, self._host, self._port, ssl=self._tls)
+        self._open.add(channel)
+        return channel
+
+    def _release(self, channel: _Channel) -> None:
+        if channel.usable:
+            channel.idle_since_s = asyncio.get_running_loop().time()
+            self._idle.append(channel)
+        else:
+            channel.close()
+            self._open.discard(channel)
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Somebody's place is free: the longest waiting takes it."""
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._taken -= 1
+
+
+class _Channel(asyncio.Protocol):
+    """One connection. `usable`: open, and its last answer was read to its end."""
+
+    def __init__(self) -> None:
+        self.usable = True
+        self.heard = False  # something of the answer has arrived
+        self.idle_since_s = 0.0
+        self._loop = asyncio.get_running_loop()
+        self._parser = httptools.HttpResponseParser(self)
+        self._transport: asyncio.Transport | None = None
+        self._answer = Answer()
+        self._parts: list[bytes] = []
+        self._done: asyncio.Future[None] | None = None  # the call's answer is whole, or the stream's head is there
+        self._streams = False
+        self._news: asyncio.Event | None = None
+        self._ended = False
+        self._lost: Exception | None = None
+        self._buffered = 0
+
+    async def call(self, request: bytes, timeout_s: float) -> Answer:
+        await self._send(request, timeout_s)
+        self._answer.body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        return self._answer
+
+    async def begin(self, request: bytes, timeout_s: float) -> Answer:
+        self._streams, self._news = True, asyncio.Event()
+        await self._send(request, timeout_s)
+        return self._answer
+
+    async def chunks(self, quiet_timeout_s: float | None) -> AsyncIterator[bytes]:
+        assert self._news is not None
+        while True:
+            if self._parts:
+                parts, self._parts, self._buffered = self._parts, [], 0
+                if self._transport is not None:
+                    self._transport.resume_reading()
+                yield b"".join(parts)
+            elif self._ended:
+                return
+            elif self._lost is not None:
+                raise self._lost
+            else:
+                self._news.clear()
+                async with asyncio.timeout(quiet_timeout_s):
+                    await self._news.wait()
+
+    def close(self) -> None:
+        self.usable = False
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def _send(self, request: bytes, timeout_s: float) -> None:
+        if self._lost is not None or self._transport is None:
+            raise self._lost or ConnectionResetError("the connection is closed")
+        self._answer, self._parts, self.heard = Answer(), [], False
+        self._done = self._loop.create_future()
+        timer = self._loop.call_later(timeout_s, self._late)
+        self._transport.write(request)
+        try:
+            await self._done
+        except BaseException:  # cancelled too: whatever arrives now belongs to nobody
+            self.close()
+            raise
+        finally:
+            timer.cancel()
+            self._done = None
+
+    def _late(self) -> None:
+        if self._done is not None and not self._done.done():
+            self._done.set_exception(TimeoutError("no answer in time"))
+
+    # --- what the transport and the parser tell -------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but ancestry
+
+    def data_received(self, data: bytes) -> None:
+        self.heard = True
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            self._fail(ConnectionError(f"what the server sent is not HTTP: {error}"))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._transport = None
+        self._fail(error if isinstance(error, OSError) else ConnectionResetError("the server closed the connection"))
+
+    def _fail(self, error: Exception) -> None:
+        self.usable = False
+        self._lost = self._lost or error
+        if self._done is not None and not self._done.done():
+            self._done.set_exception(error)
+        if self._news is not None:
+            self._news.set()
+        if self._transport is not None:
+            with suppress(RuntimeError):
+                self._transport.abort()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._answer.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        self._answer.status = self._parser.get_status_code()
+        if self._streams and self._done is not None and not self._done.done():
+            self._done.set_result(None)
+
+    def on_body(self, body: bytes) -> None:
+        self._parts.append(body)
+        if self._news is not None:
+            self._news.set()
+            self._buffered += len(body)
+            if self._buffered > _STREAM_BUFFER_BYTES and self._transport is not None:
+                self._transport.pause_reading()  # the reader is slow: let the server wait, not our memory grow
+
+    def on_message_complete(self) -> None:
+        self._ended = True
+        self.usable = self._parser.should_keep_alive() and not self._streams
+        if self._news is not None:
+            self._news.set()
+        elif self._done is not None and not self._done.done():
+            self._done.set_result(None)
