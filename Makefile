@@ -18,7 +18,7 @@ setup: .venv/.ready  ## make .venv with the pinned requirements (about a minute 
 	@echo "setup: done; the command line is $(BIN)/phalanx"
 
 demo: setup      ## six applications at once, first pod by pod, then as gangs (under two minutes)
-	@$(BIN)/phalanx demo
+	@$(BIN)/phalanx demo --timeline out/demo.svg
 
 check: setup     ## style, types, house rules and the fast tests (under a minute)
 	$(BIN)/ruff format --check .
@@ -39,4 +39,4 @@ bench: setup     ## the benchmarks, one JSON object a line
 	@for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
 
 clean:           ## remove .venv and every cache
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build src/*.egg-info
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build out src/*.egg-info

@@ -163,6 +163,8 @@ def test_ctrl_c_leaves_pods_running_and_the_next_up_finds_them(tmp_path: Path) -
         assert pid_of(again, "job/steady") == process
         assert "ended 1 pod" in again.stop(signal.SIGINT)
     assert not is_alive(process)
+    with started(tmp_path / "data", "--stop-pods") as third:  # its Job starts it again
+        assert pid_of(third, "job/steady") != process
 
 
 def test_a_killed_supervisor_takes_its_children_along(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import asyncio
 import errno
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from typing import Annotated
@@ -65,10 +65,11 @@ class Machines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalCluster:
-    """A running one."""
+    """A running one. `stop_control_plane`: nothing is scheduled or started any more; the API still answers."""
 
     directory: DataDirectory
     url: str
+    stop_control_plane: Callable[[], Awaitable[None]]
 
 
 def require_free(port: int) -> None:
@@ -97,17 +98,22 @@ async def running(directory: DataDirectory, port: int, machines: Machines, tell:
         require_free(port)
         server = Child(_api_server(directory, port), tell)
         plane = Child(_control_plane(directory, machines), tell)
-        keepers: list[asyncio.Task[None]] = []
+        keepers: dict[Child, asyncio.Task[None]] = {}
+
+        async def stop(child: Child) -> None:
+            if child in keepers:
+                keepers.pop(child).cancel()
+            await child.stop()
+
         try:
             for child in (server, plane):
                 await child.start()
-                keepers.append(asyncio.create_task(child.keep()))
-            yield LocalCluster(directory=directory, url=server.said.removeprefix("ready "))
+                keepers[child] = asyncio.create_task(child.keep())
+            url = server.said.removeprefix("ready ")
+            yield LocalCluster(directory=directory, url=url, stop_control_plane=lambda: stop(plane))
         finally:
-            for keeper in keepers:
-                keeper.cancel()
-            await plane.stop()
-            await server.stop()
+            await stop(plane)
+            await stop(server)
 
 
 def _api_server(directory: DataDirectory, port: int) -> Program:

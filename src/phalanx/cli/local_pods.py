@@ -26,22 +26,25 @@ def is_simulated(node: Object) -> bool:
     return str((node["metadata"].get("labels") or {}).get("phalanx.dev/simulated", "")).lower() == "true"
 
 
-async def drain(connection: Connection, tell: Callable[[str], None]) -> int:
-    """End them: the nodes are cordoned while their pods are deleted, so that nothing new starts there. How many.
+async def drain(connection: Connection, tell: Callable[[str], None]) -> tuple[int, list[str]]:
+    """End them: their nodes are cordoned, so that nothing starts in their place, and stay so. (how many, the nodes).
 
     Waits for the pods' own grace, a minute at most, and says which are left."""
     pods = await running_pods(connection)
     nodes = sorted({pod["spec"]["nodeName"] for pod in pods})
-    await _cordon(connection, nodes, unschedulable=True)
-    try:
-        await asyncio.gather(*(_delete(connection, pod) for pod in pods))
-        left = await _outlast(connection)
-    finally:
-        await _cordon(connection, nodes, unschedulable=False)
+    await cordon(connection, nodes, unschedulable=True)
+    await asyncio.gather(*(_delete(connection, pod) for pod in pods))
+    left = await _outlast(connection)
     if left:
         names = ", ".join(pod["metadata"]["name"] for pod in left)
         tell(f"{len(left)} pods are still ending after {_PATIENCE_S:g} s: {names}")
-    return len(pods) - len(left)
+    return len(pods) - len(left), nodes
+
+
+async def cordon(connection: Connection, nodes: list[str], *, unschedulable: bool) -> None:
+    """As `kubectl cordon` and `uncordon`."""
+    for name in nodes:
+        await connection.patch(NODES, name, {"spec": {"unschedulable": unschedulable or None}})
 
 
 async def _outlast(connection: Connection) -> list[Object]:
@@ -52,11 +55,6 @@ async def _outlast(connection: Connection) -> list[Object]:
         if not left or time.monotonic() > deadline_s:
             return left
         await asyncio.sleep(_LOOK_S)
-
-
-async def _cordon(connection: Connection, nodes: list[str], *, unschedulable: bool) -> None:
-    for name in nodes:
-        await connection.patch(NODES, name, {"spec": {"unschedulable": unschedulable or None}})
 
 
 async def _delete(connection: Connection, pod: dict[str, Any]) -> None:

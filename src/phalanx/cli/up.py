@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +13,7 @@ from cyclopts.validators import Number
 
 from phalanx.cli.data_directory import DataDirectory, chosen_directory
 from phalanx.cli.local_cluster import LocalCluster, Machines, running
-from phalanx.cli.local_pods import drain, running_pods
+from phalanx.cli.local_pods import cordon, drain, running_pods
 from phalanx.cli.output import counted
 from phalanx.cli.stopping import stop_wish
 from phalanx.client.connection import ApiError, Connection
@@ -48,20 +49,27 @@ async def up(
     """
     directory = chosen_directory(data, os.environ)
     with stop_wish() as wish:
-        starting = asyncio.ensure_future(_serve(directory, port, machines or Machines(), wish, stop_pods))
-        stopping = asyncio.ensure_future(wish.wait())
-        await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        ready = asyncio.Event()
+        serving = asyncio.create_task(_serve(directory, port, machines or Machines(), ready, wish, stop_pods))
+        stopping = asyncio.create_task(wish.wait())
+        await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
-        await starting
+        if not ready.is_set():
+            serving.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await serving
 
 
-async def _serve(directory: DataDirectory, port: int, machines: Machines, wish: asyncio.Event, stop_pods: bool) -> None:
+async def _serve(
+    directory: DataDirectory, port: int, machines: Machines, ready: asyncio.Event, wish: asyncio.Event, stop_pods: bool
+) -> None:
     _say(f"phalanx up: starting in {directory.path}")
     async with running(directory, port, machines, _say) as cluster:
         _greet(cluster)
+        ready.set()
         await wish.wait()
         _say("stopping")
-        farewell = await _farewell(directory, stop_pods)
+        farewell = await _farewell(cluster, stop_pods)
     _say(farewell)
 
 
@@ -84,12 +92,15 @@ Ctrl-C stops it; running pods go on, and the next `phalanx up` finds them."""
     )
 
 
-async def _farewell(directory: DataDirectory, stop_pods: bool) -> str:
+async def _farewell(cluster: LocalCluster, stop_pods: bool) -> str:
     """Count the pods that go on, or end them; the sentence that says so."""
     try:
-        async with await Connection.open(directory.kubeconfig) as connection:
+        async with await Connection.open(cluster.directory.kubeconfig) as connection:
             if stop_pods:
-                return f"stopped; ended {counted(await drain(connection, _say), 'pod')}"
+                ended, nodes = await drain(connection, _say)
+                await cluster.stop_control_plane()  # before it can start anything in their place
+                await cordon(connection, nodes, unschedulable=False)
+                return f"stopped; ended {counted(ended, 'pod')}"
             pods = await running_pods(connection)
     except ApiError as error:
         return f"stopped; the API did not say which pods are running ({error})"
@@ -102,4 +113,5 @@ async def _farewell(directory: DataDirectory, stop_pods: bool) -> str:
 
 
 def _say(text: str) -> None:
-    print(text, flush=True)
+    with contextlib.suppress(OSError):  # the terminal is gone, and we are about to be
+        print(text, flush=True)
