@@ -123,3 +123,16 @@ def test_a_field_that_stands_twice_is_a_warning_or_an_error(api_server: ServerPr
 def test_a_get_may_ask_for_a_version_that_does_not_exist_yet(api_server: ServerProcess) -> None:
     answer = api_server.ask("GET", "/api/v1/namespaces/default?resourceVersion=99999999999")
     assert (answer.code, answer.body["details"]["retryAfterSeconds"]) == (504, 1)
+
+
+def test_a_patch_that_makes_no_such_object_is_invalid(api_server: ServerProcess) -> None:
+    api_server.ask("POST", MAPS, {"metadata": {"name": "patched"}})
+    merge = {"media": "application/merge-patch+json"}
+    wrong = api_server.ask("PATCH", f"{MAPS}/patched", {"data": {"k": 1}}, **merge)
+    strict = api_server.ask("PATCH", f"{MAPS}/patched?fieldValidation=Strict", {"odd": 1}, **merge)
+    assert (wrong.code, strict.code) == (422, 422)
+    assert wrong.body["details"]["causes"][0]["field"] == "patch"
+    assert wrong.body["message"].endswith(
+        "json: cannot unmarshal number into Go struct field ConfigMap.data of type string"
+    )
+    assert strict.body["message"].endswith('strict decoding error: unknown field "odd"')

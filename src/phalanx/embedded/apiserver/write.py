@@ -106,7 +106,13 @@ class Writer:
 
     def _schema(self, resource: Resource, obj: Object, intent: Intent, *, code: int) -> list[str]:
         """Drop unknown fields; warnings about them, or `ApiError` with Strict."""
-        unknown = self._knowledge.check_schema(resource, obj)
+        shown = encode(obj).decode() if code == 422 else ""
+        try:
+            unknown = self._knowledge.check_schema(resource, obj)
+        except ApiError as error:
+            if code == 422:
+                raise _bad_patch(shown, error.message.partition(": ")[2]) from None
+            raise
         if intent.validation == "Ignore" or not (unknown or intent.duplicates):
             return []
         found = [f'duplicate field "{path}"' for path in intent.duplicates]
@@ -117,8 +123,7 @@ class Writer:
                 kind = resource.kind
                 where = f'{kind} in version "{resource.version}" cannot be handled as a {kind}'
                 raise bad_request(f"{where}: strict decoding error: {listed}")
-            cause = Cause("FieldValueInvalid", f"Invalid value: strict decoding error: {listed}", "patch")
-            raise invalid(resource.group, resource.kind, "", [cause])
+            raise _bad_patch(shown, f"strict decoding error: {listed}")
         return found
 
     # --- update --------------------------------------------------------------------------------------------------
@@ -307,6 +312,11 @@ def ordered(resource: Resource, body: object) -> Object:
     for key, value in body.items():
         obj.setdefault(key, value)
     return obj
+
+
+def _bad_patch(patched: str, why: str) -> ApiError:
+    """422 for a patch whose result is no object of its kind."""
+    return invalid("", "", "", [invalid_value("patch", patched, why)])
 
 
 def _of_another_kind(resource: Resource, kind: str, api_version: str) -> ApiError:
