@@ -108,9 +108,11 @@ class Cycle:
 
     def first_of(self, key: LineKey) -> Contender:
         line, new = self.waiting.lines.get(key), self.new.get(key)
-        if new is not None:
+        if new is None:
+            entry = self.waiting.lines[key].first()
+        else:
             new.sort()
-        entry = min(chain([line.first()] if line else (), new[:1] if new else ()))
+            entry = min(line.first(), new[0]) if line else new[0]
         return rank(key, entry), key, entry
 
     def up(self, contender: Contender) -> Iterator[tuple[LineKey, Bid]]:
