@@ -38,6 +38,9 @@ class Stage:
         for obj in objects:
             self.api.put(JOBS if "template" in obj["spec"] else PODS, obj)
 
+    def put_node(self, one: Object) -> None:
+        self.api.put(NODES, one)
+
     @contextlib.asynccontextmanager
     async def scheduler(self) -> AsyncIterator[None]:
         """A fresh process: empty memory, caches just listed."""

@@ -136,11 +136,13 @@ class Writer:
         if self._fence is None:
             return await call
         try:
-            async with asyncio.timeout_at(self._fence()) as limit:
+            if asyncio.get_running_loop().time() >= (until := self._fence()):
+                raise TimeoutError
+            async with asyncio.timeout_at(until):
                 return await call
         except TimeoutError:
             call.close()
-            if limit.expired():
+            if asyncio.get_running_loop().time() >= until:
                 raise LeaseLost(
                     "the leader's lease could not be renewed in time, so nothing more is written; whoever leads now "
                     "goes on from what stands on the objects. Start this process again to stand by"
