@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from phalanx.embedded.apiserver import answers
+from phalanx.embedded.apiserver import answers, parts
 from phalanx.embedded.apiserver.options import EXACT, ListOptions, list_options
 from phalanx.embedded.apiserver.request import Request, Response
 from phalanx.embedded.apiserver.resource import Resource
@@ -161,8 +161,7 @@ class Reader:
         meta: dict[str, Any] = {"resourceVersion": str(self._store.version)}
         if initial_end:
             meta["annotations"] = {"k8s.io/initial-events-end": "true"}
-        bare = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": meta}
-        return line_of("BOOKMARK", encode(bare))
+        return line_of("BOOKMARK", encode(parts.empty(resource) | {"metadata": meta}))
 
 
 class _WatchStream:

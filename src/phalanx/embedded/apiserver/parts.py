@@ -132,6 +132,14 @@ def table_list(resource: Resource, found: Sequence[Stored], meta: Mapping[str, A
     return encode(table.as_table(resource, objects, include, now_s=time.time(), metadata=meta))
 
 
+def empty(resource: Resource) -> Object:
+    """An object of a kind that says nothing, as Go writes one: with the structs that are never left out."""
+    obj: Object = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": {}}
+    if resource.schema_name:
+        schema.decode(schema.type_of(resource.schema_name), obj)
+    return obj
+
+
 @cache
 def is_known_kind(group: str, version: str, kind: str) -> bool:
     """Does Kubernetes have such a kind, served here or not?"""
