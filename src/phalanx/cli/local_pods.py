@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from phalanx.client.connection import ApiRefusal, Connection, Object
-from phalanx.client.kind import NODES, PODS
+from phalanx.client.kind import JOBS, NODES, PODS
+from phalanx.kube.labels import ADMITTED
 
 _PATIENCE_S = 60.0
 _LOOK_S = 0.2
@@ -29,11 +30,16 @@ def is_simulated(node: Object) -> bool:
 async def drain(connection: Connection, tell: Callable[[str], None]) -> tuple[int, list[str]]:
     """End them: their nodes are cordoned, so that nothing starts in their place, and stay so. (how many, the nodes).
 
-    Waits for the pods' own grace, a minute at most, and says which are left."""
+    Jobs go back to their queue: suspended, their pods end without counting as failures. Other pods are deleted. Waits
+    for the pods' own grace, a minute at most, and says which are left."""
     pods = await running_pods(connection)
     nodes = sorted({pod["spec"]["nodeName"] for pod in pods})
     await cordon(connection, nodes, unschedulable=True)
-    await asyncio.gather(*(_delete(connection, pod) for pod in pods))
+    jobs = {(pod["metadata"]["namespace"], name) for pod in pods if (name := _job_of(pod))}
+    await asyncio.gather(
+        *(_requeue(connection, namespace, name) for namespace, name in jobs),
+        *(_delete(connection, pod) for pod in pods if not _job_of(pod)),
+    )
     left = await _outlast(connection)
     if left:
         names = ", ".join(pod["metadata"]["name"] for pod in left)
@@ -55,6 +61,21 @@ async def _outlast(connection: Connection) -> list[Object]:
         if not left or time.monotonic() > deadline_s:
             return left
         await asyncio.sleep(_LOOK_S)
+
+
+def _job_of(pod: Object) -> str:
+    """The name of the Job that controls it, if one does."""
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return next((str(owner["name"]) for owner in owners if owner["kind"] == "Job" and owner.get("controller")), "")
+
+
+async def _requeue(connection: Connection, namespace: str, name: str) -> None:
+    body = {"spec": {"suspend": True}, "metadata": {"annotations": {ADMITTED: None}}}
+    try:
+        await connection.patch(JOBS, name, body, namespace)
+    except ApiRefusal as error:
+        if error.code != 404:
+            raise
 
 
 async def _delete(connection: Connection, pod: dict[str, Any]) -> None:

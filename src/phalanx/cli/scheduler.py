@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import socket
 import sys
 import time
 
@@ -13,9 +15,12 @@ from phalanx.cli.output import note
 from phalanx.cli.stopping import until_stopped
 from phalanx.cli.target import Target, connected
 from phalanx.client.connection import Connection
+from phalanx.kube.lease import Lease, Terms, leading
 from phalanx.kube.world import Settings, open_world
 from phalanx.model.cluster import Cluster
 from phalanx.model.policy import Policy
+
+IDENTITY = f"{socket.gethostname()}-{os.getpid()}"
 
 
 async def scheduler(*, target: Target | None = None, default_queue: str = "default", verbose: bool = False) -> None:
@@ -45,8 +50,9 @@ async def scheduler(*, target: Target | None = None, default_queue: str = "defau
 
 
 async def schedule(connection: Connection, default_queue: str) -> None:
-    """The loop over the world that is this API server, until cancelled."""
-    async with asyncio.TaskGroup() as group:
-        informers = Informers(connection, group)
-        async with open_world(connection, informers, Settings(default_queue=default_queue)) as world:
+    """The loop over the world that is this API server, once this process leads and until it is cancelled."""
+    lease, settings = Lease(connection, IDENTITY, terms=Terms()), Settings(default_queue=default_queue)
+    async with leading(lease), asyncio.TaskGroup() as group:
+        informers = Informers(connection, group)  # listed only now: what another leader wrote is seen
+        async with open_world(connection, informers, settings, fence=lease.fence) as world:
             await loop.run(world, Cluster(), Policy(default_queue=default_queue), time.time)

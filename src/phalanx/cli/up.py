@@ -45,7 +45,7 @@ async def up(
     port
         The port of the API; 0 takes any free one.
     stop_pods
-        When it stops, end the pods that run on this machine too. Their Jobs start them again with the next `up`.
+        When it stops, end the pods that run on this machine too. Their Jobs are queued again for the next `up`.
     """
     directory = chosen_directory(data, os.environ)
     with stop_wish() as wish:
