@@ -11,7 +11,7 @@ import yaml
 from phalanx.embedded.apiserver.crd import CustomStrategy, DefinitionStrategy, resources_of
 from phalanx.embedded.apiserver.crd_check import schema_causes
 from phalanx.embedded.apiserver.definitions import accepted, taken_names
-from phalanx.embedded.apiserver.rules import mistakes
+from phalanx.embedded.apiserver.rules import broken, mistakes
 from phalanx.embedded.apiserver.scale import scale_of, scaled
 from phalanx.embedded.apiserver.status import ApiError
 
@@ -268,6 +268,18 @@ def test_a_protected_group_needs_approval() -> None:
     assert cause.field == "metadata.annotations[api-approved.kubernetes.io]"
     approved = {"metadata__annotations": {"api-approved.kubernetes.io": "https://example.com/approval"}}
     assert DefinitionStrategy().validate(definition(**changes, **approved)) == []
+
+
+def test_rules_name_odd_properties_by_their_escapes() -> None:
+    rule = "self.max__dash__size < 5 && self.__namespace__ == 'a'"
+    schema = {
+        "type": "object",
+        "properties": {"max-size": {"type": "integer"}, "namespace": {"type": "string"}},
+        "x-kubernetes-validations": [{"rule": rule}],
+    }
+    assert mistakes(rule, schema) == ""
+    assert list(broken({"max-size": 4, "namespace": "a"}, schema)) == []
+    assert len(list(broken({"max-size": 5, "namespace": "a"}, schema))) == 1
 
 
 def test_a_rule_that_cannot_be_evaluated_is_kept_with_a_warning() -> None:

@@ -48,7 +48,7 @@ _WORDING = {
 def broken(value: Any, schema: Schema, old: Any = ABSENT, path: str = "") -> Iterator[Cause]:
     """One cause per rule that does not hold. What has not changed is not checked again, but for transition rules."""
     for rule in schema.get(RULES) or ():
-        cause = _broken(rule, value, old, path)
+        cause = _broken(rule, schema, value, old, path)
         if cause is not None:
             yield cause
     match value:
@@ -70,15 +70,17 @@ def _inner(value: Mapping[str, Any], schema: Schema) -> Iterator[tuple[str, Sche
             yield key, inner
 
 
-def _broken(rule: Mapping[str, Any], value: Any, old: Any, path: str) -> Cause | None:
+def _broken(rule: Mapping[str, Any], schema: Schema, value: Any, old: Any, path: str) -> Cause | None:
     text, transition = rule["rule"], is_transition(rule["rule"])
     if old is ABSENT and transition and not rule.get("optionalOldSelf"):
         return None
     if (value == old and not transition and path) or unsupported(text):
         return None
-    variables = {"self": value}
+    escapes = "__" in text
+    variables = {"self": _escaped(value, schema) if escapes else value}
     if transition:
-        variables["oldSelf"] = None if old is ABSENT else old
+        former = None if old is ABSENT else old
+        variables["oldSelf"] = _escaped(former, schema) if escapes else former
     place = path + (rule.get("fieldPath") or "")
     try:
         if compiled(text).evaluate(variables) is True:
@@ -162,8 +164,44 @@ def _undefined(names: list[str], schema: Schema) -> str:
     return ""
 
 
+# How rules name properties that are no identifiers, or words of the language.
+_SIGNS = (("__underscores__", "__"), ("__dot__", "."), ("__dash__", "-"), ("__slash__", "/"))
+_RESERVED = frozenset(
+    (
+        *("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if"),
+        *("import", "let", "loop", "package", "namespace", "return", "var", "void", "while"),
+    )
+)
+
+
+def _escape(name: str) -> str:
+    """`a-b` -> `a__dash__b`, `namespace` -> `__namespace__`."""
+    if name in _RESERVED:
+        return f"__{name}__"
+    for word, sign in _SIGNS:
+        name = name.replace(sign, word)
+    return name
+
+
 def _unescaped(name: str) -> str:
-    """`a__dash__b` -> `a-b`: how rules name properties that are no identifiers."""
-    for word, sign in (("__dash__", "-"), ("__dot__", "."), ("__slash__", "/"), ("__underscores__", "__")):
+    """`a__dash__b` -> `a-b`."""
+    if name.startswith("__") and name.endswith("__") and name[2:-2] in _RESERVED:
+        return name[2:-2]
+    for word, sign in reversed(_SIGNS):
         name = name.replace(word, sign)
     return name
+
+
+def _escaped(value: Any, schema: Any) -> Any:
+    """A value as rules see it: properties under their escaped names, keys of maps as they are."""
+    if not isinstance(schema, Mapping):
+        return value
+    if isinstance(value, list):
+        return [_escaped(item, schema.get("items")) for item in value]
+    if not isinstance(value, dict):
+        return value
+    properties, extra = schema.get("properties") or {}, schema.get("additionalProperties")
+    return {
+        _escape(key) if key in properties else key: _escaped(one, properties.get(key, extra))
+        for key, one in value.items()
+    }
