@@ -523,13 +523,13 @@ class Gang:
         self._resting.clear()
         for job in self.jobs.values():
             runs = not job.suspended or job.uid in self._resuming
-            if runs and job.ours and labels.QUEUE in job.said and not job.finished:
+            if runs and job.queued and not job.finished:
                 self._suspending.add(job.uid)
                 self.outlet.suspend(self, job, why)
         self._leave()
 
     def _cannot_return(self) -> bool:
-        queued = {job.uid for job in self.jobs.values() if labels.QUEUE in job.said}
+        queued = {job.uid for job in self.jobs.values() if job.queued}
         return any(
             (pod.node or self._sent(pod)) and (pod.owner is None or pod.owner[1] not in queued)
             for pod in self.pods.values()
@@ -547,7 +547,7 @@ class Gang:
 
     def _leave(self) -> None:
         self._fresh.clear()
-        queued = {job.uid for job in self.jobs.values() if labels.QUEUE in job.said}
+        queued = {job.uid for job in self.jobs.values() if job.queued}
         alive = any(pod.node or (pod.owner is not None and pod.owner[1] in queued) for pod in self.pods.values())
         if self._suspending or self._resuming or alive:
             return

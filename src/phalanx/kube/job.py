@@ -49,10 +49,13 @@ class BatchJob:
 
     @property
     def ours(self) -> bool:
-        """It is for us to start: it names a queue, or it runs and asks for our scheduler."""
-        if self.foreign:
-            return False
-        return labels.QUEUE in self.said or (self.scheduler == labels.SCHEDULER_NAME and not self.suspended)
+        """It is for us to start: it is queued, or it runs and asks for our scheduler."""
+        return self.queued or (not self.foreign and self.scheduler == labels.SCHEDULER_NAME and not self.suspended)
+
+    @property
+    def queued(self) -> bool:
+        """Its labels make it ours: while it is suspended it waits for us, and we may suspend it again."""
+        return not self.foreign and (labels.QUEUE in self.said or labels.JOB in self.said)
 
     def size(self, seen_succeeded: int = 0) -> int:
         """Pods that it can still use at once. `seen_succeeded`: pods seen to succeed, for the status comes later."""

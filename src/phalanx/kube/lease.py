@@ -130,13 +130,25 @@ class Lease:
 async def leading(lease: Lease) -> AsyncIterator[Lease]:
     """Inside, this process leads; if it cannot any more, LeaseLost ends the inside."""
     await lease.acquire()
-    async with asyncio.TaskGroup() as group:
-        keeping = group.create_task(lease.keep())
-        try:
-            yield lease
-        finally:
-            keeping.cancel()
-            await lease.release()
+    try:
+        async with asyncio.TaskGroup() as group:
+            keeping = group.create_task(lease.keep())
+            try:
+                yield lease
+            finally:
+                keeping.cancel()
+                await lease.release()
+    except* LeaseLost as lost:
+        raise _first(lost) from None
+
+
+def _first(group: BaseExceptionGroup[LeaseLost]) -> LeaseLost:
+    """Whoever noticed first: the keeper of the lease, or a write that came too late."""
+    found: BaseException = group
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    assert isinstance(found, LeaseLost)
+    return found
 
 
 def _now() -> float:
