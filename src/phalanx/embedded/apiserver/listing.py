@@ -73,6 +73,8 @@ class Reader:
             namespace = ""
         if options.token:
             version, after = _parse_token(options.token)
+            if options.version:
+                raise bad_request("specifying resource version is not allowed when using continue")
             if version < 0:  # the token that a 410 gave out: go on from here, inconsistently
                 version = self._store.version
             elif version < self._store.horizon:
@@ -220,4 +222,4 @@ def _parse_token(token: str) -> tuple[int, tuple[str, str]]:
         namespace, _, name = raw["start"].partition("/")
         return int(raw["rv"]), (namespace, name)
     except (binascii.Error, msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError, ValueError, AttributeError):
-        raise bad_request("continue key is not valid: it is not a token that a list gave out") from None
+        raise bad_request("invalid continue token: continue key is not valid: no list gave it out") from None
