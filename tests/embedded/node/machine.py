@@ -12,7 +12,8 @@ from typing import Any
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.informer import Informer
 from phalanx.client.kind import EVENTS, LEASES, NAMESPACES, NODES, PODS, Kind
-from phalanx.embedded.node.attempt import Running, attempts
+from phalanx.embedded.node.attempt import Attempt, Running, attempts
+from phalanx.embedded.node.cgroup import Cgroups, remove
 from phalanx.embedded.node.record import records
 from phalanx.embedded.node.run import run_node
 from phalanx.embedded.node.settings import NodeSettings, Patience
@@ -147,14 +148,21 @@ def settings_of(server: ServerProcess, name: str, **more: Any) -> NodeSettings:
     return NodeSettings(data_dir=server.data, name=name, resources=resources, **{"patience": QUICK, **more})
 
 
-def kill_all(pods_dir: Path, namespace: str) -> None:
-    """Every process of this namespace's pods."""
+def kill_all(pods_dir: Path, node: str) -> None:
+    """Every process of the pods of this node, which are those in the namespace of its name; and its cgroups."""
     for record in records(pods_dir):
-        if record.namespace == namespace:
+        if record.namespace == node:
             for folder in (path for path in (pods_dir / record.uid).iterdir() if path.is_dir()):
                 for attempt in attempts(folder)[-1:]:
-                    if isinstance(attempt.settle(), Running):
-                        attempt.kill()
+                    asyncio.run(_end(attempt))
+    Cgroups.of_this_process(f"phalanx-{node}").close()
+
+
+async def _end(attempt: Attempt) -> None:
+    if isinstance(attempt.settle(), Running):
+        attempt.kill()
+        await attempt.ended()
+        remove(attempt.spec.cgroup_dirs)
 
 
 def scenario(server: ServerProcess, test: Callable[[Client], Coroutine[Any, Any, None]], **settings: Any) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from phalanx.embedded.node.cgroup import Cgroups
 from phalanx.embedded.node.durable import sole_owner
 from phalanx.embedded.node.record import records
 from phalanx.errors import PhalanxError
@@ -32,6 +33,7 @@ def agent(server: ServerProcess, name: str) -> Iterator[subprocess.Popen[bytes]]
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()
+        Cgroups.of_this_process(f"phalanx-{name}").close()
 
 
 def test_a_killed_agent_finds_its_processes_again(api_server: ServerProcess, tmp_path: Path) -> None:

@@ -129,6 +129,10 @@ class Cgroups:
                 oom_files.append(str(place / ("memory.events" if hierarchy.version == 2 else "memory.oom_control")))
         return Group(dirs=tuple(dirs), procs=tuple(procs), oom_files=tuple(oom_files))
 
+    def close(self) -> None:
+        """Take away what is empty; groups of containers that still run stay, and the next agent uses them."""
+        remove(tuple(str(hierarchy.own / self._name) for hierarchy in self.usable))
+
     def _prepare(self, hierarchy: Hierarchy) -> None:
         place = hierarchy.own / self._name
         place.mkdir(exist_ok=True)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 from phalanx.client.connection import ApiUnknown, Connection, Object
 from phalanx.client.informer import Informer
@@ -57,7 +58,7 @@ async def _run_node(connection: Connection, informers: Informers, settings: Node
     )
     nodes = informers(NODES)
     agent = Agent(around, nodes)
-    async with serving(agent, settings) as port:
+    async with _closing(cgroups), serving(agent, settings) as port:
         registration = _registration(around, port)
         node = await _register(connection, registration, settings.patience.lease_duration_s)
         nodes.observe(node)
@@ -68,6 +69,14 @@ async def _run_node(connection: Connection, informers: Informers, settings: Node
             group.create_task(keep_registered(connection, registration, nodes, patience.heartbeat_s))
             group.create_task(keep_lease(connection, name, uid, patience.lease_renew_s, patience.lease_duration_s))
             group.create_task(agent.run(pods))
+
+
+@asynccontextmanager
+async def _closing(cgroups: Cgroups) -> AsyncIterator[None]:
+    try:
+        yield
+    finally:
+        cgroups.close()
 
 
 async def run_simulated_nodes(connection: Connection, informers: Informers, settings: SimulatedSettings) -> None:
