@@ -176,6 +176,14 @@ def test_an_event_names_its_source_and_its_object() -> None:
     assert cells == ["1s", "Normal", "Started", "pod/p", "", "me, h", "it started", "<unknown>", 3, "x"]
 
 
+def test_an_event_of_the_new_api_shows_the_same() -> None:
+    event = """{regarding: {kind: Pod, name: p}, reason: Started, type: Normal, note: it started,
+                reportingController: me, reportingInstance: h, eventTime: '2026-01-01T00:09:59.000000Z'}"""
+    new = next(one for one in RESOURCES if one.api_version == "events.k8s.io/v1")
+    cells = row(new, event)["cells"]
+    assert cells == ["1s", "Normal", "Started", "pod/p", "", "me, h", "it started", "1s", 1, "x"]
+
+
 def test_every_printer_has_a_cell_for_each_of_its_columns() -> None:
     for resource in RESOURCES:
         obj = {"metadata": {"name": "x"}, "spec": {}, "status": {}, "roleRef": {"kind": "Role", "name": "r"}}

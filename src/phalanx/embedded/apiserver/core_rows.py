@@ -66,6 +66,23 @@ def _port(port: Object) -> str:
     return f"{number}/{port.get('protocol', 'TCP')}"
 
 
+# What events.k8s.io/v1 calls otherwise; the cells are those of the core kind.
+_NEW_EVENT_NAMES = {
+    "involvedObject": "regarding",
+    "message": "note",
+    "source": "deprecatedSource",
+    "firstTimestamp": "deprecatedFirstTimestamp",
+    "lastTimestamp": "deprecatedLastTimestamp",
+    "count": "deprecatedCount",
+    "reportingComponent": "reportingController",
+}
+
+
+def new_event_cells(event: Object, now_s: float) -> list[Any]:
+    """Of an events.k8s.io/v1 Event."""
+    return event_cells({**event, **{old: event[new] for old, new in _NEW_EVENT_NAMES.items() if new in event}}, now_s)
+
+
 def event_cells(event: Object, now_s: float) -> list[Any]:
     first = event.get("firstTimestamp") or event.get("eventTime")
     series, target, source = event.get("series"), event.get("involvedObject", {}), event.get("source", {})

@@ -14,6 +14,7 @@ from phalanx.embedded.apiserver.core_rows import (
     claim_cells,
     endpoints_cells,
     event_cells,
+    new_event_cells,
     node_cells,
     quota_cells,
     service_cells,
@@ -67,9 +68,7 @@ def _printer(line: str, cells: Cells) -> Printer:
 
 
 _BINDING = "Name | Role | Age | Users+ | Groups+ | ServiceAccounts+"
-_EVENT = _printer(
-    "Last Seen | Type | Reason | Object | Subobject+ | Source+ | Message | First Seen+ | Count+ | Name+", event_cells
-)
+_EVENT_COLUMNS = "Last Seen | Type | Reason | Object | Subobject+ | Source+ | Message | First Seen+ | Count+ | Name+"
 
 _POLICY_BINDING = _printer(
     "Name | PolicyName | ParamRef | Age",
@@ -97,7 +96,7 @@ PRINTERS: Mapping[tuple[str, str], Printer] = {
     ),
     ("", "Service"): _printer("Name | Type | Cluster-IP | External-IP | Port(s) | Age | Selector+", service_cells),
     ("", "ServiceAccount"): _printer("Name | Age", name_and_age()),
-    ("", "Event"): _EVENT,
+    ("", "Event"): _printer(_EVENT_COLUMNS, event_cells),
     ("", "Endpoints"): _printer("Name | Endpoints | Age", endpoints_cells),
     ("", "PersistentVolumeClaim"): _printer(
         "Name | Status | Volume | Capacity | Access Modes | StorageClass | VolumeAttributesClass | Age | VolumeMode+",
@@ -142,7 +141,7 @@ PRINTERS: Mapping[tuple[str, str], Printer] = {
     ("coordination.k8s.io", "Lease"): _printer(
         "Name | Holder | Age", name_and_age(lambda one: one.get("spec", {}).get("holderIdentity") or "")
     ),
-    ("events.k8s.io", "Event"): _EVENT,
+    ("events.k8s.io", "Event"): _printer(_EVENT_COLUMNS, new_event_cells),
     ("node.k8s.io", "RuntimeClass"): _printer("Name | Handler | Age", name_and_age(lambda one: one.get("handler", ""))),
     ("policy", "PodDisruptionBudget"): _printer(
         "Name | Min Available | Max Unavailable | Allowed Disruptions:integer | Age",
