@@ -14,6 +14,7 @@ from phalanx.client.connection import STRATEGIC_PATCH, ApiError, ApiRefusal, Api
 from phalanx.client.informer import Change, Informer
 from phalanx.client.kind import NODES, PODS
 from phalanx.client.quantity import QuantityError, amount
+from phalanx.embedded.node import cgroup
 from phalanx.embedded.node.admission import Rejection, admit
 from phalanx.embedded.node.allotment import allot_address, allot_devices
 from phalanx.embedded.node.attempt import Running, attempts
@@ -189,5 +190,6 @@ class Agent:
                     log.info("pod %s/%s is gone from the API; its processes end", record.namespace, record.name)
                     attempt.kill()
                     await attempt.ended()
+                cgroup.remove(attempt.spec.cgroup_dirs)
         remove_volumes(folder / VOLUMES)
         remove_volumes(folder)
