@@ -222,9 +222,11 @@ class KubeWorld:
     def started(self, gang: Gang) -> None:
         self.reporter.forget(gang)
         first: BatchJob | Pod | None = next(iter(gang.jobs.values()), None) or next(iter(gang.pods.values()), None)
-        nodes = {seat.node for _, seat in gang.seats.all() if seat.bound}
+        nodes = [seat.node for _, seat in gang.seats.all() if seat.bound]
+        where = nodes[0] if len(set(nodes)) == 1 else f"{len(set(nodes))} nodes"
+        what = "its pod" if len(nodes) == 1 else f"its {len(nodes)} pods, together,"
         if first is not None:
-            self.reporter.event(first, "Scheduled", f"{gang.id}: its pods were bound together to {len(nodes)} nodes")
+            self.reporter.event(first, "Scheduled", f"Bound {what} to {where}")
 
     # --- inside ---------------------------------------------------------------------------------------------------
 

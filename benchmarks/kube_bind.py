@@ -1,0 +1,160 @@
+"""How many pods a second are created and bound, end to end: 10-pod Jobs through a real API server on loopback.
+
+The server is a process of its own; the scheduler, the Job controller and the garbage collector share the other one, as
+in `phalanx up`. All Jobs fit, so what is measured is the way of a pod: Job created, queued, planned, resumed with the
+record, pods created by the Job controller, barrier, bindings. No kubelet. One JSON object on standard output; the
+`cpu_us` figures are processor time per pod, which say more than the rate on a machine that does other things as well.
+
+    python benchmarks/kube_bind.py [--jobs N] [--pods N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from phalanx import loop
+from phalanx.cli.informers import Informers
+from phalanx.client.connection import Connection, Object
+from phalanx.client.informer import Change
+from phalanx.client.kind import JOBS, NODES, PODS
+from phalanx.embedded.controllers.run import run_controllers
+from phalanx.kube.world import open_world
+from phalanx.model.cluster import Cluster
+from phalanx.model.policy import Policy
+
+NODE_CPU, POD_CPU = 100, 2
+CREATORS = 8
+
+
+def node(name: str) -> Object:
+    room = {"cpu": str(NODE_CPU), "memory": "400Gi", "pods": "1000"}
+    ready = [{"type": "Ready", "status": "True", "reason": "Benchmark"}]
+    status = {"capacity": room, "allocatable": room, "conditions": ready}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status}
+
+
+def job(number: int, pods: int) -> Object:
+    requests = {"cpu": str(POD_CPU), "memory": "2Gi"}
+    container = {"name": "c", "image": "bench", "resources": {"requests": requests}}
+    template = {"spec": {"schedulerName": "phalanx", "restartPolicy": "Never", "containers": [container]}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": f"job-{number}", "labels": {"phalanx.dev/queue": "default"}},
+        "spec": {"suspend": True, "parallelism": pods, "completions": pods, "template": template},
+    }
+
+
+class Times:
+    """When each pod was first seen, and first seen bound."""
+
+    def __init__(self, expected: int) -> None:
+        self.first_s, self.last_s, self.done = 0.0, 0.0, asyncio.Event()
+        self.bound: set[str] = set()
+        self._expected = expected
+
+    def take(self, change: Change) -> None:
+        if change.new is None:
+            return
+        self.first_s = self.first_s or time.monotonic()
+        uid = change.new["metadata"]["uid"]
+        if change.new["spec"].get("nodeName") and uid not in self.bound:
+            self.bound.add(uid)
+            self.last_s = time.monotonic()
+            if len(self.bound) == self._expected:
+                self.done.set()
+
+
+async def measure(kubeconfig: Path, server: int, jobs: int, pods: int) -> dict[str, Any]:
+    async with await Connection.open(kubeconfig) as user, await Connection.open(kubeconfig) as connection:
+        for number in range(1 + jobs * pods * POD_CPU // NODE_CPU):
+            await user.create(NODES, node(f"node-{number}"))
+            await user.replace(NODES, {**(await user.get(NODES, f"node-{number}")), "spec": {}})
+            status = {**(await user.get(NODES, f"node-{number}")), "status": node("")["status"]}
+            await user.replace(NODES, status, "status")
+        async with asyncio.TaskGroup() as group:
+            informers = Informers(connection, group)
+            async with open_world(connection, informers) as world:
+                parts = [
+                    group.create_task(run_controllers(connection, informers)),
+                    group.create_task(loop.run(world, Cluster(), Policy(), time.time)),
+                ]
+                found = await burst(user, connection, informers, server, jobs, pods)
+                for part in parts:
+                    part.cancel()
+            informers.stop()
+    return found
+
+
+async def burst(
+    user: Connection, connection: Connection, informers: Informers, server: int, jobs: int, pods: int
+) -> dict[str, Any]:
+    times = Times(jobs * pods)
+    informers(PODS).subscribe(times.take)
+    writes = _writes(connection)
+    cpu_s, server_s, began = time.process_time(), _cpu_s(server), time.monotonic()
+    rest = iter(range(jobs))
+
+    async def creator() -> None:
+        for number in rest:
+            await user.create(JOBS, job(number, pods), "default")
+
+    await asyncio.gather(*(creator() for _ in range(CREATORS)))
+    async with asyncio.timeout(600):
+        await times.done.wait()
+    count = jobs * pods
+    return {
+        "benchmark": "kube_bind",
+        "jobs": jobs,
+        "pods_per_job": pods,
+        "pods_per_s": round(count / (times.last_s - times.first_s)),
+        "seconds_from_first_job_to_last_binding": round(times.last_s - began, 2),
+        "writes_per_job": round((_writes(connection) - writes) / jobs, 1),  # controllers' and scheduler's together
+        "scheduler_and_controllers_cpu_us": round((time.process_time() - cpu_s) / count * 1e6),
+        "server_cpu_us": round((_cpu_s(server) - server_s) / count * 1e6),
+        "peak_memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+    }
+
+
+def _writes(connection: Connection) -> int:
+    return sum(count for verb, count in connection.calls.items() if verb != "GET")
+
+
+def _cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=1000)
+    parser.add_argument("--pods", type=int, default=10)
+    given = parser.parse_args()
+    gc.set_threshold(50_000, 20, 50)  # as `phalanx up` has it
+    with tempfile.TemporaryDirectory() as data:
+        command = [sys.executable, "-m", "phalanx.embedded.apiserver", "--data", data]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+            assert server.stdout is not None
+            server.stdout.readline()  # "ready https://…"
+            try:
+                found = uvloop.run(measure(Path(data) / "kubeconfig", server.pid, given.jobs, given.pods))
+            finally:
+                server.terminate()
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
