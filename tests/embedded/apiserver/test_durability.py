@@ -19,6 +19,7 @@ ENOUGH = 20  # objects acknowledged before the kill, at least
 async def write_until_killed(server: ServerProcess, run: int, after_s: float) -> dict[str, int]:
     """Create and update objects from several connections until the server is killed: name -> last acknowledged."""
     acknowledged: dict[str, int] = {}
+    enough = asyncio.Event()
     tls = ssl.create_default_context(cafile=str(server.ca))
     headers = {"Authorization": f"Bearer {server.token}"}
     url = f"{server.url}/api/v1/namespaces/default/configmaps"
@@ -32,11 +33,12 @@ async def write_until_killed(server: ServerProcess, run: int, after_s: float) ->
                 assert response.status in (200, 201), await response.text()
                 await response.read()
             acknowledged[name] = number
+            if len(acknowledged) > ENOUGH:
+                enough.set()
 
     async with aiohttp.ClientSession(headers=headers, connector=aiohttp.TCPConnector(ssl=tls)) as session:
         tasks = [asyncio.ensure_future(work(session, writer)) for writer in range(WRITERS)]
-        while len(acknowledged) <= ENOUGH and not any(task.done() for task in tasks):
-            await asyncio.sleep(0.01)
+        await asyncio.wait_for(enough.wait(), 60)
         await asyncio.sleep(after_s)
         server.process.kill()
         found = await asyncio.gather(*tasks, return_exceptions=True)
