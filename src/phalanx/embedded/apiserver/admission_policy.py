@@ -13,11 +13,10 @@ passes it. Source: KEP-3488, KEP-3962 and k8s.io/apiserver/pkg/admission/plugin/
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from typing import Any
 
-from phalanx.embedded.apiserver.expression import ExpressionError, compiled
+from phalanx.embedded.apiserver.expression import ExpressionError, Scope, compiled
 from phalanx.embedded.apiserver.resource import Object, Resource, User
 from phalanx.embedded.apiserver.status import ApiError, qualified
 
@@ -61,47 +60,52 @@ class Patches:
 
 @dataclass
 class _Case:
-    """A policy bound to a request: the variables its expressions see, computed when first asked for."""
+    """A policy bound to a request, and the variables its expressions see."""
 
     policy: Object
     binding: Object
     review: Review
     params: Object | None = None
-    _values: dict[str, Any] = field(default_factory=dict)
+    _scope: Scope | None = None  # of the object `_seen`
+    _seen: Object | None = None
+    _computed: bool = False
 
     @property
     def spec(self) -> Object:
         spec: Object = self.policy["spec"]
         return spec
 
-    @cached_property
-    def _fixed(self) -> dict[str, Any]:
+    def _request(self) -> dict[str, Any]:
         review, resource = self.review, self.review.resource
         asked = {"group": resource.group, "version": resource.version}
         return {
-            "oldObject": review.old,
-            "namespaceObject": review.namespace,
-            "params": self.params,
-            "request": {
-                "kind": {**asked, "kind": resource.kind},
-                "resource": {**asked, "resource": resource.plural},
-                "subResource": review.subresource,
-                "name": review.name,
-                "namespace": (review.namespace or {}).get("metadata", {}).get("name", ""),
-                "operation": review.operation,
-                "userInfo": {"username": review.user.name, "groups": list(review.user.groups), "uid": review.user.uid},
-                "dryRun": review.dry_run,
-            },
+            "kind": {**asked, "kind": resource.kind},
+            "resource": {**asked, "resource": resource.plural},
+            "subResource": review.subresource,
+            "name": review.name,
+            "namespace": (review.namespace or {}).get("metadata", {}).get("name", ""),
+            "operation": review.operation,
+            "userInfo": {"username": review.user.name, "groups": list(review.user.groups), "uid": review.user.uid},
+            "dryRun": review.dry_run,
         }
 
     def evaluate(self, text: str, obj: Object | None) -> Any:
-        """Variables are evaluated in the order of the policy; each may use the earlier ones."""
-        names = {**self._fixed, "object": obj, "variables": {}}
-        if "variables" in text:
+        """The policy's own variables are evaluated when one is asked for, in order; each may use the earlier ones."""
+        if self._scope is None or self._seen is not obj:
+            rare = {
+                "oldObject": self.review.old,
+                "namespaceObject": self.review.namespace,
+                "params": self.params,
+                "request": self._request(),
+            }
+            self._scope, self._seen, self._computed = Scope({"object": obj, "variables": {}}, rare), obj, False
+        if "variables" in text and not self._computed:
+            self._computed = True
+            known: dict[str, Any] = {}
             for variable in self.spec.get("variables", ()):
-                value = compiled(variable["expression"]).evaluate(names)
-                names["variables"] = {**names["variables"], variable["name"]: value}
-        return compiled(text).evaluate(names)
+                known[variable["name"]] = compiled(variable["expression"]).evaluate(self._scope)
+                self._scope.add("variables", known)
+        return compiled(text).evaluate(self._scope)
 
     def denied(self, why: str, reason: str = "Invalid") -> ApiError:
         review, resource = self.review, self.review.resource

@@ -70,6 +70,20 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 }
 
 
+class Scope:
+    """The variables that expressions see. Handing a large object to the library costs a hundred times what evaluating
+    does, so a scope is made once for all expressions about one object, and `rare` is handed over only if asked for."""
+
+    def __init__(self, variables: Mapping[str, Any], rare: Mapping[str, Any] | None = None) -> None:
+        self._rare = {name: value for name, value in (rare or {}).items() if value is not None}
+        absent = {name: None for name in (rare or {}) if name not in self._rare}
+        self.context = cel.Context(variables={"jsonpatch": {}, **absent, **variables}, functions=dict(_FUNCTIONS))
+        self.context.set_variable_resolver(self._rare.get)
+
+    def add(self, name: str, value: Any) -> None:
+        self.context.add_variable(name, value)
+
+
 class Expression:
     """A compiled expression. `text` is as the user wrote it."""
 
@@ -80,13 +94,11 @@ class Expression:
         except (ValueError, RuntimeError) as error:
             raise ExpressionError(str(error)) from None
 
-    def evaluate(self, variables: Mapping[str, Any]) -> Any:
+    def evaluate(self, variables: Scope | Mapping[str, Any]) -> Any:
         """The value, as plain JSON. Raises `ExpressionError`, for instance when a field is absent."""
-        context = cel.Context(variables={"jsonpatch": {}, **variables})
-        for name in _FUNCTIONS.keys() & set(self._program.functions()):
-            context.add_function(name, _FUNCTIONS[name])
+        scope = variables if isinstance(variables, Scope) else Scope(variables)
         try:
-            return self._program.execute(context)
+            return self._program.execute(scope.context)
         except KeyError as error:
             raise ExpressionError(f"no such key: {error.args[0]}") from None
         except (TypeError, ValueError, RuntimeError, IndexError) as error:
