@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from phalanx.cli import app as cli
 from phalanx.cli.app import COMMANDS, build
+from phalanx.errors import PhalanxError
 
 
 def call(monkeypatch: pytest.MonkeyPatch, *words: str) -> int | str | None:
@@ -114,3 +117,33 @@ def test_a_dry_run_prints_the_job_and_needs_no_cluster(
 ) -> None:
     assert call(monkeypatch, "submit", "--dry-run", "--name", "x", "--", "echo", "--help") == 0
     assert "command:\n        - echo\n        - --help\n" in capsys.readouterr().out
+
+
+async def _broken() -> None:
+    raise ExceptionGroup("tasks", [ExceptionGroup("inner", [PhalanxError("what, where, now what")])])
+
+
+def test_an_error_out_of_a_group_of_tasks_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("phalanx.cli.nodes.connected", lambda target: _Broken())
+    assert call(monkeypatch, "nodes") == 1
+    assert capsys.readouterr().err == "phalanx: error: what, where, now what\n"
+
+
+class _Broken:
+    async def __aenter__(self) -> None:
+        await _broken()
+
+    async def __aexit__(self, *ending: object) -> None: ...
+
+
+def test_a_reader_that_has_seen_enough_is_met_in_silence() -> None:
+    script = "import sys; sys.argv = ['phalanx', '--help']; from phalanx.cli.app import main; main()"
+    writer = subprocess.Popen((sys.executable, "-c", script), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert writer.stdout is not None
+    writer.stdout.close()
+    assert writer.stderr is not None
+    assert writer.stderr.read() == ""
+    writer.stderr.close()
+    writer.wait(timeout=30)

@@ -65,8 +65,11 @@ def main() -> None:
         answer = build(*words[:1])(words, exit_on_error=False, result_action="return_value")
         sys.stdout.flush()
     except PhalanxError as error:
-        print(f"phalanx: error: {error}", file=sys.stderr)
-        sys.exit(1)
+        _fail(error)
+    except BaseExceptionGroup as group:  # of tasks that ran side by side; a defect among them is shown as one
+        if group.split(PhalanxError)[1] is not None:
+            raise
+        _fail(_first(group))
     except CycloptsError:  # it has said what is wrong
         sys.exit(2)
     except KeyboardInterrupt:
@@ -75,6 +78,15 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     sys.exit(answer if isinstance(answer, int) else 0)
+
+
+def _fail(error: BaseException) -> None:
+    print(f"phalanx: error: {error}", file=sys.stderr)
+    sys.exit(1)
+
+
+def _first(error: BaseException) -> BaseException:
+    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
 if __name__ == "__main__":

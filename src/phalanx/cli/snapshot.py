@@ -27,6 +27,8 @@ from phalanx.model.plan import Place, Plan, Start, Wait
 from phalanx.model.policy import Policy
 from phalanx.model.reason import Reason
 
+_LISTING_S = 60.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
@@ -58,7 +60,13 @@ async def look(connection: Connection) -> Snapshot:
     async with asyncio.TaskGroup() as group:
         informers = Informers(connection, group)
         world = KubeWorld(connection, informers, Settings(), time.time)
-        await world.sync()
+        try:
+            await asyncio.wait_for(world.sync(), _LISTING_S)
+        except TimeoutError as error:
+            raise PhalanxError(
+                f"{connection.server} did not list pods, Jobs, nodes and queues within {_LISTING_S:g} s, so there is "
+                "nothing to show. May you list them all? (kubectl auth can-i list pods -A)"
+            ) from error
         snapshot = think(world, informers, time.time())
         informers.stop()
     return snapshot
