@@ -13,6 +13,7 @@ from phalanx.embedded.apiserver import schema
 from phalanx.embedded.apiserver.admission_policy import GROUP, Patches, Reader, Review, mutate, validate
 from phalanx.embedded.apiserver.resource import Object, Resource, User
 from phalanx.embedded.apiserver.store import Store
+from phalanx.embedded.apiserver.typed import merged
 
 
 class Policies:
@@ -73,8 +74,8 @@ class Policies:
 
 def _merge(resource: Resource, obj: Object, value: Any) -> Object:
     """An apply configuration: lists merge by their keys where the kind has such, as in a server-side apply."""
-    media = patches.MERGE_PATCH if resource.custom else patches.STRATEGIC_MERGE_PATCH
-    return patches.apply_patch(media, obj, value, resource.schema_name or None)
+    changed: Object = merged(obj, value, schema.type_of(resource.schema_name) if resource.schema_name else None)
+    return changed
 
 
 def _json(resource: Resource, obj: Object, value: Any) -> Object:
