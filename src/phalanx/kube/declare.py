@@ -15,7 +15,7 @@ are never guessed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from phalanx.kube import labels
@@ -60,11 +60,18 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Members:
-    """The live members of one gang: Jobs that are not finished, and bare pods that are not over, oldest first."""
+    """The live members of one gang: Jobs that are not finished, and bare pods that are not over, oldest first.
+    `finished`: Jobs that are; they are no longer waited for. `sizes`: what each Job (by uid) can still use at once,
+    where more is known than its status says."""
 
     id: str
     jobs: Sequence[BatchJob]
     pods: Sequence[Pod]
+    finished: int = 0
+    sizes: Mapping[str, int] = field(default_factory=dict)
+
+    def size(self, job: BatchJob) -> int:
+        return self.sizes.get(job.uid, job.size())
 
     @property
     def everyone(self) -> tuple[BatchJob | Pod, ...]:
@@ -117,7 +124,7 @@ def declare(members: Members, house: House) -> Declaration:
 
 
 def _rows(members: Members, gang: bool, largest: Mapping[str, int]) -> list[Row]:
-    rows = [_job_role(job) for job in members.jobs if job.size()]
+    rows = [_job_role(job, size) for job in members.jobs if (size := members.size(job))]
     if members.jobs or not gang:
         return rows + bare_rows(members.pods, len(members.pods))
     minimum = _number(members, labels.MIN_AVAILABLE)
@@ -127,8 +134,7 @@ def _rows(members: Members, gang: bool, largest: Mapping[str, int]) -> list[Row]
     return rows
 
 
-def _job_role(job: BatchJob) -> Row:
-    size = job.size()
+def _job_role(job: BatchJob, size: int) -> Row:
     text = job.said.get(labels.MIN_AVAILABLE)
     minimum = _count(text, labels.MIN_AVAILABLE, job.name) if text is not None else size
     if text is not None and minimum > job.parallelism:
@@ -218,7 +224,7 @@ def _incomplete(members: Members) -> Reason | None:
 
 
 def _missing_objects(members: Members) -> Reason | None:
-    wanted, there = _number(members, labels.JOB_ROLES), len(members.jobs) + len(members.pods)
+    wanted, there = _number(members, labels.JOB_ROLES), len(members.jobs) + len(members.pods) + members.finished
     if wanted is None:
         raise DeclarationError(
             f"no member of the gang {members.id} says how many objects form it: give each {labels.JOB_ROLES}: "

@@ -170,7 +170,13 @@ class Gang:
         ]
         jobs.sort(key=lambda job: (job.created_s, job.name))
         pods.sort(key=lambda pod: (pod.created_s, pod.name))
-        return Members(id=self.id, jobs=jobs, pods=pods)
+        finished = sum(job.finished and job.ours for job in self.jobs.values())
+        sizes = {job.uid: self.size(job) for job in jobs}
+        return Members(id=self.id, jobs=jobs, pods=pods, finished=finished, sizes=sizes)
+
+    def size(self, job: BatchJob) -> int:
+        """Pods that the Job can still use at once; its status may not count yet what its pods show."""
+        return job.size(len(self._succeeded.get(job.uid, ())))
 
     def _queue(self, house: House) -> None:
         self._fresh.clear()
@@ -324,12 +330,13 @@ class Gang:
         self.outlet.tell(Adopted(job, self.record.attempt, phase, self.seats.placements(), wanting))
 
     def _shrink(self) -> None:
-        """Give back seats that a Job can no longer use."""
+        """Give back seats that a Job can no longer use, and wait for no pod that it will not create."""
         for number, row in enumerate(self.seats.rows):
-            if row.vacant and isinstance(row.source, JobPods):
+            if isinstance(row.source, JobPods):
                 job = self.jobs.get(row.source.uid)
-                seen = len(self._succeeded.get(row.source.uid, ()))
-                wanted = job.size(seen) if job is not None and job.ours else 0
+                wanted = self.size(job) if job is not None and job.ours else 0
+                if wanted < row.role.minimum:
+                    row.role = replace(row.role, minimum=wanted)
                 self._release(self.seats.surplus(number, wanted))
 
     def _release(self, slots: Iterable[Slot]) -> None:

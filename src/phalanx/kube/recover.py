@@ -41,7 +41,9 @@ def unfinished(gang: Gang, house: House, now_s: float, hold_s: float) -> Unfinis
     if record is None or (not jobs and not bare):
         return None
     pods = sorted((pod for pod in bare if not pod.going or pod.node), key=lambda pod: (pod.created_s, pod.name))
-    declared = declare(Members(id=gang.id, jobs=sorted(jobs, key=_age), pods=pods), replace(house, gang=_same(record)))
+    sizes = {job.uid: gang.size(job) for job in jobs}
+    members = Members(id=gang.id, jobs=sorted(jobs, key=_age), pods=pods, sizes=sizes)
+    declared = declare(members, replace(house, gang=_same(record)))
     if now_s >= record.at_s + hold_s:
         declared = _without_holds(declared)
     started = replace(declared, job=replace(declared.job, queue=record.queue, blocked=None))

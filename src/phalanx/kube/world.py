@@ -112,6 +112,7 @@ class KubeWorld:
         self._dirty: dict[str, None] = {}
         self._touched: dict[str, None] = {}  # pods whose charge may have changed
         self._timers: list[tuple[float, str]] = []
+        self._alarms: dict[str, float] = {}  # gang id -> the one of its timers that counts
         self._out: list[Event] = []
         self._news = asyncio.Event()
 
@@ -232,7 +233,8 @@ class KubeWorld:
 
     def _advance(self, gang: Gang, house: House) -> None:
         gang.advance(house)
-        if gang.wake_s:
+        if gang.wake_s and self._alarms.get(gang.id) != gang.wake_s:
+            self._alarms[gang.id] = gang.wake_s
             heappush(self._timers, (gang.wake_s, gang.id))
         if gang.empty and gang.stage is Stage.WAITING:
             self.gangs.pop(gang.id, None)
@@ -241,7 +243,10 @@ class KubeWorld:
     def _ring(self) -> None:
         now_s = self._clock()
         while self._timers and self._timers[0][0] <= now_s:
-            self._dirty[heappop(self._timers)[1]] = None
+            at_s, name = heappop(self._timers)
+            if self._alarms.get(name) == at_s:
+                del self._alarms[name]
+                self._dirty[name] = None
 
     def _mark(self, gang: Gang) -> None:
         self._dirty[gang.id] = None
