@@ -28,7 +28,8 @@ async def scheduler(*, target: Target | None = None, default_queue: str = "defau
 
     Jobs with the label `phalanx.dev/queue` and pods with `schedulerName: phalanx` are its work; everything else it
     counts and leaves alone. Installs the definition of queues, and the queue `default`, where they are missing.
-    Stopping it stops nothing that runs.
+    Stopping it stops nothing that runs. Start it twice and one stands by, until the other is gone (a Lease,
+    `kube-system/phalanx`).
 
     For example:
 
@@ -45,14 +46,15 @@ async def scheduler(*, target: Target | None = None, default_queue: str = "defau
     level = logging.INFO if verbose else logging.WARNING
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     async with connected(target) as connection:
-        note(f"scheduling for {connection.server}; Ctrl-C stops it, and nothing that runs")
+        note(f"scheduling for {connection.server}, as soon as no other does; Ctrl-C stops it, and nothing that runs")
         await until_stopped(schedule(connection, default_queue))
 
 
 async def schedule(connection: Connection, default_queue: str) -> None:
-    """The loop over the world that is this API server, once this process leads and until it is cancelled."""
-    lease, settings = Lease(connection, IDENTITY, terms=Terms()), Settings(default_queue=default_queue)
+    """The loop over the world that is this API server, until cancelled. Raises LeaseLost if another may lead."""
+    lease = Lease(connection, f"{socket.gethostname()}-{os.getpid()}", terms=Terms())
     async with leading(lease), asyncio.TaskGroup() as group:
-        informers = Informers(connection, group)  # listed only now: what another leader wrote is seen
-        async with open_world(connection, informers, settings, fence=lease.fence) as world:
+        note("this process leads")
+        informers = Informers(connection, group)
+        async with open_world(connection, informers, Settings(default_queue=default_queue), fence=lease.fence) as world:
             await loop.run(world, Cluster(), Policy(default_queue=default_queue), time.time)

@@ -1,0 +1,76 @@
+"""`phalanx scheduler` on an API server that somebody else runs: it installs its queues, leads alone, and gives way."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.cli.upstart import PHALANX, until
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    data = tmp_path_factory.mktemp("server")
+    command = (sys.executable, "-m", "phalanx.embedded.apiserver", "--data", str(data))
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        assert server.stdout.readline().startswith("ready")
+        yield data / "kubeconfig"
+        server.terminate()
+
+
+@contextmanager
+def scheduler(kubeconfig: Path) -> Iterator[subprocess.Popen[str]]:
+    command = (*PHALANX, "scheduler", "--kubeconfig", str(kubeconfig))
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=30)
+
+
+def line(process: subprocess.Popen[str]) -> str:
+    assert process.stderr is not None
+    return process.stderr.readline()
+
+
+def holder(kubeconfig: Path) -> str:
+    command = ("kubectl", "get", "lease", "phalanx", "--namespace", "kube-system", "--output", "json")
+    environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=30)
+    return str(json.loads(done.stdout)["spec"].get("holderIdentity", ""))
+
+
+def test_a_second_one_stands_by_until_the_first_is_gone(kubeconfig: Path) -> None:
+    with scheduler(kubeconfig) as first:
+        assert "scheduling for https://127.0.0.1" in line(first)
+        assert "this process leads" in line(first)
+        assert holder(kubeconfig).endswith(f"-{first.pid}")
+        with scheduler(kubeconfig) as second:
+            assert "as soon as no other does" in line(second)
+            first.send_signal(signal.SIGINT)
+            assert first.wait(timeout=30) == 0
+            assert "this process leads" in line(second)
+            assert holder(kubeconfig).endswith(f"-{second.pid}")
+
+
+def queues(kubeconfig: Path) -> list[str]:
+    command = (*PHALANX, "queues", "--json", "--kubeconfig", str(kubeconfig))
+    said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    return [queue["queue"] for queue in json.loads(said.stdout or "[]")]
+
+
+def test_it_makes_the_default_queue(kubeconfig: Path) -> None:
+    with scheduler(kubeconfig):
+        until(lambda: queues(kubeconfig) == ["default"])
