@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -80,6 +81,11 @@ def snapshot(*objects: dict[str, Any]) -> Snapshot:
     return think(KubeWorld(connection, caches.__getitem__, Settings(), lambda: NOW_S), caches.__getitem__, NOW_S)
 
 
+@pytest.fixture
+def one_job() -> job_view.JobView:
+    return job_view.views(snapshot(node("n1"), queue("default"), batch_job("train", 2, "2")))[0]
+
+
 def jobs_table(seen: Snapshot) -> str:
     cells = [job_view.row(view, NOW_S, with_namespace=False) for view in job_view.views(seen)]
     console = Console(width=200, color_system=None)
@@ -110,6 +116,12 @@ async def test_a_job_for_an_unknown_queue_says_so() -> None:
     assert (view.reason.code, "nowhere" in view.reason.text) == ("QueueUnknown", True)
     [missing] = [queue_view.row(one) for one in queue_view.views(seen) if not one.exists]
     assert missing[:3] == ["nowhere", "does not exist", "1"]
+
+
+async def test_a_job_on_many_nodes_names_a_few(one_job: job_view.JobView) -> None:
+    assert replace(one_job, nodes={"a": 4, "b": 1}, soon=False).where() == "a x4, b"
+    many = {f"n{number}": 1 for number in range(10)}
+    assert replace(one_job, nodes=many, soon=False).where() == "n0, n1, n2 and 7 more nodes"
 
 
 async def test_jobs_of_other_namespaces_are_shown_only_when_asked_for() -> None:

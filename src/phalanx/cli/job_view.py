@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from phalanx.cli.output import duration
+from phalanx.cli.output import counted, duration
 from phalanx.cli.snapshot import Snapshot
 from phalanx.client.connection import Object
 from phalanx.client.quantity import show
@@ -21,6 +21,7 @@ from phalanx.model.reason import Reason
 from phalanx.model.shape import PODS, Amounts
 
 COLUMNS = ("JOB", "QUEUE", "STATE", "PODS", "SINCE", "WHERE, OR WHY NOT")
+_NODES_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,10 +53,9 @@ class JobView:
 
     def where(self) -> str:
         """Why it waits; else where it is."""
-        places = ", ".join(f"{node} x{count}" if count > 1 else node for node, count in sorted(self.nodes.items()))
         if self.reason is not None:
             return self.reason.text
-        return self.message or ("there is room; it starts in a moment" if self.soon else places)
+        return self.message or ("there is room; it starts in a moment" if self.soon else _places(self.nodes))
 
     def record(self) -> dict[str, Any]:
         """For `--json`; docs/guide/command-line.md describes it."""
@@ -124,6 +124,13 @@ def written(amounts: Amounts) -> str:
     return (
         ", ".join(f"{show(name, value)} {name}" for name, value in amounts if (name, value) != (PODS, 1)) or "nothing"
     )
+
+
+def _places(nodes: dict[str, int]) -> str:
+    """`a x4, b, c and 7 more nodes`."""
+    shown = [f"{node} x{pods}" if pods > 1 else node for node, pods in sorted(nodes.items())[:_NODES_SHOWN]]
+    more = len(nodes) - len(shown)
+    return ", ".join(shown) + (f" and {counted(more, 'more node')}" if more else "")
 
 
 # --- the page -----------------------------------------------------------------------------------------------------

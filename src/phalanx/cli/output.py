@@ -40,7 +40,14 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    console().print(table(columns, rows))
+    """On a terminal with colours; else plain lines without trailing blanks."""
+    screen = console()
+    if screen.is_terminal:
+        screen.print(table(columns, rows))
+        return
+    with screen.capture() as lines:
+        screen.print(table(columns, rows))
+    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in lines.get().splitlines()))
 
 
 def print_json(value: Any) -> None:
