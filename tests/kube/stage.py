@@ -68,6 +68,8 @@ class Stage:
         for _ in range(20):
             await asyncio.sleep(0)
         self.killed = self._client.dead
+        if self._writing.done() and not self.killed:
+            self._writing.result()  # a defect of the writer, shown here
         assert not check(self.cluster), check(self.cluster)
         if controller:
             self.controller.turn()
