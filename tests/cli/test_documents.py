@@ -1,0 +1,54 @@
+"""Documents that would go out of date by themselves: they are held against what they speak of.
+
+The blocks of docs/guide/command-line.md are the commands' help, word for word.
+
+`PHALANX_REWRITE=1 pytest tests/cli/test_documents.py` writes them anew; read the difference."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from phalanx.cli.app import COMMANDS, build
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "guide" / "command-line.md"
+BLOCK = re.compile(r"(<!-- help: (?P<command>[a-z-]*) -->\n```text\n)(?P<text>.*?)(```\n)", re.DOTALL)
+
+
+def help_of(command: str) -> str:
+    console = Console(width=100, color_system=None, force_terminal=False)
+    with console.capture() as printed:
+        build(command)([command, "--help"] if command else [], console=console, result_action="return_value")
+    return "\n".join(line.rstrip() for line in printed.get().splitlines()).strip() + "\n"
+
+
+def test_the_page_shows_each_help_as_it_is() -> None:
+    page = PAGE.read_text()
+    now = BLOCK.sub(lambda found: found[1] + help_of(found["command"]) + found[4], page)
+    if os.environ.get("PHALANX_REWRITE"):
+        PAGE.write_text(now)
+    assert page == now, "the help has changed: PHALANX_REWRITE=1 .venv/bin/pytest tests/cli/test_documents.py"
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_no_command_is_left_out(command: str) -> None:
+    assert f"<!-- help: {command} -->" in PAGE.read_text()
+
+
+def test_every_dependency_has_its_reason() -> None:
+    lines = (ROOT / "requirements.in").read_text().splitlines()
+    named = {line.strip() for line in lines if line.strip() and not line.startswith("#")}
+    page = (ROOT / "docs" / "decisions" / "0001-dependencies.md").read_text()
+    assert set(re.findall(r"^\| ([A-Za-z_-]+) \|", page, re.MULTILINE)) - {"library"} == named
+
+
+@pytest.mark.parametrize("page", ["README.md", "examples/README.md", "docs/guide/one-machine.md"])
+def test_links_lead_somewhere(page: str) -> None:
+    targets = re.findall(r"\]\(([^)#:]+)\)", (ROOT / page).read_text())
+    assert targets
+    assert [target for target in targets if not (ROOT / page).parent.joinpath(target).exists()] == []
