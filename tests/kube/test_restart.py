@@ -19,6 +19,7 @@ SCENARIOS: dict[str, tuple[list[Object], int]] = {
     "two Jobs, one gang": ([job("ps", 1, "2", job="t", job_roles="2"), job("w", 4, job="t", job_roles="2")], 5),
     "a Job": ([job("j", 4)], 4),
     "bare pods": ([pod(f"p{i}", job="t", min_available="3") for i in range(3)], 3),
+    "pod by pod": ([job("j", 2), pod("driver", job="t"), pod("exec", job="t")], 4),
     "driver first": ([pod("driver", job="t", min_resources="cpu=3", min_available="3")], 1),
 }
 
@@ -33,9 +34,10 @@ def kill_at(number: int, how: str) -> Callable[[str], str | None]:
     return fault
 
 
-async def run_through(objects: list[Object], pods: int, number: int, how: str, seed: int) -> Stage:
+async def run_through(name: str, number: int, how: str) -> Stage:
     """Killed at write `number`, and started again; returns the stage at rest."""
-    stage = Stage(nodes=NODES, seed=seed)
+    objects, pods = SCENARIOS[name]
+    stage = Stage(nodes=NODES, seed=number, gang=name != "pod by pod")
     stage.put(*objects)
     stage.fault = kill_at(number, how)
     for _ in range(3):
@@ -51,10 +53,9 @@ async def run_through(objects: list[Object], pods: int, number: int, how: str, s
 @pytest.mark.parametrize("how", ["kill", "kill after", "lost"])
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_killed_at_every_write(name: str, how: str) -> None:
-    objects, pods = SCENARIOS[name]
-    whole = asyncio.run(run_through(objects, pods, 0, how, 0)).api.writes
+    whole = asyncio.run(run_through(name, 0, how)).api.writes
     for number in range(1, len(whole) + 1):
-        stage = asyncio.run(run_through(objects, pods, number, how, number))
+        stage = asyncio.run(run_through(name, number, how))
         assert Counter(stage.api.writes) == Counter(whole), f"write {number} was {how}"
         assert all(record.phase == "running" for record in stage.cluster.jobs.values())
-        assert len(stage.api.pods()) == pods
+        assert len(stage.api.pods()) == SCENARIOS[name][1]
