@@ -167,9 +167,6 @@ class Seats:
         """Every pod of the minimum was bound."""
         return all(row.reached >= row.role.minimum for row in self.rows if not isinstance(row.source, Unborn))
 
-    def any_bound(self) -> bool:
-        return any(row.bound for row in self.rows)
-
     def surplus(self, role: int, wanted: int) -> list[Slot]:
         """Vacant seats beyond `wanted`: those without a node first, then the highest ordinals."""
         row = self.rows[role]

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from phalanx.embedded.apiserver.kinds.node import NamespaceStrategy
 from tests.embedded.kinds.writes import (
     Object,
     create,
@@ -81,11 +80,6 @@ def test_a_namespace_is_active_labelled_and_held() -> None:
 def test_only_finalize_changes_the_finalizers_of_a_namespace() -> None:
     old = stored("namespaces", {"metadata": {"name": "team"}})
     assert update("namespaces", old, {"spec": {"finalizers": []}})["spec"] == {"finalizers": ["kubernetes"]}
-    strategy = resource("namespaces").strategy
-    assert isinstance(strategy, NamespaceStrategy)
-    new = {**old, "spec": {}, "status": {}}
-    strategy.prepare_finalize(new, old)
-    assert (new["spec"], new["status"]) == ({}, old["status"])
 
 
 def test_the_phase_of_a_namespace_follows_its_deletion() -> None:

@@ -20,7 +20,7 @@ from phalanx.embedded.apiserver.http import RawRequest
 from phalanx.embedded.apiserver.listing import Reader
 from phalanx.embedded.apiserver.logs import Logs
 from phalanx.embedded.apiserver.negotiation import Accept, accepted, decode_body, media_type
-from phalanx.embedded.apiserver.options import dry_run, field_validation, forced, list_options
+from phalanx.embedded.apiserver.options import dry_run, field_manager, field_validation, forced, list_options
 from phalanx.embedded.apiserver.pods import PodActions
 from phalanx.embedded.apiserver.public import Public
 from phalanx.embedded.apiserver.request import Request, Response, parse_query
@@ -197,7 +197,7 @@ def _intent(request: Request, options: str, body: Any) -> Intent:
     is_json = body is not None and media_type(request.content_type).endswith("json")
     return Intent(
         user=request.user,
-        manager=request.manager,
+        manager=field_manager(request, options),
         dry_run=dry_run(request, options),
         validation=validation,
         duplicates=duplicates(request.body, body) if is_json and validation != "Ignore" else (),

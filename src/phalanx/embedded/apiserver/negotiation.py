@@ -89,10 +89,6 @@ def unsupported() -> ApiError:
     return ApiError(415, "UnsupportedMediaType", message)
 
 
-def unsupported_patch() -> ApiError:
-    return ApiError(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
-
-
 _decode = msgspec.json.Decoder().decode
 
 

@@ -161,10 +161,6 @@ class Type:
     def preserves_unknown(self) -> bool:
         return bool(self._extension("preserve-unknown-fields"))
 
-    @cached_property
-    def embeds_object(self) -> bool:
-        return bool(self._extension("embedded-resource"))
-
     def _extension(self, name: str) -> Any:
         key = f"x-kubernetes-{name}"
         return self.raw.get(key, self.body.get(key))
@@ -222,11 +218,6 @@ def decode(root: Type, obj: dict[str, Any]) -> list[str]:
     unknown: list[str] = []
     root.decoder(obj, unknown)
     return unknown
-
-
-def strict_error(unknown: Iterable[str]) -> str:
-    """What `fieldValidation=Strict` says."""
-    return "strict decoding error: " + ", ".join(f'unknown field "{path}"' for path in unknown)
 
 
 # --- compilation ---------------------------------------------------------------------------------------------------

@@ -140,10 +140,6 @@ def invalid_value(field: str, value: object, detail: str) -> Cause:
     return Cause("FieldValueInvalid", _worded(f"Invalid value: {shown(value)}", detail), field)
 
 
-def invalid_type(field: str, value: object, detail: str) -> Cause:
-    return Cause("FieldValueTypeInvalid", _worded(f"Invalid value: {shown(value)}", detail), field)
-
-
 def forbidden_field(field: str, detail: str) -> Cause:
     return Cause("FieldValueForbidden", _worded("Forbidden", detail), field)
 

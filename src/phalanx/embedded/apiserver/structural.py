@@ -212,10 +212,6 @@ def _number_causes(value: float, schema: Schema, path: str) -> Iterator[Cause]:
         yield _wrong(path, value, f'must be of type {schema["format"]}: "{value}"')
 
 
-def _or_equal(schema: Schema, exclusive: str) -> str:
-    return "" if schema.get(exclusive) else "or equal to "
-
-
 def _list_causes(value: list[Any], schema: Schema, old: Any, path: str) -> Iterator[Cause]:
     most, least = schema.get("maxItems"), schema.get("minItems")
     if most is not None and len(value) > most:

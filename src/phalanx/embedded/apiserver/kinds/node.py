@@ -108,10 +108,6 @@ class NamespaceStrategy(SpecAndStatus):
         super().prepare_update(obj, old)
         obj["spec"] = old.get("spec") or {}
 
-    def prepare_finalize(self, obj: Object, old: Object) -> None:
-        """Through `namespaces/NAME/finalize`: nothing but the finalizers of the spec."""
-        obj["status"] = old["status"]
-
     def validate(self, obj: Object) -> list[Cause]:
         found: Found = []
         for name in (obj.get("spec") or {}).get("finalizers") or ():
