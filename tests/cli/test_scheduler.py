@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.upstart import PHALANX, until
+from tests.kubectl import KUBECTL
 
 pytestmark = pytest.mark.slow
 
@@ -46,7 +47,7 @@ def line(process: subprocess.Popen[str]) -> str:
 
 
 def holder(kubeconfig: Path) -> str:
-    command = ("kubectl", "get", "lease", "phalanx", "--namespace", "kube-system", "--output", "json")
+    command = (KUBECTL, "get", "lease", "phalanx", "--namespace", "kube-system", "--output", "json")
     environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=30)
     return str(json.loads(done.stdout)["spec"].get("holderIdentity", ""))

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.upstart import PHALANX, Up, is_alive, started, until
+from tests.kubectl import KUBECTL
 
 pytestmark = pytest.mark.slow
 
@@ -140,7 +141,7 @@ def child(up: Up, words: str) -> int:
 
 def pid_of(up: Up, pod: str) -> int:
     """The process of a pod that wrote its own number as its first line."""
-    until(lambda: up.call("kubectl", "logs", pod).stdout.strip().isdigit())
+    until(lambda: up.call(KUBECTL, "logs", pod).stdout.strip().isdigit())
     return int(up.kubectl("logs", pod))
 
 

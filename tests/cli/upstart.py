@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.kubectl import KUBECTL
+
 PHALANX = (sys.executable, "-m", "phalanx.cli.app")
 READY_S = 60.0
 
@@ -32,7 +34,7 @@ class Up:
         return self.call(*PHALANX, *words, timeout_s=timeout_s)
 
     def kubectl(self, *words: str, timeout_s: float = 60.0) -> str:
-        done = self.call("kubectl", *words, timeout_s=timeout_s)
+        done = self.call(KUBECTL, *words, timeout_s=timeout_s)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

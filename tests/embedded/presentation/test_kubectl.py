@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.embedded.apiserver.process import ServerProcess
+from tests.kubectl import KUBECTL
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed"),
-]
+pytestmark = pytest.mark.slow
 
 JOB = """
 apiVersion: batch/v1
@@ -57,7 +54,7 @@ class Kubectl:
         server.make_namespace(self._namespace)
 
     def _run(self, arguments: tuple[str, ...], stdin: str) -> subprocess.CompletedProcess[str]:
-        command = ["kubectl", "--namespace", self._namespace, *arguments]
+        command = [KUBECTL, "--namespace", self._namespace, *arguments]
         return subprocess.run(
             command, input=stdin, env=self._environment, capture_output=True, text=True, timeout=30, check=False
         )
