@@ -9,13 +9,8 @@ help:            ## this list
 
 setup: .venv/.ready  ## make .venv with the pinned requirements (about a minute the first time)
 
-.venv/.ready: requirements.txt requirements-dev.txt pyproject.toml
-	@echo "setup: making .venv with $(PYTHON) and the pinned requirements (about a minute)"
-	@$(PYTHON) -m venv .venv || { echo "setup: $(PYTHON) cannot make a virtual environment; Phalanx needs Python 3.11 or newer with venv: PYTHON=python3 make setup"; exit 1; }
-	@$(BIN)/pip install --quiet --requirement requirements.txt --requirement requirements-dev.txt 2> .venv/setup.log || { cat .venv/setup.log; exit 1; }
-	@$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable . 2>> .venv/setup.log || { cat .venv/setup.log; exit 1; }
-	@touch $@
-	@echo "setup: done; the command line is $(BIN)/phalanx"
+.venv/.ready: requirements.txt requirements-dev.txt pyproject.toml tools/setup
+	@tools/setup $(PYTHON)
 
 demo: setup      ## six applications at once, first pod by pod, then as gangs (under two minutes)
 	@$(BIN)/phalanx demo --timeline out/demo.svg
