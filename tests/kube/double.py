@@ -16,7 +16,7 @@ from typing import Any
 
 from phalanx.client.connection import ApiRefusal, ApiUnknown
 from phalanx.client.informer import Informer, key_of
-from phalanx.client.kind import EVENTS, JOBS, NODES, PODS, Kind
+from phalanx.client.kind import EVENTS, JOBS, NODES, PODS, RESOURCE_QUOTAS, Kind
 from phalanx.kube.labels import SCHEDULER_NAME
 from phalanx.kube.queue import QUEUES
 
@@ -32,7 +32,7 @@ class Api:
     """The server. `writes` lists what the scheduler wrote, as `verb kind/name`."""
 
     objects: dict[Kind, dict[str, Object]] = field(
-        default_factory=lambda: {kind: {} for kind in (JOBS, NODES, PODS, QUEUES, EVENTS)}
+        default_factory=lambda: {kind: {} for kind in (JOBS, NODES, PODS, QUEUES, RESOURCE_QUOTAS, EVENTS)}
     )
     version: int = 0
     writes: list[str] = field(default_factory=list)
@@ -79,6 +79,8 @@ class Client:
         self.api, self.fault, self.dead = api, fault, False
 
     async def request(self, method: str, path: str, **_: Any) -> Any:
+        if any(path == kind.path() for kind in self.api.objects):
+            return {"items": []}
         raise ApiRefusal(404, "NotFound", path)
 
     async def get(self, kind: Kind, name: str, namespace: str = "") -> Object:

@@ -13,14 +13,14 @@ import pytest
 
 from phalanx import loop
 from phalanx.client.connection import Connection
-from phalanx.client.kind import JOBS, NODES, PODS
+from phalanx.client.kind import EVENTS, JOBS, NODES, PODS, RESOURCE_QUOTAS
 from phalanx.embedded.controllers.informers import SharedInformers
 from phalanx.embedded.controllers.run import run_controllers
 from phalanx.kube.world import open_world
 from phalanx.model.cluster import Cluster
 from phalanx.model.policy import Policy
 from tests.embedded.apiserver.process import ServerProcess
-from tests.kube.double import Killed, job, node
+from tests.kube.double import Killed, Object, job, node
 
 pytestmark = pytest.mark.slow
 GANG = {"job": "train", "job_roles": "2"}
@@ -77,29 +77,55 @@ async def scheduler(kubeconfig: Path, last: int, until: Callable[[SharedInformer
             pass
 
 
-def all_bound(informers: SharedInformers) -> bool:
+def bound(informers: SharedInformers, count: int) -> bool:
     pods = informers(PODS).objects.values()
-    return len(pods) == 4 and all(pod["spec"].get("nodeName") for pod in pods)
+    return len(pods) == count and all(pod["spec"].get("nodeName") for pod in pods)
+
+
+def all_bound(informers: SharedInformers) -> bool:
+    return bound(informers, 4)
+
+
+async def furnish(user: Connection, *jobs: Object) -> None:
+    """A node of 8 cores, and these Jobs."""
+    await user.create(NODES, {"apiVersion": "v1", "kind": "Node", **node("n1", 8)})
+    status = {**(await user.get(NODES, "n1")), "status": node("n1", 8)["status"]}
+    await user.replace(NODES, status, "status")
+    await user.patch(NODES, "n1", {"spec": {"taints": None}})
+    for body in jobs:
+        template = body["spec"]["template"]["spec"]
+        template |= {"restartPolicy": "Never", "containers": [{**template["containers"][0], "image": "x"}]}
+        await user.create(JOBS, {"apiVersion": "batch/v1", "kind": "Job", **body}, "default")
 
 
 @pytest.mark.parametrize("last", [1, 2, 4])
 def test_killed_and_started_again(tmp_path: Path, last: int) -> None:
     async def scene(kubeconfig: Path) -> None:
         async with await Connection.open(kubeconfig) as user:
-            await user.create(NODES, {"apiVersion": "v1", "kind": "Node", **node("n1", 8)})
-            status = {**(await user.get(NODES, "n1")), "status": node("n1", 8)["status"]}
-            await user.replace(NODES, status, "status")
-            await user.patch(NODES, "n1", {"spec": {"taints": None}})
-            for body in (job("ps", 1, **GANG), job("w", 3, **GANG)):
-                template = body["spec"]["template"]["spec"]
-                template |= {"restartPolicy": "Never", "containers": [{**template["containers"][0], "image": "x"}]}
-                await user.create(JOBS, {"apiVersion": "batch/v1", "kind": "Job", **body}, "default")
+            await furnish(user, job("ps", 1, **GANG), job("w", 3, **GANG))
             await scheduler(kubeconfig, last, all_bound)
             await scheduler(kubeconfig, 0, all_bound)
             pods = (await user.list(PODS))["items"]
             assert sorted(pod["spec"].get("nodeName") for pod in pods) == ["n1"] * 4
             for name in ("ps", "w"):
                 assert (await user.get(JOBS, name, "default"))["spec"]["suspend"] is False
+
+    with ServerProcess.started(tmp_path) as server:
+        asyncio.run(scene(server.kubeconfig))
+
+
+def test_a_gang_over_its_quota_is_not_resumed(tmp_path: Path) -> None:
+    """Point 1: the smaller of two gangs starts; of the other, no pod is ever tried."""
+
+    async def scene(kubeconfig: Path) -> None:
+        async with await Connection.open(kubeconfig) as user:
+            quota = {"metadata": {"name": "team"}, "spec": {"hard": {"requests.cpu": "3500m"}}}
+            await user.create(RESOURCE_QUOTAS, {"apiVersion": "v1", "kind": "ResourceQuota", **quota}, "default")
+            await furnish(user, job("big", 4), job("small", 3))
+            await scheduler(kubeconfig, 0, lambda informers: bound(informers, 3))
+            assert (await user.get(JOBS, "big", "default"))["spec"]["suspend"] is True
+            events = (await user.list(EVENTS, "default"))["items"]
+            assert "FailedCreate" not in {event["reason"] for event in events}
 
     with ServerProcess.started(tmp_path) as server:
         asyncio.run(scene(server.kubeconfig))

@@ -86,14 +86,18 @@ class Members:
         return found
 
 
+Needs: TypeAlias = Sequence[tuple[BatchJob, int]]  # Jobs, and how many pods of each must come to exist
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class House:
-    """What holds for all gangs: the queue of who names none, whether a queue starts its jobs as gangs, and the largest
-    amount of each resource that any node has."""
+    """What holds for all gangs: the queue of who names none, whether a queue starts its jobs as gangs, the largest
+    amount of each resource that any node has, and why a namespace's quotas would refuse so many pods of these Jobs."""
 
     default_queue: str = "default"
     gang: Callable[[str], bool] = lambda queue: True
     largest: Mapping[str, int]
+    headroom: Callable[[Needs], Reason | None] = lambda needs: None
 
 
 Row: TypeAlias = tuple[Role, Source]
@@ -106,7 +110,9 @@ def declare(members: Members, house: House) -> Declaration:
         queue = _one(members, labels.QUEUE, house.default_queue)
         rows = _rows(members, house.gang(queue), house.largest)
         _check_jobs(members.jobs)
-        blocked = _obstacle(members) or (_incomplete(members) if house.gang(queue) else None)
+        blocked = _obstacle(members)
+        if blocked is None and house.gang(queue):
+            blocked = _incomplete(members) or house.headroom(_needs(members, rows))
     except DeclarationError as error:
         blocked = Reason(code=Code.INVALID, text=str(error))
     job = Job(
@@ -118,6 +124,11 @@ def declare(members: Members, house: House) -> Declaration:
         blocked=blocked,
     )
     return Declaration(job=job, sources=tuple(source for _, source in rows))
+
+
+def _needs(members: Members, rows: Sequence[Row]) -> Needs:
+    jobs = {job.uid: job for job in members.jobs}
+    return [(jobs[source.uid], role.minimum) for role, source in rows if isinstance(source, JobPods)]
 
 
 # --- roles --------------------------------------------------------------------------------------------------------

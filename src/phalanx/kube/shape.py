@@ -87,26 +87,29 @@ def covers(planned: Shape, real: Shape) -> bool:
 
 def with_limit_ranges(spec: Spec, limit_ranges: Iterable[Spec]) -> Spec:
     """The spec as the LimitRanger admission plug-in will leave it: its default requests where a container says neither
-    request nor limit. (The API server has already derived defaultRequest from default and max when the LimitRange was
-    written.)"""
+    request nor limit, and its default limits. (The API server has already derived defaultRequest from default and max
+    when the LimitRange was written.)"""
     defaults: dict[str, Any] = {}
+    limits: dict[str, Any] = {}
     for limit_range in limit_ranges:
         for item in limit_range["spec"].get("limits") or ():
             if item.get("type") == "Container":
                 defaults = {**(item.get("default") or {}), **(item.get("defaultRequest") or {}), **defaults}
+                limits = {**(item.get("default") or {}), **limits}
     if not defaults:
         return spec
     full = dict(spec)
     for field in ("containers", "initContainers"):
         if spec.get(field):
-            full[field] = [_with_defaults(container, defaults) for container in spec[field]]
+            full[field] = [_with_defaults(container, defaults, limits) for container in spec[field]]
     return full
 
 
-def _with_defaults(container: Spec, defaults: Mapping[str, Any]) -> Spec:
+def _with_defaults(container: Spec, defaults: Mapping[str, Any], limits: Mapping[str, Any]) -> Spec:
     resources = container.get("resources") or {}
     said = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-    return {**container, "resources": {**resources, "requests": {**defaults, **said}}}
+    most = {**limits, **(resources.get("limits") or {})}
+    return {**container, "resources": {**resources, "requests": {**defaults, **said}, "limits": most}}
 
 
 def with_runtime_class(spec: Spec, runtime_class: Spec | None) -> Spec:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from phalanx.client.connection import Object
-from phalanx.kube.shape import Ask, Shapes
+from phalanx.kube.shape import Ask, Shapes, with_limit_ranges, with_runtime_class
 
 _SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
@@ -25,9 +25,18 @@ class Surroundings:
 
     def ask(self, namespace: str, spec: Mapping[str, Any]) -> Ask:
         """What a pod of this template will ask."""
-        ranges = [obj for obj in self.limit_ranges.values() if obj["metadata"]["namespace"] == namespace]
         runtime_class = self.runtime_classes.get(spec.get("runtimeClassName") or "")
-        return self.shapes.of_template(spec, ranges, runtime_class)
+        return self.shapes.of_template(spec, self._ranges(namespace), runtime_class)
+
+    def admitted(self, namespace: str, spec: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The spec that pods of this template will have, as far as quotas look at it."""
+        runtime_class = self.runtime_classes.get(spec.get("runtimeClassName") or "")
+        full = with_runtime_class(with_limit_ranges(spec, self._ranges(namespace)), runtime_class)
+        defaults = (obj["metadata"]["name"] for obj in self.priority_classes.values() if obj.get("globalDefault"))
+        return {**full, "priorityClassName": spec.get("priorityClassName") or next(defaults, "")}
+
+    def _ranges(self, namespace: str) -> list[Object]:
+        return [obj for obj in self.limit_ranges.values() if obj["metadata"]["namespace"] == namespace]
 
     def priority(self, spec: Mapping[str, Any]) -> int:
         """As the Priority admission plug-in resolves it: the named class, else the global default, else 0."""

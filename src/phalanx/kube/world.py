@@ -20,13 +20,23 @@ from heapq import heappop, heappush
 
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.informer import Change, Informer
-from phalanx.client.kind import JOBS, LIMIT_RANGES, NODES, PODS, PRIORITY_CLASSES, RUNTIME_CLASSES, Kind
+from phalanx.client.kind import (
+    JOBS,
+    LIMIT_RANGES,
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+    RESOURCE_QUOTAS,
+    RUNTIME_CLASSES,
+    Kind,
+)
 from phalanx.kube import labels
 from phalanx.kube.barrier import Patience
 from phalanx.kube.bind import Bind
 from phalanx.kube.charge import Charges
 from phalanx.kube.declare import House
 from phalanx.kube.gang import Answer, Gang, Stage
+from phalanx.kube.headroom import Headroom
 from phalanx.kube.job import BatchJob, read_job
 from phalanx.kube.job_writes import Resume, Suspend
 from phalanx.kube.node import read_node
@@ -38,7 +48,7 @@ from phalanx.kube.recover import order, unfinished
 from phalanx.kube.report import Budget, Reporter
 from phalanx.kube.surroundings import Surroundings
 from phalanx.kube.write import Writer
-from phalanx.model.event import Event, NodeGone, NodeSeen, Occupied, QueueGone, QueueSeen, Vacated
+from phalanx.model.event import Event, NodeGone, NodeSeen, Occupied, QueueGone, QueueSeen, Refused, Vacated
 from phalanx.model.plan import Place, Plan, Start, Wait
 from phalanx.model.queue import Queue
 from phalanx.model.reason import Reason
@@ -47,7 +57,7 @@ from phalanx.model.shape import Amounts
 log = logging.getLogger(__name__)
 
 _REQUIRED = (PODS, JOBS, NODES, QUEUES)
-_LOOKED_UP = (LIMIT_RANGES, RUNTIME_CLASSES, PRIORITY_CLASSES)  # a server may serve fewer
+_LOOKED_UP = (LIMIT_RANGES, RUNTIME_CLASSES, PRIORITY_CLASSES, RESOURCE_QUOTAS)  # a server may serve fewer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +111,8 @@ class KubeWorld:
         self._api, self._informers, self._clock = api, informers, clock
         self._default_queue = settings.default_queue
         self._around = Surroundings()
+        self._headroom = Headroom(self._around, lambda kind: informers(kind).objects)
+        self._quotas = False  # the server serves them
         self._live = False  # recovered: changes are routed as they come
         self._queues: dict[str, Queue] = {}
         self._house: House | None = None
@@ -123,12 +135,15 @@ class KubeWorld:
         if not self._live:
             self._recover()
         self._ring()
+        self._dirty.update(dict.fromkeys(self._headroom.quotas.freed()))
         house = self._household()
         dirty, self._dirty = self._dirty, {}
         for name in dirty:
             if (gang := self.gangs.get(name)) is not None:
                 self._advance(gang, house)
         self._account()
+        if self._headroom.quotas.news:
+            self._news.set()
         out, self._out = self._out, []
         return out
 
@@ -139,8 +154,7 @@ class KubeWorld:
                 continue
             match action:
                 case Start():
-                    gang.start(action, self._household().gang(gang.queue))
-                    self._mark(gang)
+                    self._start(gang, action)
                 case Place():
                     gang.place(action.placements)
                     self._mark(gang)
@@ -169,6 +183,8 @@ class KubeWorld:
             runtime_classes=found.get(RUNTIME_CLASSES, {}),
             priority_classes=found.get(PRIORITY_CLASSES, {}),
         )
+        self._headroom = Headroom(self._around, lambda kind: self._informers(kind).objects)
+        self._quotas = RESOURCE_QUOTAS in found
         self._news.set()
 
     async def _serves(self, kind: Kind) -> bool:
@@ -231,8 +247,20 @@ class KubeWorld:
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
+    def _start(self, gang: Gang, action: Start) -> None:
+        """Resume it, unless a start decided before it was promised what is left of their quota."""
+        whole = self._household().gang(gang.queue)
+        reason = self._headroom.refusal(gang) if whole else None
+        if reason is None:
+            gang.start(action, whole)
+            self._headroom.settle(gang)
+        else:
+            self.tell(Refused(gang.id, action.attempt, reason))
+        self._mark(gang)
+
     def _advance(self, gang: Gang, house: House) -> None:
         gang.advance(house)
+        self._headroom.settle(gang)
         if gang.wake_s and self._alarms.get(gang.id) != gang.wake_s:
             self._alarms[gang.id] = gang.wake_s
             heappush(self._timers, (gang.wake_s, gang.id))
@@ -265,6 +293,7 @@ class KubeWorld:
                 default_queue=self._default_queue,
                 gang=lambda name: name not in queues or queues[name].gang,
                 largest=self.charges.largest(),
+                headroom=self._headroom.obstacle,
             )
         return self._house
 
@@ -299,6 +328,8 @@ class KubeWorld:
     def _recover(self) -> None:
         """The first events: what is there, and then the starts of before, in the order in which they hold room."""
         self._live = True
+        if self._quotas:
+            self._informers(RESOURCE_QUOTAS).subscribe(self._on_quota)
         for kind, take in (
             (NODES, self._on_node),
             (QUEUES, self._on_queue),
@@ -313,6 +344,10 @@ class KubeWorld:
                 adopted.append((gang, begun))
         for gang, begun in sorted(adopted, key=lambda entry: order(*entry)):
             gang.adopt(begun.declared, begun.record, leaving=begun.leaving)
+
+    def _on_quota(self, change: Change) -> None:
+        self._headroom.on_quota(change)
+        self._news.set()
 
     def _on_node(self, change: Change) -> None:
         self._house = None
@@ -367,6 +402,7 @@ class KubeWorld:
 
     def _on_pod(self, change: Change) -> None:
         self._news.set()
+        self._headroom.on_pod(change)
         if change.new is None:
             assert change.old is not None
             self._lose_pod(change.old["metadata"]["uid"])

@@ -20,6 +20,7 @@ class Code(StrEnum):
     NEVER_FITS = "NeverFits"  # larger than what any node, or all nodes together, could ever hold
     NO_NODE_MATCHES = "NoNodeMatches"  # selector, affinity, taints or readiness leave no node
     WAITING_FOR_MEMBERS = "WaitingForMembers"  # a gang of several objects is not complete
+    QUOTA = "NamespaceQuota"  # a ResourceQuota of its namespace would refuse its pods
     HELD = "Held"
     QUEUE_UNKNOWN = "QueueUnknown"
     BACKOFF = "Backoff"  # a start came to nothing; tried again at a stated time

@@ -1,0 +1,78 @@
+"""Gangs against the quotas of their namespaces: who would be refused, who was promised what, who is to be asked again.
+
+Only Jobs matter: bare pods exist, so they were admitted. Nor do jobs that are placed pod by pod: they were never to
+start whole, and their Job controller tries again by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from phalanx.client.connection import Object
+from phalanx.client.informer import Change
+from phalanx.client.kind import JOBS, PODS, Kind
+from phalanx.kube.declare import JobPods, Needs
+from phalanx.kube.gang import Gang, Stage
+from phalanx.kube.job import BatchJob
+from phalanx.kube.quota import Demand, Footprint, Quotas, footprint
+from phalanx.kube.surroundings import Surroundings
+from phalanx.model.reason import Code, Reason
+
+
+class Headroom:
+    """`objects(kind)`: what is known of that kind, by `namespace/name`."""
+
+    def __init__(self, around: Surroundings, objects: Callable[[Kind], Mapping[str, Object]]) -> None:
+        self.quotas = Quotas()
+        self._around, self._objects = around, objects
+
+    def on_quota(self, change: Change) -> None:
+        if change.new is not None:
+            self.quotas.see_quota(change.new, lambda: list(self._objects(PODS).values()))
+        elif change.old is not None:
+            self.quotas.lose_quota(change.old)
+
+    def on_pod(self, change: Change) -> None:
+        if change.new is not None:
+            self.quotas.see_pod(change.new)
+        elif change.old is not None:
+            self.quotas.lose_pod(change.old["metadata"]["namespace"], change.old["metadata"]["uid"])
+
+    def obstacle(self, needs: Needs) -> Reason | None:
+        """Why the quotas of their namespace would not let these pods come to exist now, or None."""
+        namespace = needs[0][0].namespace if needs else ""
+        return self.quotas.obstacle(namespace, self._demand(needs)) if self.quotas.limited(namespace) else None
+
+    def refusal(self, gang: Gang) -> Reason | None:
+        """As `obstacle`, for a gang that is about to be resumed: others may have been promised the room since."""
+        return self.obstacle(_missing(gang, begun=False))
+
+    def settle(self, gang: Gang) -> None:
+        """Take down what the gang was promised, or what it waits for. Called whenever it may have changed."""
+        namespace = gang.id.partition("/")[0]
+        if not self.quotas.limited(namespace):
+            return
+        starting = gang.stage is Stage.STARTING and gang.record is not None and gang.record.gang
+        self.quotas.promise(namespace, gang.id, self._demand(_missing(gang, begun=True)) if starting else ())
+        blocked = gang.told.job.blocked if gang.stage is Stage.WAITING and gang.told is not None else None
+        waits = blocked is not None and blocked.code is Code.QUOTA
+        self.quotas.wait(namespace, gang.id, self._demand(_missing(gang, begun=False)) if waits else ())
+
+    def _demand(self, needs: Needs) -> Demand:
+        return tuple((self._footprint(job), count) for job, count in needs if count > 0)
+
+    def _footprint(self, job: BatchJob) -> Footprint:
+        obj = self._objects(JOBS).get(job.key)
+        spec = obj["spec"]["template"]["spec"] if obj is not None else {}
+        return footprint(self._around.admitted(job.namespace, spec))
+
+
+def _missing(gang: Gang, *, begun: bool) -> Needs:
+    """For each Job of the gang, how many pods of its minimum do not exist yet."""
+    if begun:
+        rows = [(row.source, row.role.minimum - row.taken) for row in gang.seats.rows]
+    elif gang.told is not None:
+        rows = [(source, role.minimum) for role, source in zip(gang.told.job.roles, gang.told.sources, strict=True)]
+    else:
+        rows = []
+    return [(gang.jobs[s.uid], count) for s, count in rows if isinstance(s, JobPods) and s.uid in gang.jobs]
