@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+import msgspec
+
 from phalanx.embedded.apiserver.protobuf_fields import FIELDS
 from phalanx.embedded.apiserver.schema import Type, definitions, type_of
 from phalanx.embedded.apiserver.status import ApiError, bad_request
@@ -31,7 +33,7 @@ def decode(body: bytes) -> dict[str, Any]:
         names = dict(_fields(_as_bytes(envelope.get(1, b""))))
         api_version, kind = _as_bytes(names.get(1, b"")).decode(), _as_bytes(names.get(2, b"")).decode()
         found = _message(_as_bytes(envelope.get(2, b"")), _definition(api_version, kind))
-    except (IndexError, UnicodeDecodeError, ValueError) as error:
+    except (IndexError, OverflowError, ValueError, msgspec.DecodeError) as error:
         raise bad_request(f"the protobuf body cannot be read: {error}") from None
     return {"kind": kind, "apiVersion": api_version, **found}
 
@@ -56,6 +58,17 @@ def _as_bytes(value: Wire) -> bytes:
     if not isinstance(value, bytes):
         raise ValueError("a number where a message should be")
     return value
+
+
+def _as_number(value: Wire) -> int:
+    if not isinstance(value, int):
+        raise ValueError("a message where a number should be")
+    return value
+
+
+def _signed(value: int) -> int:
+    """Protobuf writes negative int32 and int64 as two's complement of 64 bits."""
+    return value - (1 << 64) if value >> 63 else value
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
@@ -89,18 +102,19 @@ def _fields(data: bytes) -> Iterator[tuple[int, Wire]]:
                 raise ValueError(f"wire type {other} is not used by Kubernetes")
 
 
-def _message(data: bytes, node: Type) -> dict[str, Any]:
-    """A message as a JSON object."""
-    names = FIELDS.get(node.kind)
+def _message(data: bytes, node: Type, message: str = "") -> dict[str, Any]:
+    """A message as a JSON object of the type `node`. `message` is its name where that is not the type's."""
+    message = message or node.kind
+    names = FIELDS.get(message)
     if names is None:
-        raise _not_read(node.kind)
+        raise _not_read(message)
     found: dict[str, Any] = {}
     for number, value in _fields(data):
         name = names.get(number)
         if name is None:
-            raise _not_read(f"field {number} of {node.kind}")
+            raise _not_read(f"field {number} of {message}")
         if name.startswith("~"):
-            found |= _message(_as_bytes(value), _nested(name[1:]))
+            found |= _message(_as_bytes(value), node, name[1:])
             continue
         field = node.fields[name]
         match field.shape:
@@ -117,10 +131,6 @@ def _message(data: bytes, node: Type) -> dict[str, Any]:
     return found
 
 
-def _nested(name: str) -> Type:
-    return type_of(f"io.k8s.api.core.v1.{name}")
-
-
 def _value(value: Wire, node: Type) -> Any:
     match node.shape:
         case "object":
@@ -135,23 +145,25 @@ def _value(value: Wire, node: Type) -> Any:
         case "boolean":
             return bool(value)
         case "integer" if isinstance(value, int):
-            return value - (1 << 64) if value >> 63 else value
+            return _signed(value)
         case "quantity":
             return _as_bytes(dict(_fields(_as_bytes(value))).get(1, b"0")).decode()
         case "int-or-string":
             parts = dict(_fields(_as_bytes(value)))
-            return _as_bytes(parts.get(3, b"")).decode() if parts.get(1) else parts.get(2, 0)
-        case "time" | "microtime":
-            return _time(dict(_fields(_as_bytes(value))))
+            return _as_bytes(parts.get(3, b"")).decode() if parts.get(1) else _signed(_as_number(parts.get(2, 0)))
+        case "time" | "microtime" as precision:
+            return _time(dict(_fields(_as_bytes(value))), precision)
+        case "any" if node.kind == "FieldsV1":  # the JSON of a managed field set, as it is
+            return msgspec.json.decode(_as_bytes(dict(_fields(_as_bytes(value))).get(1, b"null")))
         case other:
             raise _not_read(f"a field of the form {other}")
 
 
-def _time(parts: dict[int, Wire]) -> str | None:
+def _time(parts: dict[int, Wire], precision: str) -> str | None:
     """An instant; the zero time, which Go writes for none, is an empty message."""
-    seconds = parts.get(1)
-    if not isinstance(seconds, int):
+    seconds, nanos = parts.get(1), parts.get(2, 0)
+    if not (isinstance(seconds, int) and isinstance(nanos, int)):
         return None
-    seconds = seconds - (1 << 64) if seconds >> 63 else seconds
-    at = dt.datetime.fromtimestamp(seconds, dt.UTC)
-    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
+    at = dt.datetime.fromtimestamp(_signed(seconds), dt.UTC)
+    fraction = f".{nanos // 1000:06}" if precision == "microtime" else ""
+    return f"{at:%Y-%m-%dT%H:%M:%S}{fraction}Z"
