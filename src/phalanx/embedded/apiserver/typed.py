@@ -127,6 +127,8 @@ def compare(old: Any, new: Any, kind: Kind) -> Comparison:
 def _compare(old: Any, new: Any, kind: Kind) -> _Difference:
     if old is new or (old == new and type(old) is type(new)):
         return _NOTHING
+    if old is ABSENT:
+        return None, None, _all_of(new, kind)
     value = old if new is ABSENT or new is None else new
     form = form_of(value, kind)
     if form == "leaf" or (not _filled(old) and not _filled(new)):
@@ -150,8 +152,21 @@ def _compare(old: Any, new: Any, kind: Kind) -> _Difference:
     return (
         node_of(removed, member=new is ABSENT),
         node_of(modified, member=False),
-        node_of(added, member=old is ABSENT),
+        node_of(added, member=False),
     )
+
+
+def _all_of(new: Any, kind: Kind) -> Node:
+    """The fields of a value that was not there. Most objects are new ones, so this walk has nothing to compare."""
+    form = form_of(new, kind)
+    if not new or form == "leaf":
+        return MEMBER
+    if form == "map":
+        children = {f"f:{key}": _all_of(value, below(kind, key)) for key, value in _fields(new).items()}
+    else:
+        assert kind is not None
+        children = {element: _all_of(item, kind.items) for element, item in _items(new, kind).items()}
+    return node_of(children, member=True) or MEMBER
 
 
 def _filled(value: Any) -> bool:
@@ -159,8 +174,6 @@ def _filled(value: Any) -> bool:
 
 
 def _leaf_difference(old: Any, new: Any) -> _Difference:
-    if old is ABSENT:
-        return None, None, MEMBER
     if new is ABSENT:
         return MEMBER, None, None
     return None, MEMBER, None
