@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.upstart import PHALANX, until
+from tests.cli.test_up import child
+from tests.cli.upstart import PHALANX, started, until
 from tests.kubectl import KUBECTL
 
 pytestmark = pytest.mark.slow
@@ -64,6 +65,17 @@ def test_a_second_one_stands_by_until_the_first_is_gone(kubeconfig: Path) -> Non
             assert first.wait(timeout=30) == 0
             assert "this process leads" in line(second)
             assert holder(kubeconfig).endswith(f"-{second.pid}")
+
+
+def test_for_the_cluster_of_an_up_it_stands_by_also_while_that_restarts_its_own(tmp_path: Path) -> None:
+    """Point 13: one leads. The restarted control plane leads again at once, for it is known by a fixed name."""
+    with started(tmp_path / "data") as up, scheduler(up.data / "kubeconfig") as other:
+        assert "as soon as no other does" in line(other)
+        assert holder(up.data / "kubeconfig") == "phalanx-up"
+        os.kill(child(up, "control-plane"), signal.SIGKILL)
+        up.read_until("the control plane is back")
+        assert up.phalanx("run", "--", "echo", "still works").stdout == "still works\n"
+        assert holder(up.data / "kubeconfig") == "phalanx-up"
 
 
 def queues(kubeconfig: Path) -> list[str]:

@@ -3,6 +3,9 @@
 Scheduler, Job controller and its companions, this machine's node agent and simulated nodes share one connection and
 one cache per kind. They know each other through the API alone. If any of them breaks, the process ends with its
 traceback in the log, and `phalanx up` starts it again: everything they know is in the API.
+
+The scheduler leads by the same Lease as `phalanx scheduler`, so that one of the two stands by. A data directory has
+one `up` only, so its identity is fixed: after a crash the next process takes over at once, however long the lease is.
 """
 
 from __future__ import annotations
@@ -28,10 +31,18 @@ from phalanx.client.kind import NODES
 from phalanx.embedded.controllers.run import run_controllers
 from phalanx.embedded.node.run import run_node, run_simulated_nodes
 from phalanx.embedded.node.settings import NodeSettings, SimulatedSettings
+from phalanx.kube.lease import Lease, Terms, leading
 from phalanx.kube.node import read_node
+from phalanx.kube.policy import install_policy
+from phalanx.kube.queue import install
 from phalanx.kube.world import open_world
 from phalanx.model.cluster import Cluster
 from phalanx.model.policy import Policy
+
+IDENTITY = "phalanx-up"
+# Longer than those of `phalanx scheduler`: nobody waits for this lease to run out, and a machine that everything runs
+# on may be slow to answer for a while.
+TERMS = Terms(lease_s=60.0, renew_s=45.0, retry_s=5.0)
 
 
 def control_plane(*, data: Path, machines: Machines | None = None) -> None:
@@ -55,11 +66,19 @@ async def _serve(directory: DataDirectory, machines: Machines) -> None:
 async def _run_all(connection: Connection, directory: DataDirectory, machines: Machines) -> None:
     async with asyncio.TaskGroup() as group:
         informers = Informers(connection, group)
-        async with open_world(connection, informers) as world:
-            for part in _companions(connection, informers, directory, machines):
-                group.create_task(part)
-            group.create_task(_say_ready(informers, machines))
-            await loop.run(world, Cluster(), Policy(), time.time)
+        await install(connection)
+        await install_policy(connection)
+        for part in _companions(connection, informers, directory, machines):
+            group.create_task(part)
+        group.create_task(_say_ready(informers, machines))
+        await _schedule(connection, informers)
+
+
+async def _schedule(connection: Connection, informers: Informers) -> None:
+    """The scheduler, as soon as no other leads. Raises LeaseLost."""
+    lease = Lease(connection, IDENTITY, terms=TERMS)
+    async with leading(lease), open_world(connection, informers, fence=lease.fence) as world:
+        await loop.run(world, Cluster(), Policy(), time.time)
 
 
 def _companions(

@@ -28,8 +28,8 @@ async def scheduler(*, target: Target | None = None, default_queue: str = "defau
 
     Jobs with the label `phalanx.dev/queue` and pods with `schedulerName: phalanx` are its work; everything else it
     counts and leaves alone. Installs the definition of queues, and the queue `default`, where they are missing.
-    Stopping it stops nothing that runs. Start it twice and one stands by, until the other is gone (a Lease,
-    `kube-system/phalanx`).
+    Stopping it stops nothing that runs. Start it twice, or for the cluster of a `phalanx up`, and one stands by until
+    the other is gone (a Lease, `kube-system/phalanx`).
 
     For example:
 
