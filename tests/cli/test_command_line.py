@@ -103,6 +103,31 @@ def test_a_wrong_option_is_a_wrong_command_line(
     assert "--wtach" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("--local-cpu", "-3"), 1, "--local-cpu '-3': a node has more than nothing. Nothing was started."),
+        (("--local-cpu", "foo"), 1, "--local-cpu 'foo' is not a quantity"),
+        (("--node-memory", "10Qx"), 1, "--node-memory '10Qx' is not a quantity"),
+        (("--simulate-nodes", "-1"), 2, "Must be >= 0."),
+        (("--local-gpu", "-1"), 2, "Must be >= 0."),
+        (("--node-pods", "0"), 2, "Must be >= 1."),
+    ],
+)
+def test_a_machine_that_cannot_be_is_refused_before_anything_starts(
+    words: tuple[str, ...],
+    code: int,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    assert call(monkeypatch, "up", *words, "--data", str(tmp_path / "data")) == code
+    printed = capsys.readouterr()
+    assert message in printed.err + printed.out
+    assert not (tmp_path / "data").exists()
+
+
 def test_a_malformed_manifest_is_refused_before_a_cluster_is_needed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

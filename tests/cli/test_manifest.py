@@ -83,6 +83,7 @@ def test_several_documents_and_lists_are_read_in_order(tmp_path: Path) -> None:
         ("- 1\n", "job.yaml:1: an object is expected, not [1]."),
         ("", "job.yaml: there is no object in it."),
         (JOB.replace("  name: train\n", "  labels: {}\n"), "job.yaml:3: metadata.name is missing."),
+        ("a: &a [*a]\n", "job.yaml:1: an alias stands within its own anchor"),
         (JOB + "        image: other\n", "job.yaml:12: spec.template.spec.containers[0].image stands twice (first in"),
     ],
 )
@@ -143,6 +144,9 @@ def test_what_kubernetes_would_replace_is_escaped(text: str, sent: str) -> None:
         (Request(name="x", command=()), "there is no command to run"),
         (Request(name="X_y", command=("a",)), "'X_y' cannot be the name of a Job"),
         (Request(name="x", command=("a",), pods=0), "--pods 0: a job has at least one pod"),
+        (Request(name="x", command=("a",), pods=10**14), "--pods 100000000000000: a job has at least one pod, and at"),
+        (Request(name="x", command=("a",), gpu=-1), "--gpu -1: a pod has no GPU (0) or some"),
+        (Request(name="x", command=("a",), queue="A!"), "'A!' cannot be the name of a queue"),
         (Request(name="x", command=("a",), cpu="two"), "--cpu 'two' is not a quantity"),
         (Request(name="x", command=("a",), memory="-1Gi"), "--memory '-1Gi' is negative"),
     ],

@@ -163,6 +163,13 @@ async def test_a_job_without_a_queue_is_explained_too() -> None:
         find(snapshot(queue("default"), plain), "plain", "default")
 
 
+async def test_a_member_of_a_gang_is_explained_by_its_gang() -> None:
+    member = batch_job("workers", 1, "1")
+    member["metadata"]["labels"] |= {"phalanx.dev/job": "mnist", "phalanx.dev/job-roles": "2"}
+    with pytest.raises(PhalanxError, match="it is a member of the gang mnist: `phalanx explain mnist`"):
+        find(snapshot(queue("default"), member), "workers", "default")
+
+
 async def test_a_node_says_what_is_used_and_by_whom() -> None:
     seen = snapshot(node("n1"), node("n2"), foreign_pod("dns", "n1", "500m"))
     rows = [node_view.row(view) for view in node_view.views(seen)]

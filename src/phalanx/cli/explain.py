@@ -6,7 +6,9 @@ from phalanx.cli.job_view import JobView, page, views
 from phalanx.cli.output import print_json
 from phalanx.cli.snapshot import Snapshot, look
 from phalanx.cli.target import Namespace, Target, connected
+from phalanx.client.connection import Object
 from phalanx.errors import PhalanxError
+from phalanx.kube.labels import JOB, QUEUE
 
 
 async def explain(
@@ -52,5 +54,15 @@ def find(snapshot: Snapshot, job: str, namespace: str) -> JobView:
     if elsewhere:
         known = f"There is {', '.join(elsewhere[:3])}"
     if wanted in snapshot.jobs:
-        known = "A Job of that name exists, but it has no label phalanx.dev/queue, so Phalanx leaves it alone"
+        known = _unlisted(snapshot.jobs[wanted])
     raise PhalanxError(f"there is no job {wanted}. {known}. `phalanx jobs -A` lists them all.")
+
+
+def _unlisted(job: Object) -> str:
+    """Why a Job that exists is no job of its own."""
+    labels = job["metadata"].get("labels") or {}
+    if QUEUE not in labels:
+        return f"A Job of that name exists, but it has no label {QUEUE}, so Phalanx leaves it alone"
+    if gang := labels.get(JOB):
+        return f"A Job of that name exists, and it is a member of the gang {gang}: `phalanx explain {gang}`"
+    return "A Job of that name exists, but Phalanx does not schedule it"

@@ -16,12 +16,16 @@ from dataclasses import asdict, dataclass
 from typing import Annotated
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from phalanx.cli.data_directory import DataDirectory, owned
 from phalanx.cli.supervisor import Child, Program, Tell
+from phalanx.client.quantity import QuantityError, parse
 from phalanx.errors import PhalanxError
 
 HOST = "127.0.0.1"
+
+_Count = Annotated[int, Parameter(validator=Number(gte=0))]
 
 
 @Parameter(name="*")
@@ -38,10 +42,10 @@ class Machines:
     local_memory: str | None = None
     """Say that this machine has so much memory. A quantity: 16Gi."""
 
-    local_gpu: int | None = None
+    local_gpu: _Count | None = None
     """Say that this machine has so many GPUs (nvidia.com/gpu)."""
 
-    simulate_nodes: int = 0
+    simulate_nodes: _Count = 0
     """Add so many simulated nodes: their pods become Ready and finish, but nothing runs."""
 
     node_cpu: str = "100"
@@ -50,11 +54,16 @@ class Machines:
     node_memory: str = "100Gi"
     """Memory of each simulated node."""
 
-    node_gpu: int = 0
+    node_gpu: _Count = 0
     """GPUs (nvidia.com/gpu) of each simulated node."""
 
-    node_pods: int = 110
+    node_pods: Annotated[int, Parameter(validator=Number(gte=1))] = 110
     """Pods that each simulated node takes."""
+
+    def __post_init__(self) -> None:
+        """Raises PhalanxError for an amount that no machine can have."""
+        for name in ("local_cpu", "local_memory", "node_cpu", "node_memory"):
+            _require_amount(f"--{name.replace('_', '-')}", getattr(self, name))
 
     def options(self) -> tuple[str, ...]:
         """The command line that says the same."""
@@ -70,6 +79,15 @@ class LocalCluster:
     directory: DataDirectory
     url: str
     stop_control_plane: Callable[[], Awaitable[None]]
+
+
+def _require_amount(option: str, text: str | None) -> None:
+    try:
+        enough = text is None or parse(text) > 0
+    except QuantityError as error:
+        raise PhalanxError(f"{option} {error}. Nothing was started.") from error
+    if not enough:
+        raise PhalanxError(f"{option} {text!r}: a node has more than nothing. Nothing was started.")
 
 
 def require_free(port: int) -> None:

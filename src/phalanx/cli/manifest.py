@@ -21,6 +21,9 @@ from phalanx.kube.labels import QUEUE, SCHEDULER_NAME
 
 Field: TypeAlias = tuple[str | int, ...]
 
+_LABEL_VALUE = re.compile(r"^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
+_PODS_MAX = 100_000  # with completionMode Indexed: k8s.io/kubernetes/pkg/apis/batch/validation
+_DEPTH_MAX = 100  # a pod template has about fifteen levels
 _DNS_LABEL = re.compile(r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")
 _PATH_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]|\[([^\]]+)\]")
 _QUOTED = re.compile(r'"([A-Za-z][\w.\[\]/-]*)"')
@@ -176,8 +179,15 @@ def _check(request: Request) -> None:
             f"{request.name!r} cannot be the name of a Job: at most 63 of a-z, 0-9 and '-', beginning and ending with "
             "a letter or digit. Say another --name."
         )
-    if request.pods < 1:
-        raise PhalanxError(f"--pods {request.pods}: a job has at least one pod")
+    if not 1 <= request.pods <= _PODS_MAX:
+        raise PhalanxError(f"--pods {request.pods}: a job has at least one pod, and at most {_PODS_MAX:,}")
+    if request.gpu < 0:
+        raise PhalanxError(f"--gpu {request.gpu}: a pod has no GPU (0) or some")
+    if not _LABEL_VALUE.match(request.queue):
+        raise PhalanxError(
+            f"{request.queue!r} cannot be the name of a queue: at most 63 letters, digits, '-', '_' and '.', beginning "
+            "and ending with a letter or digit. `phalanx queues` lists those there are."
+        )
     for option, text in (("--cpu", request.cpu), ("--memory", request.memory)):
         try:
             if text and parse(text) < 0:
@@ -245,8 +255,13 @@ def _objects(document: Document) -> Iterator[Document]:
 
 
 def _walk(name: str, node: yaml.Node, path: Field, lines: dict[Field, int]) -> None:
-    """Note the line of every field. Raises PhalanxError for a key that stands twice."""
+    """Note the line of every field. Raises PhalanxError for a key that stands twice, or an endless depth."""
     lines.setdefault(path, node.start_mark.line + 1)
+    if len(path) > _DEPTH_MAX:
+        raise PhalanxError(
+            f"{name}:{lines[path]}: an alias stands within its own anchor, or more than {_DEPTH_MAX} levels are "
+            "nested. Nothing was created."
+        )
     if isinstance(node, yaml.SequenceNode):
         for number, item in enumerate(node.value):
             _walk(name, item, (*path, number), lines)
