@@ -134,19 +134,37 @@ class Client:
         for key in ("uid", "resourceVersion"):
             if key in meta and meta[key] != obj["metadata"][key]:
                 raise ApiRefusal(409, "Conflict", f"{kind.plural} {name!r} has been modified")
+        before = copy.deepcopy(obj)
         merge(obj, body)
+        if kind in {JOBS, PODS}:
+            (_check_job if kind is JOBS else _check_pod)(before, obj)
         return self.api.put(kind, obj)
 
     def _bind(self, body: Object, namespace: str, name: str) -> Object:
         pod = copy.deepcopy(self._find(PODS, namespace, name))
         if body["metadata"]["uid"] != pod["metadata"]["uid"]:
             raise ApiRefusal(409, "Conflict", f"the uid of pod {name!r} is another")
-        if pod["spec"].get("nodeName") or "deletionTimestamp" in pod["metadata"]:
-            raise ApiRefusal(409, "Conflict", f"pod {name!r} is already assigned or being deleted")
+        if pod["spec"].get("nodeName") or pod["spec"].get("schedulingGates") or "deletionTimestamp" in pod["metadata"]:
+            raise ApiRefusal(409, "Conflict", f"pod {name!r} is already assigned, gated or being deleted")
         pod["spec"]["nodeName"] = body["target"]["name"]
         merge(pod, {"metadata": {"annotations": body["metadata"].get("annotations", {})}})
         self.api.put(PODS, pod)
         return {"kind": "Status", "status": "Success"}
+
+
+def _check_job(before: Object, after: Object) -> None:
+    """Only the template of a suspended Job may change (validateJob, KEP-2926)."""
+    if not before["spec"].get("suspend") and before["spec"]["template"] != after["spec"]["template"]:
+        raise ApiRefusal(422, "Invalid", "spec.template: field is immutable")
+
+
+def _check_pod(before: Object, after: Object) -> None:
+    """Gates only go; required node affinity may become narrower while there is a gate (ValidatePodUpdate, KEP-3838)."""
+    old, new = before["spec"], after["spec"]
+    if any(gate not in old.get("schedulingGates", ()) for gate in new.get("schedulingGates", ())):
+        raise ApiRefusal(422, "Invalid", "spec.schedulingGates: only deletion is allowed")
+    if old.get("affinity") != new.get("affinity") and not old.get("schedulingGates"):
+        raise ApiRefusal(422, "Invalid", "spec: pod updates may not change fields other than …")
 
 
 def merge(obj: Object, patch: Object) -> None:
@@ -246,6 +264,34 @@ class Controller:
         conditions = [{"type": "Complete", "status": "True"}]
         if job.get("status", {}).get("conditions") != conditions:
             self.api.put(JOBS, {**job, "status": {"succeeded": done, "conditions": conditions}})
+
+
+class OtherScheduler:
+    """Binds pods of `default-scheduler` that have no gates, where their required node affinity names a node, else to
+    `favourite`. `idle`: it does nothing."""
+
+    def __init__(self, api: Api, favourite: str = "") -> None:
+        self.api, self.favourite, self.idle = api, favourite, False
+
+    def turn(self) -> None:
+        for pod in list(self.api.pods()):
+            spec = pod["spec"]
+            waits = not spec.get("nodeName") and not spec.get("schedulingGates")
+            node = named_node(spec) or self.favourite
+            if not self.idle and waits and node and spec["schedulerName"] == "default-scheduler":
+                self.api.put(PODS, {**pod, "spec": {**spec, "nodeName": node}})
+
+
+def named_node(spec: Object) -> str:
+    """The one node that the required node affinity leaves, if it names one."""
+    required = (
+        spec.get("affinity", {}).get("nodeAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution", {})
+    )
+    for term in required.get("nodeSelectorTerms", ()):
+        for rule in term.get("matchFields", ()):
+            if (rule["key"], rule["operator"]) == ("metadata.name", "In"):
+                return str(rule["values"][0])
+    return ""
 
 
 def node(name: str, cpu: int = 4) -> Object:

@@ -107,10 +107,16 @@ def test_resources_that_cannot_be_read() -> None:
     )
 
 
-def test_a_job_of_another_scheduler_is_told_how_to_be_ours() -> None:
-    text = why(declared(double.job("j", 1, scheduler="default-scheduler")))
-    assert text.startswith("Invalid: the pods of Job j ask for the scheduler 'default-scheduler'")
-    assert "schedulerName: phalanx" in text
+def test_a_running_job_of_another_scheduler_is_told_how_to_be_queued() -> None:
+    manifest = double.job("j", 1, scheduler="default-scheduler")
+    manifest["spec"]["suspend"] = False
+    text = why(declared(manifest))
+    assert text.startswith("Invalid: the pods of Job j ask for the scheduler 'default-scheduler', and it runs without")
+    assert "suspend: true" in text
+
+
+def test_a_suspended_job_of_another_scheduler_is_queued() -> None:
+    assert why(declared(double.job("j", 1, scheduler="default-scheduler"))) == ""
 
 
 def test_a_lone_pod_is_a_job_of_its_own() -> None:

@@ -4,6 +4,7 @@ the kills that `test_restart` does exhaustively on the double."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from phalanx import loop
-from phalanx.client.connection import Connection
+from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.client.kind import EVENTS, JOBS, NODES, PODS, RESOURCE_QUOTAS
 from phalanx.embedded.controllers.informers import SharedInformers
 from phalanx.embedded.controllers.run import run_controllers
@@ -20,7 +21,7 @@ from phalanx.kube.world import open_world
 from phalanx.model.cluster import Cluster
 from phalanx.model.policy import Policy
 from tests.embedded.apiserver.process import ServerProcess
-from tests.kube.double import Killed, Object, job, node
+from tests.kube.double import Killed, Object, job, named_node, node
 
 pytestmark = pytest.mark.slow
 GANG = {"job": "train", "job_roles": "2"}
@@ -126,6 +127,44 @@ def test_a_gang_over_its_quota_is_not_resumed(tmp_path: Path) -> None:
             assert (await user.get(JOBS, "big", "default"))["spec"]["suspend"] is True
             events = (await user.list(EVENTS, "default"))["items"]
             assert "FailedCreate" not in {event["reason"] for event in events}
+
+    with ServerProcess.started(tmp_path) as server:
+        asyncio.run(scene(server.kubeconfig))
+
+
+async def kube_scheduler(user: Connection, bound: list[str]) -> None:
+    """What kube-scheduler does with pods of its own: those without gates are bound, where their node affinity says."""
+    async with SharedInformers(user) as informers:
+        news = asyncio.Event()
+        informers(PODS).subscribe(lambda change: news.set())
+        while True:
+            await news.wait()
+            news.clear()
+            for pod in list(informers(PODS).objects.values()):
+                meta, spec = pod["metadata"], pod["spec"]
+                if spec.get("nodeName") or spec.get("schedulingGates") or spec["schedulerName"] != "default-scheduler":
+                    continue
+                node = {"apiVersion": "v1", "kind": "Node", "name": named_node(spec) or "anywhere"}
+                about = {"name": meta["name"], "namespace": meta["namespace"]}
+                body = {"apiVersion": "v1", "kind": "Binding", "metadata": about, "target": node}
+                with contextlib.suppress(ApiRefusal):  # it was bound a moment ago, and the watch is late
+                    await user.create(PODS, body, meta["namespace"], "binding", meta["name"])
+                    bound.append(meta["name"])
+
+
+def test_another_scheduler_binds_what_is_pinned(tmp_path: Path) -> None:
+    """Point 2: the Job slipped past the policy (which is not there yet). Each pod is bound once, and not by us."""
+
+    async def scene(kubeconfig: Path) -> None:
+        async with await Connection.open(kubeconfig) as user:
+            await furnish(user, job("train", 3, scheduler="default-scheduler"))
+            theirs: list[str] = []
+            playing = asyncio.ensure_future(kube_scheduler(user, theirs))
+            await scheduler(kubeconfig, 0, lambda informers: bound(informers, 3))
+            playing.cancel()
+            pods = (await user.list(PODS))["items"]
+            assert [pod["spec"]["nodeName"] for pod in pods] == ["n1"] * 3
+            assert sorted(theirs) == sorted(pod["metadata"]["name"] for pod in pods)
 
     with ServerProcess.started(tmp_path) as server:
         asyncio.run(scene(server.kubeconfig))

@@ -34,10 +34,13 @@ class Patience:
         return min(self.backoff_most_s, self.backoff_s * 2.0 ** min(30, failures - 1))
 
 
-def shortfall(seats: Seats, waited_s: float) -> Reason:
-    """Why the barrier was not reached, with numbers."""
+def shortfall(seats: Seats, waited_s: float, others: str = "") -> Reason:
+    """Why the barrier was not reached, with numbers. `others`: the schedulers that were let bind since."""
     needed = sum(row.role.minimum for row in seats.rows)
     there = sum(row.taken for row in seats.rows)
     ready = sum(min(row.ready, row.role.minimum) for row in seats.rows)
     text = f"its start was taken back: {ready} of {needed} pods could be bound after {waited_s:.0f} s ({there} existed)"
+    if others:
+        ready = sum(min(row.bound, row.role.minimum) for row in seats.rows)
+        text = f"its start was taken back: {others} bound {ready} of {needed} pods in {waited_s:.0f} s"
     return Reason(code=Code.BACKOFF, text=text, numbers={"ready": ready, "needed": needed, "exist": there})

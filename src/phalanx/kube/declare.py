@@ -187,12 +187,10 @@ def _held(members: Members, whole: str, minimum: int | None, largest: Mapping[st
 
 def _check_jobs(jobs: Sequence[BatchJob]) -> None:
     for job in jobs:
-        if job.scheduler != labels.SCHEDULER_NAME:
+        if job.pinned and not job.suspended and labels.GATE not in job.gates:
             raise DeclarationError(
-                f"the pods of Job {job.name} ask for the scheduler {job.scheduler!r}, so Phalanx cannot place them"
-                + ("" if job.suspended else " (it runs without Phalanx, which only counts its pods)")
-                + f": delete the Job and create it with suspend: true and schedulerName: {labels.SCHEDULER_NAME} in "
-                "its pod template"
+                f"the pods of Job {job.name} ask for the scheduler {job.scheduler!r}, and it runs without Phalanx, "
+                "which only counts its pods: to queue it, delete the Job and create it with suspend: true"
             )
 
 

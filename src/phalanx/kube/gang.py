@@ -418,10 +418,14 @@ class Gang:
         elif self.stage is Stage.RUNNING and self._lacks_members():
             deadline_s = self._since_s + patience.place_s
         if deadline_s and now_s >= deadline_s:
-            self.go_back(shortfall(self.seats, now_s - self._since_s))
+            self.go_back(shortfall(self.seats, now_s - self._since_s, self._others() if self.gate_open else ""))
             return
         self._end_holds()
         self._wake(deadline_s, *self._resting.values())
+
+    def _others(self) -> str:
+        """The schedulers, other than ours, that bind its pods."""
+        return " and ".join(sorted({job.scheduler for job in self.jobs.values() if job.pinned}))
 
     def _lacks_members(self) -> bool:
         """Started, yet below its minimum, and pods wait that cannot be bound."""
@@ -505,6 +509,8 @@ class Gang:
         if slot is None or pod.uid not in self.pods:
             return
         seat = self.seats[slot]
+        if pod.pinned and answer is Answer.DONE:
+            return  # it was let go: its scheduler binds it, and the watch will tell
         seat.sent = False
         if seat.bound or seat.node != node:
             return
@@ -579,14 +585,15 @@ class Gang:
         self.told, self.record, self._since_s = declared, record, self.outlet.now_s()
         self.seats = Seats(declared.job.roles, declared.sources)
         self.stage, self.gate_open = Stage.STARTING, not record.gang
-        for pod in sorted(self.pods.values(), key=lambda pod: (not pod.node, pod.created_s, pod.name)):
+        for pod in sorted(self.pods.values(), key=lambda pod: (not pod.node, not pod.pin, pod.created_s, pod.name)):
             number = self.seats.role_of(source_of(pod, self.jobs))
             if number is None or (pod.going and not pod.node):
                 continue
             slot = self.seats.take(number, pod)
-            if pod.node:
-                self.seats[slot].node = pod.node
-                self.seats.mark(slot, ready=True, bound=True)
+            if pod.node or pod.pin:
+                self.seats[slot].node, self.seats[slot].sent = pod.node or pod.pin, not pod.node
+                self.seats.mark(slot, ready=True, bound=bool(pod.node))
+                self.outlet.charges.hold(pod.uid, pod.node or pod.pin, pod.requests)
                 self.gate_open = True
         for row in self.seats.rows:
             for _ in range(row.role.count - len(row.seats) if record.gang else 0):

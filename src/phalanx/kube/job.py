@@ -21,7 +21,8 @@ _JOB_CONTROLLER = "kubernetes.io/job-controller"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchJob:
-    """`failed` counts failed indexes. `scheduler` is that of its pods. `foreign`: another controller manages it."""
+    """`failed` counts failed indexes. `scheduler` is that of its pods, `gates` are their scheduling gates. `foreign`:
+    another controller manages it."""
 
     uid: str
     namespace: str
@@ -36,6 +37,7 @@ class BatchJob:
     finished: bool
     foreign: bool
     scheduler: str
+    gates: tuple[str, ...]
     ask: Ask
     priority: int
     created_s: float
@@ -51,6 +53,11 @@ class BatchJob:
     def ours(self) -> bool:
         """It is for us to start: it is queued, or it runs and asks for our scheduler."""
         return self.queued or (not self.foreign and self.scheduler == labels.SCHEDULER_NAME and not self.suspended)
+
+    @property
+    def pinned(self) -> bool:
+        """Another scheduler binds its pods, to the nodes that we plan (`pin`)."""
+        return self.scheduler != labels.SCHEDULER_NAME
 
     @property
     def queued(self) -> bool:
@@ -87,6 +94,7 @@ def read_job(obj: Object, around: Surroundings) -> BatchJob:
         finished=finished or "deletionTimestamp" in meta,
         foreign=(spec.get("managedBy") or _JOB_CONTROLLER) != _JOB_CONTROLLER,
         scheduler=pod.get("schedulerName") or "default-scheduler",
+        gates=tuple(gate["name"] for gate in pod.get("schedulingGates") or ()),
         ask=around.ask(meta["namespace"], pod),
         priority=around.priority(pod),
         created_s=seconds(meta.get("creationTimestamp")),

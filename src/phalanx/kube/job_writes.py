@@ -6,6 +6,7 @@ from phalanx.client.connection import ApiError, Connection, Object
 from phalanx.client.kind import EVENTS, JOBS
 from phalanx.kube import labels
 from phalanx.kube.job import BatchJob
+from phalanx.kube.pin import with_gate
 from phalanx.kube.record import Record, read_record
 from phalanx.kube.write import Verdict, Write
 from phalanx.model.reason import Reason
@@ -18,32 +19,39 @@ class JobPatch(Write):
         self.key = f"jobs/{job.key}"
         self.job = job
         self.version = job.resource_version
+        self.gates: list[Object] = [{"name": name} for name in job.gates]
 
     async def read(self, api: Connection) -> Object:
         return await api.get(JOBS, self.job.name, self.job.namespace)
 
-    async def patch(self, api: Connection, suspend: bool, annotations: dict[str, str | None]) -> Object:
+    async def patch(
+        self, api: Connection, suspend: bool, annotations: dict[str, str | None], template: Object | None = None
+    ) -> Object:
         body = {
             "metadata": {"resourceVersion": self.version, "uid": self.job.uid, "annotations": annotations},
-            "spec": {"suspend": suspend},
+            "spec": {"suspend": suspend, **({"template": {"spec": template}} if template else {})},
         }
         return await api.patch(JOBS, self.job.name, body, self.job.namespace, fieldManager=labels.FIELD_MANAGER)
 
     def rebase(self, obj: Object) -> Verdict:
         self.version = obj["metadata"]["resourceVersion"]
+        self.gates = list(obj["spec"]["template"]["spec"].get("schedulingGates") or ())
         return Verdict.AGAIN
 
 
 class Resume(JobPatch):
     """`suspend: false` and the record of the start, in one write: a Job that runs without the record was not started by
-    us, and one with it was. What kept it waiting is no longer true and goes."""
+    us, and one with it was. What kept it waiting is no longer true and goes. Where another scheduler binds the pods,
+    our gate goes into their template in the same write: only the template of a suspended Job may change (KEP-2926)."""
 
     def __init__(self, job: BatchJob, record: Record) -> None:
         super().__init__(job)
         self.record = record
 
     async def send(self, api: Connection) -> Object:
-        return await self.patch(api, False, {labels.ADMITTED: self.record.text(), labels.REASON: None})
+        gates = with_gate(self.gates)
+        template = {"schedulingGates": gates} if self.job.pinned and gates != self.gates else None
+        return await self.patch(api, False, {labels.ADMITTED: self.record.text(), labels.REASON: None}, template)
 
     def judge(self, obj: Object) -> Verdict:
         meta = obj["metadata"]

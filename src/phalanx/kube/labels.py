@@ -24,6 +24,8 @@ HOLD = "phalanx.dev/hold"  # keep it queued
 # Written by Phalanx.
 ADMITTED = "phalanx.dev/admitted"  # the record of a start: JSON, see record.py
 REASON = "phalanx.dev/reason"  # on Jobs: why it waits, `Code: text`
+GATE = "phalanx.dev/pinned"  # scheduling gate of pods that another scheduler binds, see pin.py
+PINNED = "phalanx.dev/pinned"  # on such pods, ungated: the node that they were let go to
 
 JOB_NAME = "batch.kubernetes.io/job-name"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"

@@ -23,13 +23,17 @@ _REJECTIONS = ("OutOf", "NodeAffinity", "UnexpectedAdmissionError", "TopologyAff
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
-    """`owner` is the (name, uid) of the Job that controls it. `index` is its completion index, if any."""
+    """`owner` is the (name, uid) of the Job that controls it. `index` is its completion index, if any. `ours`: we plan
+    it, and bind it unless it is `pinned`: then another scheduler does, to the node `pin` once that is said. `gated`: by
+    gates of others."""
 
     uid: str
     namespace: str
     name: str
     resource_version: str
     ours: bool
+    pinned: bool
+    pin: str
     node: str
     phase: str
     reason: str
@@ -60,7 +64,9 @@ class Pod:
 
     @property
     def bindable(self) -> bool:
-        return not self.node and not self.over and not self.going and not self.gated and self.obstacle is None
+        """We may bind it, or let it go, now. Never one that has lost every sign of being ours."""
+        waits = not self.node and not self.over and not self.going and not self.pin
+        return self.ours and waits and not self.gated and self.obstacle is None
 
     @property
     def requests(self) -> Amounts:
@@ -76,21 +82,27 @@ def read_pod(obj: Object, shapes: Shapes) -> Pod:
     ask = shapes.of_pod(spec, status)
     annotations = meta.get("annotations") or {}
     index = annotations.get(labels.COMPLETION_INDEX)
-    ours = spec.get("schedulerName") == labels.SCHEDULER_NAME
+    bound_by_us = spec.get("schedulerName") == labels.SCHEDULER_NAME
+    gates = {gate["name"] for gate in spec.get("schedulingGates") or ()}
+    pin = annotations.get(labels.PINNED, "") if labels.GATE not in gates else ""
+    owner = _owner(meta)
+    ours = bound_by_us or (owner is not None and (labels.GATE in gates or bool(pin)))
     return Pod(
         uid=meta["uid"],
         namespace=meta["namespace"],
         name=meta["name"],
         resource_version=meta["resourceVersion"],
         ours=ours,
+        pinned=ours and not bound_by_us,
+        pin=pin if ours and not bound_by_us else "",
         node=spec.get("nodeName") or "",
         phase=status.get("phase") or "Pending",
         reason=status.get("reason") or "",
         going="deletionTimestamp" in meta,
-        gated=bool(spec.get("schedulingGates")),
+        gated=bool(gates - {labels.GATE}) or (bound_by_us and bool(gates)),
         shape=ask.shape,
         obstacle=ask.obstacle,
-        owner=_owner(meta),
+        owner=owner,
         index=int(index) if index is not None and index.isdigit() else None,
         priority=int(spec.get("priority") or 0),
         created_s=seconds(meta.get("creationTimestamp")),

@@ -3,10 +3,10 @@
 `spec.template.spec.schedulerName` cannot be changed later, so it is set together with `suspend` when a Job that
 carries our queue or gang label is created: by a MutatingAdmissionPolicy, in the API server itself. So installing
 Phalanx adds no webhook that could stop other people's pods, and a user writes one label and nothing else. A scheduler
-that the user chose himself is left alone: such a Job is queued, and says why it cannot be bound.
+that the user chose himself is left alone: such a Job is queued, and that scheduler binds what we plan (`pin`).
 
-A server older than 1.36 does not serve the kind; Jobs must then say `suspend: true` and `schedulerName: phalanx`
-themselves, and a Job that does not is told so (`declare`).
+A server older than 1.36 does not serve the kind; Jobs must then say `suspend: true` themselves, and a Job that does not
+is told so (`declare`).
 """
 
 from __future__ import annotations

@@ -175,7 +175,8 @@ def _said(about: BatchJob | Pod) -> str:
 
 
 def _waiting(gang: Gang) -> Iterator[BatchJob | Pod]:
-    """Whom a reason is written on: the Jobs of a gang that waits, and its pods that wait unbound."""
+    """Whom a reason is written on: the Jobs of a gang that waits, and its pods that wait unbound
+    (for us: what another scheduler binds, that one explains)."""
     if gang.stage is Stage.WAITING:
         yield from (job for job in list(gang.jobs.values()) if job.ours and not job.finished)
-    yield from (pod for pod in list(gang.pods.values()) if not pod.node and not pod.going)
+    yield from (pod for pod in list(gang.pods.values()) if not pod.node and not pod.going and not pod.pinned)

@@ -40,6 +40,7 @@ from phalanx.kube.headroom import Headroom
 from phalanx.kube.job import BatchJob, read_job
 from phalanx.kube.job_writes import Resume, Suspend
 from phalanx.kube.node import read_node
+from phalanx.kube.pin import Pin
 from phalanx.kube.pod import Pod, read_pod
 from phalanx.kube.policy import install_policy
 from phalanx.kube.queue import DEFAULT_QUEUE, QUEUES, install, read_queue
@@ -234,7 +235,8 @@ class KubeWorld:
             gang.bound(pod, node, answer, text)
             self._mark(gang)
 
-        self.writer.put(Bind(pod, node, record), done)
+        pin = Pin(pod, node, self._informers(PODS).objects[pod.key]) if pod.pinned else None
+        self.writer.put(pin or Bind(pod, node, record), done)
 
     def started(self, gang: Gang) -> None:
         self.reporter.forget(gang)
@@ -414,7 +416,7 @@ class KubeWorld:
             self.charges.hold(pod.uid, pod.node, pod.requests)
         elif pod.over:
             self.charges.release(pod.uid)
-        if pod.ours:
+        if pod.ours or pod.uid in self._pod_gang:
             if pod.owner is not None:
                 self._pods_of.setdefault(pod.owner[1], set()).add(pod.uid)
             self._route(pod)
@@ -452,7 +454,7 @@ class KubeWorld:
             if (known := self._pod_gang.get(pod.uid)) is not None:
                 return known.id
             job = self._informers(JOBS).objects.get(f"{pod.namespace}/{pod.owner[0]}")
-            if job is None or job["metadata"]["uid"] != pod.owner[1]:
+            if job is None or job["metadata"]["uid"] != pod.owner[1] or pod.pinned:
                 return None
         name = pod.said.get(labels.JOB)
         return f"{pod.namespace}/{name}" if name else f"{pod.namespace}/pod:{pod.name}"
