@@ -173,9 +173,11 @@ NULL_TIMES = _table(
 # Optional by the definitions, but without `omitempty`: printed as their zero value.
 NO_OMITEMPTY = _table(
     """
+    ClusterRole: rules
     Event: reportingComponent reportingInstance
     PodDisruptionBudgetStatus: currentHealthy desiredHealthy disruptionsAllowed expectedPods
     PriorityClass: value
+    Role: rules
     ScaleStatus: replicas
     StatefulSetStatus: availableReplicas
     """

@@ -3,8 +3,8 @@
 Sources: the generated.proto files of k8s.io/api (core, apps, authentication, authorization, autoscaling, batch,
 coordination, networking, node, policy, rbac, scheduling, all v1) and k8s.io/apimachinery (pkg/apis/meta/v1) as
 Kubernetes 1.32 has them, which are the descriptors in kubectl 1.32.4 too; later fields of pods are from
-staging/src/k8s.io/api/core/v1/generated.proto of Kubernetes 1.35. Fields have their JSON names. Types, lists and maps
-are not repeated: they are those of the OpenAPI definitions.
+staging/src/k8s.io/api/core/v1/generated.proto of Kubernetes 1.35, scheduling groups from the field tags of 1.37.
+Fields have their JSON names. Types, lists and maps are not repeated: they are those of the OpenAPI definitions.
 
 `~Name=2` is a message that Go embeds: protobuf nests it, JSON has its fields beside the others. A message or number
 that is missing is refused by name, never skipped; so are kinds that no client of ours sends (Event, admission
@@ -226,6 +226,7 @@ PodReadinessGate conditionType=1
 PodResourceClaim name=1 resourceClaimName=3 resourceClaimTemplateName=4
 PodResourceClaimStatus name=1 resourceClaimName=2
 PodSchedulingGate name=1
+PodSchedulingGroup podGroupName=1
 PodSecurityContext seLinuxOptions=1 runAsUser=2 runAsNonRoot=3 supplementalGroups=4 fsGroup=5 runAsGroup=6 sysctls=7
   windowsOptions=8 fsGroupChangePolicy=9 seccompProfile=10 appArmorProfile=11 supplementalGroupsPolicy=12
   seLinuxChangePolicy=13
@@ -235,7 +236,7 @@ PodSpec volumes=1 containers=2 restartPolicy=3 terminationGracePeriodSeconds=4 a
   automountServiceAccountToken=21 tolerations=22 hostAliases=23 priorityClassName=24 priority=25 dnsConfig=26
   shareProcessNamespace=27 readinessGates=28 runtimeClassName=29 enableServiceLinks=30 preemptionPolicy=31 overhead=32
   topologySpreadConstraints=33 ephemeralContainers=34 setHostnameAsFQDN=35 os=36 hostUsers=37 schedulingGates=38
-  resourceClaims=39 resources=40 hostnameOverride=41
+  resourceClaims=39 resources=40 hostnameOverride=41 schedulingGroup=43
 PodStatus phase=1 conditions=2 message=3 reason=4 hostIP=5 podIP=6 startTime=7 containerStatuses=8 qosClass=9
   initContainerStatuses=10 nominatedNodeName=11 podIPs=12 ephemeralContainerStatuses=13 resize=14
   resourceClaimStatuses=15 hostIPs=16 observedGeneration=17 allocatedResources=19 resources=20
