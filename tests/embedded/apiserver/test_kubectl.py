@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 from collections.abc import Callable
 from typing import Any
@@ -94,3 +96,55 @@ def test_server_side_apply_conflicts(kubectl: Kubectl) -> None:
     kubectl("apply", "--server-side", "-f", "-", stdin=settings % 1)
     refused = kubectl("apply", "--server-side", "--field-manager=other", "-f", "-", stdin=settings % 2, fails=True)
     assert 'conflict with "kubectl"' in refused
+
+
+COMMANDS = (
+    "create job made --image=host",
+    "create cronjob made --image=host --schedule=@daily",
+    "create configmap made --from-literal=a=1",
+    "create secret generic made --from-literal=a=1",
+    "create namespace made",
+    "create quota made --hard=cpu=1,pods=2 --scopes=BestEffort",
+    "create serviceaccount made",
+    "create poddisruptionbudget made --selector=a=b --min-available=50%",
+    "create priorityclass made --value=-5 --description=x --preemption-policy=Never",
+    "create role made --verb=get,list --resource=pods,jobs.batch --resource-name=x",
+    "create clusterrole made --verb=get --non-resource-url=/x",
+    "create clusterrole made --aggregation-rule=a=b",
+    "create rolebinding made --role=r --serviceaccount=default:x --user=u --group=g",
+    "create service nodeport made --tcp=80:http --node-port=30080",
+    "create service externalname made --external-name=a.b",
+    "create deployment made --image=host --replicas=3 --port=80",
+    "run made --image=host --env=A=b --labels=x=y --port=80",
+)
+
+
+def test_protobuf_makes_what_json_makes(kubectl: Kubectl) -> None:
+    """kubectl shows what it would send (--dry-run=client): sent as JSON, that gives the same object."""
+    for command in COMMANDS:
+        shown = kubectl(*command.split(), "--dry-run=client", "--output=json")
+        as_json = kubectl("create", "--filename=-", "--dry-run=server", "--output=json", stdin=shown)
+        as_protobuf = kubectl(*command.split(), "--dry-run=server", "--output=json")
+        assert timeless(as_protobuf) == timeless(as_json), command
+
+
+def timeless(text: str) -> Any:
+    """An object without what differs between two creations."""
+    uid = json.loads(text)["metadata"].get("uid") or "-"
+    return json.loads(re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME", text.replace(uid, "UID")))
+
+
+def test_a_token_of_a_service_account(kubectl: Kubectl, api_server: ServerProcess) -> None:
+    kubectl("create", "serviceaccount", "robot")
+    token = kubectl("create", "token", "robot", "--duration=1h").strip()
+    review = api_server.ask("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", {}, token=token)
+    assert review.body["status"]["userInfo"]["username"].endswith(":robot")
+    assert api_server.ask("GET", "/api/v1/pods", token=token).code == 403
+
+
+def test_a_deployment_is_kept_and_kubectl_says_that_nobody_acts_on_it(kubectl: Kubectl) -> None:
+    assert kubectl("create", "deployment", "web", "--image=host") == "deployment.apps/web created\n"
+    assert "no controller" in kubectl(
+        "create", "deployment", "web2", "--image=host", "--warnings-as-errors", fails=True
+    )
+    assert kubectl("get", "deployment", "web", "-o", "jsonpath={.spec.replicas}") == "1"

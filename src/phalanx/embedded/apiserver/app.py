@@ -11,6 +11,7 @@ import logging
 from typing import Any
 
 from phalanx.embedded.apiserver import answers, negotiation, parts
+from phalanx.embedded.apiserver.account_tokens import TOKEN_REQUEST, AccountTokens
 from phalanx.embedded.apiserver.authentication import Tokens
 from phalanx.embedded.apiserver.authorization import authorize_path, authorize_resource
 from phalanx.embedded.apiserver.definitions import Definitions
@@ -39,10 +40,12 @@ _log = logging.getLogger(__name__)
 class Api:
     """The server without its socket. `startup` before the first request, `shutdown` after the last."""
 
-    def __init__(self, store: Store, registry: Registry, tokens: Tokens, settings: Settings) -> None:
+    def __init__(
+        self, store: Store, registry: Registry, tokens: Tokens, accounts: AccountTokens, settings: Settings
+    ) -> None:
         self.store, self.registry, self.settings = store, registry, settings
         self.hub = Hub(store)
-        self._tokens = tokens
+        self._tokens, self._accounts = tokens, accounts
         knowledge = parts.Knowledge(store)
         self.writer = Writer(store, registry, knowledge)
         self.deleter = Deleter(store)
@@ -137,6 +140,9 @@ class Api:
         if target.resource.group in (AUTHENTICATION, AUTHORIZATION):
             review = self.writer.checked(target.resource, body, intent)
             return answers.value(request, self._reviewer.answer(target.resource.kind, review, request.user), 201)
+        if target.sub == "token":
+            asked = self.writer.checked(TOKEN_REQUEST, body, intent)
+            return answers.value(request, self._accounts.issue(target.namespace, target.name, asked), 201)
         if target.resource.kind == "Binding" or target.subresource is not None:
             return await self._pods.act(target, body, intent, request)
         return _written(target, request, await self.writer.create(target, body, intent))

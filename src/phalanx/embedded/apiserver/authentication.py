@@ -1,4 +1,4 @@
-"""Who asks: bearer tokens from a static token file, in kube-apiserver's format (`--token-auth-file`).
+"""Who asks: bearer tokens from a static token file, in kube-apiserver's format (`--token-auth-file`), or signed ones.
 
 A line is `token,user,uid,"group,group"`. No token is the user system:anonymous; a wrong one is refused outright, so
 that a client with a stale kubeconfig hears of it. The file is read again when it changes, so that a user can be added
@@ -12,6 +12,7 @@ import io
 import logging
 import secrets
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from phalanx.embedded.apiserver.private import write_private
@@ -30,10 +31,10 @@ def unauthorized() -> ApiError:
 
 
 class Tokens:
-    """The token file, held in memory."""
+    """The token file, held in memory. A token that is not in it is shown to `signed`."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, signed: Callable[[bytes], User | None] = lambda token: None) -> None:
+        self._path, self._signed = path, signed
         self._stamp: tuple[int, int] | None = None
         self._checked_s = float("-inf")
         self._users: dict[bytes, User] = {}
@@ -69,7 +70,10 @@ class Tokens:
         if not authorization:
             return ANONYMOUS
         scheme, _, token = authorization.partition(b" ")
-        found = self._users.get(token.strip()) if scheme.lower() == b"bearer" else None
+        found = None
+        if scheme.lower() == b"bearer":
+            token = token.strip()
+            found = self._users.get(token) or self._signed(token)
         if found is None:
             raise unauthorized()
         return found

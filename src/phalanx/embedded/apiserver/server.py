@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO
 
 from phalanx.embedded.apiserver import bootstrap, certificates
+from phalanx.embedded.apiserver.account_tokens import AccountTokens
 from phalanx.embedded.apiserver.app import Api
 from phalanx.embedded.apiserver.authentication import Tokens, token_of, write_tokens
 from phalanx.embedded.apiserver.authorization import MASTERS
@@ -71,7 +72,8 @@ async def open_api(settings: Settings) -> Api:
     fresh = journal.fact("furnished", 0) == 0
     store = Store(journal, settings.retention)
     registry = Registry((*RESOURCES, *REVIEWS))
-    api = Api(store, registry, Tokens(settings.tokens), settings)
+    accounts = AccountTokens(settings.account_key, store)
+    api = Api(store, registry, Tokens(settings.tokens, accounts.user), accounts, settings)
     await bootstrap.furnish(api.writer, registry)
     api.definitions.start()
     if fresh:

@@ -60,5 +60,10 @@ class Settings:
         return self.data_dir / "pki"
 
     @property
+    def account_key(self) -> Path:
+        """What tokens of service accounts are signed with."""
+        return self.pki / "sa.key"
+
+    @property
     def ca_certificate(self) -> Path:
         return self.pki / "ca.crt"
