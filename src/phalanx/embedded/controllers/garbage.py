@@ -36,6 +36,7 @@ from phalanx.embedded.controllers.ownership import (
     Unlink,
     judge,
     node_of,
+    same_links,
 )
 from phalanx.embedded.controllers.work_queue import Retry, WorkQueue
 
@@ -132,6 +133,8 @@ class GarbageCollector:
         if change.new is None:
             assert change.old is not None
             self._dropped(node_of(change.kind, change.old))
+            return
+        if change.old is not None and same_links(change.old, change.new):
             return
         node, old = node_of(change.kind, change.new), self.graph.nodes.get(change.new["metadata"]["uid"])
         if old == node:
