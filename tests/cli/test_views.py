@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from phalanx.cli import job_view, node_view, queue_view
+from phalanx.cli import attend, job_view, node_view, queue_view
 from phalanx.cli.explain import find
 from phalanx.cli.output import counted, duration, table
 from phalanx.cli.sending import beyond
@@ -109,6 +109,23 @@ async def test_a_job_with_room_is_said_to_start() -> None:
     assert view.where() == "there is room; it starts in a moment"
 
 
+async def test_a_job_that_rests_after_a_start_that_came_to_nothing_says_so() -> None:
+    """Only the scheduler's memory knows it, and the reason that it wrote on the Job."""
+    resting = batch_job("train", 2, "2")
+    resting["metadata"]["annotations"] = {"phalanx.dev/reason": "Backoff: its start was taken back: 1 of 2 pods"}
+    [view] = job_view.views(snapshot(node("n1"), queue("default"), resting))
+    assert view.reason is not None
+    assert (view.soon, view.reason.code, view.where()) == (False, "Backoff", "its start was taken back: 1 of 2 pods")
+
+
+async def test_a_reason_written_once_gives_way_to_that_of_this_moment() -> None:
+    resting = batch_job("train", 2, "4")
+    resting["metadata"]["annotations"] = {"phalanx.dev/reason": "Backoff: its start was taken back"}
+    [view] = job_view.views(snapshot(node("n1"), queue("default"), resting))
+    assert view.reason is not None
+    assert view.reason.code != "Backoff"
+
+
 async def test_a_job_for_an_unknown_queue_says_so() -> None:
     seen = snapshot(node("n1"), queue("default"), batch_job("train", 1, "1", queue="nowhere"))
     [view] = job_view.views(seen)
@@ -168,6 +185,34 @@ async def test_a_member_of_a_gang_is_explained_by_its_gang() -> None:
     member["metadata"]["labels"] |= {"phalanx.dev/job": "mnist", "phalanx.dev/job-roles": "2"}
     with pytest.raises(PhalanxError, match="it is a member of the gang mnist: `phalanx explain mnist`"):
         find(snapshot(queue("default"), member), "workers", "default")
+
+
+def started_pod(job: dict[str, Any], node: str, state: dict[str, Any]) -> dict[str, Any]:
+    owner = {"kind": "Job", "name": job["metadata"]["name"], "uid": job["metadata"]["uid"], "controller": True}
+    return {
+        "kind": "Pod",
+        "metadata": meta("web-0", ownerReferences=[owner]),
+        "spec": {**job["spec"]["template"]["spec"], "nodeName": node},
+        "status": {"phase": "Pending", "containerStatuses": [{"name": "main", "state": state}]},
+    }
+
+
+async def test_a_pod_that_cannot_start_its_container_says_why() -> None:
+    job = batch_job("web", 1, "1")
+    job["spec"]["suspend"] = False
+    pod = started_pod(job, "n1", {"waiting": {"reason": "ErrImagePull", "message": "no such image"}})
+    seen = snapshot(node("n1"), queue("default"), job, pod)
+    page = job_view.page(find(seen, "web", "default"), seen)
+    assert "web-0: pending on n1\n    ErrImagePull: no such image" in page
+
+
+def test_a_program_that_was_never_started_is_told_beside_its_exit_code() -> None:
+    ended = {"terminated": {"exitCode": 128, "reason": "StartError", "message": "no such program"}}
+    job = batch_job("web", 1, "1")
+    watch = attend._Watch(job=job, say=print, prefixed=False)
+    assert attend._outcome("failed", watch, [started_pod(job, "n1", ended)]).why == (
+        "exit code 128; StartError: no such program"
+    )
 
 
 async def test_a_node_says_what_is_used_and_by_whom() -> None:

@@ -2,7 +2,8 @@
 
 The objects are listed once, and read and folded by the very code that schedules; then the same pure `decide` runs on
 the copy. So the numbers of a reason are current, and they are those that the scheduler itself would give. Nothing is
-written.
+written. What only the scheduler's memory knows (that a job rests after a start that came to nothing) is taken from the
+reason that it wrote on the Job.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ from phalanx.core.decide import decide
 from phalanx.core.fold import fold
 from phalanx.errors import PhalanxError
 from phalanx.kube.gang import Gang
+from phalanx.kube.labels import REASON
 from phalanx.kube.queue import QUEUES
 from phalanx.kube.world import KubeWorld, Settings
 from phalanx.model.cluster import Cluster
 from phalanx.model.plan import Place, Plan, Start, Wait
 from phalanx.model.policy import Policy
-from phalanx.model.reason import Reason
+from phalanx.model.reason import Code, Reason
 
 _LISTING_S = 60.0
 
@@ -46,12 +48,32 @@ class Snapshot:
     @property
     def reasons(self) -> dict[str, Reason]:
         """Job id -> why it waits, or why its open slots do."""
-        return {action.job: action.reason for action in self.plan.actions if isinstance(action, Wait)}
+        found = {action.job: action.reason for action in self.plan.actions if isinstance(action, Wait)}
+        return {**self.resting, **found}
+
+    @property
+    def resting(self) -> dict[str, Reason]:
+        """Job id -> what the scheduler wrote on a Job that would start now for all that the objects say."""
+        starts = [action.job for action in self.plan.actions if isinstance(action, Start)]
+        return {job: reason for job in starts if (reason := _written(self.gangs[job])) is not None}
 
     @property
     def starting(self) -> dict[str, Start | Place]:
         """Job id -> what the scheduler is about to do for it."""
-        return {action.job: action for action in self.plan.actions if not isinstance(action, Wait)}
+        resting = self.resting
+        return {
+            action.job: action
+            for action in self.plan.actions
+            if not isinstance(action, Wait) and not (isinstance(action, Start) and action.job in resting)
+        }
+
+
+def _written(gang: Gang) -> Reason | None:
+    for job in gang.jobs.values():
+        code, _, text = job.said.get(REASON, "").partition(": ")
+        if code in {Code.BACKOFF, Code.QUOTA} and job.suspended:
+            return Reason(code=Code(code), text=text)
+    return None
 
 
 async def look(connection: Connection) -> Snapshot:

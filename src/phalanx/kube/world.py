@@ -192,10 +192,11 @@ class KubeWorld:
         try:
             await self._api.request("GET", kind.path(), params={"limit": "1"})
         except ApiRefusal as error:
-            if error.code == 404:
-                log.info("the server has no %s: none are looked up", kind.plural)
-                return False
-            raise
+            if error.code not in (403, 404):
+                raise
+            level = logging.WARNING if error.code == 403 else logging.INFO
+            log.log(level, "the server shows us no %s, so none are looked up: %s", kind.plural, error)
+            return False
         return True
 
     # --- Outlet ---------------------------------------------------------------------------------------------------
