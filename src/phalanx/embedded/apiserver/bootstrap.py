@@ -1,4 +1,4 @@
-"""What a new cluster has from the start: its namespaces, their default accounts and trust, the system priorities."""
+"""What a new cluster has from the start: its namespaces and the system priority classes."""
 
 from __future__ import annotations
 
