@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from phalanx.client.connection import ApiUnknown, Connection, Object
+from phalanx.client.connection import ApiRefusal, ApiUnknown, Connection, Object
 from phalanx.client.informer import Change, Informer
 from phalanx.client.kind import PODS
 
@@ -97,6 +97,25 @@ def test_expired_means_list_again_and_tell_the_difference() -> None:
     informer, told = follow(server)
     assert told == ["+a", "+b", "~b@8", "+c", "-a"]
     assert sorted(informer.objects) == ["default/b", "default/c"]
+
+
+class Forbidding(Server):
+    """Refuses so many lists, then answers as scripted."""
+
+    refusals = 2
+
+    async def list(self, kind: Any, namespace: str = "", **params: str) -> Object:
+        if self.refusals:
+            self.refusals -= 1
+            raise ApiRefusal(403, "Forbidden", "pods is forbidden")
+        return await super().list(kind, namespace, **params)
+
+
+def test_a_missing_right_is_logged_once_and_asked_for_again(caplog: pytest.LogCaptureFixture) -> None:
+    server = Forbidding([[pod("a", 5)]], [])
+    assert follow(server)[1] == ["+a"]
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert warnings == ["pods cannot be watched, which is tried again until it can: pods is forbidden"]
 
 
 @pytest.fixture

@@ -63,6 +63,7 @@ class Informer:
         self._subscribers: list[Subscriber] = []
         self._deleted: dict[str, int] = {}  # uid -> version at deletion, against answers that arrive late
         self._version = ""
+        self._cause = ""  # why it cannot be watched, as logged
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """Every later change; what is cached already is told at once as additions."""
@@ -107,7 +108,7 @@ class Informer:
                 failures = 0 if told else failures + 1  # a server that closes at once must not be hammered
             except ApiRefusal as error:
                 if error.code != 410:
-                    log.warning("watching %s: %s", self.kind.plural, error)
+                    self._complain(str(error))
                     failures += 1
                 self._version = ""
             except ApiError as error:
@@ -117,6 +118,12 @@ class Informer:
                 await asyncio.sleep(_BACKOFF_S[min(failures, len(_BACKOFF_S)) - 1])
 
     # --- inside ---------------------------------------------------------------------------------------------------
+
+    def _complain(self, cause: str) -> None:
+        """Once per cause: a right that is missing is asked for again every few seconds."""
+        if cause != self._cause:
+            log.warning("%s cannot be watched, which is tried again until it can: %s", self.kind.plural, cause)
+            self._cause = cause
 
     async def _list(self) -> None:
         listing = await self._connection.list(self.kind, self._namespace, **self._selectors)
@@ -143,6 +150,7 @@ class Informer:
         }
         told = 0
         async with self._connection.stream(self.kind.path(self._namespace), params, _QUIET_S) as lines:
+            self._cause = ""
             async for line in lines:
                 self._take(msgspec.json.decode(line))
                 told += 1
