@@ -25,6 +25,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from phalanx import __version__
+from phalanx.client.credentials import read_credentials, tls_context
 from phalanx.client.http import Http
 from phalanx.client.kind import Kind
 from phalanx.errors import PhalanxError
@@ -70,25 +71,11 @@ class Connection:
     @classmethod
     async def open(cls, kubeconfig: str | Path | None = None, context: str | None = None) -> Connection:
         """From a kubeconfig file, else $KUBECONFIG, else ~/.kube/config, else the pod's service account."""
-        # Imported here because it takes half a second, and `phalanx --help` needs none of it.
-        from kubernetes_asyncio import config as loader
-        from kubernetes_asyncio.client import Configuration
-
-        found = Configuration()
-        try:
-            if kubeconfig is not None:
-                await loader.load_kube_config(str(kubeconfig), context=context, client_configuration=found)
-            else:
-                await loader.load_config(context=context, client_configuration=found)
-        except (loader.ConfigException, OSError) as error:
-            raise PhalanxError(
-                f"cannot tell which cluster to talk to: {error}. "
-                "Name a kubeconfig with --kubeconfig FILE or KUBECONFIG; `phalanx up` prints the path of its own."
-            ) from error
+        found = await read_credentials(kubeconfig, context)
         headers = {}
         if token := await found.get_api_key_with_prefix("BearerToken"):
             headers["Authorization"] = token
-        return cls(str(found.host), headers=headers, tls=_tls(found))
+        return cls(str(found.host), headers=headers, tls=tls_context(found))
 
     async def __aenter__(self) -> Self:
         return self
@@ -209,17 +196,6 @@ def _target(path: str, params: Mapping[str, str] | None) -> str:
     """Path and query of a request; names in a path may hold what a URL may not."""
     query = f"?{urlencode(params)}" if params else ""
     return quote(path, safe="/:@!$&'()*+,;=~") + query
-
-
-def _tls(found: Any) -> ssl.SSLContext | None:
-    if not found.host.startswith("https"):
-        return None
-    context = ssl.create_default_context(cafile=found.ssl_ca_cert)
-    if found.cert_file:
-        context.load_cert_chain(found.cert_file, found.key_file)
-    if not found.verify_ssl:
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    return context
 
 
 def _decode(code: int, content_type: str, content: bytes) -> Any:
