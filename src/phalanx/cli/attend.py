@@ -99,7 +99,8 @@ def _outcome(state: str, watch: _Watch, pods: list[Object]) -> Attendance:
     code = next((code for pod in pods if (code := exit_code(pod))), _LOST)
     conditions = (watch.job.get("status") or {}).get("conditions") or ()
     why = next((c.get("message", "") for c in conditions if c["type"] == "Failed"), "")
-    return Attendance(state=state, exit_code=code, why=f"exit code {code}; {why}")
+    known = [f"exit code {code}", *dict.fromkeys(text for pod in pods for text in _last_words(pod)), why]
+    return Attendance(state=state, exit_code=code, why="; ".join(text for text in known if text))
 
 
 def exit_code(pod: Object) -> int:
@@ -108,6 +109,14 @@ def exit_code(pod: Object) -> int:
         if code := ((container.get("state") or {}).get("terminated") or {}).get("exitCode"):
             return int(code)
     return 0
+
+
+def _last_words(pod: Object) -> list[str]:
+    """What the node says of containers that ended: StartError, OOMKilled and their like."""
+    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    ended = ((container.get("state") or {}).get("terminated") or {} for container in statuses)
+    told = (t for t in ended if t.get("reason") not in {None, "Completed", "Error"})
+    return [": ".join(filter(None, (t["reason"], t.get("message")))) for t in told]
 
 
 def _has_output(pod: Object) -> bool:
@@ -121,18 +130,18 @@ def _see_pod(connection: Connection, watch: _Watch, change: Change) -> None:
         follow = _follow(connection, pod, _prefix(pod) if watch.prefixed else "")
         watch.followed[pod["metadata"]["uid"]] = asyncio.create_task(follow)
     if pod is not None:
-        for text in _complaints(pod):
+        for complaint in complaints(pod):
+            text = f"{pod['metadata']['name']}: {complaint}"
             if text != watch.reason:
                 watch.reason = text
                 watch.say(text)
 
 
-def _complaints(pod: Object) -> list[str]:
+def complaints(pod: Object) -> list[str]:
     """Containers that cannot start say why: ErrImagePull and its like."""
     statuses = (pod.get("status") or {}).get("containerStatuses") or ()
     waiting = ((container.get("state") or {}).get("waiting") or {} for container in statuses)
-    name = pod["metadata"]["name"]
-    return [f"{name}: {w['reason']}: {w['message']}" for w in waiting if w.get("message")]
+    return [f"{w['reason']}: {w['message']}" for w in waiting if w.get("message")]
 
 
 def _follow_rest(connection: Connection, watch: _Watch, pods: Informer) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from phalanx.cli.attend import complaints
 from phalanx.cli.output import counted, duration
 from phalanx.cli.snapshot import Snapshot
 from phalanx.client.connection import Object
@@ -161,6 +162,7 @@ def _pod_lines(view: JobView, snapshot: Snapshot) -> Iterator[str]:
         yield "pods"
     for pod in pods:
         yield f"  {pod.name}: {_pod_state(pod)}"
+        yield from (f"    {text}" for text in complaints(snapshot.pods.get(pod.key) or {}))
 
 
 def _pod_state(pod: Pod) -> str:
