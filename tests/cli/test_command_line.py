@@ -128,6 +128,17 @@ def test_a_machine_that_cannot_be_is_refused_before_anything_starts(
     assert not (tmp_path / "data").exists()
 
 
+@pytest.mark.parametrize("name", ["picture.txt", "file/picture.svg"])
+def test_a_demo_that_could_not_draw_is_refused_before_it_starts(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    assert call(monkeypatch, "demo", "--timeline", str(tmp_path / name)) == 1
+    err = capsys.readouterr().err
+    assert "--timeline" in err
+    assert "Nothing was started" in err
+
+
 def test_a_malformed_manifest_is_refused_before_a_cluster_is_needed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

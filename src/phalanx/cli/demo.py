@@ -22,7 +22,7 @@ from phalanx.cli.stopping import stop_wish
 from phalanx.client.connection import Connection
 from phalanx.demo.play import Access, Verdict, play
 from phalanx.demo.stage import LiveStage, PlainStage, SilentStage, bars
-from phalanx.demo.timeline import draw
+from phalanx.demo.timeline import draw, require_drawable
 from phalanx.demo.trial import APPLICATIONS, Trial
 
 CPUS = 6
@@ -53,6 +53,7 @@ async def demo(*, timeline: Path = Path("phalanx-demo.svg"), keep: bool = False,
     json
         Print one JSON document at the end, and nothing else.
     """
+    require_drawable(timeline)
     with stop_wish() as wish, _directory(keep) as directory:
         playing = asyncio.create_task(_play(directory, timeline, json))
         stopping = asyncio.create_task(wish.wait())

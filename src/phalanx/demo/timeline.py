@@ -10,6 +10,8 @@ from typing import Any
 from phalanx.demo.trial import Application, State, Trial
 from phalanx.errors import PhalanxError
 
+SUFFIXES = (".svg", ".png", ".pdf")
+
 
 class Doing(Enum):
     """What an application does during a span: its character, its terminal style and its colour in the picture."""
@@ -66,6 +68,24 @@ def bar(application: Application, trial_s: float, scale_s: float, width: int) ->
         first, last = (round(at_s / scale_s * width) for at_s in (span.start_s, span.end_s))
         pieces.append((span.doing.character * (last - first), span.doing.style))
     return [piece for piece in pieces if piece[0]]
+
+
+def require_drawable(path: Path) -> None:
+    """Raises PhalanxError, before a minute is spent, if no picture can be written there."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise PhalanxError(
+            f"--timeline {path}: the name must end in one of {', '.join(SUFFIXES)}. Nothing was started."
+        )
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = not path.exists()
+        path.open("ab").close()
+        if new:  # an interrupted demo leaves no empty picture
+            path.unlink()
+    except OSError as error:
+        raise PhalanxError(
+            f"--timeline {path} cannot be written: {error.strerror}. Nothing was started. Name another file."
+        ) from error
 
 
 def draw(trials: list[tuple[str, Trial]], path: Path) -> None:
