@@ -110,6 +110,23 @@ def test_pods_of_others_use_it_up_too() -> None:
     play(scene())
 
 
+def test_pods_that_exist_are_not_asked_for_again() -> None:
+    """Point 12: a Job resumed without our record is a pod-first gang; its pods were admitted, and use up the quota."""
+
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", 16)])
+        stage.api.put(RESOURCE_QUOTAS, quota(pods="2"))
+        resumed = job("j", 2)
+        resumed["spec"]["suspend"] = False
+        stage.put(resumed)
+        while len(stage.api.pods()) < 2:
+            stage.controller.turn()
+        async with stage.scheduler():
+            await stage.until(lambda: len(stage.api.bound()) == 2)
+
+    play(scene())
+
+
 def test_what_the_quota_itself_says_is_used_counts() -> None:
     """A real API server decides by status.used, which its controller corrects late after a deletion."""
 

@@ -127,8 +127,10 @@ def declare(members: Members, house: House) -> Declaration:
 
 
 def _needs(members: Members, rows: Sequence[Row]) -> Needs:
-    jobs = {job.uid: job for job in members.jobs}
-    return [(jobs[source.uid], role.minimum) for role, source in rows if isinstance(source, JobPods)]
+    """Of Jobs that run already, pods exist and were admitted."""
+    jobs = {job.uid: job for job in members.jobs if job.suspended}
+    found = ((source.uid, role.minimum) for role, source in rows if isinstance(source, JobPods))
+    return [(jobs[uid], count) for uid, count in found if uid in jobs]
 
 
 # --- roles --------------------------------------------------------------------------------------------------------

@@ -68,11 +68,13 @@ class Headroom:
 
 
 def _missing(gang: Gang, *, begun: bool) -> Needs:
-    """For each Job of the gang, how many pods of its minimum do not exist yet."""
+    """For each Job of the gang, how many pods of its minimum do not exist yet. Before its start (`begun` false) those
+    of Jobs that run all the same are taken to exist."""
     if begun:
         rows = [(row.source, row.role.minimum - row.taken) for row in gang.seats.rows]
     elif gang.told is not None:
         rows = [(source, role.minimum) for role, source in zip(gang.told.job.roles, gang.told.sources, strict=True)]
     else:
         rows = []
-    return [(gang.jobs[s.uid], count) for s, count in rows if isinstance(s, JobPods) and s.uid in gang.jobs]
+    known = {uid: job for uid, job in gang.jobs.items() if begun or job.suspended}
+    return [(known[s.uid], count) for s, count in rows if isinstance(s, JobPods) and s.uid in known]
