@@ -24,8 +24,8 @@ ENDS = {
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    # Never a GPU, so that the machine of the test does not decide how the GPU example ends.
-    with started(tmp_path_factory.mktemp("examples"), "--local-cpu", "4", "--local-gpu", "0", "--stop-pods") as up:
+    # One cpu, so that they run on a newcomer's smallest machine; no GPU, so that no test machine decides how gpu.yaml ends.
+    with started(tmp_path_factory.mktemp("examples"), "--local-cpu", "1", "--local-gpu", "0", "--stop-pods") as up:
         yield up
 
 
