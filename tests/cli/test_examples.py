@@ -24,7 +24,7 @@ ENDS = {
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    # One cpu, so that they run on a newcomer's smallest machine; no GPU, so that no test machine decides how gpu.yaml ends.
+    # One cpu, so that they run on a newcomer's smallest machine; no GPU, so that no machine decides how gpu.yaml ends.
     with started(tmp_path_factory.mktemp("examples"), "--local-cpu", "1", "--local-gpu", "0", "--stop-pods") as up:
         yield up
 
