@@ -40,7 +40,7 @@ async def read_credentials(kubeconfig: str | Path | None, context: str | None) -
     except (loader.ConfigException, OSError) as error:
         where = f"{there}: " if there else ""
         raise PhalanxError(f"cannot tell which cluster to talk to: {where}{error}. {_CURE}") from error
-    except Exception as error:
+    except Exception as error:  # the loader trips over a malformed file in every way there is
         raise PhalanxError(
             f"cannot tell which cluster to talk to: {there} is no kubeconfig ({_short(error)}). {_CURE}"
         ) from error

@@ -172,7 +172,7 @@ class Connection(asyncio.Protocol):
                 self._transport.close()
         except asyncio.CancelledError:
             pass  # the client has gone, or the server stops
-        except Exception:
+        except Exception:  # a defect in one stream ends its connection, not the server
             _log.exception("%s %s", request.method, request.path)
             self._transport.abort()
         finally:

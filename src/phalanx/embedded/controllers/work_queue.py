@@ -97,7 +97,7 @@ class WorkQueue:
             try:
                 await self._work(key)
                 self._failures.pop(key, None)
-            except Exception as error:
+            except Exception as error:  # a defect that one key brings out: logged, tried again, others go on
                 self._fail(key, error)
             finally:
                 self._running.discard(key)
