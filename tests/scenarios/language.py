@@ -6,13 +6,17 @@ A block that does not say `cycle` decides nothing. `read` makes steps of a file;
     node NAME cpu=4 memory=8Gi nvidia.com/gpu=2 label:zone=a taint:gpu=yes:NoSchedule unschedulable not-ready
     nodes PREFIX COUNT …             the same COUNT times: PREFIX0, PREFIX1 …
     gone NODE
-    queue NAME gang=off              there is a queue `default` from the start
-    unqueue NAME
+    queue NAME gang=off …            there is a queue `default` from the start; all options: settings.py
+    unqueue NAME                     also: flavor, unflavor, reservation, unreserve, policy (settings.py)
     job NAME pods=4 cpu=1            one role, `worker`; or the roles follow, indented
         role NAME pods=2 min=1 cpu=1 select:zone=a require:arch=In:x,y&gen=Gt:3 tolerate:gpu tolerate:*
       job options: queue=q priority=5 at=30 (submitted, in seconds; else the order in the file) blocked=Held
-    adopted NAME#2 running … worker/0@a worker/1@?     as `job`, with attempt, phase, placements and open slots
-    open NAME worker/1 …   release NAME worker/1 …   started NAME   finished NAME
+        user=u group=g limit=600 estimate=60 begin=100 deadline=900 after=other:ok after-any singleton=name array=a/2
+        reservation=r qos=high nice=5 fixed-at-start not-preemptible preempts-not close=rack close=rack?balanced
+        sub=left (a group of roles: sub=left/min=1/close=rack/in=parent); a role says in=left, close=…
+      `close=LEVEL` is required, `close=LEVEL?` preferred; `+balanced`, `+slice=4@host` behind it
+    adopted NAME#2 running started=10 … worker/0@a worker/1@?    as `job`, with attempt, phase, placements, open slots
+    open NAME worker/1 …   release NAME worker/1 …   started NAME   finished NAME [failed|deleted]
     refused NAME#1 until=60 the pods were not created
     foreign POD NODE cpu=1           a pod of others; vacated POD
     cycle at=30                      decide; `at` is now, in seconds
@@ -24,12 +28,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from phalanx.client.quantity import QuantityError, amount
 from phalanx.model.event import (
     Adopted,
     Event,
     Finished,
+    FlavorGone,
+    FlavorSeen,
     NodeGone,
     NodeSeen,
     Occupied,
@@ -38,15 +45,20 @@ from phalanx.model.event import (
     QueueSeen,
     Refused,
     Released,
+    ReservationGone,
+    ReservationSeen,
     Started,
     Submitted,
     Vacated,
 )
-from phalanx.model.job import Job, Phase, Placement, Role, Slot
+from phalanx.model.job import After, Dependency, Group, Job, Outcome, Phase, Placement, Role, Size, Slot
 from phalanx.model.node import Node, Taint
-from phalanx.model.queue import Queue
+from phalanx.model.policy import Policy
 from phalanx.model.reason import Code, Reason
 from phalanx.model.shape import Amounts, NodeTerm, Operator, Requirement, Shape, Toleration, amounts
+from phalanx.model.topology import Closeness
+
+from . import settings
 
 
 class Malformed(Exception):
@@ -63,7 +75,7 @@ class Book:
     pass
 
 
-Step = Event | Cycle | Book
+Step = Event | Policy | Cycle | Book
 
 
 @dataclass(slots=True)
@@ -136,12 +148,17 @@ class Reader:
             "gone": lambda words: iter([NodeGone(words.next("the node"))]),
             "queue": self.queue,
             "unqueue": lambda words: iter([QueueGone(words.next("the queue"))]),
+            "flavor": lambda words: iter([FlavorSeen(settings.flavor(words.next("the flavor"), words))]),
+            "unflavor": lambda words: iter([FlavorGone(words.next("the flavor"))]),
+            "reservation": lambda words: iter([ReservationSeen(settings.reservation(words.next("a name"), words))]),
+            "unreserve": lambda words: iter([ReservationGone(words.next("the reservation"))]),
+            "policy": lambda words: iter([settings.policy(words)]),
             "job": self.job,
             "adopted": self.adopted,
             "open": self.opened,
             "release": self.released,
             "started": lambda words: iter([Started(*numbered(words))]),
-            "finished": lambda words: iter([Finished(words.next("the job"))]),
+            "finished": self.finished,
             "refused": self.refused,
             "foreign": self.foreign,
             "vacated": lambda words: iter([Vacated(words.next("the pod"))]),
@@ -188,7 +205,12 @@ class Reader:
         )
 
     def queue(self, words: Words) -> Iterator[Step]:
-        yield QueueSeen(Queue(name=words.next("the queue's name"), gang=words.option("gang", "on") != "off"))
+        yield QueueSeen(settings.queue(words.next("the queue's name"), words))
+
+    def finished(self, words: Words) -> Iterator[Step]:
+        name = words.next("the job")
+        ended = [outcome for outcome in Outcome if words.flag(outcome)]
+        yield Finished(name, *ended)
 
     def job(self, words: Words) -> Iterator[Step]:
         name = words.next("the job's name")
@@ -200,6 +222,7 @@ class Reader:
         blocked = words.option("blocked", "")
         queue, priority = words.option("queue", "default"), int(words.option("priority", "0"))
         submitted_s = float(words.option("at", str(self.clock_s)))
+        options = job_options(words)
         roles = []
         if "|" not in words.rest:
             roles.append(role("worker", words))
@@ -215,13 +238,14 @@ class Reader:
             submitted_s=submitted_s,
             roles=tuple(roles),
             blocked=Reason(code=Code(blocked), text=f"the world says {blocked}") if blocked else None,
+            **options,
         )
         self.jobs[name] = job
         return job
 
     def adopted(self, words: Words) -> Iterator[Step]:
         name, attempt = numbered(words)
-        phase = Phase(words.next("the phase"))
+        phase, started_s = Phase(words.next("the phase")), float(words.option("started", "0"))
         placed = Words(" ".join(word for word in words.rest if "@" in word))
         words.rest = [word for word in words.rest if "@" not in word]
         job = self.a_job(name, words)
@@ -232,6 +256,7 @@ class Reader:
             phase,
             tuple(Placement(*slot, node) for slot, node in slots if node != "?"),
             tuple(slot for slot, node in slots if node == "?"),
+            started_s,
         )
 
     def opened(self, words: Words) -> Iterator[Step]:
@@ -260,16 +285,75 @@ class Reader:
         return self.jobs[name].roles
 
 
+def job_options(words: Words) -> dict[str, Any]:
+    """What a job says besides its queue, priority and roles. With several roles, `close=` before them is the job's."""
+    times = {f"{name}_s": words.option(name, "") for name in ("limit", "estimate", "begin", "deadline")}
+    array, _, cap = words.option("array", "").partition("/")
+    close = words.option("close", "") if "|" in words.rest else ""
+    return {
+        **{name: float(value) for name, value in times.items() if value},
+        **{name: words.option(name, "") for name in ("user", "group", "singleton", "reservation", "qos")},
+        "after": tuple(dependency(word) for word in words.all("after=")),
+        "requires_any": words.flag("after-any"),
+        "array": array,
+        "array_cap": int(cap) if cap else None,
+        "nice": int(words.option("nice", "0")),
+        "size": Size.FIXED_AT_START if words.flag("fixed-at-start") else Size.ELASTIC,
+        "preemptible": not words.flag("not-preemptible"),
+        "preempts": not words.flag("preempts-not"),
+        "closeness": closeness(close) if close else None,
+        "groups": tuple(subgroup(word) for word in words.all("sub=")),
+    }
+
+
+def dependency(word: str) -> Dependency:
+    job, _, after = word.partition(":")
+    return Dependency(job=job, after=After(after or "ok"))
+
+
+def closeness(text: str) -> Closeness:
+    """`rack`, `rack?`, `rack+balanced`, `rack+slice=4@host`; `+slice=4@host` alone names no level."""
+    level, *more = text.split("+")
+    pods, at = 0, ""
+    for part in more:
+        if part.startswith("slice="):
+            number, _, at = part.removeprefix("slice=").partition("@")
+            pods = int(number)
+        elif part != "balanced":
+            raise ValueError(f"{part!r} is neither balanced nor slice=PODS@LEVEL")
+    return Closeness(
+        level=level.removesuffix("?"),
+        required=not level.endswith("?"),
+        balanced="balanced" in more,
+        slice_level=at,
+        slice_pods=pods,
+    )
+
+
+def subgroup(word: str) -> Group:
+    """`left/min=1/close=rack/in=parent`."""
+    name, *parts = word.split("/")
+    said = dict(part.split("=", 1) for part in parts)
+    return Group(
+        name=name,
+        parent=said.get("in", ""),
+        minimum=int(said["min"]) if "min" in said else None,
+        closeness=closeness(said["close"]) if "close" in said else None,
+    )
+
+
 def role(name: str, words: Words) -> Role:
     count = int(words.option("pods", "1"))
     minimum = int(words.option("min", str(count)))
+    group, close = words.option("in", ""), words.option("close", "")
     shape = Shape(
         selector=tuple(pair(word) for word in words.all("select:")),
         affinity=tuple(term(word) for word in words.all("require:")),
         tolerations=tuple(toleration(word) for word in words.all("tolerate:")),
         requests=words.amounts(),
     )
-    return Role(name=name, count=count, minimum=minimum, shape=shape)
+    near = closeness(close) if close else None
+    return Role(name=name, count=count, minimum=minimum, shape=shape, group=group, closeness=near)
 
 
 def term(word: str) -> NodeTerm:

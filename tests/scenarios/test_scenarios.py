@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from phalanx.loop import step
 from phalanx.model.cluster import Cluster
 from phalanx.model.event import Event, QueueSeen
 from phalanx.model.job import Placement
-from phalanx.model.plan import Action, Place, Plan, Start, Wait
+from phalanx.model.plan import Action, Place, Plan, Preempt, Promise, Shrink, Start, Wait
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue
 from phalanx.model.reason import Code
@@ -22,7 +23,13 @@ from phalanx.model.reason import Code
 from .language import Block, Book, Cycle, Malformed, read
 
 FOLDER = Path(__file__).parent
-FILES = sorted(FOLDER.glob("*.txt"))
+# Codes whose decisions are not there yet: each leaves this list with its first scenario.
+COMING = {
+    *(Code.QUEUE_HELD, Code.QUEUE_CLOSED, Code.QUEUE_MISCONFIGURED, Code.QUEUE_LIMIT, Code.QUEUE_QUOTA),
+    *(Code.NEVER_WITHIN_LIMIT, Code.USER_LIMIT, Code.BEHIND_HEAD, Code.RESERVED, Code.BEGIN_TIME, Code.DEADLINE),
+    *(Code.DEPENDENCY, Code.DEPENDENCY_NEVER, Code.ARRAY_LIMIT, Code.PREEMPTING, Code.NO_DOMAIN),
+}
+FILES = sorted(FOLDER.rglob("*.txt"))
 
 
 class Unmoved:
@@ -32,7 +39,7 @@ class Unmoved:
         pass
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(FOLDER).with_suffix("")))
 def test_scenario(path: Path, request: pytest.FixtureRequest) -> None:
     blocks = read(path)
     decided = play(blocks)
@@ -42,7 +49,7 @@ def test_scenario(path: Path, request: pytest.FixtureRequest) -> None:
         assert decided == [block.expected for block in blocks]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(FOLDER).with_suffix("")))
 def test_a_scenario_is_short_and_says_its_idea(path: Path) -> None:
     lines = path.read_text().splitlines()
     assert lines[0].startswith("# ")
@@ -50,7 +57,8 @@ def test_a_scenario_is_short_and_says_its_idea(path: Path) -> None:
 
 
 def test_together_they_show_every_reason_of_the_core() -> None:
-    from_a_world = {Code.WAITING_FOR_MEMBERS, Code.HELD, Code.INVALID, Code.UNSUPPORTED, Code.QUOTA}
+    from_a_world = {Code.PREEMPTED, Code.WAITING_FOR_MEMBERS, Code.HELD, Code.INVALID, Code.UNSUPPORTED, Code.QUOTA}
+    from_a_world |= COMING
     shown = "\n".join(path.read_text() for path in FILES)
     assert [code for code in set(Code) - from_a_world if str(code) not in shown] == []
 
@@ -73,16 +81,25 @@ def test_a_malformed_line_is_named(text: str, complaint: str) -> None:
 
 def play(blocks: Sequence[Block]) -> list[list[str]]:
     """What each block's cycles decide, as lines."""
-    cluster = Cluster()
-    fold(cluster, [QueueSeen(Queue(name="default"))])
-    return [list(play_block(cluster, block)) for block in blocks]
+    stage = Stage()
+    fold(stage.cluster, [QueueSeen(Queue(name="default"))])
+    return [list(play_block(stage, block)) for block in blocks]
 
 
-def play_block(cluster: Cluster, block: Block) -> Iterator[str]:
+@dataclass(slots=True)
+class Stage:
+    cluster: Cluster = field(default_factory=Cluster)
+    policy: Policy = field(default_factory=Policy)
+
+
+def play_block(stage: Stage, block: Block) -> Iterator[str]:
     events: list[Event] = []
+    cluster = stage.cluster
     for item in block.steps:
-        if isinstance(item, Cycle):
-            plan = step(cluster, events, Policy(), item.now_s, Unmoved())
+        if isinstance(item, Policy):
+            stage.policy = item
+        elif isinstance(item, Cycle):
+            plan = step(cluster, events, stage.policy, item.now_s, Unmoved())
             yield from written(cluster, plan)
             events = []
             check(cluster)
@@ -113,10 +130,20 @@ def line(cluster: Cluster, action: Action) -> str:
             return f"start {job}#{attempt} {on_nodes(cluster, job, placements)}"
         case Place(job, placements):
             names = [role.name for role in cluster.jobs[job].job.roles]
-            placed = (f"{names[role]}/{ordinal} on {node}" for role, ordinal, node in placements)
+            placed = (f"{names[role]}/{ordinal} on {node}" for role, ordinal, node, _ in placements)
             return f"place {job} {', '.join(placed)}"
         case Wait(job, reason):
             return f"wait {job} {reason.code}: {reason.text}"
+        case Preempt(job, _, by, reason):
+            return f"preempt {job} for {by}, {reason.code}: {reason.text}"
+        case Shrink(job, slots, by, reason):
+            names = [role.name for role in cluster.jobs[job].job.roles]
+            less = ", ".join(f"{names[role]}/{ordinal}" for role, ordinal in slots)
+            return f"shrink {job} by {less} for {by}, {reason.code}: {reason.text}"
+        case Promise(job, placements):
+            return (
+                f"promise {job} {on_nodes(cluster, job, placements)}" if placements else f"promise {job} nothing more"
+            )
 
 
 def on_nodes(cluster: Cluster, job: str, placements: Sequence[Placement]) -> str:
@@ -124,7 +151,7 @@ def on_nodes(cluster: Cluster, job: str, placements: Sequence[Placement]) -> str
     roles = cluster.jobs[job].job.roles
     parts = []
     for index, role in enumerate(roles):
-        counted = Counter(node for at, _, node in placements if at == index)
+        counted = Counter(node for at, _, node, _ in placements if at == index)
         where = " ".join(node if count == 1 else f"{node}*{count}" for node, count in counted.items())
         parts.append(f"{role.name} on {where}" if where else f"no {role.name}")
     return "; ".join(parts)

@@ -199,7 +199,7 @@ class World:
             raise Wrong(f"{job} is {truth.phase} after {truth.attempt} starts, and is started as number {attempt}")
         truth.phase, truth.attempt, truth.run = Phase.STARTING, attempt, truth.run + 1
         run = truth.run
-        for role, ordinal, node in placements:
+        for role, ordinal, node, _ in placements:
             self.must_match(truth, role, node)
             truth.planned[Slot(role, ordinal)] = node
         if truth.gang and not self.enough(truth, set(truth.planned)):
@@ -295,7 +295,7 @@ class World:
         truth = self.jobs.get(job)
         if truth is None:
             return
-        for role, ordinal, node in placements:
+        for role, ordinal, node, _ in placements:
             slot = Slot(role, ordinal)
             if slot not in truth.open:
                 continue  # refused or finished meanwhile; the message is on its way

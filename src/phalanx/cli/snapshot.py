@@ -64,7 +64,7 @@ class Snapshot:
         return {
             action.job: action
             for action in self.plan.actions
-            if not isinstance(action, Wait) and not (isinstance(action, Start) and action.job in resting)
+            if isinstance(action, Start | Place) and not (isinstance(action, Start) and action.job in resting)
         }
 
 

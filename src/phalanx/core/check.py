@@ -56,7 +56,7 @@ def columns_add_up(cluster: Cluster) -> Iterator[str]:
 def holdings(cluster: Cluster) -> Iterator[tuple[str, Amounts]]:
     yield from cluster.foreign.values()
     for record in cluster.jobs.values():
-        for slot, node in record.placements.items():
+        for slot, node in (*record.placements.items(), *record.promise.items()):
             yield node, record.gang.demands[slot.role].asks
 
 
@@ -68,6 +68,10 @@ def jobs_are_whole(cluster: Cluster) -> Iterator[str]:
             yield f"{job} is not filed under its id and queue"
         if record.phase is Phase.QUEUED and (record.placements or record.open):
             yield f"{job} is queued and yet holds or wants nodes"
+        if record.promise and record.phase is not Phase.QUEUED:
+            yield f"{job} is {record.phase} and still promised room"
+        if record.leaving - record.placements.keys():
+            yield f"{job} is to give up what it does not hold"
         if record.phase is not Phase.QUEUED and record.attempt < 1:
             yield f"{job} is {record.phase} after no start"
         if record.placements.keys() & record.open.keys():

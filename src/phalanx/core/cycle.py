@@ -76,7 +76,9 @@ class Cycle:
             self.resting.append((bid, record.not_before_s))
             self.tell(record, explain.backoff(record))
         elif queue is not None and not queue.gang:
-            self.starts.append(Start(bid.job, record.attempt + 1, ()))  # its pods are placed one by one as they open
+            self.starts.append(
+                Start(bid.job, record.attempt + 1, (), self.now_s)
+            )  # its pods are placed one by one as they open
         else:
             self.stand_in_line(record, bid, whole=True)
 
@@ -158,9 +160,10 @@ class Cycle:
         self.joined.pop(bid, None)
         self.unnoted.append((key, bid, placements))
         if bid.slot is None:
-            self.starts.append(Start(bid.job, self.cluster.jobs[bid.job].attempt + 1, tuple(placements)))
+            attempt = self.cluster.jobs[bid.job].attempt + 1
+            self.starts.append(Start(bid.job, attempt, tuple(placements), self.now_s))
         else:
-            self.places.setdefault(bid.job, []).append(Placement(*bid.slot, placements[0].node))
+            self.places.setdefault(bid.job, []).append(Placement(*bid.slot, placements[0].node, placements[0].devices))
         following = next(self.following(key), None)
         if following is not None:
             heappush(self.again, (rank(key, following), key, following))

@@ -18,21 +18,28 @@ from phalanx.model.event import (
     Adopted,
     Event,
     Finished,
+    FlavorGone,
+    FlavorSeen,
     NodeGone,
     NodeSeen,
     Occupied,
     Opened,
+    OutcomeTold,
     QueueGone,
     QueueSeen,
     Refused,
     Released,
+    ReservationGone,
+    ReservationSeen,
     Started,
     Submitted,
+    Ticked,
+    UsageTold,
     Vacated,
 )
 from phalanx.model.job import Job, Phase, Placement, Slot
 from phalanx.model.line import Bid
-from phalanx.model.plan import Action, Findings, Place, Plan, Start, Wait
+from phalanx.model.plan import Action, Findings, Place, Plan, Preempt, Promise, Shrink, Start, Wait
 from phalanx.model.queue import Queue
 
 News: TypeAlias = Event | Action
@@ -63,6 +70,12 @@ def take_in(cluster: Cluster, item: News) -> None:
             place(cluster, item)
         case Wait():
             wait(cluster, item)
+        case Preempt():
+            preempt(cluster, item)
+        case Shrink():
+            shrink(cluster, item)
+        case Promise():
+            promise(cluster, item)
         case _:
             cluster.waiting.version += 1
             happen(cluster, item)
@@ -80,6 +93,12 @@ def happen(cluster: Cluster, event: Event) -> None:
         case QueueGone(name):
             if cluster.queues.pop(name, None):
                 reconsider(cluster, name)
+        case FlavorSeen() | FlavorGone() | ReservationSeen() | ReservationGone():
+            settings_changed(cluster, event)
+        case Ticked(now_s):
+            cluster.now_s = max(cluster.now_s, now_s)
+        case UsageTold() | OutcomeTold():
+            pass
         case Occupied(pod, node, requests):
             if cluster.foreign.get(pod) != (node, held := bounded(requests)):
                 cluster.occupy(pod, node, held)
@@ -104,8 +123,10 @@ def answered(cluster: Cluster, event: Opened | Released | Started | Refused | Fi
     if outcome == LATE:
         return
     match event:
-        case Opened(_, slots):
+        case Opened(_, slots) if record.phase is not Phase.STOPPING:
             opened(cluster, record, slots)
+        case Opened(_, slots):
+            let_go(cluster, record, slots)  # it is on its way out and wants no other node
         case Released(_, slots):
             let_go(cluster, record, slots)
         case Refused():
@@ -115,6 +136,19 @@ def answered(cluster: Cluster, event: Opened | Released | Started | Refused | Fi
         case Started():
             record.phase = Phase.RUNNING
             record.reason = None if not record.open else record.reason
+
+
+def settings_changed(cluster: Cluster, event: FlavorSeen | FlavorGone | ReservationSeen | ReservationGone) -> None:
+    match event:
+        case FlavorSeen(flavor):
+            cluster.flavors[flavor.name] = flavor
+        case FlavorGone(name):
+            cluster.flavors.pop(name, None)
+        case ReservationSeen(reservation):
+            cluster.reservations[reservation.name] = reservation
+        case ReservationGone(name):
+            cluster.reservations.pop(name, None)
+    cluster.waiting.wake_all()
 
 
 def queue_seen(cluster: Cluster, queue: Queue) -> None:
@@ -140,6 +174,7 @@ def submitted(cluster: Cluster, job: Job) -> None:
         enter(cluster, job)
         cluster.waiting.refresh(Bid(job.id))
     elif record.job != job and record.phase is Phase.QUEUED:
+        take_back(cluster, record)
         describe(cluster, record, job)
         cluster.waiting.refresh(Bid(job.id))
 
@@ -150,10 +185,12 @@ def adopted(cluster: Cluster, event: Adopted) -> None:
     record = cluster.jobs.get(event.job.id) or enter(cluster, event.job)
     cluster.waiting.leave(Bid(event.job.id))
     let_go(cluster, record, (*record.placements, *record.open))
+    take_back(cluster, record)
     if record.job != event.job:
         describe(cluster, record, event.job)
     record.phase, record.attempt = event.phase, event.attempt
     record.reason, record.refusal, record.not_before_s = None, None, 0.0
+    record.started_s, record.flavors = event.started_s, event.flavors
     known_roles(record, event.placements)
     put(cluster, record, event.placements)
     opened(cluster, record, event.open)
@@ -169,6 +206,7 @@ def refused(cluster: Cluster, record: Record, event: Refused) -> None:
 def forget(cluster: Cluster, record: Record) -> None:
     job = record.job
     let_go(cluster, record, (*record.placements, *record.open))
+    take_back(cluster, record)
     cluster.waiting.leave(Bid(job.id))
     leave_queue(cluster, job)
     del cluster.jobs[job.id]
@@ -192,6 +230,7 @@ def let_go(cluster: Cluster, record: Record, slots: Iterable[Slot]) -> None:
     for slot in slots:
         node = record.placements.pop(slot, None)
         if node is not None:
+            record.leaving.discard(slot)
             cluster.discharge(node, record.gang.demands[slot.role].asks)
             freed[slot.role] -= 1
         elif record.open.pop(slot, None):
@@ -203,7 +242,7 @@ def put(cluster: Cluster, record: Record, placements: Iterable[Placement]) -> li
     """The slots hold their room there; those whose node had none for them."""
     taken, unfit = [0] * len(record.job.roles), []
     for placement in placements:
-        role, ordinal, node = placement
+        role, ordinal, node, _ = placement
         slot = Slot(role, ordinal)
         if slot in record.open or slot in record.placements:
             let_go(cluster, record, (slot,))
@@ -226,8 +265,9 @@ def note_holding(cluster: Cluster, record: Record, change: list[int]) -> None:
 def start(cluster: Cluster, action: Start) -> None:
     record = expected(cluster, action)
     known_roles(record, action.placements)
-    record.phase, record.attempt = Phase.STARTING, action.attempt
-    record.reason, record.refusal, record.not_before_s = None, None, 0.0
+    take_back(cluster, record)
+    record.phase, record.attempt, record.started_s = Phase.STARTING, action.attempt, action.at_s
+    record.reason, record.refusal, record.not_before_s, record.flavors = None, None, 0.0, action.flavors
     cluster.waiting.leave(Bid(action.job))
     put_all(cluster, record, action.placements)
     note_partial(cluster, record, action)
@@ -235,7 +275,7 @@ def start(cluster: Cluster, action: Start) -> None:
 
 def place(cluster: Cluster, action: Place) -> None:
     record = expected(cluster, action)
-    for role, ordinal, _ in action.placements:
+    for role, ordinal, _, _ in action.placements:
         if (role, ordinal) not in record.open:
             raise IllegalMove(f"job {action.job!r} has no open slot {role}/{ordinal} to place")
     put_all(cluster, record, action.placements)
@@ -243,11 +283,45 @@ def place(cluster: Cluster, action: Place) -> None:
         record.reason = None
 
 
+def preempt(cluster: Cluster, action: Preempt) -> None:
+    """It holds its room until the world says that its pods are gone; it wants no more."""
+    record = expected(cluster, action)
+    let_go(cluster, record, tuple(record.open))
+    record.phase, record.reason = Phase.STOPPING, action.reason
+    record.leaving = set(record.placements)
+
+
+def shrink(cluster: Cluster, action: Shrink) -> None:
+    record = expected(cluster, action)
+    if strangers := [slot for slot in action.slots if slot not in record.placements]:
+        raise IllegalMove(f"job {action.job!r} holds nothing in {strangers[0]} to give up")
+    record.leaving |= set(action.slots)
+
+
+def promise(cluster: Cluster, action: Promise) -> None:
+    """Charged to their nodes at once, which may be overfull until others have left: so nobody else is placed there."""
+    record = expected(cluster, action)
+    known_roles(record, action.placements)
+    take_back(cluster, record)
+    record.flavors, record.promised_until_s = action.flavors, action.until_s
+    for role, ordinal, node, _ in action.placements:
+        record.promise[Slot(role, ordinal)] = node
+        cluster.charge(node, record.gang.demands[role].asks)
+    cluster.waiting.refresh(Bid(action.job))
+
+
+def take_back(cluster: Cluster, record: Record) -> None:
+    """What it was promised is promised no more."""
+    for slot, node in record.promise.items():
+        cluster.discharge(node, record.gang.demands[slot.role].asks)
+    record.promise.clear()
+
+
 def wait(cluster: Cluster, action: Wait) -> None:
     expected(cluster, action).reason = action.reason
 
 
-def expected(cluster: Cluster, action: Start | Place | Wait) -> Record:
+def expected(cluster: Cluster, action: Action) -> Record:
     """The record of a job that we decided about: it must be there, and the move legal."""
     record = cluster.jobs.get(action.job)
     if record is None:

@@ -150,6 +150,6 @@ def named(draft: Draft, shares: Sequence[Share]) -> list[Placement]:
     for role, position, count in shares:
         first = numbered.get(role, 0)
         numbered[role] = first + count
-        slots = zip(repeat(role), range(first, first + count), repeat(names[rows[position]]))
+        slots = zip(repeat(role), range(first, first + count), repeat(names[rows[position]]), repeat(()))
         placements.extend(map(Placement._make, slots))
     return placements

@@ -14,19 +14,22 @@ from typing import Final, TypeAlias
 
 from phalanx.model.event import Finished, Opened, Refused, Released, Started, Submitted
 from phalanx.model.job import Phase
-from phalanx.model.plan import Place, Start, Wait
+from phalanx.model.plan import Place, Preempt, Promise, Shrink, Start, Wait
 
 STAYS: Final = "stays"
 LATE: Final = "late"
 GONE: Final = "gone"
 
-Move: TypeAlias = Submitted | Opened | Released | Started | Refused | Finished | Start | Place | Wait
+Move: TypeAlias = (
+    Submitted | Opened | Released | Started | Refused | Finished | Start | Place | Wait | Preempt | Shrink | Promise
+)
 Outcome: TypeAlias = Phase | str
 
 MOVES: Final[dict[tuple[Phase, type[Move]], Outcome]] = {
     (Phase.QUEUED, Submitted): STAYS,
     (Phase.QUEUED, Wait): STAYS,
     (Phase.QUEUED, Start): Phase.STARTING,
+    (Phase.QUEUED, Promise): STAYS,
     (Phase.QUEUED, Finished): GONE,
     (Phase.QUEUED, Started): LATE,
     (Phase.QUEUED, Refused): LATE,
@@ -36,6 +39,8 @@ MOVES: Final[dict[tuple[Phase, type[Move]], Outcome]] = {
     (Phase.STARTING, Wait): STAYS,
     (Phase.STARTING, Opened): STAYS,
     (Phase.STARTING, Place): STAYS,
+    (Phase.STARTING, Preempt): Phase.STOPPING,
+    (Phase.STARTING, Shrink): STAYS,
     (Phase.STARTING, Released): STAYS,
     (Phase.STARTING, Started): Phase.RUNNING,
     (Phase.STARTING, Refused): Phase.QUEUED,
@@ -44,10 +49,19 @@ MOVES: Final[dict[tuple[Phase, type[Move]], Outcome]] = {
     (Phase.RUNNING, Wait): STAYS,
     (Phase.RUNNING, Opened): STAYS,
     (Phase.RUNNING, Place): STAYS,
+    (Phase.RUNNING, Preempt): Phase.STOPPING,
+    (Phase.RUNNING, Shrink): STAYS,
     (Phase.RUNNING, Released): STAYS,
     (Phase.RUNNING, Started): LATE,
     (Phase.RUNNING, Refused): Phase.QUEUED,
     (Phase.RUNNING, Finished): GONE,
+    (Phase.STOPPING, Submitted): LATE,
+    (Phase.STOPPING, Wait): STAYS,
+    (Phase.STOPPING, Opened): STAYS,
+    (Phase.STOPPING, Released): STAYS,
+    (Phase.STOPPING, Started): LATE,
+    (Phase.STOPPING, Refused): Phase.QUEUED,
+    (Phase.STOPPING, Finished): GONE,
 }
 
 

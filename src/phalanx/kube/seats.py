@@ -93,7 +93,7 @@ class Seats:
     def plan(self, placements: Iterable[Placement]) -> list[Slot]:
         """Give slots their nodes, adding seats as needed; returns those of roles that do not exist."""
         unknown = []
-        for role, ordinal, node in placements:
+        for role, ordinal, node, _ in placements:
             if role >= len(self.rows):
                 unknown.append(Slot(role, ordinal))
                 continue

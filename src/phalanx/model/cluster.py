@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from phalanx.model.columns import Columns
 from phalanx.model.demand import Gang, Interned
+from phalanx.model.flavor import Flavor
 from phalanx.model.holders import Holders
 from phalanx.model.job import Job, Phase, Slot
 from phalanx.model.node import Node
 from phalanx.model.queue import Queue
 from phalanx.model.reason import Reason
+from phalanx.model.reservation import Reservation
 from phalanx.model.shape import Amounts
 from phalanx.model.waiting import Waiting
 
@@ -25,9 +27,16 @@ class Record:
 
     `placements` are charged to their nodes; `open` slots want one, each with (arrival in seconds since the epoch,
     number of its opening). `attempt` counts the starts. `reason` is the last one told for it; `refusal` why the last
-    start came to nothing, since when it rests until `not_before_s` (seconds since the epoch)."""
+    start came to nothing, since when it rests until `not_before_s` (seconds since the epoch).
 
-    __slots__ = ("attempt", "gang", "job", "not_before_s", "open", "phase", "placements", "reason", "refusal")
+    `started_s`: when it was last started (seconds since the epoch). `flavors`: the flavor of each role, if its queue
+    names any. `promise`: placements promised to it while it waits, charged to their nodes, until `promised_until_s`.
+    `leaving`: placed slots that it was told to give up."""
+
+    __slots__ = (
+        *("attempt", "flavors", "gang", "job", "leaving", "not_before_s", "open", "phase", "placements"),
+        *("promise", "promised_until_s", "reason", "refusal", "started_s"),
+    )
 
     def __init__(self, job: Job, gang: Gang) -> None:
         self.job, self.gang = job, gang
@@ -38,12 +47,19 @@ class Record:
         self.reason: Reason | None = None
         self.refusal: Reason | None = None
         self.not_before_s = 0.0
+        self.started_s = 0.0
+        self.flavors: tuple[str, ...] = ()
+        self.promise: dict[Slot, str] = {}
+        self.promised_until_s = 0.0
+        self.leaving: set[Slot] = set()
 
     def copy(self) -> Record:
         other = Record(self.job, self.gang)
         other.phase, other.attempt, other.reason = self.phase, self.attempt, self.reason
         other.refusal = self.refusal
         other.placements, other.open, other.not_before_s = dict(self.placements), dict(self.open), self.not_before_s
+        other.started_s, other.flavors, other.leaving = self.started_s, self.flavors, set(self.leaving)
+        other.promise, other.promised_until_s = dict(self.promise), self.promised_until_s
         return other
 
 
@@ -54,6 +70,9 @@ class Cluster:
         self.columns = Columns()
         self.jobs: dict[str, Record] = {}
         self.queues: dict[str, Queue] = {}
+        self.flavors: dict[str, Flavor] = {}
+        self.reservations: dict[str, Reservation] = {}
+        self.now_s = 0.0  # seconds since the epoch, as last told
         self.jobs_of: dict[str, dict[str, None]] = {}  # queue -> its live jobs
         self.foreign: dict[str, tuple[str, Amounts]] = {}  # pod uid -> its node and what it holds there
         self.others: dict[str, int] = {}  # resource -> what pods of others hold of it in all
@@ -109,7 +128,8 @@ class Cluster:
         other = Cluster()
         other.columns = self.columns.copy()
         other.jobs = {job: record.copy() for job, record in self.jobs.items()}
-        other.queues = dict(self.queues)
+        other.queues, other.flavors = dict(self.queues), dict(self.flavors)
+        other.reservations, other.now_s = dict(self.reservations), self.now_s
         other.jobs_of = {queue: dict(jobs) for queue, jobs in self.jobs_of.items()}
         other.foreign, other.others = dict(self.foreign), dict(self.others)
         other.interned = self.interned

@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from phalanx.model.job import Job, Phase, Placement, Slot
+from phalanx.model.flavor import Flavor
+from phalanx.model.job import Job, Outcome, Phase, Placement, Slot
 from phalanx.model.node import Node
 from phalanx.model.queue import Queue
 from phalanx.model.reason import Reason
-from phalanx.model.shape import Amounts
+from phalanx.model.reservation import Reservation
+from phalanx.model.shape import Amounts, Port
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,53 @@ class QueueGone:
 
 
 @dataclass(frozen=True, slots=True)
+class FlavorSeen:
+    flavor: Flavor
+
+
+@dataclass(frozen=True, slots=True)
+class FlavorGone:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReservationSeen:
+    reservation: Reservation
+
+
+@dataclass(frozen=True, slots=True)
+class ReservationGone:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ticked:
+    """It is `now_s` (seconds since the epoch). The loop tells it before what happened since the last cycle; time that
+    goes backwards is ignored."""
+
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class UsageTold:
+    """What a user has used in a queue in the past, as remembered by others (after a restart): billed units times
+    seconds, decayed to `at_s`. It replaces what the book knew."""
+
+    queue: str
+    user: str
+    usage: float
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeTold:
+    """A job that is no longer live ended so. Told after a restart, for those that wait for it."""
+
+    job: str
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
 class Submitted:
     """A job waits, new or changed while it waits. Of a started job nothing is changed by this."""
 
@@ -51,13 +100,16 @@ class Submitted:
 class Adopted:
     """The whole truth about a started job, replacing what was known: after a restart, or when the real pods show
     another shape than was planned. `placements` are charged as they stand (they may exceed a node: that is reported,
-    not refused); `open` slots want a node."""
+    not refused); `open` slots want a node. `started_s`: when it started (seconds since the epoch), as its Start said;
+    `flavors`: the flavor of each role, as its Start said, if any."""
 
     job: Job
     attempt: int
     phase: Phase
     placements: tuple[Placement, ...]
     open: tuple[Slot, ...] = ()
+    started_s: float = 0.0
+    flavors: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,16 +153,20 @@ class Finished:
     """The job is over or deleted: it and all it held leave the book."""
 
     job: str
+    outcome: Outcome = Outcome.SUCCEEDED
 
 
 @dataclass(frozen=True, slots=True)
 class Occupied:
     """A pod that is not ours to place holds room on a node (bound by others, mirror, DaemonSet, nominated): exactly
-    `requests`, which say the one of `pods` themselves."""
+    `requests`, which say the one of `pods` themselves. `labels`, `namespace` and `ports` are as in `Shape`."""
 
     pod: str  # its uid
     node: str
     requests: Amounts
+    labels: tuple[tuple[str, str], ...] = ()
+    namespace: str = ""
+    ports: tuple[Port, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +181,13 @@ Event: TypeAlias = (
     | NodeGone
     | QueueSeen
     | QueueGone
+    | FlavorSeen
+    | FlavorGone
+    | ReservationSeen
+    | ReservationGone
+    | Ticked
+    | UsageTold
+    | OutcomeTold
     | Submitted
     | Adopted
     | Opened

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from phalanx.model.demand import Demand
-from phalanx.model.job import Placement
+from phalanx.model.job import Placement, Slot
 from phalanx.model.line import Bid, Entry, LineKey
 from phalanx.model.reason import Reason
 
@@ -19,6 +19,8 @@ class Start:
     job: str
     attempt: int
     placements: tuple[Placement, ...]
+    at_s: float = 0.0  # when it was decided, seconds since the epoch
+    flavors: tuple[str, ...] = ()  # the flavor of each role's pods; empty: the queue names none
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,42 @@ class Wait:
     reason: Reason
 
 
-Action: TypeAlias = Start | Place | Wait
+@dataclass(frozen=True, slots=True)
+class Preempt:
+    """A started job gives way, whole: it is stopped and waits again with its age kept. Its room is its own until the
+    world says that its pods are gone (`Refused`). `by`: the job that gets its room. `grace_s`: its pods have that
+    long to end; None: as each pod says."""
+
+    job: str
+    attempt: int
+    by: str
+    reason: Reason
+    grace_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shrink:
+    """A started job gives up slots above its minimum. Their room is its own until they are `Released`."""
+
+    job: str
+    slots: tuple[Slot, ...]
+    by: str
+    reason: Reason
+    grace_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """A queued job is promised these nodes, which others are leaving for it; nobody else is given them until it has
+    started or the promise is taken back (`Promise` without placements). Charged at once."""
+
+    job: str
+    placements: tuple[Placement, ...]
+    flavors: tuple[str, ...] = ()
+    until_s: float = 0.0  # taken back then, if the others have not left
+
+
+Action: TypeAlias = Start | Place | Wait | Preempt | Shrink | Promise
 
 
 @dataclass(frozen=True, slots=True)

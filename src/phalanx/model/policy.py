@@ -3,10 +3,67 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
+
+from phalanx.model.queue import Weights
+from phalanx.model.topology import Topology
+
+
+class Backfill(StrEnum):
+    """What a job that finds no room may expect of those behind it."""
+
+    GREEDY = "greedy"  # nothing: whatever fits, starts
+    EASY = "easy"  # the first that finds no room is not delayed by those behind it
+    CONSERVATIVE = "conservative"  # none that finds no room is delayed by those behind it
+
+
+class BackfillOrder(StrEnum):
+    QUEUE = "queue"  # as the queue is ordered
+    SHORTEST = "shortest"  # shortest estimate first (EASY-SJBF)
+
+
+class Score(StrEnum):
+    """Which of the nodes that fit is taken; ties go to the node with the smallest row."""
+
+    PACK = "pack"  # the fullest
+    SPREAD = "spread"  # the emptiest
+    FRAGMENTATION = "fragmentation"  # where fragmentation grows least (FGD, ATC'23)
+    LOAD = "load"  # the least used in truth, where that is known
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Factors:
+    """Weights of Slurm's multifactor priority; all factors lie between 0 and 1. `max_age_s`: the age that counts 1."""
+
+    age: float = 0.0
+    size: float = 0.0
+    fair_share: float = 0.0
+    queue: float = 0.0
+    qos: float = 0.0
+    resources: Weights = ()
+    max_age_s: float = 7 * 86400.0
+    qos_values: Weights = ()  # QOS-like class -> its priority
+    small_first: bool = False
+
+
+class FairShareFormula(StrEnum):
+    FAIR_TREE = "fair-tree"
+    CLASSIC = "classic"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """`default_queue` takes jobs that name none, if set."""
+    """`default_queue` takes jobs that name none, if set. `half_life_s`: past usage counts half after that long (0: it
+    never decays); `billing`: what an amount of a resource costs a second, for usage. `backfill_depth`: how many jobs
+    that find no room are considered for conservative backfill in a cycle."""
 
     default_queue: str = "default"
+    backfill: Backfill = Backfill.EASY
+    backfill_order: BackfillOrder = BackfillOrder.QUEUE
+    backfill_depth: int = 500
+    score: Score = Score.PACK
+    topologies: tuple[Topology, ...] = ()
+    factors: Factors = Factors()
+    fair_share: FairShareFormula = FairShareFormula.FAIR_TREE
+    half_life_s: float = 7 * 86400.0
+    billing: Weights = (("cpu", 0.001),)

@@ -1,14 +1,114 @@
-"""A queue: a node of the one quota tree. For now the tree is flat and a queue says only how its jobs start."""
+"""A queue: a node of the one quota tree.
+
+Kueue's ClusterQueue and Cohort, Volcano's and KAI's Queue, YuniKorn's queues.yaml and Slurm's accounts are all this
+tree. Jobs may be submitted to any queue of it; queues whose `parent` is empty are the children of an unnamed root,
+whose quota is what the cluster has.
+
+Per flavor (a class of nodes) and resource a queue has what is its by right (`guaranteed`), its ceiling for all that
+runs in it and below it (`limit`), and how much of an unused guarantee others may use (`lend`); per resource its
+`weights` divide what nobody has by right. What a flavor's quota does not name is not bounded by it.
+
+What a queue sees as available is what it does not lend, plus the smaller of its room below the limit and what its
+parent sees (KEP-79 of Kueue, "hierarchical cohorts").
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from phalanx.model.preemption import Preemption
+
+# (resource, amount) pairs, sorted, in which zero means zero; a resource that is not named is not bounded.
+Bounds: TypeAlias = tuple[tuple[str, int], ...]
+Weights: TypeAlias = tuple[tuple[str, float], ...]
+
+
+NO_PREEMPTION = Preemption()
+
+
+class Order(StrEnum):
+    """Which of its jobs, and of its children's, comes next."""
+
+    PRIORITY = "priority"  # higher priority, then earlier submission, all below as one
+    FIFO = "fifo"  # earlier submission, whatever the priority
+    FAIR = "fair"  # the child with the lowest weighted dominant share first; its own jobs by priority
+    MULTIFACTOR = "multifactor"  # Slurm's sum of age, size, fair share, queue, class and nice (`Policy.factors`)
+
+
+class State(StrEnum):
+    """As the states of a Slurm partition: UP, DOWN, DRAIN, INACTIVE. Running jobs go on in all of them."""
+
+    OPEN = "open"  # takes jobs and starts them
+    HELD = "held"  # takes jobs and starts none
+    DRAINING = "draining"  # takes no new jobs; what was submitted before still starts
+    CLOSED = "closed"  # takes none and starts none
+
+
+class Borrow(StrEnum):
+    """Whose jobs may use more than the guarantee."""
+
+    ALL = "all"
+    PREEMPTIBLE = "preemptible"  # only those that may be preempted (KAI)
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quota:
+    """What a queue has of one flavor's nodes; an empty `flavor`: of all nodes."""
+
+    flavor: str = ""
+    guaranteed: Bounds = ()
+    limit: Bounds = ()
+    lend: Bounds = ()  # of what is guaranteed and unused, so much may be lent; not named: all of it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fungibility:
+    """When the next flavor is tried. As in Kueue, a flavor that fits without either comes before all that need one."""
+
+    borrow_before_next: bool = True  # borrow in this flavor rather than look at the next
+    preempt_before_next: bool = False  # preempt in this flavor rather than look at the next
+    prefer_preemption: bool = False  # if every flavor needs one of both: preempt in the first rather than borrow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one user, group or job, or the queue as a whole, may have; None and what is not named: no limit. `wall_s`
+    bounds the time limit that a job may state (one that states none gets this as its own)."""
+
+    running: int | None = None
+    submitted: int | None = None
+    resources: Bounds = ()
+    wall_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """`gang=False` schedules pod by pod, as kube-scheduler does: jobs may then deadlock each other half-started."""
+    """`gang=False` schedules pod by pod, as kube-scheduler does: jobs may then deadlock each other half-started.
+
+    `strict`: its first job holds up those behind it (one that can never fit does not). `priority` orders queues among
+    their siblings where shares are equal, and is a factor of `MULTIFACTOR`. `state_since_s`: when its state was set
+    (seconds since the epoch): what was submitted before still starts while it is draining. `accounts`: Slurm shares of
+    the users that run in it, (user, shares), for `MULTIFACTOR`; a user who is not named has one."""
 
     name: str
     parent: str = ""
     gang: bool = True
+    quotas: tuple[Quota, ...] = ()
+    fungibility: Fungibility = Fungibility()
+    weight: float = 1.0
+    weights: Weights = ()  # per resource, instead of `weight`
+    order: Order = Order.PRIORITY
+    strict: bool = False
+    priority: int = 0
+    borrow: Borrow = Borrow.ALL
+    preemption: Preemption = NO_PREEMPTION
+    total: Limits = Limits()
+    per_user: Limits = Limits()
+    per_group: Limits = Limits()
+    per_job: Limits = Limits()
+    state: State = State.OPEN
+    state_since_s: float = 0.0
+    accounts: Weights = ()

@@ -22,6 +22,23 @@ class Code(StrEnum):
     WAITING_FOR_MEMBERS = "WaitingForMembers"  # a gang of several objects is not complete
     QUOTA = "NamespaceQuota"  # a ResourceQuota of its namespace would refuse its pods
     HELD = "Held"
+    QUEUE_HELD = "QueueHeld"  # its queue, or one above, starts nothing now
+    QUEUE_CLOSED = "QueueClosed"  # its queue, or one above, takes no new jobs
+    QUEUE_MISCONFIGURED = "QueueMisconfigured"  # the tree contradicts itself here: a cycle, a parent that is not there
+    QUEUE_LIMIT = "QueueLimit"  # the ceiling of its queue, or of one above
+    QUEUE_QUOTA = "QueueQuota"  # its queue's guarantee is used, and there is nothing to borrow
+    NEVER_WITHIN_LIMIT = "NeverWithinLimit"  # larger than its queue's ceiling, or than a limit per job
+    USER_LIMIT = "UserLimit"  # what its user, or group, may have at a time
+    BEHIND_HEAD = "BehindHead"  # its queue is strict, and the first of it waits
+    RESERVED = "Reserved"  # it would delay a job before it, or run into a reservation
+    BEGIN_TIME = "BeginTime"
+    DEADLINE = "DeadlineMissed"  # it cannot end before its deadline any more
+    DEPENDENCY = "Dependency"
+    DEPENDENCY_NEVER = "DependencyNeverSatisfied"
+    ARRAY_LIMIT = "ArrayLimit"
+    PREEMPTING = "Preempting"  # it is promised room that others are leaving
+    PREEMPTED = "Preempted"  # it ran, and gave way to another
+    NO_DOMAIN = "NoDomain"  # no topology domain holds it, though the nodes together would
     QUEUE_UNKNOWN = "QueueUnknown"
     BACKOFF = "Backoff"  # a start came to nothing; tried again at a stated time
     INVALID = "Invalid"  # what the manifest says cannot be carried out
@@ -36,3 +53,12 @@ class Reason:
     text: str
     numbers: Mapping[str, Any] = field(default_factory=dict, hash=False)
     more_nodes_help: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """When a waiting job is expected to start (seconds since the epoch) if all that runs takes as long as it may, and
+    what it waits for. Not part of the reason: it changes with every end, and reasons are written to objects."""
+
+    start_s: float
+    after: str = ""

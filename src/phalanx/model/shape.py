@@ -58,10 +58,71 @@ class Toleration:
 
 
 @dataclass(frozen=True, slots=True)
+class NodePreference:
+    """`weight` (1 to 100) is added to the score of nodes that match the term; among those that fit, more is better."""
+
+    weight: int
+    term: NodeTerm
+
+
+@dataclass(frozen=True, slots=True)
+class PodTerm:
+    """Pods whose labels meet all requirements of `selector` (operators In, NotIn, Exists, DoesNotExist), in
+    `namespaces`, on nodes of one domain of the label key `topology`. As PodAffinityTerm of k8s.io/api/core/v1."""
+
+    topology: str
+    selector: NodeTerm
+    namespaces: tuple[str, ...] = ()
+    weight: int = 0  # 0: required; 1 to 100: preferred
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """As TopologySpreadConstraint: over the domains of `topology`, the number of pods that meet `selector` differs by
+    at most `max_skew`. Not `required` (ScheduleAnyway): as far as possible."""
+
+    topology: str
+    max_skew: int
+    selector: NodeTerm
+    required: bool = True
+    min_domains: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A host port; an empty `address` is every address of the node."""
+
+    number: int
+    protocol: str = "TCP"
+    address: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceShare:
+    """Part of `count` devices of one resource, on each either `milli` thousandths of it or `memory_bytes` of it."""
+
+    resource: str
+    milli: int = 0
+    memory_bytes: int = 0
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Shape:
-    """`selector` pairs must all hold; of `affinity` terms one must hold (no terms: anywhere)."""
+    """`selector` pairs must all hold; of `affinity` terms one must hold (no terms: anywhere). `labels` and `namespace`
+    are the pod's own, by which others' `near`, `away` and `spread` select it. `aligned`: all that the pod asks comes
+    from one NUMA zone of the node ("required"), or does where possible ("preferred")."""
 
     requests: Amounts
     selector: tuple[tuple[str, str], ...] = ()
     affinity: tuple[NodeTerm, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
+    preferences: tuple[NodePreference, ...] = ()
+    near: tuple[PodTerm, ...] = ()
+    away: tuple[PodTerm, ...] = ()
+    spread: tuple[Spread, ...] = ()
+    ports: tuple[Port, ...] = ()
+    share: DeviceShare | None = None
+    aligned: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+    namespace: str = ""

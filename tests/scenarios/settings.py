@@ -1,0 +1,165 @@
+"""The part of the scenario language that describes queues, flavors, reservations and the policy.
+
+queue NAME parent=up order=fair strict weight=2 weight:gpu=3 priority=1 borrow=none state=held since=40 gang=off
+      guaranteed:cpu=4 limit:cpu=8 lend:cpu=1       of all nodes; of a flavor's: spot/guaranteed:cpu=4 …
+      next-before-borrowing preempt-before-next prefer-preemption      between flavors
+      within=lower reclaim=any down-to=fair-share borrowing[=THRESHOLD] consolidate       what its jobs may preempt
+      min-run=60 grace=30 budget=2 delay=10                            what protects those that run in it
+      total:running=3 user:submitted=2 group:cpu=4 job:wall=600        limits
+      shares:alice=3                                                   of users, for multifactor order
+flavor NAME label:pool=spot tolerate:spot
+reservation NAME from=100 to=200 nodes=a,b users=u groups=g queues=q magnetic
+policy backfill=easy backfill-order=shortest depth=10 score=spread levels=zone,rack,host half-life=3600
+       formula=classic factor:age=1000 max-age=60 qos:high=10 factor:resource:cpu=5 small-first billing:gpu=1
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from phalanx.client.quantity import amount
+from phalanx.model.flavor import Flavor
+from phalanx.model.policy import Backfill, BackfillOrder, Factors, FairShareFormula, Policy, Score
+from phalanx.model.preemption import Floor, Preemption, Reclaim, Within
+from phalanx.model.queue import Borrow, Bounds, Fungibility, Limits, Order, Queue, Quota, State, Weights
+from phalanx.model.reservation import Reservation
+from phalanx.model.topology import Topology
+
+if TYPE_CHECKING:
+    from .language import Words
+
+QUOTA_PARTS = ("guaranteed", "limit", "lend")
+
+
+def queue(name: str, words: Words) -> Queue:
+    weight = words.option("weight", "1")
+    return Queue(
+        name=name,
+        parent=words.option("parent", ""),
+        gang=words.option("gang", "on") != "off",
+        quotas=quotas(words),
+        fungibility=Fungibility(
+            borrow_before_next=not words.flag("next-before-borrowing"),
+            preempt_before_next=words.flag("preempt-before-next"),
+            prefer_preemption=words.flag("prefer-preemption"),
+        ),
+        weight=float(weight),
+        weights=weights(words, "weight:"),
+        order=Order(words.option("order", "priority")),
+        strict=words.flag("strict"),
+        priority=int(words.option("priority", "0")),
+        borrow=Borrow(words.option("borrow", "all")),
+        preemption=preemption(words),
+        total=limits(words, "total:"),
+        per_user=limits(words, "user:"),
+        per_group=limits(words, "group:"),
+        per_job=limits(words, "job:"),
+        state=State(words.option("state", "open")),
+        state_since_s=float(words.option("since", "0")),
+        accounts=weights(words, "shares:"),
+    )
+
+
+def quotas(words: Words) -> tuple[Quota, ...]:
+    """By flavor, in the order in which flavors are first named; without one comes first."""
+    parts: dict[str, dict[str, dict[str, int]]] = {}
+    for word in list(words.rest):
+        left, _, value = word.partition("=")
+        head, _, resource = left.partition(":")
+        flavor, _, part = head.rpartition("/")
+        if part in QUOTA_PARTS and resource:
+            words.rest.remove(word)
+            parts.setdefault(flavor, {}).setdefault(part, {})[resource] = amount(resource, value)
+    return tuple(
+        Quota(flavor=flavor, **{part: bounds(values) for part, values in named.items()})
+        for flavor, named in parts.items()
+    )
+
+
+def preemption(words: Words) -> Preemption:
+    threshold = words.option("borrowing", "")
+    grace, budget = words.option("grace", ""), words.option("budget", "")
+    return Preemption(
+        within=Within(words.option("within", "never")),
+        reclaim=Reclaim(words.option("reclaim", "never")),
+        down_to=Floor(words.option("down-to", "guarantee")),
+        borrowing=words.flag("borrowing") or bool(threshold),
+        borrowing_threshold=int(threshold) if threshold else None,
+        min_run_s=float(words.option("min-run", "0")),
+        grace_s=float(grace) if grace else None,
+        hourly_budget=int(budget) if budget else None,
+        delay_s=float(words.option("delay", "0")),
+        consolidate=words.flag("consolidate"),
+    )
+
+
+def limits(words: Words, prefix: str) -> Limits:
+    named = dict(word.split("=", 1) for word in words.all(prefix))
+    running, submitted, wall = (named.pop(key, None) for key in ("running", "submitted", "wall"))
+    return Limits(
+        running=None if running is None else int(running),
+        submitted=None if submitted is None else int(submitted),
+        wall_s=None if wall is None else float(wall),
+        resources=bounds({resource: amount(resource, value) for resource, value in named.items()}),
+    )
+
+
+def weights(words: Words, prefix: str) -> Weights:
+    pairs = (word.rsplit("=", 1) for word in words.all(prefix))
+    return tuple(sorted((name, float(value)) for name, value in pairs))
+
+
+def bounds(values: dict[str, int]) -> Bounds:
+    return tuple(sorted(values.items()))
+
+
+def reservation(name: str, words: Words) -> Reservation:
+    def names(option: str) -> tuple[str, ...]:
+        listed = words.option(option, "")
+        return tuple(listed.split(",")) if listed else ()
+
+    return Reservation(
+        name=name,
+        start_s=float(words.option("from", "0")),
+        end_s=float(words.option("to", "inf")),
+        nodes=names("nodes"),
+        users=names("users"),
+        groups=names("groups"),
+        queues=names("queues"),
+        magnetic=words.flag("magnetic"),
+    )
+
+
+def flavor(name: str, words: Words) -> Flavor:
+    from .language import pair, toleration
+
+    return Flavor(
+        name=name,
+        labels=tuple(pair(word) for word in words.all("label:")),
+        tolerations=tuple(toleration(word) for word in words.all("tolerate:")),
+    )
+
+
+def policy(words: Words) -> Policy:
+    levels = [tuple(listed.split(",")) for listed in words.all("levels=")]
+    factors = dict(word.split("=", 1) for word in words.all("factor:"))
+    resources = {name: value for name, value in factors.items() if name.startswith("resource:")}
+    named = {name.replace("-", "_"): float(value) for name, value in factors.items() if name not in resources}
+    billing = weights(words, "billing:")
+    return Policy(
+        backfill=Backfill(words.option("backfill", "easy")),
+        backfill_order=BackfillOrder(words.option("backfill-order", "queue")),
+        backfill_depth=int(words.option("depth", "500")),
+        score=Score(words.option("score", "pack")),
+        topologies=tuple(Topology(levels=each) for each in levels),
+        half_life_s=float(words.option("half-life", "604800")),
+        fair_share=FairShareFormula(words.option("formula", "fair-tree")),
+        billing=billing or Policy().billing,
+        factors=Factors(
+            max_age_s=float(words.option("max-age", "604800")),
+            qos_values=weights(words, "qos:"),
+            resources=tuple((name.removeprefix("resource:"), float(value)) for name, value in resources.items()),
+            small_first=words.flag("small-first"),
+            **named,
+        ),
+    )
