@@ -31,7 +31,7 @@ from phalanx.model.event import (
 )
 from phalanx.model.job import Job, Phase, Placement, Slot
 from phalanx.model.node import Node
-from phalanx.model.plan import Place, Plan, Start, Wait
+from phalanx.model.plan import Place, Plan, Preempt, Promise, Shrink, Start, Wait
 from phalanx.model.queue import Queue
 from phalanx.model.reason import Code, Reason
 from tests.core.brute import matches
@@ -49,6 +49,8 @@ class Truth:
     run: int = 0  # counts starts as `attempt` does, but never begins anew
     planned: dict[Slot, str] = field(default_factory=dict)
     bound: set[Slot] = field(default_factory=set)
+    started_s: float = 0.0
+    flavors: tuple[str, ...] = ()
     open: set[Slot] = field(default_factory=set)
 
 
@@ -69,6 +71,7 @@ class World:
         self.jobs: dict[str, Truth] = {}
         self.foreign: dict[str, tuple[str, tuple[tuple[str, int], ...]]] = {}
         self.done: set[str] = set()
+        self.preempted: dict[str, int] = {}
         self.log: list[str] = []
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
         self._order = 0
@@ -138,7 +141,12 @@ class World:
             self.vacate(pod)
         for truth in list(self.jobs.values()):
             lost = sorted(slot for slot in truth.bound if truth.planned[slot] == name)
-            if lost and truth.gang and self.seed.random() < 0.3:
+            if lost and truth.phase is Phase.STOPPING:
+                self.tell(truth.job.id, Released(truth.job.id, tuple(lost)))
+                for slot in lost:
+                    truth.bound.discard(slot)
+                    del truth.planned[slot]
+            elif lost and truth.gang and self.seed.random() < 0.3:
                 self.refuse(truth, "its node was lost")
             elif lost:
                 self.reopen(truth, lost)
@@ -184,20 +192,26 @@ class World:
         self.log.append(f"{self.clock_s:.3f} {plan.actions} {plan.wake_s}")
         for action in plan.actions:
             match action:
-                case Start(job, attempt, placements):
-                    self.start(job, attempt, placements)
+                case Start():
+                    self.start(action)
                 case Place(job, placements):
                     self.place(job, placements)
-                case Wait():
-                    pass
+                case Preempt(job, attempt, by, _):
+                    self.preempt(job, attempt, by)
+                case Shrink(job, slots):
+                    self.shrink(job, slots)
+                case Promise() | Wait():
+                    pass  # the objects show nothing of it
 
-    def start(self, job: str, attempt: int, placements: tuple[Placement, ...]) -> None:
+    def start(self, action: Start) -> None:
+        job, attempt, placements = action.job, action.attempt, action.placements
         truth = self.jobs.get(job)
         if truth is None:
             return  # it was withdrawn, and the message is on its way
         if truth.phase is not Phase.QUEUED or attempt != truth.attempt + 1:
             raise Wrong(f"{job} is {truth.phase} after {truth.attempt} starts, and is started as number {attempt}")
         truth.phase, truth.attempt, truth.run = Phase.STARTING, attempt, truth.run + 1
+        truth.started_s, truth.flavors = action.at_s, action.flavors
         run = truth.run
         for role, ordinal, node, _ in placements:
             self.must_match(truth, role, node)
@@ -209,6 +223,49 @@ class World:
             self.later(delay_s, lambda: self.barrier(truth, run))
         else:
             self.later(delay_s, lambda: self.create_pods(truth, run))
+
+    def preempt(self, job: str, attempt: int, by: str) -> None:
+        """Its pods end one after the other; when the last is gone it waits again, whole."""
+        truth = self.jobs.get(job)
+        if truth is None or truth.attempt != attempt or truth.phase is Phase.QUEUED:
+            return  # it is over, or has gone back by itself; the message is on its way
+        if truth.phase is Phase.STOPPING or not truth.job.preemptible or by == job:
+            raise Wrong(f"{job} is {truth.phase}, preemptible: {truth.job.preemptible}, and is preempted for {by}")
+        truth.phase, truth.run = Phase.STOPPING, truth.run + 1
+        self.preempted[job] = self.preempted.get(job, 0) + 1
+        truth.open.clear()
+        for slot in set(truth.planned) - truth.bound:
+            del truth.planned[slot]
+        run = truth.run
+        for slot in sorted(truth.bound):
+            self.later(self.seed.uniform(0.1, 20), self.leaving(truth, run, slot))
+        self.later(20.0, lambda: self.stopped(truth, run))
+
+    def leaving(self, truth: Truth, run: int, slot: Slot) -> Callable[[], None]:
+        def act() -> None:
+            if self.current(truth, run) and slot in truth.planned:
+                truth.bound.discard(slot)
+                del truth.planned[slot]
+                self.tell(truth.job.id, Released(truth.job.id, (slot,)))
+
+        return act
+
+    def stopped(self, truth: Truth, run: int) -> None:
+        if self.current(truth, run):
+            truth.phase = Phase.QUEUED
+            for slots in (truth.planned, truth.bound, truth.open):
+                slots.clear()
+            reason = Reason(code=Code.PREEMPTED, text="it gave way")
+            self.tell(truth.job.id, Refused(truth.job.id, truth.attempt, reason))
+
+    def shrink(self, job: str, slots: tuple[Slot, ...]) -> None:
+        truth = self.jobs.get(job)
+        if truth is None or truth.phase in {Phase.QUEUED, Phase.STOPPING}:
+            return
+        if truth.phase is Phase.RUNNING and not self.enough(truth, set(truth.planned) - set(slots)):
+            raise Wrong(f"{job} is shrunk by {slots} below its minimum")
+        for slot in slots:
+            self.later(self.seed.uniform(0.1, 20), self.leaving(truth, truth.run, slot))
 
     def current(self, truth: Truth, run: int) -> bool:
         """Nothing has overtaken that start."""
@@ -283,7 +340,7 @@ class World:
         self.later(max(0.0, not_before_s - self.now_s()) + 0.01, lambda: None)  # the scheduler is woken then
 
     def create_pods(self, truth: Truth, run: int) -> None:
-        if not self.current(truth, run) or truth.phase is Phase.QUEUED:
+        if not self.current(truth, run) or truth.phase in {Phase.QUEUED, Phase.STOPPING}:
             return
         if self.chance("start_refused"):
             self.refuse(truth, "a pod was not created")
@@ -307,7 +364,7 @@ class World:
 
     def binding(self, truth: Truth, run: int, slot: Slot) -> Callable[[], None]:
         def act() -> None:
-            if not self.current(truth, run) or truth.phase is Phase.QUEUED:
+            if not self.current(truth, run) or truth.phase in {Phase.QUEUED, Phase.STOPPING}:
                 return
             if slot not in truth.planned or slot in truth.bound:
                 return
@@ -340,4 +397,5 @@ class World:
             truth.open |= set(truth.planned)
             truth.planned.clear()
         placements = tuple(Placement(*slot, node) for slot, node in sorted(truth.planned.items()))
-        return Adopted(truth.job, truth.attempt, truth.phase, placements, tuple(sorted(truth.open)))
+        wanting = tuple(sorted(truth.open))
+        return Adopted(truth.job, truth.attempt, truth.phase, placements, wanting, truth.started_s, truth.flavors)
