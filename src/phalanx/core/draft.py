@@ -105,8 +105,8 @@ class Draft:
         """The largest part of the largest node's allocatable that one pod asks of any resource."""
         return max(amount / self._scales.get(name, 1) for name, amount in demand.asks)
 
-    def room(self, demand: Demand) -> int:
-        """How many pods of the demand fit in all."""
+    def room(self, demand: Demand, within: fit.Rows | None = None) -> int:
+        """How many pods of the demand fit in all. `within`: by position, the only nodes that count."""
         columns = self.asked(demand)
         if columns is None:
             return 0
@@ -115,6 +115,7 @@ class Draft:
             enough = column >= amount
             fits = enough if fits is None else fits & enough
         assert fits is not None  # every pod asks one of `pods`
+        fits = fits if within is None else fits & within
         found = fits.nonzero()[0]
         return int(fit.holds(self.free, demand.asks, found).sum()) if len(found) else 0
 

@@ -365,7 +365,7 @@ def learn(cluster: Cluster, findings: Findings) -> None:
 
 
 def enter(cluster: Cluster, job: Job) -> Record:
-    record = cluster.jobs[job.id] = Record(job, cluster.interned.gang(job.roles))
+    record = cluster.jobs[job.id] = Record(job, cluster.interned.of(job))
     describe(cluster, record, job)
     return record
 
@@ -373,7 +373,7 @@ def enter(cluster: Cluster, job: Job) -> Record:
 def describe(cluster: Cluster, record: Record, job: Job) -> None:
     """The record is of this job now; equal roles are kept once for all jobs that have them."""
     leave_queue(cluster, record.job)
-    record.gang = gang = cluster.interned.gang(job.roles)
+    record.gang = gang = cluster.interned.of(job)
     record.job = job if job.roles is gang.roles else replace(job, roles=gang.roles)
     cluster.jobs_of.setdefault(job.queue, {})[job.id] = None
     cluster.latest_s = max(cluster.latest_s, job.submitted_s)

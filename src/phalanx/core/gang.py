@@ -25,6 +25,7 @@ from typing import TypeAlias
 import numpy as np
 
 from phalanx.core.draft import Draft
+from phalanx.core.fit import Rows
 from phalanx.core.search import search
 from phalanx.model.demand import Demand, Gang
 from phalanx.model.job import Placement, Role
@@ -48,23 +49,27 @@ class Shortfall:
     left: tuple[tuple[str, int], ...]
 
 
-def place(draft: Draft, gang: Gang) -> list[Placement] | Shortfall:
-    """The whole gang's placements, taken from the draft; or how far it got, with nothing taken."""
+def place(draft: Draft, gang: Gang, among: Rows | None = None) -> list[Placement] | Shortfall:
+    """The whole gang's placements, taken from the draft; or how far it got, with nothing taken. `among`: by row of the
+    book's columns, the only nodes it may go to; None: all."""
+    within = None if among is None else among[draft.rows]
     shares: list[Share] = []
-    shortfall = try_in_order(draft, gang, by_size(draft, gang), shares)
-    if shortfall is not None and (len(gang.roles) == 1 or not rearrange(draft, gang, shares)):
+    shortfall = try_in_order(draft, gang, by_size(draft, gang), shares, within)
+    if shortfall is not None and (len(gang.roles) == 1 or not rearrange(draft, gang, shares, within)):
         return shortfall
     for role, (demand, asked) in enumerate(zip(gang.demands, gang.roles, strict=True)):
         if asked.count > asked.minimum:
-            fill(draft, demand, role, asked.count - asked.minimum, shares)
+            fill(draft, demand, role, asked.count - asked.minimum, shares, within)
     return named(draft, shares)
 
 
-def try_in_order(draft: Draft, gang: Gang, order: Sequence[int], shares: list[Share]) -> Shortfall | None:
+def try_in_order(
+    draft: Draft, gang: Gang, order: Sequence[int], shares: list[Share], within: Rows | None
+) -> Shortfall | None:
     """Fill the minimums role by role in that order; if one fails, put everything back."""
     mark = draft.mark()
     for role in order:
-        if fill(draft, gang.demands[role], role, gang.roles[role].minimum, shares):
+        if fill(draft, gang.demands[role], role, gang.roles[role].minimum, shares, within):
             wanted = sum(each.minimum for each in gang.roles)
             placed = sum(count for _, _, count in shares)
             left = largest_left(draft, gang.demands[role])
@@ -74,15 +79,15 @@ def try_in_order(draft: Draft, gang: Gang, order: Sequence[int], shares: list[Sh
     return None
 
 
-def rearrange(draft: Draft, gang: Gang, shares: list[Share]) -> bool:
+def rearrange(draft: Draft, gang: Gang, shares: list[Share], within: Rows | None) -> bool:
     """Other ways to place a gang of several roles (steps 2 and 3 above); whether one was found."""
-    rooms = [draft.room(demand) for demand in gang.demands]
+    rooms = [draft.room(demand, within) for demand in gang.demands]
     if any(room < role.minimum for room, role in zip(rooms, gang.roles, strict=True)):
         return False
     for order in other_orders(rooms, gang.roles):
-        if try_in_order(draft, gang, order, shares) is None:
+        if try_in_order(draft, gang, order, shares, within) is None:
             return True
-    found = search(draft, gang)
+    found = search(draft, gang, within)
     for role, position, count in found or ():
         draft.take(position, gang.demands[role].asks, count)
     shares += found or ()
@@ -101,12 +106,13 @@ def other_orders(rooms: Sequence[int], roles: Sequence[Role]) -> Iterator[Sequen
     return islice(permutations(scarcest), ORDERS)
 
 
-def fill(draft: Draft, demand: Demand, role: int, count: int, shares: list[Share]) -> int:
-    """Take room for `count` pods, the fullest nodes first; how many found none."""
+def fill(draft: Draft, demand: Demand, role: int, count: int, shares: list[Share], within: Rows | None = None) -> int:
+    """Take room for `count` pods, the fullest nodes first; how many found none. `within`: by position in the draft,
+    the only nodes they may go to."""
     columns = draft.asked(demand)
     if columns is None:
         return count
-    allowed = draft.allowed(demand.where)
+    allowed = both(draft.allowed(demand.where), within)
     for start in range(0, len(draft), CHUNK):
         if not count:
             break
@@ -128,6 +134,13 @@ def fill(draft: Draft, demand: Demand, role: int, count: int, shares: list[Share
             if not count:
                 break
     return count
+
+
+def both(some: Rows | None, others: Rows | None) -> Rows | None:
+    """Where both are true; None is true everywhere."""
+    if some is None or others is None:
+        return others if some is None else some
+    return some & others
 
 
 def largest_left(draft: Draft, demand: Demand) -> tuple[tuple[str, int], ...]:

@@ -19,17 +19,18 @@ SEARCH_NODES = 32
 SEARCH_STEPS = 4000
 
 
-def search(draft: Draft, gang: Gang) -> list[tuple[int, int, int]] | None:
+def search(draft: Draft, gang: Gang, within: fit.Rows | None = None) -> list[tuple[int, int, int]] | None:
     """(role, position, count) for every role's minimum; None if there is no way, or none was found in time."""
-    positions = sorted({position for demand in gang.demands for position in candidates(draft, demand)})
+    positions = sorted({position for demand in gang.demands for position in candidates(draft, demand, within)})
     if len(positions) > SEARCH_NODES:
         return None
     return Search(draft, gang, positions).run()
 
 
-def candidates(draft: Draft, demand: Demand) -> list[int]:
+def candidates(draft: Draft, demand: Demand, within: fit.Rows | None) -> list[int]:
     allowed = draft.allowed(demand.where)
     everywhere = np.ones(len(draft), np.bool_) if allowed is None else allowed
+    everywhere = everywhere if within is None else everywhere & within
     found: list[int] = fit.fitting(draft.free, demand.asks, everywhere).tolist()
     return found[: SEARCH_NODES + 1]
 

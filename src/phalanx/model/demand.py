@@ -1,15 +1,16 @@
 """Shapes and roles, interned, so that thinking is done once for what thousands of pods and jobs have in common.
 
 One `Demand` object per distinct shape, one `Where` for all shapes that may go to the same nodes, one `Gang` per
-distinct tuple of roles. Two of a kind are the same exactly if they are the same object, which makes them cheap keys.
+distinct (roles, groups, closeness, size). Two of a kind are the same exactly if they are the same object, which makes them cheap keys.
 The tables hold their objects weakly: what no job has any more is forgotten."""
 
 from __future__ import annotations
 
 from weakref import WeakValueDictionary
 
-from phalanx.model.job import Role
+from phalanx.model.job import Group, Job, Role, Size
 from phalanx.model.shape import PODS, Amounts, NodeTerm, Shape, Toleration
+from phalanx.model.topology import Closeness
 
 # Nine petabytes, nine trillion cores: no node has as much, and a thousand such pods still sum within an int64.
 MOST = 2**53
@@ -41,37 +42,60 @@ class Where:
 
 
 class Demand:
-    """`asks`: what each pod holds on its node (`charged`); `amounts`: the same by resource."""
+    """`asks`: what each pod holds on its node (`charged`); `amounts`: the same by resource. `plain`: which nodes take
+    it depends on `where` and on amounts alone, and all that do are equally good."""
 
-    __slots__ = ("__weakref__", "amounts", "asks", "shape", "where")
+    __slots__ = ("__weakref__", "amounts", "asks", "plain", "shape", "where")
 
     def __init__(self, shape: Shape, where: Where) -> None:
         self.shape, self.where = shape, where
         self.asks = charged(shape.requests)
         self.amounts = dict(self.asks)
+        apart = (shape.preferences, shape.near, shape.away, shape.spread, shape.ports, shape.share, shape.aligned)
+        self.plain = not any(apart)
 
 
 class Gang:
-    """What alike jobs ask: their roles, and the demand of each."""
+    """What alike jobs ask: their roles, the demand of each, and how these belong together. `simple`: by room alone,
+    so there are no groups and no closeness."""
 
-    __slots__ = ("__weakref__", "demands", "roles")
+    __slots__ = ("__weakref__", "closeness", "demands", "groups", "roles", "simple", "size")
 
-    def __init__(self, roles: tuple[Role, ...], demands: tuple[Demand, ...]) -> None:
-        self.roles, self.demands = roles, demands
+    def __init__(
+        self,
+        roles: tuple[Role, ...],
+        demands: tuple[Demand, ...],
+        groups: tuple[Group, ...] = (),
+        closeness: Closeness | None = None,
+        size: Size = Size.ELASTIC,
+    ) -> None:
+        self.roles, self.demands, self.groups, self.closeness, self.size = roles, demands, groups, closeness, size
+        self.simple = not groups and closeness is None and all(role.closeness is None for role in roles)
 
 
 class Interned:
     """The tables."""
 
     def __init__(self) -> None:
-        self._gangs: WeakValueDictionary[tuple[Role, ...], Gang] = WeakValueDictionary()
+        self._gangs: WeakValueDictionary[tuple[object, ...], Gang] = WeakValueDictionary()
         self._demands: WeakValueDictionary[Shape, Demand] = WeakValueDictionary()
         self._wheres: WeakValueDictionary[tuple[object, ...], Where] = WeakValueDictionary()
 
-    def gang(self, roles: tuple[Role, ...]) -> Gang:
-        gang = self._gangs.get(roles)
+    def of(self, job: Job) -> Gang:
+        return self.gang(job.roles, job.groups, job.closeness, job.size)
+
+    def gang(
+        self,
+        roles: tuple[Role, ...],
+        groups: tuple[Group, ...] = (),
+        closeness: Closeness | None = None,
+        size: Size = Size.ELASTIC,
+    ) -> Gang:
+        key = (roles, groups, closeness, size)
+        gang = self._gangs.get(key)
         if gang is None:
-            gang = self._gangs[roles] = Gang(roles, tuple(self.demand(role.shape) for role in roles))
+            demands = tuple(self.demand(role.shape) for role in roles)
+            gang = self._gangs[key] = Gang(roles, demands, groups, closeness, size)
         return gang
 
     def demand(self, shape: Shape) -> Demand:
