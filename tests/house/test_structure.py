@@ -20,9 +20,9 @@ ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "model": set(),
     "core": {"model"},
-    "dialects": {"model"},
+    "dialects": {"model", "client"},  # of client only its quantities
     "client": set(),
-    "kube": {"model", "client"},
+    "kube": {"model", "client", "dialects"},
     "simulator": {"model"},
     "ledger": {"model"},
     "embedded": {"client"},

@@ -1,0 +1,191 @@
+"""Reading a mapping that people wrote, strictly: every field by name, with what it may be; what nobody asked for is
+an error too.
+
+A complaint (`Misread`) carries the path of the value that it is about, as keys and positions, so that whoever read a
+file can say the line; its text names the value and what would be allowed.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from enum import StrEnum
+from typing import Any, TypeAlias, TypeVar
+
+from phalanx.client.quantity import QuantityError, amount
+from phalanx.errors import PhalanxError
+from phalanx.model.queue import Bounds, Weights
+
+Path: TypeAlias = tuple[str | int, ...]
+Choice = TypeVar("Choice", bound=StrEnum)
+
+MOST = 2**53  # no amount is larger: beyond any cluster, and exact as a float
+LONGEST_S = 100 * 365 * 86400.0
+_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+")
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+class Misread(PhalanxError):
+    """A value that cannot be what it should be. `path`: where it stands."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        super().__init__(f"{written(path)}: {text}" if path else text)
+        self.path, self.text = path, text
+
+
+def written(path: Path) -> str:
+    """`spec.quotas[1].limit.cpu`."""
+    parts = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in path]
+    return "".join(parts).removeprefix(".")
+
+
+class Fields:
+    """One mapping, read field by field. A field that is absent, or null, has its default."""
+
+    def __init__(self, values: Any, path: Path = ()) -> None:
+        if not isinstance(values, Mapping):
+            raise Misread(path, f"{_shown(values)} is not a mapping of names to values")
+        self.values, self.path = values, path
+        self._asked: list[str] = []
+
+    def value(self, name: str) -> Any:
+        self._asked.append(name)
+        return self.values.get(name)
+
+    def text(self, name: str, default: str = "") -> str:
+        value = self.value(name)
+        return default if value is None else _text(value, (*self.path, name))
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        value = self.value(name)
+        if value is not None and not isinstance(value, bool):
+            raise Misread((*self.path, name), f"{_shown(value)} is neither true nor false")
+        return default if value is None else value
+
+    def whole(self, name: str, default: int = 0, *, least: int = -(2**31), most: int = 2**31 - 1) -> int:
+        found = self.whole_or_none(name, least=least, most=most)
+        return default if found is None else found
+
+    def whole_or_none(self, name: str, *, least: int = 0, most: int = 2**31 - 1) -> int | None:
+        value = self.value(name)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise Misread((*self.path, name), f"{_shown(value)} is no whole number from {least} to {most}")
+        return value
+
+    def number(self, name: str, default: float = 0.0, *, least: float = 0.0) -> float:
+        value = self.value(name)
+        return default if value is None else _number(value, (*self.path, name), least)
+
+    def seconds(self, name: str, default: float = 0.0) -> float:
+        found = self.seconds_or_none(name)
+        return default if found is None else found
+
+    def seconds_or_none(self, name: str) -> float | None:
+        """A number of seconds, or a text such as `90s`, `15m`, `1h30m`, `2d`."""
+        value = self.value(name)
+        return None if value is None else duration_s(value, (*self.path, name))
+
+    def choice(self, name: str, default: Choice) -> Choice:
+        value = self.value(name)
+        if value is None:
+            return default
+        kinds = type(default)
+        if value not in [str(kind) for kind in kinds]:
+            raise Misread((*self.path, name), f"{_shown(value)} is none of {', '.join(kinds)}")
+        return kinds(value)
+
+    def amounts(self, name: str) -> Bounds:
+        """resource -> quantity, none below zero; zeros are kept."""
+        path = (*self.path, name)
+        found = {resource: _amount(resource, value, (*path, resource)) for resource, value in self._pairs(name)}
+        return tuple(sorted(found.items()))
+
+    def weights(self, name: str) -> Weights:
+        """name -> number, none below zero."""
+        path = (*self.path, name)
+        return tuple(sorted((key, _number(value, (*path, key), 0.0)) for key, value in self._pairs(name)))
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        return tuple(_text(value, path) for value, path in self._entries(name))
+
+    def pairs(self, name: str) -> tuple[tuple[str, str], ...]:
+        """name -> text."""
+        path = (*self.path, name)
+        return tuple(sorted((key, _text(value, (*path, key))) for key, value in self._pairs(name)))
+
+    def fields(self, name: str) -> Fields:
+        """The mapping of that name; an empty one if it is absent."""
+        value = self.value(name)
+        return Fields({} if value is None else value, (*self.path, name))
+
+    def each(self, name: str) -> Iterator[Fields]:
+        return (Fields(value, path) for value, path in self._entries(name))
+
+    def done(self) -> None:
+        """Raises Misread if there is a field that nobody asked for."""
+        for name in self.values:
+            if name not in self._asked:
+                near = get_close_matches(str(name), self._asked, 1)
+                hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(self._asked))}"
+                raise Misread((*self.path, name), f"there is no such field; {hint}")
+
+    def _pairs(self, name: str) -> list[tuple[str, Any]]:
+        value = self.value(name)
+        if value is None:
+            return []
+        return [(str(key), one) for key, one in Fields(value, (*self.path, name)).values.items()]
+
+    def _entries(self, name: str) -> Iterator[tuple[Any, Path]]:
+        value, path = self.value(name), (*self.path, name)
+        if value is not None and not isinstance(value, list | tuple):
+            raise Misread(path, f"{_shown(value)} is not a list")
+        return ((one, (*path, at)) for at, one in enumerate(value or ()))
+
+
+def duration_s(value: Any, path: Path = ()) -> float:
+    """Seconds, from a number of them or a text such as `1h30m`. Raises Misread."""
+    hint = "write seconds (90) or for instance 90s, 15m, 1h30m, 2d"
+    plain = isinstance(value, int | float) and not isinstance(value, bool)
+    if plain or (isinstance(value, str) and re.fullmatch(r"\d+(\.\d+)?", value)):
+        seconds = float(value)
+    elif isinstance(value, str) and _DURATION.fullmatch(value):
+        seconds = sum(float(number) * _UNITS_S[unit] for number, unit in _PART.findall(value))
+    else:
+        raise Misread(path, f"{_shown(value)} is no length of time; {hint}")
+    if not 0.0 <= seconds <= LONGEST_S:
+        raise Misread(path, f"{_shown(value)} is not from 0 s to a hundred years; {hint}")
+    return seconds
+
+
+def _text(value: Any, path: Path) -> str:
+    if not isinstance(value, str):
+        raise Misread(path, f"{_shown(value)} is no text; put it in quotes")
+    return value
+
+
+def _number(value: Any, path: Path, least: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < least:
+        raise Misread(path, f"{_shown(value)} is no number of at least {least:g}")
+    return float(value)
+
+
+def _amount(resource: str, value: Any, path: Path) -> int:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise Misread(path, f"{_shown(value)} is no quantity; write for instance 500m, 2 or 1.5Gi")
+    try:
+        found = amount(resource, value)
+    except QuantityError as error:
+        raise Misread(path, str(error)) from None
+    if not 0 <= found <= MOST:
+        raise Misread(path, f"{_shown(value)} is {'negative' if found < 0 else 'more than any cluster has'}")
+    return found
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"

@@ -1,0 +1,213 @@
+"""Queues and policies as they are written: what every field becomes, and what is said of a wrong one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from phalanx.dialects.fields import Misread
+from phalanx.dialects.policy import read_policy
+from phalanx.dialects.queue import read_queue
+from phalanx.model.policy import Backfill, BackfillOrder, Factors, FairShareFormula, Policy, Score
+from phalanx.model.preemption import Floor, Preemption, Reclaim, Within
+from phalanx.model.queue import Borrow, Fungibility, Limits, Order, Queue, Quota, State
+from phalanx.model.topology import Topology
+
+EVERYTHING: dict[str, Any] = {
+    "parent": "research",
+    "gang": False,
+    "quotas": [
+        {"flavor": "spot", "guaranteed": {"cpu": "4", "memory": "1Gi"}, "limit": {"cpu": 8}, "lend": {"cpu": "500m"}},
+        {"limit": {"nvidia.com/gpu": 0}},
+    ],
+    "fungibility": {"borrowBeforeNext": False, "preemptBeforeNext": True, "preferPreemption": True},
+    "weight": 2,
+    "weights": {"nvidia.com/gpu": 0.5},
+    "order": "fair",
+    "strict": True,
+    "priority": -3,
+    "borrow": "preemptible",
+    "preemption": {
+        "within": "lower-or-newer",
+        "reclaim": "any",
+        "downTo": "fair-share",
+        "borrowing": True,
+        "borrowingThreshold": -1,
+        "minRun": "1h30m",
+        "grace": 30,
+        "hourlyBudget": 2,
+        "delay": "2m",
+        "consolidate": True,
+    },
+    "limits": {
+        "total": {"running": 9},
+        "perUser": {"submitted": 5, "running": 0},
+        "perGroup": {"resources": {"cpu": "100"}},
+        "perJob": {"wall": "2d"},
+    },
+    "state": "draining",
+    "accounts": {"alice": 3},
+}
+
+
+def test_every_field_is_read() -> None:
+    assert read_queue("vision", EVERYTHING, state_since_s=5.0) == Queue(
+        name="vision",
+        parent="research",
+        gang=False,
+        quotas=(
+            Quota(
+                flavor="spot",
+                guaranteed=(("cpu", 4000), ("memory", 1 << 30)),
+                limit=(("cpu", 8000),),
+                lend=(("cpu", 500),),
+            ),
+            Quota(limit=(("nvidia.com/gpu", 0),)),
+        ),
+        fungibility=Fungibility(borrow_before_next=False, preempt_before_next=True, prefer_preemption=True),
+        weight=2.0,
+        weights=(("nvidia.com/gpu", 0.5),),
+        order=Order.FAIR,
+        strict=True,
+        priority=-3,
+        borrow=Borrow.PREEMPTIBLE,
+        preemption=Preemption(
+            within=Within.LOWER_OR_NEWER,
+            reclaim=Reclaim.ANY,
+            down_to=Floor.FAIR_SHARE,
+            borrowing=True,
+            borrowing_threshold=-1,
+            min_run_s=5400.0,
+            grace_s=30.0,
+            hourly_budget=2,
+            delay_s=120.0,
+            consolidate=True,
+        ),
+        total=Limits(running=9),
+        per_user=Limits(submitted=5, running=0),
+        per_group=Limits(resources=(("cpu", 100_000),)),
+        per_job=Limits(wall_s=172_800.0),
+        state=State.DRAINING,
+        state_since_s=5.0,
+        accounts=(("alice", 3.0),),
+    )
+
+
+def test_a_queue_that_says_nothing_is_the_default_one() -> None:
+    assert read_queue("q", {}) == Queue(name="q")
+
+
+@pytest.mark.parametrize(
+    ("spec", "complaint"),
+    [
+        ({"wieght": 2}, "spec.wieght: there is no such field; did you mean weight?"),
+        ({"parent": "q"}, "spec.parent: 'q' is the queue itself; name another, or none for one at the top"),
+        ({"weight": -1}, "spec.weight: -1 is no number of at least 0"),
+        ({"weight": float("nan")}, "spec.weight: nan is no number of at least 0"),
+        ({"strict": "yes"}, "spec.strict: 'yes' is neither true nor false"),
+        ({"order": "random"}, "spec.order: 'random' is none of priority, fifo, fair, multifactor"),
+        ({"priority": 2**40}, "spec.priority: 1099511627776 is no whole number from -2147483648 to 2147483647"),
+        ({"quotas": {}}, "spec.quotas: {} is not a list"),
+        (
+            {"quotas": [{"guaranteed": {"cpu": "-1"}}]},
+            "spec.quotas[0].guaranteed.cpu: '-1' is negative",
+        ),
+        (
+            {"quotas": [{"guaranteed": {"cpu": "two"}}]},
+            "spec.quotas[0].guaranteed.cpu: 'two' is not a quantity; write for instance 500m, 2 or 1.5Gi",
+        ),
+        (
+            {"quotas": [{"guaranteed": {"cpu": "1E"}}]},
+            "spec.quotas[0].guaranteed.cpu: '1E' is more than any cluster has",
+        ),
+        (
+            {"quotas": [{"guaranteed": {"cpu": 4}, "limit": {"cpu": "3"}}]},
+            "spec.quotas[0].limit.cpu: the limit is below what is guaranteed (guaranteed is 4)",
+        ),
+        (
+            {"quotas": [{"lend": {"cpu": "3"}}]},
+            "spec.quotas[0].lend.cpu: more is lent than is guaranteed (0)",
+        ),
+        (
+            {"quotas": [{"flavor": "a"}, {"flavor": "a"}]},
+            "spec.quotas[1]: a quota for the flavor a stands above already; make one of both",
+        ),
+        (
+            {"preemption": {"minRun": "soon"}},
+            "spec.preemption.minRun: 'soon' is no length of time; write seconds (90) or for instance 90s, 15m, 1h30m, "
+            "2d",
+        ),
+        ({"preemption": {"minRun": -1}}, "spec.preemption.minRun: -1 is not from 0 s to a hundred years; write"),
+        ({"limits": {"perUsers": {}}}, "spec.limits.perUsers: there is no such field; did you mean perUser?"),
+        ({"limits": {"perUser": {"running": -1}}}, "spec.limits.perUser.running: -1 is no whole number from 0 to"),
+        ([], "spec: [] is not a mapping of names to values"),
+    ],
+)
+def test_what_cannot_be_says_where_and_what_is_allowed(spec: Any, complaint: str) -> None:
+    with pytest.raises(Misread) as raised:
+        read_queue("q", spec)
+    assert str(raised.value).startswith(complaint)
+
+
+def test_a_policy_is_read_whole() -> None:
+    said = {
+        "defaultQueue": "lab",
+        "backfill": "conservative",
+        "backfillOrder": "shortest",
+        "backfillDepth": 7,
+        "score": "fragmentation",
+        "fairShare": "classic",
+        "halfLife": "14d",
+        "billing": {"cpu": 1},
+        "topologies": [{"levels": ["zone", "rack"]}],
+        "factors": {
+            "age": 1,
+            "size": 2,
+            "fairShare": 3,
+            "queue": 4,
+            "qos": 5,
+            "maxAge": "1d",
+            "smallFirst": True,
+            "resources": {"cpu": 6},
+            "qosValues": {"high": 100},
+        },
+    }
+    assert read_policy(said) == Policy(
+        default_queue="lab",
+        backfill=Backfill.CONSERVATIVE,
+        backfill_order=BackfillOrder.SHORTEST,
+        backfill_depth=7,
+        score=Score.FRAGMENTATION,
+        topologies=(Topology(levels=("zone", "rack")),),
+        factors=Factors(
+            age=1.0,
+            size=2.0,
+            fair_share=3.0,
+            queue=4.0,
+            qos=5.0,
+            resources=(("cpu", 6.0),),
+            max_age_s=86400.0,
+            qos_values=(("high", 100.0),),
+            small_first=True,
+        ),
+        fair_share=FairShareFormula.CLASSIC,
+        half_life_s=14 * 86400.0,
+        billing=(("cpu", 1.0),),
+    )
+    assert read_policy(None) == read_policy({}) == Policy()
+
+
+@pytest.mark.parametrize(
+    ("said", "path"),
+    [
+        ({"backfil": "easy"}, ("backfil",)),
+        ({"topologies": [{"levels": []}]}, ("topologies", 0, "levels")),
+        ({"topologies": [{"levels": ["a", "a"]}]}, ("topologies", 0, "levels")),
+        ({"factors": {"qosValues": {"high": "much"}}}, ("factors", "qosValues", "high")),
+    ],
+)
+def test_a_complaint_about_a_policy_knows_its_place(said: Any, path: tuple[str | int, ...]) -> None:
+    with pytest.raises(Misread) as raised:
+        read_policy(said)
+    assert raised.value.path == path
