@@ -26,6 +26,7 @@ Weights: TypeAlias = tuple[tuple[str, float], ...]
 
 
 NO_PREEMPTION = Preemption()
+PARENT = -1.0  # shares of a user that stands in for its whole queue (Slurm's `FairShare=parent`)
 
 
 class Order(StrEnum):
@@ -91,7 +92,7 @@ class Queue:
     `strict`: its first job holds up those behind it (one that can never fit does not). `priority` orders queues among
     their siblings where shares are equal, and is a factor of `MULTIFACTOR`. `state_since_s`: when its state was set
     (seconds since the epoch): what was submitted before still starts while it is draining. `accounts`: Slurm shares of
-    the users that run in it, (user, shares), for `MULTIFACTOR`; a user who is not named has one."""
+    the users that run in it, (user, shares or `PARENT`), for `MULTIFACTOR`; a user who is not named has one."""
 
     name: str
     parent: str = ""
