@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from math import nextafter
 from typing import TypeAlias, assert_never
 
-from phalanx.core import lifecycle
+from phalanx.core import dependency, lifecycle
 from phalanx.core.lifecycle import LATE, IllegalMove
+from phalanx.model.alarms import NEVER_S
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.demand import bounded
+from phalanx.model.ends import LEAVING_S
 from phalanx.model.event import (
     Adopted,
     Event,
@@ -37,7 +40,7 @@ from phalanx.model.event import (
     UsageTold,
     Vacated,
 )
-from phalanx.model.job import Job, Phase, Placement, Slot
+from phalanx.model.job import Job, Outcome, Phase, Placement, Slot
 from phalanx.model.line import Bid
 from phalanx.model.plan import Action, Findings, Place, Plan, Preempt, Promise, Shrink, Start, Wait
 from phalanx.model.queue import Queue
@@ -96,9 +99,13 @@ def happen(cluster: Cluster, event: Event) -> None:
         case FlavorSeen() | FlavorGone() | ReservationSeen() | ReservationGone():
             settings_changed(cluster, event)
         case Ticked(now_s):
-            cluster.now_s = max(cluster.now_s, now_s)
-        case UsageTold() | OutcomeTold():
+            tick(cluster, now_s)
+        case UsageTold():
             pass
+        case OutcomeTold(job, outcome):
+            if job not in cluster.jobs:
+                cluster.relations.ended(job, outcome)
+                reconsider_dependents(cluster, job)
         case Occupied(pod, node, requests):
             if cluster.foreign.get(pod) != (node, held := bounded(requests)):
                 cluster.occupy(pod, node, held)
@@ -132,7 +139,7 @@ def answered(cluster: Cluster, event: Opened | Released | Started | Refused | Fi
         case Refused():
             refused(cluster, record, event)
         case Finished():
-            forget(cluster, record)
+            forget(cluster, record, event.outcome)
         case Started():
             record.phase = Phase.RUNNING
             record.reason = None if not record.open else record.reason
@@ -149,6 +156,15 @@ def settings_changed(cluster: Cluster, event: FlavorSeen | FlavorGone | Reservat
         case ReservationGone(name):
             cluster.reservations.pop(name, None)
     cluster.waiting.wake_all()
+
+
+def tick(cluster: Cluster, now_s: float) -> None:
+    """Time has come for those that wait for it. It never goes back."""
+    before_s, cluster.now_s = cluster.now_s, max(cluster.now_s, now_s)
+    for job in cluster.alarms.ring(now_s):
+        cluster.waiting.refresh(Bid(job))
+    if any(before_s < at_s <= now_s for each in cluster.reservations.values() for at_s in (each.start_s, each.end_s)):
+        cluster.waiting.wake_all()
 
 
 def queue_seen(cluster: Cluster, queue: Queue) -> None:
@@ -173,10 +189,12 @@ def submitted(cluster: Cluster, job: Job) -> None:
     if record is None:
         enter(cluster, job)
         cluster.waiting.refresh(Bid(job.id))
+        reconsider_dependents(cluster, job.id)
     elif record.job != job and record.phase is Phase.QUEUED:
         take_back(cluster, record)
         describe(cluster, record, job)
         cluster.waiting.refresh(Bid(job.id))
+        look_at_kin(cluster, job)
 
 
 def adopted(cluster: Cluster, event: Adopted) -> None:
@@ -194,6 +212,7 @@ def adopted(cluster: Cluster, event: Adopted) -> None:
     known_roles(record, event.placements)
     put(cluster, record, event.placements)
     opened(cluster, record, event.open)
+    runs(cluster, record, leaving=event.phase is Phase.STOPPING)
 
 
 def refused(cluster: Cluster, record: Record, event: Refused) -> None:
@@ -201,15 +220,54 @@ def refused(cluster: Cluster, record: Record, event: Refused) -> None:
     record.phase, record.refusal, record.not_before_s = Phase.QUEUED, event.reason, event.not_before_s
     record.reason = event.reason
     cluster.waiting.refresh(Bid(event.job))
+    cluster.ends.drop(event.job)
+    watch_deadline(cluster, record.job)
+    cluster.relations.rest(record.job)
+    look_at_kin(cluster, record.job)
 
 
-def forget(cluster: Cluster, record: Record) -> None:
+def forget(cluster: Cluster, record: Record, outcome: Outcome) -> None:
     job = record.job
     let_go(cluster, record, (*record.placements, *record.open))
     take_back(cluster, record)
     cluster.waiting.leave(Bid(job.id))
     leave_queue(cluster, job)
     del cluster.jobs[job.id]
+    cluster.ends.drop(job.id)
+    cluster.alarms.set(job.id, NEVER_S)
+    cluster.relations.leave(job)
+    cluster.relations.ended(job.id, outcome)
+    look_at_kin(cluster, job)
+
+
+def runs(cluster: Cluster, record: Record, *, leaving: bool = False) -> None:
+    """The job has started: when it is expected to end, and whom that concerns."""
+    job = record.job
+    if leaving:
+        cluster.ends.set(job.id, LEAVING_S)
+    elif job.limit_s is not None:
+        cluster.ends.set(job.id, record.started_s + max(0.0, job.limit_s))
+    cluster.alarms.set(job.id, NEVER_S)
+    cluster.relations.work(job)
+    reconsider_dependents(cluster, job.id)
+
+
+def look_at_kin(cluster: Cluster, job: Job) -> None:
+    """Something about the job changed that others may wait for."""
+    for name in dependency.concerned(cluster, job):
+        cluster.waiting.refresh(Bid(name))
+
+
+def reconsider_dependents(cluster: Cluster, job: str) -> None:
+    for name in cluster.relations.dependents.get(job, ()):
+        if dependency.queued(cluster, name):
+            cluster.waiting.refresh(Bid(name))
+
+
+def watch_deadline(cluster: Cluster, job: Job) -> None:
+    """Just after its latest start it is looked at again, to say that it missed its deadline."""
+    if job.deadline_s is not None:
+        cluster.alarms.set(job.id, nextafter(dependency.latest_start_s(job), NEVER_S))
 
 
 def opened(cluster: Cluster, record: Record, slots: Sequence[Slot]) -> None:
@@ -227,6 +285,7 @@ def opened(cluster: Cluster, record: Record, slots: Sequence[Slot]) -> None:
 def let_go(cluster: Cluster, record: Record, slots: Iterable[Slot]) -> None:
     """Those slots hold and want nothing any more."""
     freed = [0] * len(record.job.roles)
+    cluster.ends.derived.pop(record.job.id, None)
     for slot in slots:
         node = record.placements.pop(slot, None)
         if node is not None:
@@ -241,6 +300,7 @@ def let_go(cluster: Cluster, record: Record, slots: Iterable[Slot]) -> None:
 def put(cluster: Cluster, record: Record, placements: Iterable[Placement]) -> list[Placement]:
     """The slots hold their room there; those whose node had none for them."""
     taken, unfit = [0] * len(record.job.roles), []
+    cluster.ends.derived.pop(record.job.id, None)
     for placement in placements:
         role, ordinal, node, _ = placement
         slot = Slot(role, ordinal)
@@ -270,6 +330,7 @@ def start(cluster: Cluster, action: Start) -> None:
     record.reason, record.refusal, record.not_before_s, record.flavors = None, None, 0.0, action.flavors
     cluster.waiting.leave(Bid(action.job))
     put_all(cluster, record, action.placements)
+    runs(cluster, record)
     note_partial(cluster, record, action)
 
 
@@ -289,6 +350,7 @@ def preempt(cluster: Cluster, action: Preempt) -> None:
     let_go(cluster, record, tuple(record.open))
     record.phase, record.reason = Phase.STOPPING, action.reason
     record.leaving = set(record.placements)
+    cluster.ends.set(action.job, LEAVING_S)
 
 
 def shrink(cluster: Cluster, action: Shrink) -> None:
@@ -356,12 +418,23 @@ def learn(cluster: Cluster, findings: Findings) -> None:
         waiting.join(joined.line, joined.entry)
     for bid in findings.parked:
         waiting.leave(bid)
+    note_arrays(cluster, findings)
     for bid, not_before_s in findings.resting:
         waiting.rest(bid, not_before_s)
     for asleep in findings.asleep:
         waiting.sleep(asleep)
     for key, room in findings.still:
         waiting.sleep_on(key, room)
+
+
+def note_arrays(cluster: Cluster, findings: Findings) -> None:
+    """Jobs of arrays that contend from now on, or do so no more."""
+    if not cluster.relations.arrays:
+        return
+    for joined in findings.joined:
+        cluster.relations.work(cluster.jobs[joined.entry.bid.job].job)
+    for bid in (*findings.parked, *(bid for bid, _ in findings.resting)):
+        cluster.relations.rest(cluster.jobs[bid.job].job)
 
 
 def enter(cluster: Cluster, job: Job) -> Record:
@@ -373,10 +446,14 @@ def enter(cluster: Cluster, job: Job) -> Record:
 def describe(cluster: Cluster, record: Record, job: Job) -> None:
     """The record is of this job now; equal roles are kept once for all jobs that have them."""
     leave_queue(cluster, record.job)
+    if record.job is not job:
+        cluster.relations.leave(record.job)
     record.gang = gang = cluster.interned.of(job)
     record.job = job if job.roles is gang.roles else replace(job, roles=gang.roles)
     cluster.jobs_of.setdefault(job.queue, {})[job.id] = None
     cluster.latest_s = max(cluster.latest_s, job.submitted_s)
+    cluster.relations.enter(job)
+    watch_deadline(cluster, job)
 
 
 def leave_queue(cluster: Cluster, job: Job) -> None:

@@ -9,14 +9,17 @@ Room that grows is noted (`waiting.grown`), because it alone can let anything st
 
 from __future__ import annotations
 
+from phalanx.model.alarms import Alarms
 from phalanx.model.columns import Columns
 from phalanx.model.demand import Gang, Interned
+from phalanx.model.ends import Ends
 from phalanx.model.flavor import Flavor
 from phalanx.model.holders import Holders
 from phalanx.model.job import Job, Phase, Slot
 from phalanx.model.node import Node
 from phalanx.model.queue import Queue
 from phalanx.model.reason import Reason
+from phalanx.model.relations import Relations
 from phalanx.model.reservation import Reservation
 from phalanx.model.shape import Amounts
 from phalanx.model.waiting import Waiting
@@ -79,6 +82,9 @@ class Cluster:
         self.interned = Interned()
         self.waiting = Waiting()
         self.holders = Holders()
+        self.ends = Ends()
+        self.alarms = Alarms()
+        self.relations = Relations()
         self.breaches: list[str] = []
         self.opened = 0
         self.latest_s = 0.0  # the latest submission seen: what opens now counts as arrived then
@@ -135,5 +141,6 @@ class Cluster:
         other.interned = self.interned
         other.waiting = self.waiting.copy()
         other.holders = self.holders.copy()
+        other.ends, other.relations, other.alarms = self.ends.copy(), self.relations.copy(), self.alarms.copy()
         other.breaches, other.opened, other.latest_s = list(self.breaches), self.opened, self.latest_s
         return other

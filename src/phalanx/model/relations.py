@@ -1,0 +1,90 @@
+"""Which jobs wait for which others: dependencies, singletons, arrays; and how jobs that are over ended.
+
+Indexed from the other side, so that an end or a start finds those it concerns at once. Outcomes of jobs that are over
+are kept for those that may still name them: all that a live job names, and the latest `KEPT` besides.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from typing import TypeAlias
+
+from phalanx.model.job import Job, Outcome
+
+KEPT = 10_000
+
+Kin: TypeAlias = tuple[str, str]  # (user, the name of the singleton or array)
+Members: TypeAlias = list[tuple[float, str]]  # (submitted, seconds since the epoch; job), sorted
+
+
+class Relations:
+    """`dependents[job]`: live jobs that name it. `active[array]`: its jobs that have started or stand in a line."""
+
+    def __init__(self) -> None:
+        self.dependents: dict[str, dict[str, None]] = {}
+        self.singletons: dict[Kin, Members] = {}
+        self.arrays: dict[Kin, Members] = {}
+        self.active: dict[Kin, dict[str, None]] = {}
+        self.outcomes: dict[str, Outcome] = {}
+
+    def enter(self, job: Job) -> None:
+        """The job is live, as described."""
+        self.outcomes.pop(job.id, None)
+        for dependency in job.after:
+            self.dependents.setdefault(dependency.job, {})[job.id] = None
+        for kin, families in self._families(job):
+            insort(families.setdefault(kin, []), (job.submitted_s, job.id))
+
+    def leave(self, job: Job) -> None:
+        """It is live no more, or described anew next."""
+        for dependency in job.after:
+            names = self.dependents.get(dependency.job, {})
+            names.pop(job.id, None)
+            if not names:
+                self.dependents.pop(dependency.job, None)
+        for kin, families in self._families(job):
+            members = families[kin]
+            del members[bisect_left(members, (job.submitted_s, job.id))]
+            if not members:
+                del families[kin]
+        self.rest(job)
+
+    def ended(self, job: str, outcome: Outcome) -> None:
+        """It is over; the oldest outcome that nobody names is forgotten."""
+        self.outcomes.pop(job, None)
+        self.outcomes[job] = outcome
+        for _ in range(2):  # one in, up to two out: those that are named are met again and again
+            if len(self.outcomes) > KEPT:
+                oldest = next(iter(self.outcomes))
+                kept = self.outcomes.pop(oldest)
+                if oldest in self.dependents:
+                    self.outcomes[oldest] = kept
+
+    def work(self, job: Job) -> None:
+        """A job of an array contends or runs from now on."""
+        if job.array_cap is not None:
+            self.active.setdefault((job.user, job.array), {})[job.id] = None
+
+    def rest(self, job: Job) -> None:
+        """It does neither any more."""
+        if job.array_cap is not None and (active := self.active.get((job.user, job.array))):
+            active.pop(job.id, None)
+            if not active:
+                del self.active[job.user, job.array]
+
+    def copy(self) -> Relations:
+        other = Relations()
+        other.dependents = {job: dict(names) for job, names in self.dependents.items()}
+        other.singletons = {kin: list(members) for kin, members in self.singletons.items()}
+        other.arrays = {kin: list(members) for kin, members in self.arrays.items()}
+        other.active = {kin: dict(jobs) for kin, jobs in self.active.items()}
+        other.outcomes = dict(self.outcomes)
+        return other
+
+    def _families(self, job: Job) -> list[tuple[Kin, dict[Kin, Members]]]:
+        found = []
+        if job.singleton:
+            found.append(((job.user, job.singleton), self.singletons))
+        if job.array_cap is not None:
+            found.append(((job.user, job.array), self.arrays))
+        return found
