@@ -18,7 +18,7 @@ from phalanx.client.connection import Connection
 from phalanx.client.informer import Informer
 from phalanx.client.kind import JOBS, NODES, PODS, Kind
 from phalanx.errors import PhalanxError
-from phalanx.kube.queue import QUEUES
+from phalanx.kube.definitions import QUEUES
 from phalanx.kube.world import KubeWorld, Settings
 from phalanx.model.node import Node
 

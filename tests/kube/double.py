@@ -17,10 +17,11 @@ from typing import Any
 from phalanx.client.connection import ApiRefusal, ApiUnknown
 from phalanx.client.informer import Informer, key_of
 from phalanx.client.kind import EVENTS, JOBS, NODES, PODS, RESOURCE_QUOTAS, Kind
+from phalanx.kube.definitions import FLAVORS, QUEUES, RESERVATIONS
 from phalanx.kube.labels import SCHEDULER_NAME
-from phalanx.kube.queue import QUEUES
 
 Object = dict[str, Any]
+KINDS = (JOBS, NODES, PODS, QUEUES, FLAVORS, RESERVATIONS, RESOURCE_QUOTAS, EVENTS)
 
 
 class Killed(Exception):
@@ -31,9 +32,7 @@ class Killed(Exception):
 class Api:
     """The server. `writes` lists what the scheduler wrote, as `verb kind/name`."""
 
-    objects: dict[Kind, dict[str, Object]] = field(
-        default_factory=lambda: {kind: {} for kind in (JOBS, NODES, PODS, QUEUES, RESOURCE_QUOTAS, EVENTS)}
-    )
+    objects: dict[Kind, dict[str, Object]] = field(default_factory=lambda: {kind: {} for kind in KINDS})
     version: int = 0
     writes: list[str] = field(default_factory=list)
     watchers: list[deque[tuple[Kind, str, Object]]] = field(default_factory=list)

@@ -10,7 +10,7 @@ from phalanx import loop
 from phalanx.client.kind import JOBS, NODES, PODS
 from phalanx.core.check import check
 from phalanx.kube.barrier import Patience
-from phalanx.kube.queue import QUEUES
+from phalanx.kube.definitions import QUEUES
 from phalanx.kube.world import KubeWorld, Settings
 from phalanx.model.cluster import Cluster
 from phalanx.model.job import Phase

@@ -31,10 +31,10 @@ from phalanx.client.kind import NODES
 from phalanx.embedded.controllers.run import run_controllers
 from phalanx.embedded.node.run import run_node, run_simulated_nodes
 from phalanx.embedded.node.settings import NodeSettings, SimulatedSettings
+from phalanx.kube.definitions import install
 from phalanx.kube.lease import Lease, Terms, leading
 from phalanx.kube.node import read_node
 from phalanx.kube.policy import install_policy
-from phalanx.kube.queue import install
 from phalanx.kube.world import open_world
 from phalanx.model.cluster import Cluster
 from phalanx.model.policy import Policy

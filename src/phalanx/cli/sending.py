@@ -15,9 +15,9 @@ from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import NODES
 from phalanx.client.quantity import show
 from phalanx.errors import PhalanxError
+from phalanx.kube.definitions import QUEUES
 from phalanx.kube.labels import QUEUE
 from phalanx.kube.node import read_node
-from phalanx.kube.queue import QUEUES
 from phalanx.kube.surroundings import Surroundings
 from phalanx.model.node import Node
 from phalanx.model.shape import Amounts

@@ -20,9 +20,9 @@ from phalanx.client.kind import JOBS, NODES, PODS, Kind
 from phalanx.core.decide import decide
 from phalanx.core.fold import fold
 from phalanx.errors import PhalanxError
+from phalanx.kube.definitions import QUEUES
 from phalanx.kube.gang import Gang
 from phalanx.kube.labels import REASON
-from phalanx.kube.queue import QUEUES
 from phalanx.kube.world import KubeWorld, Settings
 from phalanx.model.cluster import Cluster
 from phalanx.model.plan import Place, Plan, Start, Wait

@@ -17,7 +17,7 @@ from phalanx.cli.sending import create_document, queue_of, require_queues, too_l
 from phalanx.cli.target import Namespace, Target, connected
 from phalanx.client.connection import Object
 from phalanx.errors import PhalanxError
-from phalanx.kube.queue import QUEUES
+from phalanx.kube.definitions import QUEUES
 
 
 async def submit(

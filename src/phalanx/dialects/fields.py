@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any, TypeAlias, TypeVar
 
+from phalanx.client.moment import MomentError, read_moment
 from phalanx.client.quantity import QuantityError, amount
 from phalanx.errors import PhalanxError
 from phalanx.model.queue import Bounds, Weights
@@ -160,6 +161,14 @@ def duration_s(value: Any, path: Path = ()) -> float:
     if not 0.0 <= seconds <= LONGEST_S:
         raise Misread(path, f"{_shown(value)} is not from 0 s to a hundred years; {hint}")
     return seconds
+
+
+def moment_s(value: Any, path: Path = ()) -> float:
+    """Seconds since the epoch, from RFC 3339. Raises Misread."""
+    try:
+        return read_moment("nothing" if value is None else value)
+    except MomentError as error:
+        raise Misread(path, str(error)) from None
 
 
 def _text(value: Any, path: Path) -> str:

@@ -1,94 +1,121 @@
-"""Queues as objects: the CustomResourceDefinition `queues.phalanx.dev`, and reading one.
+"""Queues, Flavors and Reservations as objects: read into what the core knows, with what is wrong with each.
 
-Queues are cluster-scoped, for they divide the cluster's room and not a namespace's. For now the tree is flat and a
-queue says only how its jobs start.
+They are cluster-scoped, for they divide the cluster's room and not a namespace's. The API server checks what the
+schema can say; what slips through (an older definition, a hand in the database) is told as `wrong` and shown in the
+queue's status. Such a queue is held, so that nothing starts by rules that nobody wrote.
+
+Since when a queue is in its state is not in its spec: it is remembered here, and in the status for whoever comes after.
 """
 
 from __future__ import annotations
 
-import asyncio
+import logging
+from collections.abc import Iterator
 
-from phalanx.client.connection import ApiRefusal, Connection, Object
-from phalanx.client.kind import CRDS, Kind
-from phalanx.model.queue import Queue
+from phalanx.client.connection import Object
+from phalanx.client.informer import Change
+from phalanx.client.moment import MomentError, read_moment
+from phalanx.dialects import queue as written
+from phalanx.dialects.fields import Misread
+from phalanx.dialects.flavor import read_flavor
+from phalanx.dialects.reservation import read_reservation
+from phalanx.model.event import (
+    Event,
+    FlavorGone,
+    FlavorSeen,
+    QueueGone,
+    QueueSeen,
+    ReservationGone,
+    ReservationSeen,
+)
+from phalanx.model.queue import Queue, State
 
-QUEUES = Kind(group="phalanx.dev", plural="queues", name="Queue", namespaced=False)
-DEFAULT_QUEUE = "default"
-
-_SCHEMA = {
-    "type": "object",
-    "description": "A queue: who may start how many of their jobs, in which order.",
-    "properties": {
-        "spec": {
-            "type": "object",
-            "properties": {
-                "gang": {
-                    "type": "boolean",
-                    "default": True,
-                    "description": "Start jobs whole. With false their pods are placed one by one, as kube-scheduler "
-                    "does: jobs may then deadlock each other half-started.",
-                },
-                "parent": {"type": "string", "description": "The queue above; empty for one at the top."},
-            },
-        },
-        "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-    },
-}
-
-QUEUE_CRD: Object = {
-    "apiVersion": CRDS.api_version,
-    "kind": CRDS.name,
-    "metadata": {"name": "queues.phalanx.dev"},
-    "spec": {
-        "group": QUEUES.group,
-        "scope": "Cluster",
-        "names": {"plural": "queues", "singular": "queue", "kind": "Queue", "shortNames": ["q"]},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": _SCHEMA},
-                "subresources": {"status": {}},
-                "additionalPrinterColumns": [
-                    {"name": "Gang", "type": "boolean", "jsonPath": ".spec.gang"},
-                    {"name": "Parent", "type": "string", "jsonPath": ".spec.parent"},
-                    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
-                ],
-            }
-        ],
-    },
-}
+log = logging.getLogger(__name__)
 
 
-def read_queue(obj: Object) -> Queue:
-    spec = obj.get("spec") or {}
-    return Queue(name=obj["metadata"]["name"], parent=spec.get("parent") or "", gang=spec.get("gang", True))
+def read_queue(obj: Object, state_since_s: float | None = None) -> Queue:
+    """`state_since_s` (seconds since the epoch) counts if given, else what its status says. Raises Misread."""
+    since_s = _since(obj) if state_since_s is None else state_since_s
+    return written.read_queue(obj["metadata"]["name"], obj.get("spec") or {}, state_since_s=since_s or 0.0)
 
 
-async def install(api: Connection) -> None:
-    """Create the definition and the queue `default`, where they are missing; returns when queues are served."""
-    await _create(api, CRDS, QUEUE_CRD)
-    default = {
-        "apiVersion": QUEUES.api_version,
-        "kind": QUEUES.name,
-        "metadata": {"name": DEFAULT_QUEUE},
-        "spec": {"gang": True},
-    }
-    for pause_s in (0.05,) * 20 + (0.5,) * 20:
-        try:
-            await _create(api, QUEUES, default)
-            return
-        except ApiRefusal as error:
-            if error.code != 404:  # not served yet: a definition is established a moment after it is created
-                raise
-        await asyncio.sleep(pause_s)
-    await _create(api, QUEUES, default)
-
-
-async def _create(api: Connection, kind: Kind, body: Object) -> None:
+def _since(obj: Object) -> float | None:
+    """When it came into its state, if its status says so of this state."""
+    status, state = obj.get("status") or {}, (obj.get("spec") or {}).get("state") or State.OPEN
     try:
-        await api.create(kind, body)
-    except ApiRefusal as error:
-        if error.reason != "AlreadyExists":
-            raise
+        return read_moment(status["stateSince"]) if status.get("state") == state else None
+    except (KeyError, MomentError):
+        return None
+
+
+class Tree:
+    """What is known of them. Each `on_…` gives the events that a change amounts to."""
+
+    def __init__(self) -> None:
+        self.queues: dict[str, Queue] = {}
+        self.wrong: dict[str, str] = {}  # queue -> what of it cannot be read
+        self._flavors: set[str] = set()
+        self._reservations: set[str] = set()
+
+    def gang(self, queue: str) -> bool:
+        """Whether it starts its jobs whole."""
+        return queue not in self.queues or self.queues[queue].gang
+
+    def on_queue(self, change: Change, now_s: float) -> Iterator[Event]:
+        name = _name(change)
+        self.wrong.pop(name, None)
+        if change.new is None:
+            if self.queues.pop(name, None) is not None:
+                yield QueueGone(name)
+            return
+        try:
+            queue = read_queue(change.new, self._state_since(change.new, now_s))
+        except Misread as error:
+            log.warning("queue %s is held: %s", name, error)
+            self.wrong[name] = str(error)
+            queue = Queue(name=name, state=State.HELD)
+        if self.queues.get(name) != queue:
+            self.queues[name] = queue
+            yield QueueSeen(queue)
+
+    def on_flavor(self, change: Change) -> Iterator[Event]:
+        name = _name(change)
+        try:
+            if change.new is not None:
+                yield FlavorSeen(read_flavor(name, change.new.get("spec") or {}))
+                self._flavors.add(name)
+                return
+        except Misread as error:
+            log.warning("flavor %s counts as absent: %s", name, error)
+        if name in self._flavors:
+            self._flavors.remove(name)
+            yield FlavorGone(name)
+
+    def on_reservation(self, change: Change) -> Iterator[Event]:
+        name = _name(change)
+        try:
+            if change.new is not None:
+                yield ReservationSeen(read_reservation(name, change.new.get("spec") or {}))
+                self._reservations.add(name)
+                return
+        except Misread as error:
+            log.warning("reservation %s counts as absent: %s", name, error)
+        if name in self._reservations:
+            self._reservations.remove(name)
+            yield ReservationGone(name)
+
+    def _state_since(self, obj: Object, now_s: float) -> float:
+        """Open from the beginning; else since when it was first seen so, by us or by whoever wrote the status."""
+        name, state = obj["metadata"]["name"], (obj.get("spec") or {}).get("state") or State.OPEN
+        if state == State.OPEN:
+            return 0.0
+        known = self.queues.get(name)
+        if known is not None and known.state == state and name not in self.wrong and known.state_since_s:
+            return known.state_since_s
+        return _since(obj) or now_s
+
+
+def _name(change: Change) -> str:
+    obj = change.new or change.old
+    assert obj is not None
+    return str(obj["metadata"]["name"])

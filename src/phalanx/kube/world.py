@@ -35,6 +35,7 @@ from phalanx.kube.barrier import Patience
 from phalanx.kube.bind import Bind
 from phalanx.kube.charge import Charges
 from phalanx.kube.declare import House
+from phalanx.kube.definitions import DEFAULT_QUEUE, FLAVORS, QUEUES, RESERVATIONS, install
 from phalanx.kube.gang import Answer, Gang, Stage
 from phalanx.kube.headroom import Headroom
 from phalanx.kube.job import BatchJob, read_job
@@ -43,22 +44,22 @@ from phalanx.kube.node import read_node
 from phalanx.kube.pin import Pin
 from phalanx.kube.pod import Pod, read_pod
 from phalanx.kube.policy import install_policy
-from phalanx.kube.queue import DEFAULT_QUEUE, QUEUES, install, read_queue
+from phalanx.kube.queue import Tree
 from phalanx.kube.record import Record
 from phalanx.kube.recover import order, unfinished
 from phalanx.kube.report import Budget, Reporter
 from phalanx.kube.surroundings import Surroundings
 from phalanx.kube.write import Writer
-from phalanx.model.event import Event, NodeGone, NodeSeen, Occupied, QueueGone, QueueSeen, Refused, Vacated
+from phalanx.model.event import Event, NodeGone, NodeSeen, Occupied, Refused, Vacated
 from phalanx.model.plan import Place, Plan, Start, Wait
-from phalanx.model.queue import Queue
 from phalanx.model.reason import Reason
 from phalanx.model.shape import Amounts
 
 log = logging.getLogger(__name__)
 
 _REQUIRED = (PODS, JOBS, NODES, QUEUES)
-_LOOKED_UP = (LIMIT_RANGES, RUNTIME_CLASSES, PRIORITY_CLASSES, RESOURCE_QUOTAS)  # a server may serve fewer
+# A server may serve fewer of these, or not show them to us.
+_LOOKED_UP = (LIMIT_RANGES, RUNTIME_CLASSES, PRIORITY_CLASSES, RESOURCE_QUOTAS, FLAVORS, RESERVATIONS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,9 +114,9 @@ class KubeWorld:
         self._default_queue = settings.default_queue
         self._around = Surroundings()
         self._headroom = Headroom(self._around, lambda kind: informers(kind).objects)
-        self._quotas = False  # the server serves them
+        self._served: frozenset[Kind] = frozenset()  # of those that a server may not serve
         self._live = False  # recovered: changes are routed as they come
-        self._queues: dict[str, Queue] = {}
+        self.tree = Tree()
         self._house: House | None = None
         self._job_gang: dict[str, Gang] = {}  # Job uid -> its gang
         self._pods: dict[str, Pod] = {}
@@ -185,7 +186,7 @@ class KubeWorld:
             priority_classes=found.get(PRIORITY_CLASSES, {}),
         )
         self._headroom = Headroom(self._around, lambda kind: self._informers(kind).objects)
-        self._quotas = RESOURCE_QUOTAS in found
+        self._served = frozenset(found)
         self._news.set()
 
     async def _serves(self, kind: Kind) -> bool:
@@ -291,10 +292,9 @@ class KubeWorld:
 
     def _household(self) -> House:
         if self._house is None:
-            queues = self._queues
             self._house = House(
                 default_queue=self._default_queue,
-                gang=lambda name: name not in queues or queues[name].gang,
+                gang=self.tree.gang,
                 largest=self.charges.largest(),
                 headroom=self._headroom.obstacle,
             )
@@ -331,15 +331,17 @@ class KubeWorld:
     def _recover(self) -> None:
         """The first events: what is there, and then the starts of before, in the order in which they hold room."""
         self._live = True
-        if self._quotas:
-            self._informers(RESOURCE_QUOTAS).subscribe(self._on_quota)
         for kind, take in (
+            (RESOURCE_QUOTAS, self._on_quota),
             (NODES, self._on_node),
+            (FLAVORS, lambda change: self._tell_now(*self.tree.on_flavor(change))),
+            (RESERVATIONS, lambda change: self._tell_now(*self.tree.on_reservation(change))),
             (QUEUES, self._on_queue),
             (JOBS, self._on_job),
             (PODS, self._on_pod),
         ):
-            self._informers(kind).subscribe(take)
+            if kind in self._served or kind in _REQUIRED:
+                self._informers(kind).subscribe(take)
         house, adopted = self._household(), []
         for gang in self.gangs.values():
             begun = unfinished(gang, house, self._clock(), self.patience.hold_s)
@@ -367,23 +369,17 @@ class KubeWorld:
 
     def _on_queue(self, change: Change) -> None:
         self._house = None
-        if change.new is None:
-            assert change.old is not None
-            name = change.old["metadata"]["name"]
-            self._queues.pop(name, None)
-            self._tell_now(QueueGone(name))
-        else:
-            queue = read_queue(change.new)
-            name = queue.name
-            self._queues[name] = queue
-            self._tell_now(QueueSeen(queue))
-        for gang in self.gangs.values():
+        told = list(self.tree.on_queue(change, self._clock()))
+        self._tell_now(*told)
+        name = (change.new or change.old or {})["metadata"]["name"]
+        for gang in self.gangs.values() if told else ():
             if gang.stage is Stage.WAITING and gang.queue == name:
                 self._mark(gang)
 
-    def _tell_now(self, event: Event) -> None:
-        self._out.append(event)
-        self._news.set()
+    def _tell_now(self, *events: Event) -> None:
+        self._out += events
+        if events:
+            self._news.set()
 
     def _on_job(self, change: Change) -> None:
         job = read_job(change.new, self._around) if change.new is not None else None

@@ -1,10 +1,11 @@
 """CEL: the expressions in admission policies and CustomResourceDefinitions.
 
-The language is a library's (`common-expression-language`, the Rust implementation). Kubernetes adds to it, and
-three of its additions are made here: struct literals (`JSONPatch{op: "add"}`, `Object{spec: Object.spec{…}}`), which
-are rewritten into maps before parsing because the library has no types of ours; the string and list functions of
-k8s.io/apiserver/pkg/cel/library; and `jsonpatch.escapeKey`. Optional types (`.?x`, `[?x]`) are not supported: such an
-expression is refused when the policy is written, never taken for true.
+The language is a library's (`common-expression-language`, the Rust implementation). Kubernetes adds to it, and some of
+its additions are made here: struct literals (`JSONPatch{op: "add"}`, `Object{spec: Object.spec{…}}`), which are
+rewritten into maps before parsing because the library has no types of ours; the string and list functions of
+k8s.io/apiserver/pkg/cel/library; its comparisons of quantities (a quantity is its text here); and
+`jsonpatch.escapeKey`. Optional types (`.?x`, `[?x]`) are not supported: such an expression is refused when the policy
+is written, never taken for true.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from functools import lru_cache
 from typing import Any
 
 import cel
+
+from phalanx.embedded.apiserver.quantity import QuantityError
+from phalanx.embedded.apiserver.quantity import parse as parse_quantity
 
 _TOKEN = re.compile(
     r"""(?P<space>\s+|//[^\n]*)
@@ -51,7 +55,31 @@ def _substring(text: str, start: int, end: int | None = None) -> str:
     return text[start:end]
 
 
+def _quantity(text: str) -> str:
+    """The text itself, which the functions below compare. Raises ValueError if it is no quantity."""
+    parse_quantity(text)
+    return text
+
+
+def _is_quantity(text: str) -> bool:
+    try:
+        parse_quantity(text)
+    except QuantityError:
+        return False
+    return True
+
+
+def _compare_to(one: str, other: str) -> int:
+    left, right = parse_quantity(one)[0], parse_quantity(other)[0]
+    return (left > right) - (left < right)
+
+
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "quantity": _quantity,
+    "isQuantity": _is_quantity,
+    "compareTo": _compare_to,
+    "isLessThan": lambda one, other: _compare_to(one, other) < 0,
+    "isGreaterThan": lambda one, other: _compare_to(one, other) > 0,
     "escapeKey": _escape_key,
     "charAt": lambda text, at: text[at],
     "find": lambda text, pattern: match[0] if (match := re.search(pattern, text)) else "",

@@ -4,9 +4,9 @@ A rule is evaluated wherever a value stands at its place, with `self` the value 
 a rule that speaks of `oldSelf` is a transition rule and is left out where there was nothing. Rules run only on
 objects that fit their schema otherwise.
 
-The library does not know all that Kubernetes adds to CEL (optional types, quantities, addresses …). A rule that needs
-such a thing is kept and not enforced, and whoever writes the definition is told so: refusing the definition would keep
-every object of its kind out. Source: k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel.
+The library does not know all that Kubernetes adds to CEL (optional types, sums of quantities, addresses …). A rule that
+needs such a thing is kept and not enforced, and whoever writes the definition is told so: refusing the definition would
+keep every object of its kind out. Source: k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ _KNOWN_CALLS = frozenset(
         *("substring", "sum", "trim", "upperAscii"),
         *("getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear", "getFullYear", "getHours", "getMilliseconds"),
         *("getMinutes", "getMonth", "getSeconds"),
+        *("quantity", "isQuantity", "compareTo", "isLessThan", "isGreaterThan"),
     )
 )
 _WORDING = {

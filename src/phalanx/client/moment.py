@@ -1,0 +1,28 @@
+"""Moments as the API writes them (RFC 3339, as metav1.Time) and as Phalanx counts them: seconds since the epoch."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from phalanx.errors import PhalanxError
+
+
+class MomentError(PhalanxError):
+    """A text that is no moment."""
+
+
+def read_moment(text: object) -> float:
+    """Seconds since the epoch. A time zone must be said; a YAML reader's datetime will do too. Raises MomentError."""
+    hint = "write for instance 2026-01-31T18:00:00Z or 2026-01-31T19:00:00+01:00"
+    try:
+        found = text if isinstance(text, datetime) else datetime.fromisoformat(str(text))
+        if found.tzinfo is None:
+            raise MomentError(f"{text!s} does not say its time zone; {hint}")
+        return found.timestamp()
+    except (ValueError, OverflowError):
+        raise MomentError(f"{text!s} is no moment; {hint}") from None
+
+
+def write_moment(at_s: float) -> str:
+    """Whole seconds, UTC; the year 9999 for what lies beyond."""
+    return datetime.fromtimestamp(min(max(at_s, 0.0), 253402300799.0), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
