@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 
-from phalanx.core import gang
+from phalanx.core import gang, packing
 from phalanx.core.draft import Draft
 from phalanx.model.cluster import Cluster
 from phalanx.model.job import Role
@@ -58,7 +58,7 @@ def test_best_fit_fails_in_every_order_and_the_search_finds_the_way(monkeypatch:
     book = cluster(node("a", cpu=7), node("b", cpu=8))
     roles = (role("x", 3, cpu=3), role("y", 3, cpu=2))
     assert isinstance(place(book, *roles), list)
-    monkeypatch.setattr(gang, "search", lambda draft, asked, within: None)
+    monkeypatch.setattr(packing, "search", lambda draft, asked, roles, within: None)
     assert isinstance(place(book, *roles), gang.Shortfall)
 
 

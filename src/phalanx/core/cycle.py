@@ -54,7 +54,8 @@ class Cycle:
 
     @cached_property
     def draft(self) -> Draft:
-        return Draft(self.cluster.columns)  # made when first needed: most cycles have nothing to place
+        # Made when first needed: most cycles have nothing to place.
+        return Draft(self.cluster.columns, self.policy.topologies)
 
     def newcomers(self) -> Iterator[Bid]:
         yield from self.waiting.fresh

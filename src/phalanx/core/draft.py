@@ -11,6 +11,7 @@ or the draft is exactly as before.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -20,6 +21,7 @@ from phalanx.core import fit
 from phalanx.model.columns import Columns
 from phalanx.model.demand import Demand, Where
 from phalanx.model.shape import CPU, MEMORY, PODS, Amounts
+from phalanx.model.topology import Topology
 
 Column: TypeAlias = NDArray[np.int64]
 
@@ -31,8 +33,8 @@ BEHIND = 16.0  # a node with a free device weighs more than any without, whateve
 class Draft:
     """Positions are places in packing order; `rows[position]` is the row in the book's columns."""
 
-    def __init__(self, columns: Columns) -> None:
-        self.columns = columns
+    def __init__(self, columns: Columns, topologies: Sequence[Topology] = ()) -> None:
+        self.columns, self.topologies = columns, topologies
         self._not_overfull = fit.not_overfull(columns)
         usable = columns.facts.ready & self._not_overfull
         self.rows: NDArray[np.intp] = usable.nonzero()[0]

@@ -1,61 +1,52 @@
 """Place a gang whole on the draft, or not at all.
 
-Every role's minimum must find room; then as many more, up to each role's count, as fit. A role's pods fill the nodes in
-packing order (best fit). For a gang of one role that is exact: it finds room exactly if there is any. Roles compete for
-the same nodes, so with several of them the order matters and packing is a search:
+First the minimum: of every role its minimum, of a group as many members as it must have, all of it as close as asked.
+Then as many more as fit: members above a group's minimum, each whole, then pods above the roles' minimums. What goes
+to which node is said in `core.packing` where closeness does not matter, and in `core.closeness` where it does.
 
-1. the role whose pod is the largest part of a node goes first, then the next;
-2. if that fails, though each role alone would fit: the scarcest role first (the one whose room exceeds its minimum
-   least), then other orders, at most `ORDERS` in all;
-3. if there are at most `SEARCH_NODES` nodes that any of its pods fits on: a depth-first search over how many pods of
-   each role go to each node, given up after `SEARCH_STEPS` steps.
+A gang is a tree (`model.unit`). A unit that must be close tries the domains of its level, those that by counting hold
+it whole and most tightly first, and its members are placed inside of the one; if its level is only preferred, then
+those of the coarser levels, at last any nodes. For one role of plain pods counting is exact: it is placed exactly if
+some domain holds it. Several units compete for the same nodes, so there it is a search: at most `TRIES` domains in all.
 
-Not guaranteed: that a gang of several roles that would just fit is found when more nodes than that are in question, or
-the steps run out. (Deciding it is multi-dimensional bin packing, which is NP-hard.) It then waits, with the reason of
-its first trial, and is tried again when room grows. What is guaranteed: what is placed fits, and a gang that is not
-placed leaves the draft exactly as it was."""
+Not guaranteed: that a gang of several roles or groups that would just fit is found in every case. It then waits, with
+the reason of its first trial, and is tried again when room grows. What is guaranteed: what is placed fits and is as
+close as required, and a gang that is not placed leaves the draft exactly as it was."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice, permutations, repeat
-from typing import TypeAlias
+from itertools import repeat
 
 import numpy as np
 
+from phalanx.core import closeness
+from phalanx.core.closeness import Ground, Style
 from phalanx.core.draft import Draft
 from phalanx.core.fit import Rows
-from phalanx.core.search import search
-from phalanx.model.demand import Demand, Gang
-from phalanx.model.job import Placement, Role
+from phalanx.core.packing import Nearest, Share, Shortfall, fill, largest_left, pack
+from phalanx.model.demand import Gang
+from phalanx.model.job import Placement
+from phalanx.model.unit import Unit
 
-CHUNK = 1024  # positions compared at once: most gangs find their room in the first
-ORDERS = 6
+__all__ = ["Shortfall", "place"]
 
-# (role, position in the draft, how many of its pods there)
-Share: TypeAlias = tuple[int, int, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shortfall:
-    """How far the first trial came, in numbers of that trial: `placed` of `wanted` pods; then `role` found no more
-    room. `left`: per resource it asks, the most that was then free on one node it matches (so after the trial's own
-    pods)."""
-
-    role: int
-    placed: int
-    wanted: int
-    left: tuple[tuple[str, int], ...]
+TRIES = 256
+DOMAINS = 64  # of one level; if more hold the unit: the tightest and the emptiest ones
 
 
 def place(draft: Draft, gang: Gang, among: Rows | None = None) -> list[Placement] | Shortfall:
     """The whole gang's placements, taken from the draft; or how far it got, with nothing taken. `among`: by row of the
     book's columns, the only nodes it may go to; None: all."""
     within = None if among is None else among[draft.rows]
+    if gang.tree is not None:
+        trial = Trial(draft, gang)
+        if not trial.settle(gang.tree, within, None):
+            return trial.shortfall(within)
+        trial.extend()
+        return named(draft, trial.shares)
     shares: list[Share] = []
-    shortfall = try_in_order(draft, gang, by_size(draft, gang), shares, within)
-    if shortfall is not None and (len(gang.roles) == 1 or not rearrange(draft, gang, shares, within)):
+    if shortfall := pack(draft, gang, range(len(gang.roles)), within, shares):
         return shortfall
     for role, (demand, asked) in enumerate(zip(gang.demands, gang.roles, strict=True)):
         if asked.count > asked.minimum:
@@ -63,96 +54,220 @@ def place(draft: Draft, gang: Gang, among: Rows | None = None) -> list[Placement
     return named(draft, shares)
 
 
-def try_in_order(
-    draft: Draft, gang: Gang, order: Sequence[int], shares: list[Share], within: Rows | None
-) -> Shortfall | None:
-    """Fill the minimums role by role in that order; if one fails, put everything back."""
-    mark = draft.mark()
-    for role in order:
-        if fill(draft, gang.demands[role], role, gang.roles[role].minimum, shares, within):
-            wanted = sum(each.minimum for each in gang.roles)
-            placed = sum(count for _, _, count in shares)
-            left = largest_left(draft, gang.demands[role])
-            draft.rewind(mark)
-            shares.clear()
-            return Shortfall(role=role, placed=placed, wanted=wanted, left=left)
-    return None
+class Trial:
+    """One attempt to place a gang that is more than room. `left`: members above a group's minimum, to be tried later;
+    `where`: of each role that is placed, inside of which nodes, and how. Both, like the shares, shrink back when a part
+    of the attempt is given up."""
 
+    def __init__(self, draft: Draft, gang: Gang) -> None:
+        self.draft, self.gang = draft, gang
+        self.shares: list[Share] = []
+        self.left: list[tuple[Unit, Rows | None, Style | None]] = []
+        self.where: list[tuple[int, Rows | None, Style | None]] = []
+        self.tries = 0
+        self.missed: tuple[Unit, Style, Rows | None] | None = None  # the first that no domain held
 
-def rearrange(draft: Draft, gang: Gang, shares: list[Share], within: Rows | None) -> bool:
-    """Other ways to place a gang of several roles (steps 2 and 3 above); whether one was found."""
-    rooms = [draft.room(demand, within) for demand in gang.demands]
-    if any(room < role.minimum for room, role in zip(rooms, gang.roles, strict=True)):
+    def mark(self) -> tuple[int, int, int, int]:
+        return self.draft.mark(), len(self.shares), len(self.left), len(self.where)
+
+    def rewind(self, mark: tuple[int, int, int, int]) -> None:
+        taken, shares, left, where = mark
+        self.draft.rewind(taken)
+        del self.shares[shares:], self.left[left:], self.where[where:]
+
+    def settle(self, unit: Unit, within: Rows | None, style: Style | None) -> bool:
+        """Place the unit's minimum within those nodes, as close as it asks; if it cannot be, nothing is changed."""
+        near = unit.closeness
+        if near is None or not (near.level or near.slice_level):
+            return self.members(unit, within, style)
+        asked = closeness.styled(self.draft, near)
+        for tried in closeness.tried(asked, near):
+            for inside in self.domains(unit, within, tried):
+                self.tries += 1
+                if self.members(unit, inside, tried):
+                    return True
+                if self.tries >= TRIES:
+                    return False
+        self.missed = self.missed or (unit, asked, within)
         return False
-    for order in other_orders(rooms, gang.roles):
-        if try_in_order(draft, gang, order, shares, within) is None:
-            return True
-    found = search(draft, gang, within)
-    for role, position, count in found or ():
-        draft.take(position, gang.demands[role].asks, count)
-    shares += found or ()
-    return found is not None
 
+    def domains(self, unit: Unit, within: Rows | None, style: Style) -> Iterator[Rows | None]:
+        """By position, the nodes of each domain that by counting holds the unit, the best first: those that hold it
+        with all pods above its minimum, the tightest first; then the emptiest."""
+        if style.depth < 0:
+            yield within
+            return
+        roles = self.counted(unit)
+        held = np.stack([self.ground(role, within, style).held(style.depth) for role in roles]).astype(np.float64)
+        least = np.array([[self.least(role, style)] for role in roles])
+        most = np.array([[self.gang.roles[role].count] for role in roles])
+        whole: Rows = np.logical_and.reduce(held >= most, axis=0)
+        times = (held / np.maximum(least, 0.5)).min(axis=0)  # the unit fits so many times
+        order = np.logical_and.reduce(held >= least, axis=0).nonzero()[0]
+        order = order[order > 0]  # 0: in no domain of that level
+        order = order[np.lexsort((order, np.where(whole, times, -times)[order], ~whole[order]))]
+        if len(order) > DOMAINS:
+            order = np.concatenate((order[: DOMAINS // 2], order[-DOMAINS // 2 :]))
+        codes = closeness.codes(self.draft, style, style.depth)
+        for code in order.tolist():
+            yield codes == code if within is None else (codes == code) & within
 
-def by_size(draft: Draft, gang: Gang) -> Sequence[int]:
-    """Roles by the largest part of the largest node that one pod asks, largest first."""
-    if len(gang.roles) == 1:
-        return (0,)
-    return sorted(range(len(gang.roles)), key=lambda role: -draft.part_of_node(gang.demands[role]))
+    def counted(self, unit: Unit) -> list[int]:
+        """The roles that the unit cannot do without; all of its roles, if there are none such."""
+        return sorted(unit.needed()) or sorted(unit.roles())
 
+    def least(self, role: int, style: Style | None) -> int:
+        asked = self.gang.roles[role]
+        return closeness.rounded(style, asked.minimum, asked.count)
 
-def other_orders(rooms: Sequence[int], roles: Sequence[Role]) -> Iterator[Sequence[int]]:
-    scarcest = sorted(range(len(roles)), key=lambda role: rooms[role] / max(1, roles[role].minimum))
-    return islice(permutations(scarcest), ORDERS)
+    def ground(self, role: int, within: Rows | None, style: Style) -> Ground:
+        return closeness.ground(self.draft, style, self.gang.demands[role], within)
 
+    def members(self, unit: Unit, within: Rows | None, style: Style | None) -> bool:
+        """Place the unit's minimum within those nodes."""
+        if unit.role >= 0:
+            return self.role(unit.role, within, style)
+        for order in self.orders(unit):
+            if self.some(order, unit.minimum, within, style):
+                return True
+        loose = style is None or style.slice_pods == 1
+        if (
+            not loose
+            or unit.minimum < len(unit.members)
+            or any(each.role < 0 or each.closeness for each in unit.members)
+        ):
+            return False
+        roles = sorted(unit.roles())
+        if pack(self.draft, self.gang, roles, within, self.shares) is not None:
+            return False
+        self.where += [(role, within, style) for role in roles]
+        return True
 
-def fill(draft: Draft, demand: Demand, role: int, count: int, shares: list[Share], within: Rows | None = None) -> int:
-    """Take room for `count` pods, the fullest nodes first; how many found none. `within`: by position in the draft,
-    the only nodes they may go to."""
-    columns = draft.asked(demand)
-    if columns is None:
-        return count
-    allowed = both(draft.allowed(demand.where), within)
-    for start in range(0, len(draft), CHUNK):
-        if not count:
-            break
-        stop = start + CHUNK
-        fits = None if allowed is None else allowed[start:stop].copy()
-        for column, _, amount in columns:
-            enough = column[start:stop] >= amount
-            fits = enough if fits is None else np.logical_and(fits, enough, out=fits)
-        assert fits is not None
-        for offset in fits.nonzero()[0][:count].tolist():
-            position = start + offset
-            taken = count
-            for _, view, amount in columns:
-                if (most := view[position] // amount) < taken:
-                    taken = most
-            draft.take(position, demand.asks, taken)
-            shares.append((role, position, taken))
-            count -= taken
-            if not count:
+    def orders(self, unit: Unit) -> Iterator[Sequence[Unit]]:
+        """In which its members are tried: the one with the largest pods first, if all are needed; and the reverse."""
+        members = unit.members
+        if unit.minimum == len(members):
+            largest = {each.name: max(map(self.part, each.roles()), default=0.0) for each in members}
+            members = tuple(sorted(members, key=lambda each: -largest[each.name]))
+        yield members
+        if len(members) > 1:
+            yield members[::-1]
+
+    def part(self, role: int) -> float:
+        return self.draft.part_of_node(self.gang.demands[role])
+
+    def some(self, members: Sequence[Unit], minimum: int, within: Rows | None, style: Style | None) -> bool:
+        """Place so many of them, the first that can be; the others are left for later."""
+        mark, placed = self.mark(), 0
+        for member in members:
+            if placed < minimum and self.settle(member, within, style):
+                placed += 1
+            elif minimum < len(members):
+                self.left.append((member, within, style))
+            else:
                 break
-    return count
+        if placed < minimum:
+            self.rewind(mark)
+        return placed >= minimum
 
+    def role(self, role: int, within: Rows | None, style: Style | None) -> bool:
+        counts = [self.least(role, style)]
+        if len(self.gang.roles) == 1:
+            counts.insert(0, self.gang.roles[role].count)  # nobody's minimum comes before its more
+        if not any(self.take(role, count, within, style) for count in counts):
+            return False
+        self.where.append((role, within, style))
+        return True
 
-def both(some: Rows | None, others: Rows | None) -> Rows | None:
-    """Where both are true; None is true everywhere."""
-    if some is None or others is None:
-        return others if some is None else some
-    return some & others
+    def take(self, role: int, count: int, within: Rows | None, style: Style | None) -> bool:
+        """Take room for so many pods of the role, or for none."""
+        demand, mark = self.gang.demands[role], self.mark()
+        if style is None or not demand.plain:
+            if self.filled(role, count, within, style) == count:
+                return True
+            self.rewind(mark)
+            return False
+        shares = self.ground(role, within, style).shares(count, self.placed(role))
+        for position, pods in shares or ():
+            self.draft.take(position, demand.asks, pods)
+            self.shares.append((role, position, pods))
+        return shares is not None
 
+    def filled(self, role: int, count: int, within: Rows | None, style: Style | None) -> int:
+        """As many of the pods as fit, one slice after the other; how many."""
+        demand = self.gang.demands[role]
+        if style is None or style.slice_pods == 1:
+            return count - fill(self.draft, demand, role, count, self.shares, within)
+        codes, placed = closeness.codes(self.draft, style, style.slice_depth), 0
+        for code in range(1, int(codes.max(initial=0)) + 1):
+            inside = codes == code if within is None else (codes == code) & within
+            while placed < count and inside.any():
+                mark, pods = self.mark(), min(style.slice_pods, count - placed)
+                if fill(self.draft, demand, role, pods, self.shares, inside):
+                    self.rewind(mark)
+                    break
+                placed += pods
+        return placed
 
-def largest_left(draft: Draft, demand: Demand) -> tuple[tuple[str, int], ...]:
-    """Per resource asked, the most that is free now on one matching node."""
-    allowed = draft.allowed(demand.where)
-    left = []
-    for resource, _ in demand.asks:
-        column = draft.free.get(resource)
-        if column is not None and allowed is not None:
-            column = column[allowed]
-        left.append((resource, 0 if column is None else int(column.max(initial=0))))
-    return tuple(left)
+    def placed(self, role: int) -> dict[int, int]:
+        """Pods of the role that have a place, by position."""
+        found: dict[int, int] = {}
+        for each, position, count in self.shares:
+            if each == role:
+                found[position] = found.get(position, 0) + count
+        return found
+
+    def extend(self) -> None:
+        """The minimum is placed: as much more as fits."""
+        left, self.left = self.left, []
+        for unit, within, style in left:
+            self.settle(unit, within, style)
+        for role, within, style in self.where:
+            more = self.gang.roles[role].count - sum(self.placed(role).values())
+            if not more:
+                continue
+            if style is None or not self.gang.demands[role].plain:
+                self.filled(role, more, within, style)
+            else:
+                more = min(more, self.ground(role, within, style).most())
+                if not self.take(role, more, within, style):
+                    self.take(role, more - more % style.slice_pods, within, style)
+
+    def shortfall(self, within: Rows | None) -> Shortfall:
+        """Why not: the nodes have no room for it, close or not; or they have, and no domain does."""
+        tree, mark = self.gang.tree, self.mark()
+        assert tree is not None
+        roles = self.counted(tree)
+        found = pack(self.draft, self.gang, roles, within, self.shares)
+        self.rewind(mark)
+        if found is not None:
+            return found
+        wanted = sum(self.gang.roles[role].minimum for role in roles)
+        left = largest_left(self.draft, self.gang.demands[roles[0]])
+        nearest = None if self.missed is None else self.nearest(*self.missed)
+        return Shortfall(role=roles[0], placed=0, wanted=wanted, left=left, nearest=nearest)
+
+    def nearest(self, unit: Unit, style: Style, within: Rows | None) -> Nearest:
+        """How far the best domain of the asked level comes."""
+        roles = self.counted(unit)
+        depth = style.depth if style.depth >= 0 else style.slice_depth
+        now = np.zeros(1, np.int64)
+        empty = np.zeros(1, np.int64)
+        for role in roles:
+            least = self.least(role, style)
+            now = now + np.minimum(self.ground(role, within, style).held(depth), least)
+            empty = empty + np.minimum(closeness.when_empty(self.draft, style, self.gang.demands[role], depth), least)
+        now[0] = empty[0] = 0
+        best = int(now.argmax())
+        return Nearest(
+            level=style.levels[depth],
+            domains=len(now) - 1,
+            name=closeness.domains(self.draft, style, depth).name(best) if len(now) > 1 else "",
+            holds=int(now[best]),
+            wanted=sum(self.least(role, style) for role in roles),
+            empty=int(empty.max()),
+            unit=unit.name,
+        )
 
 
 def named(draft: Draft, shares: Sequence[Share]) -> list[Placement]:

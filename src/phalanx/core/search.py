@@ -19,12 +19,16 @@ SEARCH_NODES = 32
 SEARCH_STEPS = 4000
 
 
-def search(draft: Draft, gang: Gang, within: fit.Rows | None = None) -> list[tuple[int, int, int]] | None:
-    """(role, position, count) for every role's minimum; None if there is no way, or none was found in time."""
-    positions = sorted({position for demand in gang.demands for position in candidates(draft, demand, within)})
+def search(
+    draft: Draft, gang: Gang, roles: Sequence[int], within: fit.Rows | None
+) -> list[tuple[int, int, int]] | None:
+    """(role, position, count) for the minimum of each of those roles; None if there is no way, or none was found in
+    time. `within`: by position, the only nodes in question."""
+    found = (position for role in roles for position in candidates(draft, gang.demands[role], within))
+    positions = sorted(set(found))
     if len(positions) > SEARCH_NODES:
         return None
-    return Search(draft, gang, positions).run()
+    return Search(draft, gang, roles, positions).run()
 
 
 def candidates(draft: Draft, demand: Demand, within: fit.Rows | None) -> list[int]:
@@ -38,16 +42,16 @@ def candidates(draft: Draft, demand: Demand, within: fit.Rows | None) -> list[in
 class Search:
     """One search. `free[n][r]`: what node n has left of resource r; `asks[role][r]`, `may[role][n]`."""
 
-    def __init__(self, draft: Draft, gang: Gang, positions: Sequence[int]) -> None:
-        demands, roles = gang.demands, gang.roles
-        resources = sorted({resource for demand in demands for resource, _ in demand.asks})
+    def __init__(self, draft: Draft, gang: Gang, roles: Sequence[int], positions: Sequence[int]) -> None:
+        demands = gang.demands
+        resources = sorted({resource for role in roles for resource, _ in demands[role].asks})
         self.positions = positions
         self.free = [[draft.views[name][position] for name in resources] for position in positions]
-        self.order = sorted(range(len(roles)), key=lambda role: -draft.part_of_node(demands[role]))
+        self.order = sorted(roles, key=lambda role: -draft.part_of_node(demands[role]))
         self.asks = [[dict(demand.asks).get(name, 0) for name in resources] for demand in demands]
         allowed = [draft.allowed(demand.where) for demand in demands]
         self.may = [[rows is None or bool(rows[position]) for position in positions] for rows in allowed]
-        self.minimum = [role.minimum for role in roles]
+        self.minimum = [role.minimum for role in gang.roles]
         self.shares: list[tuple[int, int, int]] = []
         self.steps = 0
         self.hopeless: set[tuple[object, ...]] = set()

@@ -1,13 +1,15 @@
 """Shapes and roles, interned, so that thinking is done once for what thousands of pods and jobs have in common.
 
 One `Demand` object per distinct shape, one `Where` for all shapes that may go to the same nodes, one `Gang` per
-distinct (roles, groups, closeness, size). Two of a kind are the same exactly if they are the same object, which makes them cheap keys.
-The tables hold their objects weakly: what no job has any more is forgotten."""
+distinct (roles, groups, closeness, size). Two of a kind are the same exactly if they are the same object, which makes
+them cheap keys. The tables hold their objects weakly: what no job has any more is forgotten."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from weakref import WeakValueDictionary
 
+from phalanx.model import unit
 from phalanx.model.job import Group, Job, Role, Size
 from phalanx.model.shape import PODS, Amounts, NodeTerm, Shape, Toleration
 from phalanx.model.topology import Closeness
@@ -56,10 +58,10 @@ class Demand:
 
 
 class Gang:
-    """What alike jobs ask: their roles, the demand of each, and how these belong together. `simple`: by room alone,
-    so there are no groups and no closeness."""
+    """What alike jobs ask: their roles, the demand of each, and how these belong together. `simple`: by room alone, as
+    there are no groups and no closeness; else `tree` says how. `wrong`: what makes it no gang at all, in words."""
 
-    __slots__ = ("__weakref__", "closeness", "demands", "groups", "roles", "simple", "size")
+    __slots__ = ("__weakref__", "closeness", "demands", "groups", "roles", "simple", "size", "tree", "wrong")
 
     def __init__(
         self,
@@ -71,6 +73,14 @@ class Gang:
     ) -> None:
         self.roles, self.demands, self.groups, self.closeness, self.size = roles, demands, groups, closeness, size
         self.simple = not groups and closeness is None and all(role.closeness is None for role in roles)
+        self.wrong = unit.wrong(roles, groups, closeness)
+        self.tree = None if self.simple or self.wrong else unit.tree(roles, groups, closeness)
+
+    def enough(self, pods: Sequence[int]) -> bool:
+        """Whether so many pods of each role are its minimum."""
+        if self.tree is not None:
+            return self.tree.placed(pods)
+        return all(placed >= role.minimum for placed, role in zip(pods, self.roles, strict=True))
 
 
 class Interned:

@@ -1,0 +1,164 @@
+"""Roles onto nodes, without regard to how close these are: fill, try another order, search.
+
+A role's pods fill the nodes in packing order (best fit). For one role that is exact: it finds room exactly if there is
+any. Roles compete for the same nodes, so with several of them the order matters and packing is a search:
+
+1. the role whose pod is the largest part of a node goes first, then the next;
+2. if that fails, though each role alone would fit: the scarcest role first (the one whose room exceeds its minimum
+   least), then other orders, at most `ORDERS` in all;
+3. if there are at most `SEARCH_NODES` nodes that any of its pods fits on: a depth-first search over how many pods of
+   each role go to each node, given up after `SEARCH_STEPS` steps.
+
+Not guaranteed: that roles which would just fit together are found to when more nodes than that are in question, or the
+steps run out. (Deciding it is multi-dimensional bin packing, which is NP-hard.)
+
+`within` is everywhere: by position in the draft, the only nodes that count; None: all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice, permutations
+from typing import TypeAlias
+
+import numpy as np
+
+from phalanx.core.draft import Draft
+from phalanx.core.fit import Rows
+from phalanx.core.search import search
+from phalanx.model.demand import Demand, Gang
+from phalanx.model.job import Role
+
+CHUNK = 1024  # positions compared at once: most gangs find their room in the first
+ORDERS = 6
+
+# (role, position in the draft, how many of its pods there)
+Share: TypeAlias = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nearest:
+    """The domain that came closest: of `domains` domains of `level`, `name` holds most, `holds` of the `wanted` pods.
+    `empty`: how many the best one would hold if nothing ran."""
+
+    level: str
+    domains: int
+    name: str
+    holds: int
+    wanted: int
+    empty: int
+    unit: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shortfall:
+    """How far the first trial came, in numbers of that trial: `placed` of `wanted` pods; then `role` found no more
+    room. `left`: per resource it asks, the most that was then free on one node it matches (so after the trial's own
+    pods). `nearest`: the nodes together would hold it, but no domain that is close enough."""
+
+    role: int
+    placed: int
+    wanted: int
+    left: tuple[tuple[str, int], ...]
+    nearest: Nearest | None = None
+
+
+def pack(draft: Draft, gang: Gang, roles: Sequence[int], within: Rows | None, shares: list[Share]) -> Shortfall | None:
+    """The minimums of those roles; if they find no room, the draft and the shares are as before."""
+    shortfall = try_in_order(draft, gang, by_size(draft, gang, roles), within, shares)
+    if shortfall is None or (len(roles) > 1 and rearrange(draft, gang, roles, within, shares)):
+        return None
+    return shortfall
+
+
+def try_in_order(
+    draft: Draft, gang: Gang, order: Sequence[int], within: Rows | None, shares: list[Share]
+) -> Shortfall | None:
+    """Fill the minimums role by role in that order; if one fails, put everything back."""
+    mark, before = draft.mark(), len(shares)
+    for role in order:
+        if fill(draft, gang.demands[role], role, gang.roles[role].minimum, shares, within):
+            wanted = sum(gang.roles[each].minimum for each in order)
+            placed = sum(count for _, _, count in shares[before:])
+            left = largest_left(draft, gang.demands[role])
+            draft.rewind(mark)
+            del shares[before:]
+            return Shortfall(role=role, placed=placed, wanted=wanted, left=left)
+    return None
+
+
+def rearrange(draft: Draft, gang: Gang, roles: Sequence[int], within: Rows | None, shares: list[Share]) -> bool:
+    """Other ways to place several roles (steps 2 and 3 above); whether one was found."""
+    rooms = {role: draft.room(gang.demands[role], within) for role in roles}
+    if any(room < gang.roles[role].minimum for role, room in rooms.items()):
+        return False
+    for order in other_orders(rooms, gang.roles):
+        if try_in_order(draft, gang, order, within, shares) is None:
+            return True
+    if not all(gang.demands[role].plain for role in roles):
+        return False  # the search counts amounts only
+    found = search(draft, gang, roles, within)
+    for role, position, count in found or ():
+        draft.take(position, gang.demands[role].asks, count)
+    shares += found or ()
+    return found is not None
+
+
+def by_size(draft: Draft, gang: Gang, roles: Sequence[int]) -> Sequence[int]:
+    """Roles by the largest part of the largest node that one pod asks, largest first."""
+    if len(roles) == 1:
+        return roles
+    return sorted(roles, key=lambda role: -draft.part_of_node(gang.demands[role]))
+
+
+def other_orders(rooms: dict[int, int], roles: Sequence[Role]) -> Iterator[Sequence[int]]:
+    scarcest = sorted(rooms, key=lambda role: rooms[role] / max(1, roles[role].minimum))
+    return islice(permutations(scarcest), ORDERS)
+
+
+def fill(draft: Draft, demand: Demand, role: int, count: int, shares: list[Share], within: Rows | None = None) -> int:
+    """Take room for `count` pods, the fullest nodes first; how many found none."""
+    columns = draft.asked(demand)
+    if columns is None:
+        return count
+    allowed = both(draft.allowed(demand.where), within)
+    for start in range(0, len(draft), CHUNK):
+        if not count:
+            break
+        stop = start + CHUNK
+        fits = None if allowed is None else allowed[start:stop].copy()
+        for column, _, amount in columns:
+            enough = column[start:stop] >= amount
+            fits = enough if fits is None else np.logical_and(fits, enough, out=fits)
+        assert fits is not None
+        for offset in fits.nonzero()[0][:count].tolist():
+            position = start + offset
+            taken = count
+            for _, view, amount in columns:
+                if (most := view[position] // amount) < taken:
+                    taken = most
+            draft.take(position, demand.asks, taken)
+            shares.append((role, position, taken))
+            count -= taken
+            if not count:
+                break
+    return count
+
+
+def both(some: Rows | None, others: Rows | None) -> Rows | None:
+    """Where both are true; None is true everywhere."""
+    if some is None or others is None:
+        return others if some is None else some
+    return some & others
+
+
+def largest_left(draft: Draft, demand: Demand) -> tuple[tuple[str, int], ...]:
+    """Per resource asked, the most that is free now on one matching node."""
+    allowed = draft.allowed(demand.where)
+    left = []
+    for resource, _ in demand.asks:
+        column = draft.free.get(resource)
+        if column is not None and allowed is not None:
+            column = column[allowed]
+        left.append((resource, 0 if column is None else int(column.max(initial=0))))
+    return tuple(left)

@@ -1,0 +1,119 @@
+"""A gang as a tree: what of it must be placed together, and close to each other.
+
+The leaves are roles, the inner units groups, the root is the job. A unit is placed when `minimum` of its members are,
+each with its own minimum. What cannot be such a tree (a group that nobody declared, a cycle, a minimum beyond what
+there is) is told in words by `wrong`, so that the job is refused instead of misread."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from phalanx.model.job import Group, Role
+from phalanx.model.topology import Closeness
+
+MOST_PODS = 150_000  # in one job; as many as the largest cluster that Kubernetes is tested for has in all
+MOST_ROLES = 1_000
+MOST_GROUPS = 1_000
+MOST_DEPTH = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """A leaf has a `role` (its position in the job) and no members; `minimum` counts members, of a leaf: pods."""
+
+    name: str
+    closeness: Closeness | None = None
+    minimum: int = 0
+    role: int = -1
+    members: tuple[Unit, ...] = ()
+
+    def roles(self) -> Iterator[int]:
+        """All roles in it."""
+        if self.role >= 0:
+            yield self.role
+        for member in self.members:
+            yield from member.roles()
+
+    def needed(self) -> Iterator[int]:
+        """The roles without whose minimum it cannot be placed."""
+        if self.role >= 0:
+            yield self.role
+        elif self.minimum == len(self.members):
+            for member in self.members:
+                yield from member.needed()
+
+    def placed(self, pods: Sequence[int]) -> bool:
+        """Whether so many pods of each role are enough of it."""
+        if self.role >= 0:
+            return pods[self.role] >= self.minimum
+        return sum(member.placed(pods) for member in self.members) >= self.minimum
+
+
+def tree(roles: Sequence[Role], groups: Sequence[Group], closeness: Closeness | None) -> Unit:
+    """The job as a unit. Nothing may be `wrong` with it."""
+    members: dict[str, list[Unit]] = {"": [], **{group.name: [] for group in groups}}
+    for at, role in enumerate(roles):
+        leaf = Unit(name=role.name, closeness=role.closeness, minimum=role.minimum, role=at)
+        members[role.group].append(leaf)
+    inside: dict[str, list[Group]] = {}
+    for group in groups:
+        inside.setdefault(group.parent, []).append(group)
+
+    def unit(group: Group) -> Unit:
+        parts = (*members[group.name], *map(unit, inside.get(group.name, ())))
+        least = len(parts) if group.minimum is None else group.minimum
+        return Unit(name=group.name, closeness=group.closeness, minimum=least, members=parts)
+
+    return unit(Group(name="", closeness=closeness))
+
+
+def wrong(roles: Sequence[Role], groups: Sequence[Group], closeness: Closeness | None) -> str:
+    """What is wrong with the job's roles and groups, in one sentence; empty: nothing."""
+    if len(roles) > MOST_ROLES or len(groups) > MOST_GROUPS:
+        what, most = ("roles", MOST_ROLES) if len(roles) > MOST_ROLES else ("groups", MOST_GROUPS)
+        return f"the job has {max(len(roles), len(groups))} {what}; the most is {most}"
+    return next(complaints(roles, groups, closeness), "")
+
+
+def complaints(roles: Sequence[Role], groups: Sequence[Group], closeness: Closeness | None) -> Iterator[str]:
+    for role in roles:
+        if not 0 <= role.minimum <= role.count:
+            yield f"role {role.name!r} has {role.count} pods and a minimum of {role.minimum}"
+    if (pods := sum(role.count for role in roles)) > MOST_PODS:
+        yield f"the job has {pods} pods; the most is {MOST_PODS}"
+    if not groups and closeness is None and not any(role.group or role.closeness for role in roles):
+        return
+    yield from misplaced(roles, groups)
+    asked = [("the job", closeness)]
+    asked += [(f"role {role.name!r}", role.closeness) for role in roles]
+    asked += [(f"the group {group.name!r}", group.closeness) for group in groups]
+    for name, near in asked:
+        if near is not None and (near.slice_pods < 0 or bool(near.slice_pods) != bool(near.slice_level)):
+            yield f"{name}: slices of {near.slice_pods} pods at level {near.slice_level!r} need both, pods and level"
+
+
+def misplaced(roles: Sequence[Role], groups: Sequence[Group]) -> Iterator[str]:
+    """Groups that are not there, that contain themselves, or whose minimum is beyond what is in them."""
+    counted = Counter(group.name for group in groups)
+    twice = [name for name, count in counted.items() if count > 1 or not name]
+    if twice:
+        yield f"two groups are named {twice[0]!r}" if twice[0] else "a group has no name"
+    strangers = [("role", role.name, role.group) for role in roles if role.group and role.group not in counted]
+    strangers += [("group", each.name, each.parent) for each in groups if each.parent and each.parent not in counted]
+    for kind, name, parent in strangers:
+        yield f"{kind} {name!r} is in the group {parent!r}, which the job does not declare"
+    parents = {group.name: group.parent for group in groups}
+    for name in parents:
+        path = [name]
+        while parents.get(path[-1]) and len(path) <= MOST_DEPTH:
+            path.append(parents[path[-1]])
+        if name in path[1:]:
+            yield f"the group {name!r} contains itself ({' in '.join(path[: path.index(name, 1) + 1])})"
+        elif len(path) > MOST_DEPTH:
+            yield f"the group {name!r} lies more than {MOST_DEPTH} groups deep"
+    held = Counter([role.group for role in roles] + [group.parent for group in groups])
+    for group in groups:
+        if group.minimum is not None and not 0 <= group.minimum <= held[group.name]:
+            yield f"the group {group.name!r} has {held[group.name]} members and a minimum of {group.minimum}"
