@@ -1,0 +1,67 @@
+"""The virtual clock: what happens when, and in which order at equal times.
+
+Submissions come from a list in their own order; everything else is put on a heap of (time, kind, order of being put).
+At equal times the kinds below decide, lowest first. It is a real semantic, not a detail: in a log whose times are whole
+seconds, another order changes the start of one job in a hundred or more. The order is that of the simulator behind the
+tables that we reproduce (Gaussier, Glesser, Reis, Trystram, SC'15):
+
+- submissions precede ends, and each of both is a scheduling pass of its own;
+- except that an end which the scheduler could *foresee*, since it comes at the very limit that it was told, is known at
+  once: with the first thing that happens at that instant, and in its pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from heapq import heappop, heappush
+from math import inf
+from typing import Generic, TypeVar
+
+What = TypeVar("What")
+
+
+class Kind(IntEnum):
+    """Order at equal times."""
+
+    FORESEEN = -1  # a job ends at the limit that the scheduler was told
+    SUBMISSION = 0
+    NODE = 1  # one fails, or is back
+    MESSAGE = 2  # an event that was late arrives
+    POD = 3  # a job's pods are ready, or gone
+    END = 4
+    RESTART = 5  # of the scheduler
+    WAKE = 6  # the plan asked to be looked at again
+
+
+class Agenda(Generic[What]):
+    """`submissions`: (time, what), sorted by time. `now_s`: the time of what was last taken."""
+
+    def __init__(self, submissions: Sequence[tuple[float, What]]) -> None:
+        self.now_s = submissions[0][0] if submissions else 0.0
+        self._submissions = submissions
+        self._next = 0
+        self._next_s = submissions[0][0] if submissions else inf
+        self._heap: list[tuple[float, int, int, What]] = []
+        self._order = 0
+
+    def put(self, at_s: float, kind: int, what: What) -> None:
+        """Never in the past: what is put for a time that is over happens now."""
+        self._order += 1
+        heappush(self._heap, (at_s if at_s > self.now_s else self.now_s, kind, self._order, what))
+
+    def take(self) -> tuple[int, What] | None:
+        """What happens next; None: nothing ever will."""
+        heap, next_s = self._heap, self._next_s
+        if heap and (heap[0][0] < next_s or (heap[0][0] == next_s and heap[0][1] < Kind.SUBMISSION)):
+            self.now_s, kind, _, what = heappop(heap)
+            return kind, what
+        if next_s == inf:
+            return None
+        self.now_s, what = self._submissions[self._next]
+        self._next += 1
+        self._next_s = self._submissions[self._next][0] if self._next < len(self._submissions) else inf
+        return 0, what
+
+    def next_s(self) -> float:
+        """When that will be; infinity: never."""
+        return min(self._next_s, self._heap[0][0]) if self._heap else self._next_s

@@ -1,0 +1,64 @@
+"""What is true of a job in the simulated cluster, and the listing of everything, with which schedulers begin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from phalanx.model.event import Adopted, Event, NodeSeen, OutcomeTold, QueueSeen, Submitted
+from phalanx.model.job import Job, Outcome, Phase, Placement, Slot
+from phalanx.model.node import Node
+from phalanx.model.queue import Queue
+from phalanx.simulator.schedule import Fate
+
+
+class Live:
+    """A job in the cluster. `number` counts its starts and `plan` its planned ends, so that what was put on the agenda
+    for an earlier one is recognised. `rate`: how many seconds of work it does in a second; `worked_s`: work done before
+    `since_s`; `kept_s`: what of it was saved."""
+
+    __slots__ = (
+        *("attempt", "began_s", "corrections", "fate", "job", "kept_s", "number", "open", "phase", "placed", "plan"),
+        *("pods", "rate", "since_s", "worked_s"),
+    )
+
+    def __init__(self, job: Job, fate: Fate) -> None:
+        self.job, self.fate = job, fate
+        self.phase = Phase.QUEUED
+        self.attempt = self.number = self.plan = self.corrections = 0
+        self.pods = sum(role.count for role in job.roles)
+        self.placed: tuple[Placement, ...] = ()
+        self.open: dict[Slot, None] = {}
+        self.began_s = self.since_s = self.worked_s = self.kept_s = self.rate = 0.0
+
+    def has_minimum(self) -> bool:
+        return all(
+            sum(placed.role == at for placed in self.placed) >= role.minimum for at, role in enumerate(self.job.roles)
+        )
+
+    def pace(self) -> float:
+        """The part of its pods that it has."""
+        return 1.0 if len(self.placed) == self.pods else len(self.placed) / self.pods
+
+    def expect(self, limit_s: float) -> None:
+        """It is expected to run that long in all."""
+        self.job = replace(self.job, limit_s=limit_s)
+
+    def adoption(self) -> Adopted:
+        return Adopted(self.job, self.attempt, self.phase, self.placed, tuple(self.open), self.began_s)
+
+
+def everything(
+    nodes: Iterable[Node], queues: Sequence[Queue], jobs: Iterable[Live], outcomes: Mapping[str, Outcome]
+) -> Sequence[Event]:
+    """Nodes, queues, started jobs, waiting jobs, and how the jobs that they wait for have ended."""
+    started = [live for live in jobs if live.phase is not Phase.QUEUED]
+    waiting = [live.job for live in jobs if live.phase is Phase.QUEUED]
+    awaited = dict.fromkeys(after.job for job in waiting for after in job.after)
+    return (
+        *(NodeSeen(node) for node in nodes),
+        *(QueueSeen(queue) for queue in queues),
+        *(live.adoption() for live in started),
+        *(OutcomeTold(job, outcomes[job]) for job in awaited if job in outcomes),
+        *(Submitted(job) for job in waiting),
+    )

@@ -1,0 +1,98 @@
+"""One run: a workload, under one setup, with one seed.
+
+The loop's `step` is passed in, so that what is simulated is the very scheduler that runs elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from phalanx.model.cluster import Cluster
+from phalanx.model.event import Event
+from phalanx.model.job import Job
+from phalanx.model.plan import Plan
+from phalanx.model.policy import Policy
+from phalanx.model.queue import Queue
+from phalanx.simulator.disturbance import Disturbance, Faults
+from phalanx.simulator.estimate import estimator
+from phalanx.simulator.schedule import Fate, Schedule
+from phalanx.simulator.setup import Setup
+from phalanx.simulator.workload import Task, Workload
+from phalanx.simulator.world import World
+
+REPORT_EVERY = 512  # passes
+
+
+class Applier(Protocol):
+    def apply(self, plan: Plan) -> None: ...
+
+
+class Step(Protocol):
+    """`phalanx.loop.step`."""
+
+    def __call__(
+        self, cluster: Cluster, events: Sequence[Event], policy: Policy, now_s: float, world: Applier
+    ) -> Plan: ...
+
+
+def play(
+    workload: Workload,
+    setup: Setup,
+    step: Step,
+    *,
+    estimates: str = "user",
+    seed: int = 0,
+    faults: Faults | None = None,
+    checkpoint_s: float | None = None,
+    progress: Callable[[int], None] = lambda done: None,
+) -> Schedule:
+    """What comes of it. Stopped by Ctrl-C, what has come of it so far. `progress` is told how many jobs are over."""
+    fates = [Fate(index, task) for index, task in enumerate(queued(workload.tasks, setup))]
+    world = World(
+        fates,
+        workload.nodes,
+        queues_of(setup, workload.tasks),
+        estimator=estimator(estimates),
+        disturbance=Disturbance(faults, seed) if faults is not None else None,
+        checkpoint_s=checkpoint_s,
+    )
+    found = Schedule(
+        workload=workload, policy=setup.name, estimates=estimates, seed=seed, fates=fates, stints=world.stints
+    )
+    began_s, cluster, era = time.perf_counter(), Cluster(), 0
+    try:
+        for events in world.happenings():
+            if world.era != era:
+                cluster, era = Cluster(), world.era
+            step(cluster, events, setup.policy, world.now_s, world)
+            found.passes += 1
+            if not found.passes % REPORT_EVERY:
+                progress(world.ended)
+    except KeyboardInterrupt:
+        found.interrupted = True
+    progress(world.ended)
+    found.wall_s = time.perf_counter() - began_s
+    for live in world.live.values():
+        reason = cluster.reason(live.job.id) if live.job.id in cluster.jobs else None
+        live.fate.reason = reason.text if reason is not None else ""
+    return found
+
+
+def queued(tasks: Iterable[Task], setup: Setup) -> Iterable[Task]:
+    """The tasks, each in the queue where the setup wants it."""
+    return tasks if setup.flat else (replace(task, job=in_queue(task.job, task.queue)) for task in tasks)
+
+
+def in_queue(job: Job, queue: str) -> Job:
+    return job if job.queue == queue or not queue else replace(job, queue=queue)
+
+
+def queues_of(setup: Setup, tasks: Iterable[Task]) -> tuple[Queue, ...]:
+    """Those of the setup, and one for each name that only the trace has."""
+    if setup.of_each is None:
+        return setup.queues
+    known = {queue.name for queue in setup.queues}
+    names = sorted({task.queue for task in tasks} - known - {""})
+    return (*setup.queues, *(replace(setup.of_each, name=name) for name in names))

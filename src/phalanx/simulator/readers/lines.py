@@ -1,0 +1,133 @@
+"""Where a trace is wrong: file, line and column, and whether to go on.
+
+Readers speak of *records* (a line of a log, a row of a table). A record that cannot be read is told with its place;
+`skip` counts it and goes on, `stop` ends the reading there. Files ending in `.gz` are unpacked on the way, and one that
+is cut off in the middle is told like any other fault."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import NoReturn
+
+from phalanx.errors import PhalanxError
+
+SHOWN = 10  # so many faults are told one by one
+
+
+class OnError(StrEnum):
+    SKIP = "skip"
+    STOP = "stop"
+
+
+class TraceError(PhalanxError):
+    """A trace, cluster or policy file cannot be read; the text says where and why."""
+
+
+class BadRecord(Exception):
+    """One record is wrong, at a column (counted from 1) of its line."""
+
+    def __init__(self, why: str, column: int | None = None, line: int | None = None) -> None:
+        super().__init__(why)
+        self.column, self.line = column, line
+
+
+class Source:
+    """One file being read: its faults, and the records left out for a reason that is none of the file's."""
+
+    def __init__(self, path: Path, on_error: OnError = OnError.STOP) -> None:
+        self.path, self.on_error = path, on_error
+        self.faults: list[str] = []
+        self.dropped: Counter[str] = Counter()
+
+    def lines(self) -> Iterator[tuple[int, str]]:
+        """(number from 1, text) of each line; bytes that are no UTF-8 are kept visible rather than fatal."""
+        number = 0
+        try:
+            with gzip.open(self.path, "rb") if self.path.suffix == ".gz" else self.path.open("rb") as file:
+                for raw in file:
+                    number += 1
+                    yield number, raw.decode("utf-8", "backslashreplace").rstrip("\r\n")
+        except FileNotFoundError:
+            raise TraceError(f"{self.path}: there is no such file") from None
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            self.fault(number + 1, BadRecord(f"the file is cut off or damaged here ({error})"))
+        except OSError as error:
+            raise TraceError(f"{self.path}: {error.strerror or error}") from None
+
+    def rows(self, needed: Sequence[str], optional: Sequence[str] = ()) -> Iterator[tuple[int, dict[str, str]]]:
+        """(line, column name -> text) of each row of a CSV with a header, which must have the `needed` columns."""
+        names: list[str] | None = None
+        for number, text in self.lines():
+            if not text.strip():
+                continue
+            try:
+                cells = next(csv.reader([text], strict=True))
+            except (csv.Error, StopIteration) as error:
+                self.fault(number, BadRecord(f"this is no row of comma-separated values ({error})", column=1))
+                continue
+            if names is None:
+                names = [cell.strip().removeprefix("\ufeff") for cell in cells]
+                if missing := [name for name in needed if name not in names]:
+                    self.fatal(number, f"the header lacks the column {missing[0]!r}; it has {', '.join(names)}")
+            elif len(cells) != len(names):
+                self.fault(number, BadRecord(f"{len(cells)} values where the header names {len(names)} columns"))
+            else:
+                yield number, dict(zip(names, (cell.strip() for cell in cells), strict=True))
+        if names is None and not self.faults:
+            raise TraceError(f"{self.path}: the file is empty; a header line was expected")
+
+    def fault(self, line: int, bad: BadRecord) -> None:
+        """Note it and go on, or stop here, as asked."""
+        line = bad.line if bad.line is not None else line
+        at = f"{self.path}:{line}" + (f":{bad.column}" if bad.column else "")
+        if self.on_error is OnError.STOP:
+            raise TraceError(f"{at}: {bad}\nUse --on-error skip to leave such records out.")
+        self.faults.append(f"{at}: {bad}")
+
+    def fatal(self, line: int, why: str) -> NoReturn:
+        """Nothing after this could be read either."""
+        raise TraceError(f"{self.path}:{line}: {why}")
+
+    def drop(self, why: str) -> None:
+        """A record that is well written and yet no job."""
+        self.dropped[why] += 1
+
+    def left_out(self) -> tuple[tuple[str, int], ...]:
+        malformed = (("malformed records", len(self.faults)),) if self.faults else ()
+        return (*malformed, *sorted(self.dropped.items()))
+
+
+def number(row: dict[str, str], column: str, *, least: float | None = None, default: float | None = None) -> float:
+    """The number in that column. Raises `BadRecord` with the column's place (counted in columns of the table)."""
+    text, place = row.get(column, ""), list(row).index(column) + 1 if column in row else None
+    if not text and default is not None:
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        raise BadRecord(f"{column}: {text!r} is not a number", place) from None
+    if value != value or value in {float("inf"), float("-inf")}:
+        raise BadRecord(f"{column}: {text!r} is not a finite number", place)
+    if least is not None and value < least:
+        raise BadRecord(f"{column}: {text} is less than {least:g}", place)
+    return value
+
+
+def whole(row: dict[str, str], column: str, *, least: int | None = None, default: int | None = None) -> int:
+    value = number(row, column, least=least, default=default)
+    if value != int(value):
+        raise BadRecord(f"{column}: {row[column]!r} is not a whole number", list(row).index(column) + 1)
+    return int(value)
+
+
+def told(faults: Iterable[str]) -> list[str]:
+    """The first faults one by one, and how many more there are."""
+    every = list(faults)
+    rest = len(every) - SHOWN
+    return [*every[:SHOWN], *([f"… and {rest} more of that kind"] if rest > 0 else [])]

@@ -1,0 +1,158 @@
+"""The Standard Workload Format of the Parallel Workloads Archive (Feitelson, Tsafrir, Krakov: "Experience with using
+the Parallel Workloads Archive", JPDC 2014; format: cs.huji.ac.il/labs/parallel/workload/swf.html).
+
+Eighteen whitespace-separated fields a line, -1 for unknown; header lines `; Name: value`. What is made of them:
+
+- *size*: the requested processors (field 8), or those allocated (5) where that is not known. A record with neither is
+  no job that ran, nor is one with a run time of 0 or unknown (cancelled before it started): both are left out and
+  counted, as the archive's users do.
+- *limit*: the requested time (9). A log may show jobs running longer; whoever simulates stops them at the limit, so
+  their run time counts as the limit. Unknown: the job states none.
+- user, group, queue (12, 13, 15; partition 16 as the queue if there is none), the recorded wait (3).
+- fields that are read and not used: average CPU time, memory used and requested, status, executable. A job
+  that was checkpointed has a record as a whole and then one for each part (status 2, 3, 4), under the same number: the
+  parts are left out.
+- *preceding job* and think time (17, 18) become a dependency on request only (`follow`): most logs reuse the fields.
+
+The cluster is what the header says: `MaxProcs`, else `MaxNodes`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+
+from phalanx.model.job import After, Dependency, Job, Role
+from phalanx.simulator.readers.lines import BadRecord, OnError, Source, TraceError
+from phalanx.simulator.workload import Task, Workload, in_order, machine, processors
+
+FIELDS = 18
+NAMES = (
+    *("job number", "submit time", "wait time", "run time", "allocated processors", "average CPU time", "used memory"),
+    *("requested processors", "requested time", "requested memory", "status", "user", "group", "executable", "queue"),
+    *("partition", "preceding job", "think time"),
+)
+PARTIAL = {2, 3, 4}
+MOST_PROCESSORS = 10**8
+
+
+def read(path: Path, *, on_error: OnError = OnError.STOP, follow: bool = False, size: int | None = None) -> Workload:
+    """The workload of a log. `follow`: honour the preceding-job field. `size`: the machine's processors, instead of
+    the header's. Raises `TraceError`."""
+    source, header = Source(path, on_error), dict[str, str]()
+    tasks, seen = list[Task](), set[int]()
+    for line, text in source.lines():
+        if text.lstrip().startswith(";"):
+            note_header(header, text)
+        elif text.strip():
+            try:
+                task = read_record(source, text, follow, seen)
+            except BadRecord as bad:
+                source.fault(line, bad)
+                continue
+            if task is not None:
+                tasks.append(task)
+    count = size or machine_size(path, header, tasks)
+    return Workload(name=path.name, tasks=in_order(tasks), nodes=(machine(count),), dropped=source.left_out())
+
+
+def note_header(header: dict[str, str], text: str) -> None:
+    name, colon, value = text.lstrip("; \t").partition(":")
+    if colon and name.strip() not in header:
+        header[name.strip()] = value.strip()
+
+
+def machine_size(path: Path, header: dict[str, str], tasks: Iterable[Task]) -> int:
+    for name in ("MaxProcs", "MaxNodes"):
+        value = header.get(name, "").split()[:1]
+        if value and value[0].isdecimal() and int(value[0]) > 0:
+            return min(int(value[0]), MOST_PROCESSORS)
+    raise TraceError(
+        f"{path}: the header has neither MaxProcs nor MaxNodes, so nothing says how large the machine is.\n"
+        "Say it with --processors, or give its nodes with --cluster."
+    )
+
+
+def read_record(source: Source, text: str, follow: bool, seen: set[int]) -> Task | None:
+    """The task of one line; None if it is no job that ran. `seen`: the job numbers so far. Raises `BadRecord`."""
+    values = fields(text)
+    number, submit, wait, run, _, _, _, requested, limit, _, status, *_ = values
+    size_at = 7 if requested > 0 else 4
+    count = values[size_at]
+    if submit < 0:
+        raise BadRecord(f"the submit time is {submit}", place_of(text, 1))
+    if count > MOST_PROCESSORS:
+        raise BadRecord(f"{count} processors are more than any machine has", place_of(text, size_at))
+    if number in seen and status not in PARTIAL:
+        raise BadRecord(f"job number {number} was there before", place_of(text, 0))
+    if why := no_job(run, count, known=number in seen):
+        source.drop(why)
+        return None
+    seen.add(number)
+    return Task(
+        job=job_of(values, count, float(limit) if limit > 0 else None, follow=follow),
+        run_s=float(run),
+        queue=named(values[14]) or named(values[15]),
+        waited_s=float(wait) if wait >= 0 else None,
+    )
+
+
+def job_of(values: list[int], count: int, limit_s: float | None, *, follow: bool) -> Job:
+    number, submit, preceding = values[0], values[1], values[16]
+    return Job(
+        id=str(number),
+        queue="",
+        roles=asked(count),
+        submitted_s=float(submit),
+        user=named(values[11]),
+        group=named(values[12]),
+        limit_s=limit_s,
+        after=(Dependency(job=str(preceding), after=After.ANY),) if follow and preceding > 0 else (),
+    )
+
+
+def no_job(run: int, count: int, *, known: bool) -> str:
+    """Why a record is none of a job that ran; empty: it is one."""
+    if known:
+        return "parts of a job that is recorded as a whole (status 2 to 4)"
+    if run <= 0:
+        return "jobs that never ran (run time 0 or unknown)"
+    return "jobs without processors" if count <= 0 else ""
+
+
+def fields(text: str) -> list[int]:
+    """The eighteen values. Some logs write whole numbers with a fraction (`12.0`, CPU times): the whole part counts."""
+    cells = text.split()
+    if len(cells) != FIELDS:
+        column = len(text) + 1 if len(cells) < FIELDS else place_of(text, FIELDS)
+        raise BadRecord(f"{len(cells)} fields where a record has {FIELDS}", column)
+    try:
+        return list(map(int, cells))
+    except ValueError:
+        return [whole_part(text, index, cell) for index, cell in enumerate(cells)]
+
+
+def whole_part(text: str, index: int, cell: str) -> int:
+    try:
+        return int(float(cell))
+    except (ValueError, OverflowError):
+        raise BadRecord(f"{NAMES[index]}: {cell!r} is not a number", place_of(text, index)) from None
+
+
+def place_of(text: str, index: int) -> int:
+    """The column, counted from 1, at which that field begins."""
+    at = 0
+    for cell in text.split()[: index + 1]:
+        start = text.index(cell, at)
+        at = start + len(cell)
+    return start + 1
+
+
+@lru_cache(maxsize=65536)
+def asked(count: int) -> tuple[Role, ...]:
+    return (processors(count),)
+
+
+@lru_cache(maxsize=65536)
+def named(number: int) -> str:
+    return "" if number < 0 else str(number)

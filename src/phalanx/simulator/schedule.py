@@ -1,0 +1,76 @@
+"""What came of a workload: when each job started and ended, and what it held meanwhile.
+
+Results are kept per task in the trace's order (`Fate`) and per *stint*: a span of time in which a job held the same
+pods on the same nodes. All measures are taken from these, after the run."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from phalanx.model.job import Outcome, Placement
+from phalanx.simulator.workload import Task, Workload
+
+MICROSECONDS = 1_000_000
+
+
+class Fate:
+    """What became of one task. `work_s`: how long it has to run with all its pods (a disturbance may stretch it);
+    `ran_s`: how long it ran for good, to its end or to its user's limit. `start_s`, `end_s`: its first start and its
+    end, None: it never did. `lost_s`: time that it ran for nothing. `reason`: why it waits, if it never ran."""
+
+    __slots__ = ("end_s", "index", "lost_s", "outcome", "ran_s", "reason", "start_s", "starts", "task", "work_s")
+
+    def __init__(self, index: int, task: Task) -> None:
+        self.index, self.task, self.work_s = index, task, task.run_s
+        self.start_s: float | None = None
+        self.end_s: float | None = None
+        self.ran_s = 0.0
+        self.starts = 0
+        self.lost_s = 0.0
+        self.outcome: Outcome | None = None
+        self.reason = ""
+
+
+class Stint(NamedTuple):
+    """A task held these pods from `start_s` to `end_s`. `useful`: what it did then counts."""
+
+    task: int
+    start_s: float
+    end_s: float
+    placements: Sequence[Placement]
+    useful: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class Schedule:
+    """`passes`: how often the scheduler decided; `wall_s`: how long the run took on this machine's clock.
+    `interrupted`: it was stopped before its end."""
+
+    workload: Workload
+    policy: str
+    estimates: str
+    seed: int
+    fates: Sequence[Fate]
+    stints: Sequence[Stint]
+    passes: int = 0
+    wall_s: float = 0.0
+    interrupted: bool = False
+    notes: list[str] = field(default_factory=list)
+
+    def finished(self) -> Iterator[Fate]:
+        return (fate for fate in self.fates if fate.end_s is not None)
+
+    def sha256(self) -> str:
+        """Of a line `id start end` for every task in the trace's order, times in whole microseconds, `-` for never:
+        equal for equal schedules, on every machine and Python version."""
+        found = hashlib.sha256()
+        for fate in self.fates:
+            found.update(f"{fate.task.job.id} {instant(fate.start_s)} {instant(fate.end_s)}\n".encode())
+        return found.hexdigest()
+
+
+def instant(at_s: float | None) -> str:
+    return "-" if at_s is None else str(round(at_s * MICROSECONDS))

@@ -1,0 +1,77 @@
+"""What a trace says: jobs, how long each really runs, and the cluster it ran on.
+
+A `Task` is a job together with what no scheduler is told: its run time. A workload's amounts are *counted* in one
+resource (processors in a log of a parallel machine, GPUs in a GPU trace): utilisation, sizes and fairness speak of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from phalanx.model.job import Job, Role
+from phalanx.model.node import Node
+from phalanx.model.shape import CPU, PODS, Shape, amounts
+
+GPU = "nvidia.com/gpu"
+MILLI_CPU = 1000  # cpu is held in millicores
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """`job` as it would be submitted: `limit_s` is what its user asked for; `submitted_s` counts from the trace's
+    own origin. `run_s`: how long it runs with all its pods if nobody stops it. `queue`: what the trace calls its queue,
+    virtual cluster or partition. `waited_s`: how long it waited in the trace, where that is known."""
+
+    job: Job
+    run_s: float
+    queue: str = ""
+    waited_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """Tasks in the order of their submission (equal times: as in the file). `unit`: how many of `counted` one
+    processor (GPU) is. `dropped`: how many records of the trace are none that can run, and why."""
+
+    name: str
+    tasks: Sequence[Task]
+    nodes: tuple[Node, ...] = ()
+    counted: str = CPU
+    unit: int = MILLI_CPU
+    dropped: tuple[tuple[str, int], ...] = ()
+
+
+def of_resource(roles: Sequence[Role], resource: str) -> int:
+    """How much of a resource the roles ask in all; a share of devices counts in thousandths of one each."""
+    total = 0
+    for role in roles:
+        share = role.shape.share
+        for name, amount in role.shape.requests:
+            if name == resource:
+                total += amount * role.count
+        if share is not None and share.resource == resource:
+            total += share.count * role.count
+    return total
+
+
+def processors(count: int) -> Role:
+    """One pod that asks that many processors: how a log's machine, which is counted and not placed, is asked."""
+    return Role(name="", count=1, minimum=1, shape=Shape(requests=amounts({CPU: count * MILLI_CPU})))
+
+
+def machine(count: int, name: str = "machine") -> Node:
+    """All of a log's processors as one node."""
+    return Node(name=name, allocatable=amounts({CPU: count * MILLI_CPU, PODS: max(count, 1)}))
+
+
+def gpu_nodes(count: int, gpus: int) -> tuple[Node, ...]:
+    """Nodes of that many GPUs each, with cpu for whatever runs beside them."""
+    room = amounts({GPU: gpus, CPU: 64 * MILLI_CPU, PODS: 110})
+    width = len(str(max(count - 1, 0)))
+    return tuple(Node(name=f"node-{index:0{width}}", allocatable=room) for index in range(count))
+
+
+def in_order(tasks: Iterable[Task]) -> list[Task]:
+    """By submission; those of the same moment stay in order."""
+    return sorted(tasks, key=lambda task: task.job.submitted_s)

@@ -1,0 +1,339 @@
+"""The simulated cluster: it carries plans out under a virtual clock and answers with events, as any world does.
+
+What it does with a job, in an undisturbed run:
+
+- a `Start` with placements takes effect at once: its pods run from that moment, and `Started` is told with the next
+  event. It ends when it has run as long as the trace says, or as long as its user asked for, whichever is first; the
+  latter is a failure.
+- in a queue that schedules pod by pod, a `Start` opens the job's slots; it runs from when its minimum is placed.
+- a preempted job stops when its grace is over; what it did since it started (since its last checkpoint, if it takes
+  any) is lost, and it waits again. A shrunk one gives the named pods up likewise.
+- an elastic job works at the rate of the part of its pods that it has.
+
+Each thing that happens is one scheduling pass; `agenda` says in which order. What can go wrong besides is in
+`disturbance`. A message that is late does not overtake an earlier one about the same subject."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from math import inf
+from typing import TypeAlias
+
+from phalanx.model.event import (
+    Event,
+    Finished,
+    NodeGone,
+    NodeSeen,
+    Opened,
+    Refused,
+    Released,
+    Started,
+    Submitted,
+)
+from phalanx.model.job import Outcome, Phase, Placement, Slot
+from phalanx.model.node import Node
+from phalanx.model.plan import Place, Plan, Preempt, Shrink, Start
+from phalanx.model.queue import Queue
+from phalanx.model.reason import Code, Reason
+from phalanx.simulator.agenda import Agenda, Kind
+from phalanx.simulator.disturbance import Disturbance
+from phalanx.simulator.estimate import Estimator
+from phalanx.simulator.listing import Live, everything
+from phalanx.simulator.schedule import Fate, Stint
+
+Happening: TypeAlias = Callable[[], Sequence[Event]]
+
+NODE_LOST = Reason(code=Code.BACKOFF, text="a node that it ran on was lost")
+GAVE_WAY = Reason(code=Code.PREEMPTED, text="it gave way to another job")
+NO_NODE = Reason(code=Code.BACKOFF, text="a node that it was to run on is not there")
+
+
+class World:
+    """`disturbance` None: nothing goes wrong. `checkpoint_s`: how often a job saves its work; None: never."""
+
+    def __init__(
+        self,
+        fates: Sequence[Fate],
+        nodes: Sequence[Node],
+        queues: Sequence[Queue],
+        *,
+        estimator: Estimator,
+        disturbance: Disturbance | None = None,
+        checkpoint_s: float | None = None,
+    ) -> None:
+        self.nodes, self.queues = {node.name: node for node in nodes}, queues
+        self.estimator, self.disturbance, self.checkpoint_s = estimator, disturbance, checkpoint_s
+        self.agenda: Agenda[Fate | Happening] = Agenda([(fate.task.job.submitted_s, fate) for fate in fates])
+        self.live: dict[str, Live] = {}
+        self.outcomes: dict[str, Outcome] = {}
+        self.stints: list[Stint] = []
+        self.ended = 0
+        self.era = 0  # how often the scheduler was restarted
+        self._unheard: list[Event] = []
+        self._told_until_s: dict[str, float] = {}
+        self._wake_s = inf
+        self._left = len(fates)
+        if disturbance is not None:
+            self._expect_faults(disturbance)
+
+    @property
+    def now_s(self) -> float:
+        return self.agenda.now_s
+
+    def happenings(self) -> Iterator[Sequence[Event]]:
+        """What is told of each thing that happens, in order; at first, that there are nodes and queues."""
+        yield everything(self.nodes.values(), self.queues, (), {})
+        agenda = self.agenda
+        while (taken := agenda.take()) is not None:
+            kind, what = taken
+            if kind == Kind.SUBMISSION:
+                assert isinstance(what, Fate)
+                events = self.submit(what)
+            else:
+                assert not isinstance(what, Fate)
+                events = what()
+            if kind == Kind.FORESEEN and agenda.next_s() == agenda.now_s:
+                self._unheard += events
+            elif events or kind == Kind.WAKE:
+                yield self._with_unheard(events)
+            if not self._left:
+                return
+        if self._unheard:
+            yield self._with_unheard(())
+
+    def apply(self, plan: Plan) -> None:
+        for action in plan.actions:
+            match action:
+                case Start(job, attempt, placements):
+                    self.start(self.live[job], attempt, placements)
+                case Place(job, placements):
+                    self.place(self.live[job], placements)
+                case Preempt():
+                    self.preempt(action)
+                case Shrink():
+                    self.shrink(action)
+        if plan.wake_s is not None and self.now_s < plan.wake_s < self._wake_s:
+            self._wake_s = plan.wake_s
+            self.agenda.put(plan.wake_s, Kind.WAKE, self._wake)
+
+    # Jobs
+
+    def submit(self, fate: Fate) -> Sequence[Event]:
+        job = self.estimator.told(fate.task)
+        self.live[job.id] = Live(job, fate)
+        return self._tell(job.id, Submitted(job))
+
+    def start(self, live: Live, attempt: int, placements: tuple[Placement, ...]) -> None:
+        live.attempt, live.number = attempt, live.number + 1
+        live.phase, live.placed = Phase.STARTING, placements
+        if not placements:
+            self.agenda.put(self.now_s, Kind.POD, partial(self._create_pods, live, live.number))
+        elif any(placement.node not in self.nodes for placement in placements):
+            self.agenda.put(self.now_s, Kind.POD, partial(self._go_back, live, live.number, NO_NODE))
+        else:
+            self._begin_soon(live)
+
+    def place(self, live: Live, placements: tuple[Placement, ...]) -> None:
+        if live.phase is Phase.QUEUED:
+            return  # it has gone back meanwhile, and the message is on its way
+        self._rework(live)
+        live.placed = (*live.placed, *placements)
+        for placement in placements:
+            live.open.pop(Slot(placement.role, placement.ordinal), None)
+        if live.phase is Phase.RUNNING:
+            self._work(live)
+        elif live.phase is Phase.STARTING and live.has_minimum():
+            self._begin_soon(live)
+
+    def preempt(self, action: Preempt) -> None:
+        live = self.live[action.job]
+        if live.phase is Phase.QUEUED or live.attempt != action.attempt:
+            return
+        live.phase = Phase.STOPPING
+        gone_s = self.now_s + (action.grace_s or 0.0)
+        self.agenda.put(gone_s, Kind.POD, partial(self._go_back, live, live.number, GAVE_WAY))
+
+    def shrink(self, action: Shrink) -> None:
+        live = self.live[action.job]
+        if live.phase is not Phase.QUEUED:
+            gone_s = self.now_s + (action.grace_s or 0.0)
+            self.agenda.put(gone_s, Kind.POD, partial(self._release, live, live.number, action.slots))
+
+    def _create_pods(self, live: Live, number: int) -> Sequence[Event]:
+        if live.number != number:
+            return ()
+        live.open = dict.fromkeys(
+            Slot(at, ordinal) for at, role in enumerate(live.job.roles) for ordinal in range(role.count)
+        )
+        return self._tell(live.job.id, Opened(live.job.id, tuple(live.open)))
+
+    def _begin_soon(self, live: Live) -> None:
+        """Its pods run now, or when they have come up."""
+        delay_s = self.disturbance.start_delay_s(live.job.id) if self.disturbance is not None else 0.0
+        if not delay_s:
+            self._unheard += self._begin(live, live.number)
+        else:
+            self.agenda.put(self.now_s + delay_s, Kind.POD, partial(self._begin, live, live.number))
+
+    def _begin(self, live: Live, number: int) -> Sequence[Event]:
+        """All that it needs to run runs."""
+        if live.number != number or live.phase is not Phase.STARTING:
+            return ()
+        now_s, fate = self.now_s, live.fate
+        live.phase, live.began_s, live.since_s = Phase.RUNNING, now_s, now_s
+        fate.starts += 1
+        if fate.start_s is None:
+            fate.start_s = now_s
+            if self.disturbance is not None:
+                fate.work_s *= self.disturbance.stretch(live.job.id)
+        self._work(live)
+        if live.job is not fate.task.job:
+            self._expect_outliving(live)
+        return self._tell(live.job.id, Started(live.job.id, live.attempt))
+
+    def _work(self, live: Live) -> None:
+        """From now on it works at the rate of the pods that it has; its end is as far away as that takes."""
+        live.plan += 1
+        live.rate, live.since_s = live.pace(), self.now_s
+        end_s = inf if live.rate <= 0 else self.now_s + (live.fate.work_s - live.worked_s) / live.rate
+        limit_s, told_s = live.fate.task.job.limit_s, live.job.limit_s
+        if limit_s is not None and live.began_s + limit_s < end_s:
+            end_s = live.began_s + limit_s
+        if end_s < inf:
+            foreseen = told_s is not None and end_s == live.began_s + told_s
+            self.agenda.put(end_s, Kind.FORESEEN if foreseen else Kind.END, partial(self._end, live, live.plan))
+
+    def _rework(self, live: Live) -> None:
+        """Its pods are about to change: what it has done so far is done."""
+        if live.phase is Phase.RUNNING or live.phase is Phase.STOPPING:
+            live.worked_s += (self.now_s - live.since_s) * live.rate
+            if self.now_s > live.since_s:
+                self.stints.append(Stint(live.fate.index, live.since_s, self.now_s, live.placed, True))
+            live.since_s = self.now_s
+
+    def _end(self, live: Live, plan: int) -> Sequence[Event]:
+        if live.plan != plan:
+            return ()  # it has other pods since, or none
+        fate, now_s = live.fate, self.now_s
+        limit_s = fate.task.job.limit_s
+        done_s = live.worked_s + (now_s - live.since_s) * live.rate
+        killed = limit_s is not None and now_s >= live.began_s + limit_s and done_s < fate.work_s
+        fate.end_s, fate.ran_s, fate.outcome = now_s, done_s, Outcome.FAILED if killed else Outcome.SUCCEEDED
+        self.stints.append(Stint(fate.index, live.since_s, now_s, live.placed, True))
+        self.estimator.ended(fate.task, done_s)
+        del self.live[live.job.id]
+        self.outcomes[live.job.id] = fate.outcome
+        live.number += 1
+        self.ended += 1
+        self._left -= 1
+        return self._tell(live.job.id, Finished(live.job.id, fate.outcome))
+
+    def _go_back(self, live: Live, number: int, reason: Reason) -> Sequence[Event]:
+        """It stops whole and waits again."""
+        if live.number != number or live.phase is Phase.QUEUED:
+            return ()
+        if live.phase is not Phase.STARTING and live.rate:
+            self._lose_work(live)
+        live.phase, live.number, live.plan = Phase.QUEUED, live.number + 1, live.plan + 1
+        live.placed, live.rate = (), 0.0
+        live.open.clear()
+        return self._tell(live.job.id, Refused(live.job.id, live.attempt, reason, self.now_s))
+
+    def _lose_work(self, live: Live) -> None:
+        worked_s = live.worked_s + (self.now_s - live.since_s) * live.rate
+        kept_s = 0.0 if not self.checkpoint_s else worked_s // self.checkpoint_s * self.checkpoint_s
+        kept_s = max(kept_s, live.kept_s)
+        live.fate.lost_s += worked_s - kept_s
+        self.stints.append(Stint(live.fate.index, live.since_s, self.now_s, live.placed, kept_s > live.kept_s))
+        live.worked_s = live.kept_s = kept_s
+
+    def _release(self, live: Live, number: int, slots: tuple[Slot, ...]) -> Sequence[Event]:
+        if live.number != number:
+            return ()
+        self._rework(live)
+        gone = set(slots)
+        live.placed = tuple(placed for placed in live.placed if (placed.role, placed.ordinal) not in gone)
+        if live.phase is Phase.RUNNING:
+            self._work(live)
+        return self._tell(live.job.id, Released(live.job.id, slots))
+
+    def _expect_outliving(self, live: Live) -> None:
+        """When the estimate that was told is over and it still runs, the scheduler is told another."""
+        told_s = live.job.limit_s
+        if told_s is not None and self.estimator.outlived(live.fate.task, live.corrections) is not None:
+            at_s = live.began_s + told_s
+            self.agenda.put(at_s, Kind.MESSAGE, partial(self._outlived, live, live.number))
+
+    def _outlived(self, live: Live, number: int) -> Sequence[Event]:
+        if live.number != number:
+            return ()
+        longer_s = self.estimator.outlived(live.fate.task, live.corrections)
+        live.corrections += 1
+        if longer_s is None or longer_s == live.job.limit_s:
+            return ()
+        live.expect(longer_s)
+        self._expect_outliving(live)
+        return self._tell(live.job.id, live.adoption())
+
+    # Nodes, messages, time
+
+    def _expect_faults(self, disturbance: Disturbance) -> None:
+        for name, node in self.nodes.items():
+            if (up_s := disturbance.up_s(name)) < inf:
+                self.agenda.put(self.now_s + up_s, Kind.NODE, partial(self._lose_node, node))
+        if (after_s := disturbance.restart_after_s()) < inf:
+            self.agenda.put(self.now_s + after_s, Kind.RESTART, self._restart)
+
+    def _lose_node(self, node: Node) -> Sequence[Event]:
+        """Whatever has a pod there goes back whole."""
+        assert self.disturbance is not None
+        del self.nodes[node.name]
+        self.agenda.put(self.now_s + self.disturbance.down_s(node.name), Kind.NODE, partial(self._repair, node))
+        events = [*self._tell(node.name, NodeGone(node.name))]
+        for live in list(self.live.values()):
+            if any(placed.node == node.name for placed in live.placed):
+                events += self._go_back(live, live.number, NODE_LOST)
+        return events
+
+    def _repair(self, node: Node) -> Sequence[Event]:
+        assert self.disturbance is not None
+        self.nodes[node.name] = node
+        self.agenda.put(self.now_s + self.disturbance.up_s(node.name), Kind.NODE, partial(self._lose_node, node))
+        return self._tell(node.name, NodeSeen(node))
+
+    def _restart(self) -> Sequence[Event]:
+        """The scheduler begins anew, from a listing; what was on its way to the old one is void."""
+        assert self.disturbance is not None
+        self.agenda.put(self.now_s + self.disturbance.restart_after_s(), Kind.RESTART, self._restart)
+        self.era += 1
+        self._unheard.clear()
+        self._told_until_s.clear()
+        for live in self.live.values():
+            if live.phase is Phase.QUEUED:
+                live.attempt = 0  # starts are counted from the restart
+        return everything(self.nodes.values(), self.queues, self.live.values(), self.outcomes)
+
+    def _tell(self, subject: str, event: Event) -> Sequence[Event]:
+        """The event, if it is told now; else it is on its way."""
+        if self.disturbance is None:
+            return (event,)
+        at_s = self.now_s + self.disturbance.message_delay_s(subject, self.now_s)
+        at_s = self._told_until_s[subject] = max(at_s, self._told_until_s.get(subject, 0.0))
+        if at_s <= self.now_s:
+            return (event,)
+        self.agenda.put(at_s, Kind.MESSAGE, partial(self._deliver, self.era, event))
+        return ()
+
+    def _deliver(self, era: int, event: Event) -> Sequence[Event]:
+        return (event,) if era == self.era else ()
+
+    def _wake(self) -> Sequence[Event]:
+        self._wake_s = inf
+        return ()
+
+    def _with_unheard(self, events: Sequence[Event]) -> Sequence[Event]:
+        if not self._unheard:
+            return events
+        told, self._unheard = (*self._unheard, *events), []
+        return told
