@@ -11,17 +11,18 @@ from __future__ import annotations
 
 from phalanx.model.alarms import Alarms
 from phalanx.model.columns import Columns
-from phalanx.model.demand import Gang, Interned
+from phalanx.model.demand import Demand, Gang, Interned
 from phalanx.model.ends import Ends
 from phalanx.model.flavor import Flavor
 from phalanx.model.holders import Holders
 from phalanx.model.job import Job, Phase, Slot
 from phalanx.model.node import Node
+from phalanx.model.peers import Kind
 from phalanx.model.queue import Queue
 from phalanx.model.reason import Reason
 from phalanx.model.relations import Relations
 from phalanx.model.reservation import Reservation
-from phalanx.model.shape import Amounts
+from phalanx.model.shape import Amounts, Port
 from phalanx.model.waiting import Waiting
 
 
@@ -34,10 +35,10 @@ class Record:
 
     `started_s`: when it was last started (seconds since the epoch). `flavors`: the flavor of each role, if its queue
     names any. `promise`: placements promised to it while it waits, charged to their nodes, until `promised_until_s`.
-    `leaving`: placed slots that it was told to give up."""
+    `leaving`: placed slots that it was told to give up. `devices`: names given to placed and promised slots."""
 
     __slots__ = (
-        *("attempt", "flavors", "gang", "job", "leaving", "not_before_s", "open", "phase", "placements"),
+        *("attempt", "devices", "flavors", "gang", "job", "leaving", "not_before_s", "open", "phase", "placements"),
         *("promise", "promised_until_s", "reason", "refusal", "started_s"),
     )
 
@@ -55,6 +56,7 @@ class Record:
         self.promise: dict[Slot, str] = {}
         self.promised_until_s = 0.0
         self.leaving: set[Slot] = set()
+        self.devices: dict[Slot, tuple[str, ...]] = {}
 
     def copy(self) -> Record:
         other = Record(self.job, self.gang)
@@ -63,6 +65,7 @@ class Record:
         other.placements, other.open, other.not_before_s = dict(self.placements), dict(self.open), self.not_before_s
         other.started_s, other.flavors, other.leaving = self.started_s, self.flavors, set(self.leaving)
         other.promise, other.promised_until_s = dict(self.promise), self.promised_until_s
+        other.devices = dict(self.devices)
         return other
 
 
@@ -78,6 +81,7 @@ class Cluster:
         self.now_s = 0.0  # seconds since the epoch, as last told
         self.jobs_of: dict[str, dict[str, None]] = {}  # queue -> its live jobs
         self.foreign: dict[str, tuple[str, Amounts]] = {}  # pod uid -> its node and what it holds there
+        self.strangers: dict[str, tuple[Kind | None, tuple[Port, ...]]] = {}  # pod uid -> what ours see of it
         self.others: dict[str, int] = {}  # resource -> what pods of others hold of it in all
         self.interned = Interned()
         self.waiting = Waiting()
@@ -105,21 +109,40 @@ class Cluster:
         return self.columns.least_free(self.columns.charge(node, asks)) >= 0
 
     def discharge(self, node: str, asks: Amounts) -> None:
-        row = self.columns.row_of[node]
-        if row not in self.waiting.grown and self.columns.nodes[row] is not None:
-            self.waiting.note_growth(row, self.columns.free_of(row))
+        self.note_growth(self.columns.row_of[node])
         self.columns.discharge(node, asks)
 
-    def occupy(self, pod: str, node: str, asks: Amounts) -> None:
-        """A pod of others holds `asks` on that node, and nothing elsewhere any more."""
+    def hold(self, node: str, demand: Demand, devices: tuple[str, ...] = ()) -> bool:
+        """One pod of ours is there; whether the node had room for it, and held no more than it has before."""
+        return self.columns.least_free(self.columns.hold(node, demand, devices)) >= 0
+
+    def release(self, node: str, demand: Demand, devices: tuple[str, ...] = ()) -> None:
+        """That pod is gone."""
+        self.note_growth(self.columns.row_of[node])
+        self.columns.release(node, demand, devices)
+
+    def note_growth(self, row: int) -> None:
+        """The row will have more room in a moment."""
+        if row not in self.waiting.grown and self.columns.nodes[row] is not None:
+            self.waiting.note_growth(row, self.columns.free_of(row))
+
+    def occupy(
+        self, pod: str, node: str, asks: Amounts, kind: Kind | None = None, ports: tuple[Port, ...] = ()
+    ) -> None:
+        """A pod of others holds `asks` on that node, and nothing elsewhere any more. `kind`: what ours see of it."""
         self.vacate(pod)
         self.foreign[pod] = (node, asks)
-        self.charge(node, asks)
+        row = self.columns.charge(node, asks)
+        if kind is not None or ports:
+            self.strangers[pod] = (kind, ports)
+            self.columns.meet(row, kind, ports)
         for resource, amount in asks:
             self.others[resource] = self.others.get(resource, 0) + amount
 
     def vacate(self, pod: str) -> None:
         if known := self.foreign.pop(pod, None):
+            if pod in self.strangers:
+                self.columns.part(self.columns.row_of[known[0]], *self.strangers.pop(pod))
             self.discharge(*known)
             for resource, amount in known[1]:
                 self.others[resource] -= amount
@@ -138,6 +161,7 @@ class Cluster:
         other.reservations, other.now_s = dict(self.reservations), self.now_s
         other.jobs_of = {queue: dict(jobs) for queue, jobs in self.jobs_of.items()}
         other.foreign, other.others = dict(self.foreign), dict(self.others)
+        other.strangers = dict(self.strangers)
         other.interned = self.interned
         other.waiting = self.waiting.copy()
         other.holders = self.holders.copy()

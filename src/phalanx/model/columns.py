@@ -16,15 +16,18 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from phalanx.model.demand import Demand
+from phalanx.model.devices import Devices, use_of
 from phalanx.model.facts import Facts, longer
 from phalanx.model.node import Node
-from phalanx.model.shape import Amounts
+from phalanx.model.peers import Kind, Peers
+from phalanx.model.shape import Amounts, Port
 
 FIRST_ROWS = 16
 
 
 class Columns:
-    """Row <-> node name, the amounts per resource, and the nodes' `facts`."""
+    """Row <-> node name, the amounts per resource, the nodes' `facts`, their `devices`, and the `peers` on them."""
 
     def __init__(self) -> None:
         self.capacity = FIRST_ROWS
@@ -35,6 +38,8 @@ class Columns:
         self.allocatable: dict[str, NDArray[np.int64]] = {}
         self.free: dict[str, NDArray[np.int64]] = {}
         self.facts = Facts(self.capacity)
+        self.devices = Devices(self.capacity)
+        self.peers = Peers()
         self._views: dict[str, memoryview[int]] = {}  # of `free`
         self._vacant: list[int] = []
 
@@ -55,6 +60,7 @@ class Columns:
         self._allocate(row, dict(node.allocatable))
         self.nodes[row] = node
         self.facts.write(row, node)
+        self.devices.write(row, node)
         return row
 
     def lose(self, name: str) -> None:
@@ -63,6 +69,7 @@ class Columns:
         self._allocate(row, {})
         self.nodes[row] = None
         self.facts.write(row, None)
+        self.devices.write(row, None)
         self._vacate_if_unused(row)
 
     def charge(self, name: str, asks: Amounts) -> int:
@@ -82,6 +89,38 @@ class Columns:
         for resource, amount in asks:
             self._views[resource][row] += amount
         self._vacate_if_unused(row)
+
+    def hold(self, name: str, demand: Demand, devices: tuple[str, ...] = ()) -> int:
+        """One pod of that demand is there from now on, on those devices; the row."""
+        row = self.charge(name, demand.asks)
+        if demand.noted:
+            self.meet(row, demand.kind, demand.shape.ports)
+        if devices:
+            self._count(row, self.devices.hold(row, devices, use_of(demand.shape.share), demand.asks))
+        return row
+
+    def release(self, name: str, demand: Demand, devices: tuple[str, ...] = ()) -> None:
+        """That pod is gone."""
+        row = self.row_of[name]
+        if demand.noted:
+            self.part(row, demand.kind, demand.shape.ports)
+        if devices:
+            self._count(row, self.devices.drop(row, devices, use_of(demand.shape.share), demand.asks))
+        self.discharge(name, demand.asks)
+
+    def meet(self, row: int, kind: Kind | None, ports: tuple[Port, ...]) -> None:
+        """Such a pod is there from now on, as others see it."""
+        if kind is not None:
+            self.peers.add(kind, row)
+        if ports:
+            self.peers.open_ports(row, ports)
+
+    def part(self, row: int, kind: Kind | None, ports: tuple[Port, ...]) -> None:
+        """It is there no more."""
+        if kind is not None:
+            self.peers.remove(kind, row)
+        if ports:
+            self.peers.close_ports(row, ports)
 
     def view(self, resource: str) -> memoryview[int]:
         """The free column of a resource for scalar access; zeros if nobody has spoken of it yet."""
@@ -131,9 +170,14 @@ class Columns:
         other.names, other.nodes, other.row_of = list(self.names), list(self.nodes), dict(self.row_of)
         other.charges, other._vacant = list(self.charges), list(self._vacant)
         other.allocatable = {resource: column.copy() for resource, column in self.allocatable.items()}
-        other.facts = self.facts.copy()
+        other.facts, other.devices, other.peers = self.facts.copy(), self.devices.copy(), self.peers.copy()
         other._take(column.copy() for column in self.free.values())
         return other
+
+    def _count(self, row: int, shared: dict[str, int]) -> None:
+        """So many devices more are shared, and no longer counted as whole ones."""
+        for resource, devices in shared.items():
+            self.view(resource)[row] -= devices
 
     def _allocate(self, row: int, amounts: dict[str, int]) -> None:
         for resource in amounts:
@@ -152,6 +196,7 @@ class Columns:
     def _grow(self) -> None:
         self.capacity *= 2
         self.facts.resize(self.capacity)
+        self.devices.resize(self.capacity)
         self.allocatable = {resource: longer(column, self.capacity) for resource, column in self.allocatable.items()}
         self._take(longer(column, self.capacity) for column in self.free.values())
 

@@ -11,7 +11,8 @@ from weakref import WeakValueDictionary
 
 from phalanx.model import unit
 from phalanx.model.job import Group, Job, Role, Size
-from phalanx.model.shape import PODS, Amounts, NodeTerm, Shape, Toleration
+from phalanx.model.peers import Kind
+from phalanx.model.shape import PODS, Amounts, NodeTerm, PodTerm, Shape, Toleration
 from phalanx.model.topology import Closeness
 
 # Nine petabytes, nine trillion cores: no node has as much, and a thousand such pods still sum within an int64.
@@ -45,16 +46,18 @@ class Where:
 
 class Demand:
     """`asks`: what each pod holds on its node (`charged`); `amounts`: the same by resource. `plain`: which nodes take
-    it depends on `where` and on amounts alone, and all that do are equally good."""
+    it depends on `where` and on amounts alone, and all that do are equally good. `kind`: what others see of such pods,
+    None if there is nothing to see. `noted`: others see it, or its ports."""
 
-    __slots__ = ("__weakref__", "amounts", "asks", "plain", "shape", "where")
+    __slots__ = ("__weakref__", "amounts", "asks", "kind", "noted", "plain", "shape", "where")
 
-    def __init__(self, shape: Shape, where: Where) -> None:
-        self.shape, self.where = shape, where
+    def __init__(self, shape: Shape, where: Where, kind: Kind | None) -> None:
+        self.shape, self.where, self.kind = shape, where, kind
         self.asks = charged(shape.requests)
         self.amounts = dict(self.asks)
         apart = (shape.preferences, shape.near, shape.away, shape.spread, shape.ports, shape.share, shape.aligned)
         self.plain = not any(apart)
+        self.noted = kind is not None or bool(shape.ports)
 
 
 class Gang:
@@ -90,6 +93,7 @@ class Interned:
         self._gangs: WeakValueDictionary[tuple[object, ...], Gang] = WeakValueDictionary()
         self._demands: WeakValueDictionary[Shape, Demand] = WeakValueDictionary()
         self._wheres: WeakValueDictionary[tuple[object, ...], Where] = WeakValueDictionary()
+        self._kinds: WeakValueDictionary[tuple[object, ...], Kind] = WeakValueDictionary()
 
     def of(self, job: Job) -> Gang:
         return self.gang(job.roles, job.groups, job.closeness, job.size)
@@ -111,12 +115,29 @@ class Interned:
     def demand(self, shape: Shape) -> Demand:
         demand = self._demands.get(shape)
         if demand is None:
-            demand = self._demands[shape] = Demand(shape, self._where(shape))
+            kind = self.kind(shape.namespace, shape.labels, shape.near, shape.away)
+            demand = self._demands[shape] = Demand(shape, self._where(shape), kind)
         return demand
 
     def one(self, role: Role) -> Gang:
         """A single pod of that role."""
         return self.gang((Role(name=role.name, count=1, minimum=1, shape=role.shape),))
+
+    def kind(
+        self,
+        namespace: str,
+        labels: tuple[tuple[str, str], ...],
+        near: tuple[PodTerm, ...] = (),
+        away: tuple[PodTerm, ...] = (),
+    ) -> Kind | None:
+        """What others see of such pods; None if they say nothing of themselves."""
+        key = (namespace, labels, near, away)
+        if not any(key):
+            return None
+        kind = self._kinds.get(key)
+        if kind is None:
+            kind = self._kinds[key] = Kind(*key)
+        return kind
 
     def _where(self, shape: Shape) -> Where:
         key = (shape.selector, shape.affinity, shape.tolerations)
