@@ -15,7 +15,7 @@ from phalanx.model.node import Node
 from phalanx.model.queue import Queue
 from phalanx.model.reason import Reason
 from phalanx.model.reservation import Reservation
-from phalanx.model.shape import Amounts, Port
+from phalanx.model.shape import Amounts, PodTerm, Port
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,8 @@ class Finished:
 @dataclass(frozen=True, slots=True)
 class Occupied:
     """A pod that is not ours to place holds room on a node (bound by others, mirror, DaemonSet, nominated): exactly
-    `requests`, which say the one of `pods` themselves. `labels`, `namespace` and `ports` are as in `Shape`."""
+    `requests`, which say the one of `pods` themselves. The rest is as in `Shape`: what others see of it, and what it
+    wants of them."""
 
     pod: str  # its uid
     node: str
@@ -167,6 +168,8 @@ class Occupied:
     labels: tuple[tuple[str, str], ...] = ()
     namespace: str = ""
     ports: tuple[Port, ...] = ()
+    near: tuple[PodTerm, ...] = ()
+    away: tuple[PodTerm, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
