@@ -106,9 +106,8 @@ def happen(cluster: Cluster, event: Event) -> None:
             if job not in cluster.jobs:
                 cluster.relations.ended(job, outcome)
                 reconsider_dependents(cluster, job)
-        case Occupied(pod, node, requests):
-            if cluster.foreign.get(pod) != (node, held := bounded(requests)):
-                cluster.occupy(pod, node, held)
+        case Occupied():
+            occupied(cluster, event)
         case Vacated(pod):
             cluster.vacate(pod)
         case Adopted():
@@ -119,6 +118,14 @@ def happen(cluster: Cluster, event: Event) -> None:
             answered(cluster, event)
         case _:
             assert_never(event)
+
+
+def occupied(cluster: Cluster, event: Occupied) -> None:
+    held = (event.node, bounded(event.requests))
+    kind = cluster.interned.kind(event.namespace, event.labels, event.near, event.away)
+    seen = (kind, event.ports)
+    if cluster.foreign.get(event.pod) != held or cluster.strangers.get(event.pod, (None, ())) != seen:
+        cluster.occupy(event.pod, *held, *seen)
 
 
 def answered(cluster: Cluster, event: Opened | Released | Started | Refused | Finished) -> None:
@@ -290,7 +297,7 @@ def let_go(cluster: Cluster, record: Record, slots: Iterable[Slot]) -> None:
         node = record.placements.pop(slot, None)
         if node is not None:
             record.leaving.discard(slot)
-            cluster.discharge(node, record.gang.demands[slot.role].asks)
+            cluster.give_up(record, slot, node)
             freed[slot.role] -= 1
         elif record.open.pop(slot, None):
             cluster.waiting.leave(Bid(record.job.id, slot))
@@ -308,7 +315,7 @@ def put(cluster: Cluster, record: Record, placements: Iterable[Placement]) -> li
             let_go(cluster, record, (slot,))
         record.placements[slot] = node
         taken[role] += 1
-        if not cluster.charge(node, record.gang.demands[role].asks):
+        if not cluster.take_up(record, placement):
             unfit.append(placement)
     note_holding(cluster, record, taken)
     return unfit
@@ -366,16 +373,16 @@ def promise(cluster: Cluster, action: Promise) -> None:
     known_roles(record, action.placements)
     take_back(cluster, record)
     record.flavors, record.promised_until_s = action.flavors, action.until_s
-    for role, ordinal, node, _ in action.placements:
-        record.promise[Slot(role, ordinal)] = node
-        cluster.charge(node, record.gang.demands[role].asks)
+    for placement in action.placements:
+        record.promise[Slot(placement.role, placement.ordinal)] = placement.node
+        cluster.take_up(record, placement)
     cluster.waiting.refresh(Bid(action.job))
 
 
 def take_back(cluster: Cluster, record: Record) -> None:
     """What it was promised is promised no more."""
     for slot, node in record.promise.items():
-        cluster.discharge(node, record.gang.demands[slot.role].asks)
+        cluster.give_up(record, slot, node)
     record.promise.clear()
 
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from phalanx.model.alarms import Alarms
 from phalanx.model.columns import Columns
-from phalanx.model.demand import Demand, Gang, Interned
+from phalanx.model.demand import Gang, Interned
 from phalanx.model.ends import Ends
 from phalanx.model.flavor import Flavor
 from phalanx.model.holders import Holders
-from phalanx.model.job import Job, Phase, Slot
+from phalanx.model.job import Job, Phase, Placement, Slot
 from phalanx.model.node import Node
 from phalanx.model.peers import Kind
 from phalanx.model.queue import Queue
@@ -112,14 +112,17 @@ class Cluster:
         self.note_growth(self.columns.row_of[node])
         self.columns.discharge(node, asks)
 
-    def hold(self, node: str, demand: Demand, devices: tuple[str, ...] = ()) -> bool:
-        """One pod of ours is there; whether the node had room for it, and held no more than it has before."""
-        return self.columns.least_free(self.columns.hold(node, demand, devices)) >= 0
+    def take_up(self, record: Record, placement: Placement) -> bool:
+        """The slot's pod holds its room there; whether the node had that much, and held no more than it has before."""
+        if placement.devices:
+            record.devices[Slot(placement.role, placement.ordinal)] = placement.devices
+        demand = record.gang.demands[placement.role]
+        return self.columns.least_free(self.columns.hold(placement.node, demand, placement.devices)) >= 0
 
-    def release(self, node: str, demand: Demand, devices: tuple[str, ...] = ()) -> None:
-        """That pod is gone."""
+    def give_up(self, record: Record, slot: Slot, node: str) -> None:
+        """It holds nothing there any more."""
         self.note_growth(self.columns.row_of[node])
-        self.columns.release(node, demand, devices)
+        self.columns.release(node, record.gang.demands[slot.role], record.devices.pop(slot, ()))
 
     def note_growth(self, row: int) -> None:
         """The row will have more room in a moment."""
