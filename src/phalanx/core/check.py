@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from phalanx.core.recount import noted_truly
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.job import Phase
 from phalanx.model.line import Bid
@@ -21,6 +22,7 @@ def check(cluster: Cluster) -> None:
         *cluster.breaches,
         *columns_add_up(cluster),
         *others_add_up(cluster),
+        *noted_truly(cluster),
         *jobs_are_whole(cluster),
         *waiting_is_true(cluster),
     ]
@@ -44,6 +46,9 @@ def columns_add_up(cluster: Cluster) -> Iterator[str]:
             held[row][resource] = held[row].get(resource, 0) + amount
     if charges != columns.charges:
         yield f"pods per row are noted as {columns.charges}, there are {charges}"
+    for row, amounts in enumerate(held):
+        for resource, shared in columns.devices.shared(row).items():
+            amounts[resource] = amounts.get(resource, 0) + shared
     for resource, column in columns.free.items():
         has = [each.get(resource, 0) for each in said]
         left = [amount - each.get(resource, 0) for amount, each in zip(has, held, strict=True)]
