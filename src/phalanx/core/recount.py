@@ -1,5 +1,5 @@
-"""What pods hold besides amounts, counted anew: kinds, host ports, devices and NUMA zones. `core.check` compares it with
-what the book has kept up to date pod by pod."""
+"""What pods hold besides amounts, counted anew: kinds, host ports, devices and NUMA zones. `core.check` compares it
+with what the book has kept up to date pod by pod."""
 
 from __future__ import annotations
 
