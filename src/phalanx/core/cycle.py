@@ -14,7 +14,7 @@ from heapq import heappop, heappush, merge
 from itertools import chain
 from typing import TypeAlias
 
-from phalanx.core import explain, sleep
+from phalanx.core import explain, misfit, sleep
 from phalanx.core.draft import Draft
 from phalanx.core.gang import Shortfall
 from phalanx.core.order import Rank, place_in_line, rank
@@ -87,10 +87,12 @@ class Cycle:
         """Why the job waits whatever room there is."""
         if record.job.blocked is not None:
             return record.job.blocked
+        if record.gang.wrong:
+            return misfit.invalid(record.gang)
         return None if queue is not None else explain.queue_unknown(self.cluster, record, self.policy.default_queue)
 
     def stand_in_line(self, record: Record, bid: Bid, *, whole: bool) -> None:
-        key, entry = place_in_line(self.cluster, record, bid, whole=whole)
+        key, entry = place_in_line(self.cluster, self.policy.topologies, record, bid, whole=whole)
         self.joined[bid] = Joined(key, entry)
         line = self.waiting.lines.get(key)
         if line is not None and line.reason is not None and key not in self.waiting.awake:

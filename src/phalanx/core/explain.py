@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from phalanx.core import fit
+from phalanx.core import fit, misfit
 from phalanx.core.draft import Draft
 from phalanx.core.gang import Shortfall
 from phalanx.model.cluster import Cluster, Record
@@ -26,9 +26,12 @@ LARGEST_HOLDERS = 3
 
 def why_not(cluster: Cluster, draft: Draft, gang: Gang, shortfall: Shortfall, granted: Holders) -> Reason:
     """`granted`: what this cycle has given to whom so far."""
-    for demand, role in zip(gang.demands, gang.roles, strict=True):
+    for at in gang.needed():
+        demand, role = gang.demands[at], gang.roles[at]
         if role.minimum and (reason := impossible(cluster, demand, role)):
             return reason
+    if shortfall.nearest is not None:
+        return misfit.no_domain(gang, shortfall.nearest)
     return together(cluster, gang) or no_room(cluster, draft, gang, shortfall, granted)
 
 
@@ -121,7 +124,7 @@ def larger_than_any_node(cluster: Cluster, demand: Demand, role: Role, rows: np.
 
 def together(cluster: Cluster, gang: Gang) -> Reason | None:
     """The reason if the roles together, though none alone, ask more than all ready nodes have."""
-    if len(gang.roles) == 1:
+    if len(gang.roles) == 1 or len(gang.needed()) < len(gang.roles):
         return None
     rows = cluster.columns.facts.ready.nonzero()[0]
     for name, asked in totals(gang).items():

@@ -6,10 +6,13 @@ job's first."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
+from phalanx.core.replacement import gang_of_one
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.line import Bid, Entry, Kind, LineKey
+from phalanx.model.topology import Topology
 
 Rank: TypeAlias = tuple[bool, int, float, int, str | int]
 
@@ -19,11 +22,13 @@ def rank(key: LineKey, entry: Entry) -> Rank:
     return (key.kind != Kind.REPLACEMENT, -key.priority, entry.arrival_s, key.kind, entry.tie)
 
 
-def place_in_line(cluster: Cluster, record: Record, bid: Bid, *, whole: bool) -> tuple[LineKey, Entry]:
+def place_in_line(
+    cluster: Cluster, topologies: Sequence[Topology], record: Record, bid: Bid, *, whole: bool
+) -> tuple[LineKey, Entry]:
     """The line in which a bid belongs, and its place there. `whole`: its queue starts jobs as gangs."""
     job = record.job
     if bid.slot is None:
         return LineKey(int(Kind.JOB), job.priority, record.gang), Entry(job.submitted_s, job.id, bid)
-    one = cluster.interned.one(job.roles[bid.slot.role])
+    one = gang_of_one(cluster, topologies, record, bid.slot)
     kind = Kind.REPLACEMENT if whole else Kind.POD
     return LineKey(int(kind), job.priority, one), Entry(*record.open[bid.slot], bid)

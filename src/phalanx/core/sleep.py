@@ -1,8 +1,9 @@
 """What must grow before a line that found no room is worth looking at again.
 
 If some role alone finds less room than its minimum, that is exact: the line sleeps until room for that role's pods,
-counted over all nodes, has reached the minimum. Otherwise the roles fit alone but not together; then any node that
-grows and holds one of their pods may be the one, and the line sleeps until there is such a node.
+counted over all nodes, has reached the minimum. Otherwise the roles fit alone but not together, or not close enough to
+each other, or the gang can do without that role; then any node that grows and holds one of its pods may be the one,
+and the line sleeps until there is such a node.
 
 `Watch.room` is counted on the draft at that moment. Later in the cycle room only shrinks, so it is an upper bound of
 what the book holds when the plan is folded: a line may be woken for nothing, never left asleep though it fits."""
@@ -22,9 +23,10 @@ from phalanx.model.plan import Watch
 def watches(draft: Draft, gang: Gang) -> tuple[Watch, ...]:
     """What a gang that found no room waits for."""
     found: dict[Demand, Watch] = {}  # roles may have the same demand
-    for demand, role in zip(gang.demands, gang.roles, strict=True):
+    needed = gang.needed()
+    for at, (demand, role) in enumerate(zip(gang.demands, gang.roles, strict=True)):
         room = draft.room(demand)
-        if room < role.minimum:
+        if room < role.minimum and at in needed:
             return (Watch(demand, room, role.minimum),)
         found[demand] = Watch(demand, room, 0)
     return tuple(found.values())

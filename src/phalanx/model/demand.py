@@ -79,6 +79,10 @@ class Gang:
         self.wrong = unit.wrong(roles, groups, closeness)
         self.tree = None if self.simple or self.wrong else unit.tree(roles, groups, closeness)
 
+    def needed(self) -> Sequence[int]:
+        """The roles without whose minimum it cannot start."""
+        return range(len(self.roles)) if self.tree is None else tuple(self.tree.needed())
+
     def enough(self, pods: Sequence[int]) -> bool:
         """Whether so many pods of each role are its minimum."""
         if self.tree is not None:

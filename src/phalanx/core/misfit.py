@@ -1,0 +1,35 @@
+"""Why not, for gangs that are more than room: no domain is large enough, or the description is no gang at all."""
+
+from __future__ import annotations
+
+from phalanx.core.packing import Nearest
+from phalanx.model.demand import Gang
+from phalanx.model.reason import Code, Reason
+
+
+def invalid(gang: Gang) -> Reason:
+    """What is wrong with its roles and groups."""
+    return Reason(code=Code.INVALID, text=gang.wrong)
+
+
+def no_domain(gang: Gang, nearest: Nearest) -> Reason:
+    """All nodes together would hold it, but no domain does: not now, not even if nothing ran, or there is none."""
+    what = f"all {nearest.wanted} pods" if nearest.wanted > 1 else "the pod"
+    if len(gang.roles) > 1:
+        what += f" of {nearest.unit}" if nearest.unit else " of the job"
+    code, numbers = Code.NO_DOMAIN, {"level": nearest.level, "domains": nearest.domains, "pods": nearest.wanted}
+    if not nearest.domains:
+        text = f"{what} must share a domain of {nearest.level}, but no node has that label and those of coarser levels"
+    elif nearest.empty < nearest.wanted:
+        code = Code.NEVER_FITS
+        text = f"no domain of {nearest.level} could ever hold {what}; the largest of {nearest.domains} holds "
+        text += f"{nearest.empty} when empty"
+    elif nearest.holds >= nearest.wanted:
+        text = f"no domain of {nearest.level} holds {what} as they are to be placed inside of it"
+    elif not nearest.holds:
+        text = f"no domain of {nearest.level} holds any of {what} now, though the nodes together would"
+    else:
+        text = f"no domain of {nearest.level} holds {what} now, though the nodes together would; the best of "
+        text += f"{nearest.domains}, {nearest.name}, holds {nearest.holds}"
+    numbers |= {"domain": nearest.name, "holds": nearest.holds, "holds_when_empty": nearest.empty}
+    return Reason(code=code, text=text, numbers=numbers, more_nodes_help=True)
