@@ -1,0 +1,326 @@
+"""Whose leaving makes room for so many pods of one demand: the search on columns.
+
+A *unit* is what gives way at once: a whole gang, or a few pods above a gang's minimum on one node. All units' holdings
+lie in columns, one entry per node. For a demand that lacks room there are two sorts of *packages*: a unit whose
+leaving alone makes room for one more pod somewhere, and, per node, the smallest run of units, in victim order, that
+makes room for one more there. Both are found for all nodes at once with sums over the columns (prefix sums per node,
+as in `docs/decisions/0007-preemption.md`), and taken cheapest first:
+
+1. the tier (who may be asked first), then the lowest priority among those that must go (as kube-scheduler picks a
+   node: the least of the highest priorities, PickOneNodeForPreemption),
+2. the fewest units per pod gained, counting no more pods than are needed,
+3. the least that is freed and not used,
+4. those that started last.
+
+Where several queues are asked in one tier, each package is taken from the queue whose share is highest just then.
+A package that touches a node already freed is looked at again with what is free there now. What is taken here is a
+first answer, not yet minimal: who takes it puts back what turns out not to be needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from heapq import heapify, heappop, heapreplace
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phalanx.core import fit
+from phalanx.core.draft import Draft
+from phalanx.model.demand import Demand
+from phalanx.model.residents import Residents
+from phalanx.model.shape import Amounts
+
+PASSES = 32
+
+Ints: TypeAlias = NDArray[np.int64]
+
+
+class Claims(Protocol):
+    """Who may be told to go, given who goes already."""
+
+    def let_go(self, unit: int) -> bool:
+        """Whether it may; if so it counts as gone, and its room is free on the draft."""
+
+    def stay(self, unit: int) -> None:
+        """It does not go after all."""
+
+
+class Field:
+    """All units that may be asked, laid over the draft's positions.
+
+    By unit: `job` (its number), `tier`, `priority`, `started_s`, `group` (the queue whose share decides its turn),
+    `weight` (what it counts among the fewest), `gone` (goes already, or may not go). By entry: `entry` (number among
+    the residents), `unit`, `position`, `demand` (its number), `pods`. Of the residents' entries only those count that
+    are on nodes which are laid out; `position_of`: by row, -1 for none."""
+
+    def __init__(self, draft: Draft, residents: Residents, entry: Ints, unit: Ints, pods: Ints, job: Ints) -> None:
+        """`entry`, `unit` and `pods` by entry, `job` by unit."""
+        self.draft, self.residents = draft, residents
+        self.position_of = np.full(draft.columns.capacity, -1, np.int64)
+        self.position_of[draft.rows] = np.arange(len(draft))
+        position = self.position_of[residents.entry("row")[entry]]
+        laid_out = position >= 0
+        self.entry, self.unit, self.pods = entry[laid_out], unit[laid_out], pods[laid_out]
+        self.position, self.job = position[laid_out], job
+        self.demand = residents.entry("demand")[self.entry]
+        self.priority = residents.of_jobs("priority")[job]
+        self.started_s = residents.of_jobs("started_s")[job]
+        self.group = residents.of_jobs("queue")[job]
+        self.tier = np.zeros(len(job), np.int64)
+        self.weight = np.ones(len(job), np.float64)
+        self.gone = np.zeros(len(job), np.bool_)
+        self.given: dict[int, int] = {}  # entry -> pods of it that are free already, as units of their own
+        self._by_unit = np.argsort(self.unit, kind="stable")
+        self._starts = np.searchsorted(self.unit[self._by_unit], np.arange(len(job) + 1)).tolist()
+
+    def entries_of(self, unit: int) -> list[int]:
+        found: list[int] = self._by_unit[self._starts[unit] : self._starts[unit + 1]].tolist()
+        return found
+
+    def holdings(self, unit: int) -> list[tuple[int, Amounts, int]]:
+        """(position, what one pod asks, how many pods) per entry of the unit, less what is free already."""
+        demands, found = self.residents.demands, []
+        for at in self.entries_of(unit):
+            pods = int(self.pods[at])
+            if self.given and self.weight[unit] == 1:
+                pods -= self.given.get(int(self.entry[at]), 0)
+            found.append((int(self.position[at]), demands[self.demand[at]].asks, pods))
+        return found
+
+    def amounts(self, resource: str, at: Any) -> Ints:
+        """By entry, what it holds of the resource."""
+        held: Ints = self.residents.amounts(resource)[self.demand[at]] * self.pods[at]
+        return held
+
+    def take(self, unit: int, sign: int) -> None:
+        """On the draft, its room is free (`sign` -1), or its own again (1)."""
+        for position, asks, pods in self.holdings(unit):
+            self.draft.take(position, asks, sign * pods)
+
+    def can_stay(self, unit: int) -> bool:
+        """The draft has its room still."""
+        views = self.draft.views
+        held: dict[tuple[int, str], int] = {}
+        for position, asks, pods in self.holdings(unit):
+            for resource, amount in asks:
+                held[position, resource] = held.get((position, resource), 0) + amount * pods
+        return all(views[resource][position] >= amount for (position, resource), amount in held.items())
+
+
+class Packages:
+    """The packages of one moment for one demand, in columns: `units[start[i]:stop[i]]` go together for `gain[i]` pods
+    on `position[i]` (-1: on all of the one unit's nodes)."""
+
+    def __init__(self, field: Field, demand: Demand, need: int) -> None:
+        self.field, self.demand, self.need = field, demand, need
+        self.units: Ints = np.zeros(0, np.int64)
+        columns = field.draft.asked(demand)
+        if columns is None or not len(field.unit):
+            self.order = self.gains = self.lasts = self.alone = self.units
+            return
+        self.free = field.draft.free
+        everywhere = np.arange(len(field.draft))
+        self.base = fit.holds(self.free, demand.asks, everywhere)
+        self._find()
+
+    def _find(self) -> None:
+        field = self.field
+        allowed = field.draft.allowed(self.demand.where)
+        live = ~field.gone[field.unit]
+        if allowed is not None:
+            live &= allowed[field.position]
+        at = live.nonzero()[0]
+        helps, part, scarce = self._helps(at)
+        at, part = at[helps], part[helps]
+        unit = field.unit[at]
+        position = field.position[at]
+        keys = (-field.started_s[unit], -part, field.priority[unit], field.tier[unit], position)
+        by_node = np.lexsort(keys)
+        self.units = unit[by_node]
+        self._alone(at, unit, position, scarce)
+        self._runs(at[by_node], position[by_node], scarce)
+        self._rank()
+
+    def _helps(self, at: Ints) -> tuple[NDArray[np.bool_], NDArray[np.float64], str]:
+        """By entry: whether it frees anything that the next pod on its node lacks, and the largest part of that; and
+        the resource that is lacking on most nodes."""
+        field, demand = self.field, self.demand
+        position = field.position[at]
+        helps = np.zeros(len(at), np.bool_)
+        part = np.zeros(len(at), np.float64)
+        scarce, most = demand.asks[0][0], -1
+        for resource, ask in demand.asks:
+            lacks = ask - (self.free[resource] - self.base * ask)
+            lacking = int(np.count_nonzero(lacks > 0))
+            if lacking > most:
+                scarce, most = resource, lacking
+            gap, held = lacks[position], field.amounts(resource, at)
+            useful = (gap > 0) & (held > 0)
+            helps |= useful
+            np.maximum(part, np.where(useful, np.minimum(1.0, held / np.maximum(gap, 1)), 0.0), out=part)
+        return helps, part, scarce
+
+    def _alone(self, at: Ints, unit: Ints, position: Ints, scarce: str) -> None:
+        """Units that make room by themselves."""
+        field, asks = self.field, self.demand.asks
+        holds = np.full(len(at), np.iinfo(np.int64).max, np.int64)
+        for resource, ask in asks:
+            np.minimum(holds, (self.free[resource][position] + field.amounts(resource, at)) // ask, out=holds)
+        count = len(field.job)
+        gain = np.bincount(unit, np.maximum(holds - self.base[position], 0), count).astype(np.int64)
+        freed = np.bincount(field.unit, field.amounts(scarce, np.arange(len(field.unit))), count)
+        alone = gain.nonzero()[0]
+        ask = dict(asks)[scarce]
+        self.alone, self.alone_gain = alone, gain[alone]
+        self.alone_waste = freed[alone] / ask - np.minimum(gain[alone], self.need)
+
+    def _runs(self, at: Ints, position: Ints, scarce: str) -> None:
+        """Per node, the shortest run of units that makes room for one more pod, if it is longer than one."""
+        field, asks = self.field, dict(self.demand.asks)
+        first = np.ones(len(at), np.bool_)
+        first[1:] = position[1:] != position[:-1]
+        starts = first.nonzero()[0]
+        node = np.cumsum(first) - 1  # nth node with entries
+        start = starts[node] if len(at) else starts
+        holds = np.full(len(at), np.iinfo(np.int64).max, np.int64)
+        freed = np.zeros(len(at), np.float64)
+        for resource, ask in asks.items():
+            held = field.amounts(resource, at)
+            run = np.cumsum(held)
+            run = run - (run - held)[start] if len(at) else run
+            np.minimum(holds, (self.free[resource][position] + run) // ask, out=holds)
+            if resource == scarce:
+                freed = run / ask
+        gain = holds - self.base[position] if len(at) else holds
+        enough = gain > 0
+        before = np.zeros(len(at), np.bool_)
+        before[1:] = enough[:-1] & ~first[1:]
+        stop = (enough & ~before).nonzero()[0]
+        stop = stop[stop > start[stop]]
+        self.start, self.stop, self.gain = start[stop], stop + 1, gain[stop]
+        self.waste = freed[stop] - np.minimum(gain[stop], self.need)
+
+    def _rank(self) -> None:
+        """`order`: packages by what is taken first; below `len(alone)` units alone, then runs."""
+        field = self.field
+        last = self.units[self.stop - 1]
+        lasts = np.concatenate((self.alone, last))
+        gain = np.concatenate((self.alone_gain, self.gain))
+        many = np.cumsum(field.weight[self.units])
+        size = many[self.stop - 1] - many[self.start] + field.weight[self.units[self.start]]
+        size = np.concatenate((field.weight[self.alone], size))
+        cost = size / np.minimum(gain, self.need)
+        waste = np.concatenate((self.alone_waste, self.waste))
+        self.gains, self.lasts = gain, lasts
+        self.order = np.lexsort((-field.started_s[lasts], waste, cost, field.priority[lasts], field.tier[lasts]))
+
+    def members(self, package: int) -> list[int]:
+        """Its units, each once, in victim order."""
+        if package < len(self.alone):
+            return [int(self.alone[package])]
+        run = package - len(self.alone)
+        return list(dict.fromkeys(self.units[self.start[run] : self.stop[run]].tolist()))
+
+
+def collect(
+    field: Field, demand: Demand, need: int, claims: Claims, share: Callable[[int], Any] | None
+) -> tuple[list[int], int]:
+    """Units that go, so that `need` more pods of the demand find room on the draft; and how many still find none.
+    `share(group)`: what decides which queue's turn it is, higher first (None: all are as one)."""
+    chosen: list[int] = []
+    for _ in range(PASSES):
+        packages = Packages(field, demand, need)
+        tried = len(chosen)
+        touched: set[int] = set()
+        for package in turns(packages.order, field.tier[packages.lasts], field.group[packages.lasts], share):
+            if len(chosen) > tried and need < packages.gains[package] and need < packages.need:
+                break  # less is needed than when they were ranked
+            members = packages.members(package)
+            positions = {position for unit in members for position, _, _ in field.holdings(unit)}
+            if touched.isdisjoint(positions) or package < len(packages.alone):
+                need -= gained(field, demand, members, positions, claims, chosen)
+                touched |= positions
+            if need <= 0:
+                return chosen, 0
+        if len(chosen) == tried:
+            break
+    return chosen, need
+
+
+def gained(
+    field: Field, demand: Demand, members: Sequence[int], positions: set[int], claims: Claims, chosen: list[int]
+) -> int:
+    """They go if they all may and it makes room; for how many pods it does."""
+    if any(field.gone[unit] for unit in members):
+        return 0
+    before = room_on(field, demand, positions)
+    for at, unit in enumerate(members):
+        if not claims.let_go(unit):
+            for earlier in reversed(members[:at]):
+                claims.stay(earlier)
+            field.gone[unit] = True  # it will not be asked again
+            return 0
+    gain = room_on(field, demand, positions) - before
+    if gain > 0:
+        chosen += members
+        return gain
+    for unit in reversed(members):
+        claims.stay(unit)
+        field.gone[unit] |= field.weight[unit] < 1  # it was counted twice, in its gang too
+    return 0
+
+
+def room_on(field: Field, demand: Demand, positions: set[int]) -> int:
+    """How many pods of the demand those nodes hold now."""
+    allowed, views = field.draft.allowed(demand.where), field.draft.views
+    asks = [(views[resource], ask) for resource, ask in demand.asks]
+    total = 0
+    for position in positions:
+        if allowed is None or allowed[position]:
+            total += max(0, min([view[position] // ask for view, ask in asks]))
+    return total
+
+
+def turns(order: Ints, tiers: Ints, groups: Ints, share: Callable[[int], Any] | None) -> Iterator[int]:
+    """What `order` lists, in order; within a tier, the group whose share is highest at that moment comes first."""
+    if share is None or not len(order):
+        yield from order.tolist()
+        return
+    for tier in np.unique(tiers[order]).tolist():
+        mine = order[tiers[order] == tier]
+        lines = {group: iter(mine[groups[mine] == group].tolist()) for group in dict.fromkeys(groups[mine].tolist())}
+        yield from in_turn(lines, share)
+
+
+def in_turn(lines: dict[int, Iterator[int]], share: Callable[[int], Any]) -> Iterator[int]:
+    """From the line with the highest share; equal ones in the order of their first."""
+    heap = [(Reverse(share(group)), at, group) for at, group in enumerate(lines)]
+    heapify(heap)
+    while heap:
+        old, at, group = heap[0]
+        now = Reverse(share(group))
+        if now != old:
+            heapreplace(heap, (now, at, group))
+        elif (package := next(lines[group], None)) is None:
+            heappop(heap)
+        else:
+            yield package
+
+
+class Reverse:
+    """Orders anything the other way round."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Reverse) and bool(self.value == other.value)
+
+    def __lt__(self, other: Reverse) -> bool:
+        return bool(other.value < self.value)
+
+    __hash__ = None  # type: ignore[assignment]  # it only orders

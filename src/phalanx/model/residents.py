@@ -1,0 +1,170 @@
+"""Who runs where, as columns, for those who ask it of all that runs at once: who could give way, and where.
+
+One entry per (job, role, node): so many pods of that role there. Beside them, one row per job of what decides whether
+it may be made to give way. All of it is derived from the records: it is made when first asked for, and then only the
+jobs that changed are read again (`touch` notes them), so that a cluster in which nobody preempts pays nothing.
+
+Entries of a job that changed are emptied and written anew behind the last; when half are empty, all are written anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phalanx.model.demand import Demand
+from phalanx.model.facts import longer
+from phalanx.model.job import Job, Slot
+
+FIRST = 64
+Ints = NDArray[np.int64]
+
+
+class Residents:
+    """Entries: `row`, `job` (its number), `role`, `demand` (its number), `pods`, `leaving` (told to go already), `spare`
+    (so many of them could go, alone, without breaking the gang).
+
+    By job number: `priority`, `queue` (its number), `started_s`, `submitted_s`, `preemptible`."""
+
+    def __init__(self) -> None:
+        self.touched: dict[str, None] = {}
+        self.ids: list[str] = []
+        self.number_of: dict[str, int] = {}
+        self.queues: list[str] = []
+        self.demands: list[Demand] = []
+        self.used = 0
+        self.empty = 0
+        self._queue_numbers: dict[str, int] = {}
+        self._demand_numbers: dict[Demand, int] = {}
+        self._amounts: dict[str, Ints] = {}
+        self._entries: dict[str, NDArray[Any]] = {
+            name: np.zeros(FIRST, np.int64) for name in ("row", "job", "role", "demand", "pods", "leaving", "spare")
+        }
+        self._jobs: dict[str, NDArray[Any]] = {
+            **{name: np.zeros(FIRST, np.int64) for name in ("priority", "queue", "preemptible")},
+            **{name: np.zeros(FIRST, np.float64) for name in ("started_s", "submitted_s")},
+        }
+        self._of: dict[int, list[int]] = {}  # job number -> its entries
+        self._vacant: list[int] = []
+
+    def touch(self, job: str) -> None:
+        """What it holds has changed."""
+        self.touched[job] = None
+
+    def entry(self, name: str) -> NDArray[Any]:
+        """A column of the entries."""
+        return self._entries[name][: self.used]
+
+    def of_jobs(self, name: str) -> NDArray[Any]:
+        """A column of the jobs, by number; meaningless where nothing of a job is left."""
+        return self._jobs[name][: len(self.ids)]
+
+    def entries_of(self, number: int) -> list[int]:
+        return self._of.get(number, [])
+
+    def amounts(self, resource: str) -> Ints:
+        """By demand number, what one pod asks of it."""
+        known = self._amounts.get(resource)
+        if known is None or len(known) < len(self.demands):
+            known = np.array([demand.amounts.get(resource, 0) for demand in self.demands], np.int64)
+            self._amounts[resource] = known
+        return known
+
+    def queue_number(self, queue: str) -> int:
+        number = self._queue_numbers.get(queue)
+        if number is None:
+            number = self._queue_numbers[queue] = len(self.queues)
+            self.queues.append(queue)
+        return number
+
+    def forget(self, job: str) -> None:
+        number = self.number_of.pop(job, None)
+        if number is not None:
+            self._empty(number)
+            self._of.pop(number, None)
+            self._vacant.append(number)
+
+    def write(
+        self,
+        job: Job,
+        queue: str,
+        demands: tuple[Demand, ...],
+        placed: Mapping[Slot, int],
+        leaving: Iterable[Slot] = (),
+        started_s: float = 0.0,
+        spare: Sequence[int] = (),
+    ) -> None:
+        """The job holds these slots now; `placed`: slot -> row; `spare`: pods above its minimum, by role."""
+        number = self._number(job.id)
+        self._empty(number)
+        for name, value in (
+            *(("priority", bounded(job.priority)), ("queue", self.queue_number(queue))),
+            *(("preemptible", job.preemptible), ("started_s", started_s), ("submitted_s", job.submitted_s)),
+        ):
+            self._jobs[name][number] = value
+        counted: dict[tuple[int, int, bool], int] = {}
+        gone = set(leaving)
+        for slot, row in placed.items():
+            key = (slot.role, row, slot in gone)
+            counted[key] = counted.get(key, 0) + 1
+        entries = self._of[number] = []
+        for (role, row, going), pods in counted.items():
+            at = self._next()
+            entries.append(at)
+            above = 0 if going or not spare else min(pods, spare[role])
+            values = (row, number, role, self._demand_number(demands[role]), pods, going, above)
+            for column, value in zip(self._entries.values(), values, strict=True):
+                column[at] = value
+
+    def pack(self) -> None:
+        """Close the gaps, once half of the entries are empty."""
+        if self.empty * 2 <= self.used or self.empty < FIRST:
+            return
+        kept = self.entry("pods").nonzero()[0]
+        for name, column in self._entries.items():
+            packed = np.zeros(max(FIRST, 2 * len(kept)), np.int64)
+            packed[: len(kept)] = column[kept]
+            self._entries[name] = packed
+        self.used, self.empty, self._of = len(kept), 0, {number: [] for number in self._of}
+        for at, number in enumerate(self.entry("job").tolist()):
+            self._of[number].append(at)
+
+    def _number(self, job: str) -> int:
+        number = self.number_of.get(job)
+        if number is None:
+            if self._vacant:
+                number = self._vacant.pop()
+                self.ids[number] = job
+            else:
+                number = len(self.ids)
+                self.ids.append(job)
+                if number >= len(self._jobs["priority"]):
+                    self._jobs = {name: longer(column, 2 * len(column)) for name, column in self._jobs.items()}
+            self.number_of[job] = number
+        return number
+
+    def _demand_number(self, demand: Demand) -> int:
+        number = self._demand_numbers.get(demand)
+        if number is None:
+            number = self._demand_numbers[demand] = len(self.demands)
+            self.demands.append(demand)
+        return number
+
+    def _empty(self, number: int) -> None:
+        for at in self._of.get(number, ()):
+            self._entries["pods"][at] = 0
+            self.empty += 1
+
+    def _next(self) -> int:
+        if self.used >= len(self._entries["row"]):
+            self._entries = {name: longer(column, 2 * self.used) for name, column in self._entries.items()}
+        self.used += 1
+        return self.used - 1
+
+
+def bounded(priority: int) -> int:
+    """Any integer is a priority; as a column it must fit one."""
+    return max(-(2**62), min(2**62, priority))
