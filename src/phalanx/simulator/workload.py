@@ -14,7 +14,7 @@ from phalanx.model.node import Node
 from phalanx.model.shape import CPU, PODS, Shape, amounts
 
 GPU = "nvidia.com/gpu"
-MILLI_CPU = 1000  # cpu is held in millicores
+MILLI_CPU = MILLI = 1000  # cpu is held in millicores, shares of devices in thousandths
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,17 +42,16 @@ class Workload:
     dropped: tuple[tuple[str, int], ...] = ()
 
 
-def of_resource(roles: Sequence[Role], resource: str) -> int:
-    """How much of a resource the roles ask in all; a share of devices counts in thousandths of one each."""
-    total = 0
-    for role in roles:
-        share = role.shape.share
-        for name, amount in role.shape.requests:
-            if name == resource:
-                total += amount * role.count
-        if share is not None and share.resource == resource:
-            total += share.count * role.count
-    return total
+def of_role(role: Role, resource: str) -> float:
+    """How much of a resource one pod of the role asks; a share of devices counts as the part of them that it is."""
+    share = role.shape.share
+    shared = share.count * (share.milli / MILLI if share.milli else 1.0) if share and share.resource == resource else 0
+    return shared + sum(amount for name, amount in role.shape.requests if name == resource)
+
+
+def of_resource(roles: Sequence[Role], resource: str) -> float:
+    """How much of a resource all pods of the roles ask."""
+    return sum(of_role(role, resource) * role.count for role in roles)
 
 
 def processors(count: int) -> Role:

@@ -1,0 +1,98 @@
+"""Fragmentation: free devices that the jobs of this workload cannot use where they are.
+
+As in FGD (Weng et al., "Beware of Fragmentation", ATC'23, section 3): for a *typical* job drawn from the workload (its
+pods' shapes by frequency, the most frequent that make up 95 % of all pods), what is free on a node counts as fragmented
+if the pod does not fit there, or asks none of the counted resource. The expectation over typical pods, summed over the
+nodes, by the cluster's capacity; the mean over the run, at `SAMPLES` moments evenly spread. Free parts of a shared
+device count as free amounts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phalanx.model.shape import Shape
+from phalanx.simulator.schedule import Schedule
+from phalanx.simulator.sweep import capacity, window
+
+SAMPLES = 200
+TYPICAL = 0.95
+
+Free = dict[str, NDArray[np.float64]]  # resource -> what is free per node
+
+
+def fragmentation(schedule: Schedule) -> float | None:
+    """Mean part of the cluster that is fragmented; None where it makes no sense: on one node, which only counts."""
+    if len(schedule.workload.nodes) < 2 or not capacity(schedule):
+        return None
+    shapes = typical(schedule)
+    counted, has = schedule.workload.counted, capacity(schedule) * schedule.workload.unit
+    parts = [fragmented(free, shapes, counted) / has for free in sampled(schedule)]
+    return sum(parts) / len(parts) if parts else 0.0
+
+
+def typical(schedule: Schedule) -> list[tuple[dict[str, float], float]]:
+    """(what a typical pod asks, how likely it is)."""
+    counts: Counter[Shape] = Counter()
+    for fate in schedule.fates:
+        for role in fate.task.job.roles:
+            counts[role.shape] += role.count
+    enough, found = TYPICAL * counts.total(), list[tuple[Shape, int]]()
+    for shape, count in counts.most_common():
+        if sum(each for _, each in found) >= enough:
+            break
+        found.append((shape, count))
+    total = sum(count for _, count in found)
+    return [(asks(shape), count / total) for shape, count in found]
+
+
+def asks(shape: Shape) -> dict[str, float]:
+    found: dict[str, float] = {name: float(amount) for name, amount in shape.requests}
+    if shape.share is not None:
+        part = shape.share.milli / 1000 if shape.share.milli else 1.0
+        found[shape.share.resource] = found.get(shape.share.resource, 0.0) + part * shape.share.count
+    return found
+
+
+def sampled(schedule: Schedule) -> Iterator[Free]:
+    """What is free at evenly spread moments of the window."""
+    since_s, until_s = window(schedule)
+    row_of = {node.name: row for row, node in enumerate(schedule.workload.nodes)}
+    free = capacities(schedule)
+    each = [[asks(role.shape) for role in fate.task.job.roles] for fate in schedule.fates]
+    changes = [(stint.start_s, -1.0, at) for at, stint in enumerate(schedule.stints)]
+    changes += [(stint.end_s, 1.0, at) for at, stint in enumerate(schedule.stints)]
+    changes.sort()
+    next_change = 0
+    for sample in range(SAMPLES):
+        at_s = since_s + (until_s - since_s) * (sample + 0.5) / SAMPLES
+        while next_change < len(changes) and changes[next_change][0] <= at_s:
+            _, sign, at = changes[next_change]
+            stint = schedule.stints[at]
+            for placement in stint.placements:
+                for name, amount in each[stint.task][placement.role].items():
+                    if name in free and placement.node in row_of:
+                        free[name][row_of[placement.node]] += sign * amount
+            next_change += 1
+        yield free
+
+
+def capacities(schedule: Schedule) -> Free:
+    nodes = [dict(node.allocatable) for node in schedule.workload.nodes]
+    names = sorted({name for node in nodes for name in node})
+    return {name: np.array([node.get(name, 0) for node in nodes], np.float64) for name in names}
+
+
+def fragmented(free: Free, shapes: list[tuple[dict[str, float], float]], counted: str) -> float:
+    """The expected amount of `counted` that is free in vain."""
+    there = np.maximum(free[counted], 0.0)
+    found = 0.0
+    for asked, likelihood in shapes:
+        fits = np.full(len(there), asked.get(counted, 0.0) > 0)
+        for name, amount in asked.items():
+            fits &= free.get(name, np.zeros(len(there))) >= amount
+        found += likelihood * float(there[~fits].sum())
+    return found

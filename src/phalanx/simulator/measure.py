@@ -1,0 +1,181 @@
+"""The measures of a schedule, by their documented names (docs/guide/simulate.md defines each).
+
+s: submission, b: first start, e: end, p: how long it ran for good, n: its size in the counted resource (processors,
+GPUs), C: what the cluster has. Jobs that never ended count in `jobs` and `unfinished` only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import fsum
+from typing import Any
+
+from phalanx.simulator.fairness import fairness, parties
+from phalanx.simulator.fragmentation import fragmentation
+from phalanx.simulator.schedule import Fate, Schedule
+from phalanx.simulator.statistic import mean, percentile
+from phalanx.simulator.sweep import capacity, held, sizes, spans, window
+
+TAU_S = 10.0  # of the bounded slowdown (Feitelson)
+
+
+def measure(schedule: Schedule) -> dict[str, Any]:
+    """Everything, flat but for `by_queue` and `by_size`."""
+    done = list(schedule.finished())
+    return {
+        "trace": schedule.workload.name,
+        "policy": schedule.policy,
+        "estimates": schedule.estimates,
+        "seed": schedule.seed,
+        "jobs": len(schedule.fates),
+        "finished": len(done),
+        "unfinished": len(schedule.fates) - len(done),
+        **times(done),
+        **use(schedule),
+        **optional("fragmentation", fragmentation(schedule)),
+        **fairness(schedule),
+        **deadlines(schedule.fates),
+        **stops(schedule),
+        "by_queue": by(schedule, parties(schedule)),
+        "by_size": by(schedule, [size_class(size) for size in sizes(schedule)]),
+        "interrupted": schedule.interrupted,
+        "passes": schedule.passes,
+        "wall_s": round(schedule.wall_s, 6),
+        "jobs_per_s": round(len(done) / schedule.wall_s, 1) if schedule.wall_s else 0.0,
+        "schedule_sha256": schedule.sha256(),
+    }
+
+
+def wait_s(fate: Fate) -> float:
+    """b - s."""
+    assert fate.start_s is not None
+    return fate.start_s - fate.task.job.submitted_s
+
+
+def jct_s(fate: Fate) -> float:
+    """Job completion time (turnaround, flow): e - s."""
+    assert fate.end_s is not None
+    return fate.end_s - fate.task.job.submitted_s
+
+
+def bounded_slowdown(fate: Fate) -> float:
+    """max(1, (e - s) / max(p, tau)): of an undisturbed rigid job, (wait + run) / max(run, tau)."""
+    return max(1.0, jct_s(fate) / max(fate.ran_s, TAU_S))
+
+
+def times(done: Sequence[Fate]) -> dict[str, float]:
+    return {
+        **summary(done, wait_s, "wait_s"),
+        **summary(done, jct_s, "jct_s"),
+        **summary(done, bounded_slowdown, "bounded_slowdown"),
+    }
+
+
+def summary(done: Sequence[Fate], of: Callable[[Fate], float], name: str) -> dict[str, float]:
+    values = sorted(of(fate) for fate in done)
+    return {
+        f"mean_{name}": mean(values),
+        f"median_{name}": percentile(values, 0.5),
+        f"p90_{name}": percentile(values, 0.9),
+        f"p95_{name}": percentile(values, 0.95),
+        f"p99_{name}": percentile(values, 0.99),
+        f"max_{name}": values[-1] if values else 0.0,
+    }
+
+
+def use(schedule: Schedule) -> dict[str, float]:
+    """How well the cluster was used over the window from the first submission to the last end."""
+    has, (since_s, until_s) = capacity(schedule), window(schedule)
+    span_s = until_s - since_s
+    spent = [
+        (stint, n * (stint.end_s - stint.start_s)) for stint, n in zip(schedule.stints, held(schedule), strict=True)
+    ]
+    allocated = fsum(each for _, each in spent)
+    wasted = fsum(fate.lost_s * size for fate, size in zip(schedule.fates, sizes(schedule), strict=True))
+    idle_in_need = fsum(
+        (span.end_s - span.start_s) * (has - span.busy)
+        for span in spans(schedule)
+        if span.least is not None and span.least <= has - span.busy
+    )
+    last_submission_s = max((fate.task.job.submitted_s for fate in schedule.fates), default=0.0)
+    asked = fsum(
+        size * min(fate.work_s, limit_of(fate)) for fate, size in zip(schedule.fates, sizes(schedule), strict=True)
+    )
+    total = has * span_s
+    offered_s = last_submission_s - since_s
+    return {
+        "makespan_s": span_s,
+        "utilisation": allocated / total if total else 0.0,
+        "goodput": 1.0 - wasted / allocated if allocated else 1.0,
+        "loss_of_capacity": idle_in_need / total if total else 0.0,
+        "offered_load": asked / (has * offered_s) if has * offered_s > 0 else 0.0,
+    }
+
+
+def limit_of(fate: Fate) -> float:
+    limit_s = fate.task.job.limit_s
+    return fate.work_s if limit_s is None else limit_s
+
+
+def deadlines(fates: Sequence[Fate]) -> dict[str, float]:
+    """Of the jobs that have a deadline: the part that missed it, and by how much those that ended late did."""
+    due = [(fate, fate.task.job.deadline_s) for fate in fates if fate.task.job.deadline_s is not None]
+    if not due:
+        return {}
+    late = [
+        fate.end_s - at_s for fate, at_s in due if fate.end_s is not None and at_s is not None and fate.end_s > at_s
+    ]
+    never = sum(fate.end_s is None for fate, _ in due)
+    return {
+        "jobs_with_deadline": len(due),
+        "deadline_miss_ratio": (len(late) + never) / len(due),
+        "mean_tardiness_s": mean(late),
+    }
+
+
+def stops(schedule: Schedule) -> dict[str, float]:
+    """Jobs that were stopped at their user's limit; starts beyond the first, and the time they ran for nothing."""
+    again = [max(0, fate.starts - 1) for fate in schedule.fates]
+    return {
+        "stopped_at_limit": sum(fate.outcome is not None and fate.outcome != "succeeded" for fate in schedule.fates),
+        "restarts": sum(again),
+        "restarted_jobs": sum(each > 0 for each in again),
+        "lost_s": fsum(fate.lost_s for fate in schedule.fates),
+    }
+
+
+def by(schedule: Schedule, groups: Sequence[str]) -> dict[str, dict[str, float]]:
+    """The main measures of each group of jobs."""
+    members: dict[str, list[Fate]] = {}
+    for fate, group in zip(schedule.fates, groups, strict=True):
+        members.setdefault(group, []).append(fate)
+    found = {}
+    for group in sorted(members, key=natural):
+        done = [fate for fate in members[group] if fate.end_s is not None]
+        found[group] = {
+            "jobs": len(members[group]),
+            "mean_wait_s": mean([wait_s(fate) for fate in done]),
+            "mean_jct_s": mean([jct_s(fate) for fate in done]),
+            "mean_bounded_slowdown": mean([bounded_slowdown(fate) for fate in done]),
+        }
+    return found
+
+
+def size_class(size: float) -> str:
+    """Powers of two: `1`, `2`, `3-4`, `5-8` …; `<1` for shares of a device, `0` for jobs that ask none."""
+    if size < 1:
+        return "<1" if size > 0 else "0"
+    upper = 2 ** max(0, (round(size + 0.499999) - 1).bit_length())
+    lower = upper // 2 + 1
+    return str(upper) if lower >= upper else f"{lower}-{upper}"
+
+
+def natural(name: str) -> tuple[int, float, str]:
+    """Numbers by their value, then names."""
+    first = name.split("-")[0]
+    if name == "<1":
+        return (0, 0.5, name)
+    return (0, float(first), name) if first.isdecimal() else (1, 0.0, name)
+
+
+def optional(name: str, value: float | None) -> dict[str, float]:
+    return {} if value is None else {name: value}

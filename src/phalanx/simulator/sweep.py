@@ -1,0 +1,106 @@
+"""Walking through a schedule in time: who waits and who runs between one change and the next.
+
+Everything is counted in the workload's counted resource (processors, GPUs)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from phalanx.model.job import Role
+from phalanx.simulator.schedule import Schedule, Stint
+from phalanx.simulator.workload import of_resource, of_role
+
+
+class Span(NamedTuple):
+    """From `start_s` to `end_s` so much is busy, and the smallest job that waits asks `least` (None: nobody waits)."""
+
+    start_s: float
+    end_s: float
+    busy: float
+    least: float | None
+
+
+class Wait(NamedTuple):
+    """A task waited from `start_s` to `end_s`: before its first start, or after it was stopped."""
+
+    task: int
+    start_s: float
+    end_s: float
+
+
+def sizes(schedule: Schedule) -> list[float]:
+    """What each task asks in all."""
+    workload = schedule.workload
+    of_roles = {roles: of_resource(roles, workload.counted) / workload.unit for roles in distinct_roles(schedule)}
+    return [of_roles[fate.task.job.roles] for fate in schedule.fates]
+
+
+def distinct_roles(schedule: Schedule) -> dict[tuple[Role, ...], None]:
+    return dict.fromkeys(fate.task.job.roles for fate in schedule.fates)
+
+
+def held(schedule: Schedule) -> list[float]:
+    """What each stint holds."""
+    workload, fates = schedule.workload, schedule.fates
+    whole, found = sizes(schedule), []
+    for stint in schedule.stints:
+        roles = fates[stint.task].task.job.roles
+        if len(stint.placements) == sum(role.count for role in roles):
+            found.append(whole[stint.task])
+        else:
+            each = [of_role(role, workload.counted) / workload.unit for role in roles]
+            found.append(sum(each[placement.role] for placement in stint.placements))
+    return found
+
+
+def capacity(schedule: Schedule) -> float:
+    """What the cluster has."""
+    workload = schedule.workload
+    return sum(dict(node.allocatable).get(workload.counted, 0) for node in workload.nodes) / workload.unit
+
+
+def window(schedule: Schedule) -> tuple[float, float]:
+    """From the first submission to the last end."""
+    first_s = min((fate.task.job.submitted_s for fate in schedule.fates), default=0.0)
+    return first_s, max((stint.end_s for stint in schedule.stints), default=first_s)
+
+
+def waits(schedule: Schedule) -> Iterator[Wait]:
+    """All spans in which a task waited, those until the end of the window included."""
+    _, until_s = window(schedule)
+    by_task: dict[int, list[Stint]] = {}
+    for stint in schedule.stints:
+        by_task.setdefault(stint.task, []).append(stint)
+    for fate in schedule.fates:
+        since_s = fate.task.job.submitted_s
+        for stint in by_task.get(fate.index, ()):
+            if stint.start_s > since_s:
+                yield Wait(fate.index, since_s, stint.start_s)
+            since_s = stint.end_s
+        if fate.end_s is None and until_s > since_s:
+            yield Wait(fate.index, since_s, until_s)
+
+
+def spans(schedule: Schedule) -> Iterator[Span]:
+    """The window cut at every change."""
+    size, holds = sizes(schedule), held(schedule)
+    changes: list[tuple[float, float, int]] = []  # time, change of what is busy, the wait that begins (-1: none)
+    for stint, amount in zip(schedule.stints, holds, strict=True):
+        changes += ((stint.start_s, amount, -1), (stint.end_s, -amount, -1))
+    waiting = list(waits(schedule))
+    changes += ((wait.start_s, 0.0, at) for at, wait in enumerate(waiting))
+    changes += ((wait.end_s, 0.0, -1) for wait in waiting)
+    changes.sort()
+    heap: list[tuple[float, float]] = []  # (size, until when) of those that wait
+    busy, since_s = 0.0, changes[0][0] if changes else 0.0
+    for at_s, change, began in changes:
+        if at_s > since_s:
+            while heap and heap[0][1] <= since_s:
+                heappop(heap)
+            yield Span(since_s, at_s, busy, heap[0][0] if heap else None)
+            since_s = at_s
+        busy += change
+        if began >= 0:
+            heappush(heap, (size[waiting[began].task], waiting[began].end_s))
