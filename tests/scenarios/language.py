@@ -289,7 +289,7 @@ def job_options(words: Words) -> dict[str, Any]:
     """What a job says besides its queue, priority and roles. With several roles, `close=` before them is the job's."""
     times = {f"{name}_s": words.option(name, "") for name in ("limit", "estimate", "begin", "deadline")}
     array, _, cap = words.option("array", "").partition("/")
-    close = words.option("close", "") if "|" in words.rest else ""
+    close = of_the_job(words, "close=") if "|" in words.rest else ""
     return {
         **{name: float(value) for name, value in times.items() if value},
         **{name: words.option(name, "") for name in ("user", "group", "singleton", "reservation", "qos")},
@@ -304,6 +304,13 @@ def job_options(words: Words) -> dict[str, Any]:
         "closeness": closeness(close) if close else None,
         "groups": tuple(subgroup(word) for word in words.all("sub=")),
     }
+
+
+def of_the_job(words: Words, prefix: str) -> str:
+    """The option as it stands before the first role."""
+    own = [word for word in words.rest[: words.rest.index("|")] if word.startswith(prefix)]
+    words.rest = [word for at, word in enumerate(words.rest) if at >= words.rest.index("|") or word not in own]
+    return own[-1].removeprefix(prefix) if own else ""
 
 
 def dependency(word: str) -> Dependency:

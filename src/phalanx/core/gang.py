@@ -262,11 +262,12 @@ class Trial:
         return Nearest(
             level=style.levels[depth],
             domains=len(now) - 1,
-            name=closeness.domains(self.draft, style, depth).name(best) if len(now) > 1 else "",
+            name=closeness.domains(self.draft, style, depth).name(best) if best else "",
             holds=int(now[best]),
             wanted=sum(self.least(role, style) for role in roles),
             empty=int(empty.max()),
             unit=unit.name,
+            slices=(style.slice_pods, style.levels[style.slice_depth]) if style.slice_pods > 1 else None,
         )
 
 

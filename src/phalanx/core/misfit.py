@@ -17,6 +17,8 @@ def no_domain(gang: Gang, nearest: Nearest) -> Reason:
     what = f"all {nearest.wanted} pods" if nearest.wanted > 1 else "the pod"
     if len(gang.roles) > 1:
         what += f" of {nearest.unit}" if nearest.unit else " of the job"
+    if nearest.slices is not None:
+        what += " in slices of {} per {}".format(*nearest.slices)
     code, numbers = Code.NO_DOMAIN, {"level": nearest.level, "domains": nearest.domains, "pods": nearest.wanted}
     if not nearest.domains:
         text = f"{what} must share a domain of {nearest.level}, but no node has that label and those of coarser levels"
@@ -27,7 +29,7 @@ def no_domain(gang: Gang, nearest: Nearest) -> Reason:
     elif nearest.holds >= nearest.wanted:
         text = f"no domain of {nearest.level} holds {what} as they are to be placed inside of it"
     elif not nearest.holds:
-        text = f"no domain of {nearest.level} holds any of {what} now, though the nodes together would"
+        text = f"no domain of {nearest.level} holds {what} now, nor any of them, though the nodes together would"
     else:
         text = f"no domain of {nearest.level} holds {what} now, though the nodes together would; the best of "
         text += f"{nearest.domains}, {nearest.name}, holds {nearest.holds}"

@@ -39,7 +39,8 @@ Share: TypeAlias = tuple[int, int, int]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nearest:
     """The domain that came closest: of `domains` domains of `level`, `name` holds most, `holds` of the `wanted` pods.
-    `empty`: how many the best one would hold if nothing ran."""
+    `empty`: how many the best one would hold if nothing ran. `unit`: the name of the role or group that asks it.
+    `slices`: `(pods, level)` if only whole slices count."""
 
     level: str
     domains: int
@@ -48,6 +49,7 @@ class Nearest:
     wanted: int
     empty: int
     unit: str
+    slices: tuple[int, str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
