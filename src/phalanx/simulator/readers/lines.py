@@ -12,6 +12,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
+from math import isfinite
 from pathlib import Path
 from typing import NoReturn
 
@@ -60,14 +61,14 @@ class Source:
         except OSError as error:
             raise TraceError(f"{self.path}: {error.strerror or error}") from None
 
-    def rows(self, needed: Sequence[str], optional: Sequence[str] = ()) -> Iterator[tuple[int, dict[str, str]]]:
+    def rows(self, needed: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
         """(line, column name -> text) of each row of a CSV with a header, which must have the `needed` columns."""
         names: list[str] | None = None
         for number, text in self.lines():
             if not text.strip():
                 continue
             try:
-                cells = next(csv.reader([text], strict=True))
+                cells = next(csv.reader([text], strict=True)) if '"' in text else text.split(",")
             except (csv.Error, StopIteration) as error:
                 self.fault(number, BadRecord(f"this is no row of comma-separated values ({error})", column=1))
                 continue
@@ -104,26 +105,44 @@ class Source:
 
 
 def number(row: dict[str, str], column: str, *, least: float | None = None, default: float | None = None) -> float:
-    """The number in that column. Raises `BadRecord` with the column's place (counted in columns of the table)."""
-    text, place = row.get(column, ""), list(row).index(column) + 1 if column in row else None
+    """The number in that column; `default` if there is none. Raises `BadRecord` with the column's number."""
+    text = row.get(column, "")
     if not text and default is not None:
         return default
     try:
         value = float(text)
     except ValueError:
-        raise BadRecord(f"{column}: {text!r} is not a number", place) from None
-    if value != value or value in {float("inf"), float("-inf")}:
-        raise BadRecord(f"{column}: {text!r} is not a finite number", place)
+        raise wrong(row, column, "is not a number") from None
+    if not isfinite(value):
+        raise wrong(row, column, "is not a finite number")
     if least is not None and value < least:
-        raise BadRecord(f"{column}: {text} is less than {least:g}", place)
+        raise wrong(row, column, f"is less than {least:g}")
     return value
 
 
-def whole(row: dict[str, str], column: str, *, least: int | None = None, default: int | None = None) -> int:
-    value = number(row, column, least=least, default=default)
+def whole(row: dict[str, str], column: str, *, least: int, most: int) -> int:
+    value = number(row, column, least=least)
     if value != int(value):
-        raise BadRecord(f"{column}: {row[column]!r} is not a whole number", list(row).index(column) + 1)
+        raise wrong(row, column, "is not a whole number")
+    if value > most:
+        raise wrong(row, column, f"is more than {most}")
     return int(value)
+
+
+def unheard_of(row: dict[str, str], column: str, seen: set[str]) -> str:
+    """A name that no earlier record has."""
+    name = row[column]
+    if not name:
+        raise wrong(row, column, "is empty")
+    if name in seen:
+        raise wrong(row, column, "was there before")
+    seen.add(name)
+    return name
+
+
+def wrong(row: dict[str, str], column: str, why: str) -> BadRecord:
+    place = list(row).index(column) + 1 if column in row else None
+    return BadRecord(f"{column}: {row.get(column, '')!r} {why}", place)
 
 
 def told(faults: Iterable[str]) -> list[str]:

@@ -1,0 +1,52 @@
+"""The traces of Chronus (Gao et al., SoCC'21), derived from Philly's: jobs with deadlines among jobs without.
+
+`job_id,user,num_gpu,submit_time,iterations,model_name,duration,interval,expect_time_list,expect_value_list,best_effort,
+job_type`; times in seconds. `user` is the virtual cluster, which becomes the queue. The deadline of a job that is not
+best effort is its submission and the first (for soft ones: the last) of `expect_time_list`, seconds apart by `-`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from phalanx.model.job import Job
+from phalanx.simulator.readers.gpus import MOST_GPUS, roles_of
+from phalanx.simulator.readers.lines import BadRecord, OnError, Source, number, unheard_of, whole
+from phalanx.simulator.workload import GPU, Task, Workload, in_order
+
+COLUMNS = ("job_id", "user", "num_gpu", "submit_time", "duration", "expect_time_list", "job_type")
+BEST_EFFORT, SOFT = "best", "soft"
+
+
+def read(path: Path, *, on_error: OnError = OnError.STOP) -> Workload:
+    source, tasks, seen = Source(path, on_error), list[Task](), set[str]()
+    for line, row in source.rows(COLUMNS):
+        try:
+            task = task_of(source, row, seen)
+        except BadRecord as bad:
+            source.fault(line, bad)
+        else:
+            tasks += [] if task is None else [task]
+    return Workload(name=path.name, tasks=in_order(tasks), counted=GPU, unit=1, dropped=source.left_out())
+
+
+def task_of(source: Source, row: dict[str, str], seen: set[str]) -> Task | None:
+    gpus = whole(row, "num_gpu", least=0, most=MOST_GPUS)
+    if gpus == 0:
+        source.drop("jobs without GPUs")
+        return None
+    submitted_s = number(row, "submit_time", least=0)
+    job = Job(
+        id=unheard_of(row, "job_id", seen),
+        queue="",
+        roles=roles_of(gpus),
+        submitted_s=submitted_s,
+        user=row["user"],
+        deadline_s=None if row["job_type"] == BEST_EFFORT else submitted_s + expected_s(row),
+    )
+    return Task(job=job, run_s=number(row, "duration", least=0.001), queue=row["user"])
+
+
+def expected_s(row: dict[str, str]) -> float:
+    texts = row["expect_time_list"].split("-")
+    chosen = texts[-1] if row["job_type"] == SOFT else texts[0]
+    return number({**row, "expect_time_list": chosen}, "expect_time_list", least=0)

@@ -1,0 +1,46 @@
+"""Microsoft's Philly trace (Jeon et al., ATC'19) as a table of jobs: `timestamp,duration,num_gpus,gpu_time,cluster`.
+
+`timestamp`: submission (`YYYY-MM-DD HH:MM:SS`, taken as UTC); `duration`: seconds that it ran; `cluster`: its virtual
+cluster, which becomes its queue. There are no users, limits or waits in it, and no machines: those come with
+`--cluster`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from phalanx.model.job import Job
+from phalanx.simulator.readers.gpus import MOST_GPUS, roles_of
+from phalanx.simulator.readers.lines import BadRecord, OnError, Source, number, whole
+from phalanx.simulator.workload import GPU, Task, Workload, in_order
+
+COLUMNS = ("timestamp", "duration", "num_gpus", "cluster")
+
+
+def read(path: Path, *, on_error: OnError = OnError.STOP) -> Workload:
+    source, tasks = Source(path, on_error), list[Task]()
+    for line, row in source.rows(COLUMNS):
+        try:
+            task = task_of(source, row, line)
+        except BadRecord as bad:
+            source.fault(line, bad)
+        else:
+            tasks += [] if task is None else [task]
+    return Workload(name=path.name, tasks=in_order(tasks), counted=GPU, unit=1, dropped=source.left_out())
+
+
+def task_of(source: Source, row: dict[str, str], line: int) -> Task | None:
+    gpus, run_s = whole(row, "num_gpus", least=0, most=MOST_GPUS), number(row, "duration")
+    if gpus == 0 or run_s <= 0:
+        source.drop("jobs without GPUs" if gpus == 0 else "jobs that never ran (duration 0 or less)")
+        return None
+    job = Job(id=f"philly-{line}", queue="", roles=roles_of(gpus), submitted_s=moment(row), user=row["cluster"])
+    return Task(job=job, run_s=run_s, queue=row["cluster"])
+
+
+def moment(row: dict[str, str]) -> float:
+    try:
+        return datetime.fromisoformat(row["timestamp"]).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        column = list(row).index("timestamp") + 1
+        raise BadRecord(f"timestamp: {row['timestamp']!r} is not like 2017-10-09 07:01:55", column) from None

@@ -1,0 +1,50 @@
+"""Which format a trace file has, told by its first line that is no comment: nobody should have to say it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from phalanx.simulator.readers import chronus, muri, openb, philly, swf
+from phalanx.simulator.readers.lines import OnError, Source, TraceError
+from phalanx.simulator.workload import Workload
+
+Reader = Callable[..., Workload]
+
+# What the header must have for a table to be of that format; the first that matches is taken.
+TABLES: tuple[tuple[str, tuple[str, ...], Reader], ...] = (
+    ("chronus", chronus.COLUMNS, chronus.read),
+    ("muri", muri.COLUMNS, muri.read),
+    ("philly", philly.COLUMNS, philly.read),
+    ("openb", openb.POD_COLUMNS, openb.read),
+)
+
+
+def reader_of(path: Path) -> Reader:
+    """Raises `TraceError` if it is none that is known."""
+    if path.name.removesuffix(".gz").endswith(".swf"):
+        return swf.read
+    for _, text in Source(path, OnError.SKIP).lines():
+        if text.lstrip().startswith(";"):
+            return swf.read
+        if not text.strip():
+            continue
+        names = {name.strip() for name in text.split(",")}
+        for _, needed, read in TABLES:
+            if names.issuperset(needed):
+                return read
+        if len(text.split()) == swf.FIELDS:
+            return swf.read
+        break
+    kinds = ", ".join(name for name, _, _ in TABLES)
+    raise TraceError(
+        f"{path}: this is no trace that can be read: not SWF (18 fields a line, `;` before comments), and its first "
+        f"line is not the header of one of {kinds}"
+    )
+
+
+def is_node_list(path: Path) -> bool:
+    """Whether it is openb's list of nodes."""
+    for _, text in Source(path, OnError.SKIP).lines():
+        return {name.strip() for name in text.split(",")}.issuperset(openb.NODE_COLUMNS)
+    return False
