@@ -1,7 +1,7 @@
 """Fair Tree and the classic formula, against what a real Slurm (22.05.8) printed for the same trees.
 
 tests/core/slurm/sshare_*: `sshare -al` of one cluster, as shown, as pipe-separated columns with six decimals, and
-`--parsable`. The usages are cpus times seconds of the jobs that had run, decayed with the half-life of seven days: in the
+`--parsable`. The usages are cpus times seconds of the jobs that had run, decayed with a half-life of seven days: in the
 nested tree the first batch of jobs was 157 s older than the second, and c3's job ended 0.2 s before the others.
 """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from phalanx.core import usage
 from phalanx.core.recount import noted_truly
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.job import Phase
@@ -23,6 +24,7 @@ def check(cluster: Cluster) -> None:
         *columns_add_up(cluster),
         *others_add_up(cluster),
         *noted_truly(cluster),
+        *usage.untrue(cluster),
         *jobs_are_whole(cluster),
         *waiting_is_true(cluster),
     ]

@@ -47,15 +47,18 @@ class User:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """Users and further accounts."""
+    """Users and further accounts. `usage` is theirs, `users` how many there are below it."""
 
     key: Key
     shares: float = 1.0
     members: tuple[User | Account, ...] = ()
     usage: float = field(init=False)
+    users: int = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "usage", sum(member.usage for member in self.members))
+        users = sum(1 if isinstance(member, User) else member.users for member in self.members)
+        object.__setattr__(self, "users", users)
 
 
 class Standing(NamedTuple):
@@ -79,74 +82,80 @@ def standings(root: Account, formula: FairShareFormula) -> dict[Key, Standing]:
 
 
 def fair_tree(root: Account) -> dict[Key, Standing]:
-    levels: dict[Key, Standing] = {root.key: Standing(1.0, 1.0)}
-    note_levels(root, 1.0, levels)
-    users = sum(user is not None for _, user in levels)
-    rank = users
-    for tied in ranked(root.members, levels):
+    found = levels(root)
+    rank = root.users
+    for tied in ranked(root, found):
         for key in tied:
-            levels[key] = levels[key]._replace(factor=rank / users)
+            found[key] = found[key]._replace(factor=rank / root.users)
         rank -= len(tied)
-    return levels
+    return found
 
 
-def note_levels(account: Account, part: float, levels: dict[Key, Standing]) -> None:
-    """The levels of all below the account, whose own part of its siblings' shares is `part`."""
-    shares, used = total_shares(account), account.usage
-    for member in account.members:
-        if member.shares == PARENT:
-            levels[member.key] = Standing(part, ratio(member.usage, used), inf)
-            continue
-        own = max(0.0, member.shares)
-        # One division, so that levels which are equal in truth are equal as floats.
-        level = 0.0 if not own else inf if not member.usage else own * used / (member.usage * shares)
-        levels[member.key] = Standing(ratio(own, shares), ratio(member.usage, used), level)
-        if isinstance(member, Account):
-            note_levels(member, ratio(own, shares), levels)
+def levels(root: Account) -> dict[Key, Standing]:
+    """Of all associations, without their factors."""
+    found = {root.key: Standing(1.0, 1.0)}
+    waiting = [root]
+    while waiting:
+        account = waiting.pop()
+        shares, used = total_shares(account), account.usage
+        for member in account.members:
+            own = max(0.0, member.shares)
+            if member.shares == PARENT:
+                found[member.key] = Standing(found[account.key].part, ratio(member.usage, used), inf)
+                continue
+            # One division, so that levels which are equal in truth are equal as floats.
+            level = 0.0 if not own else inf if not member.usage else own * used / (member.usage * shares)
+            found[member.key] = Standing(ratio(own, shares), ratio(member.usage, used), level)
+            if isinstance(member, Account):
+                waiting.append(member)
+    return found
 
 
-def ranked(siblings: Iterable[User | Account], levels: Mapping[Key, Standing]) -> Iterator[list[Key]]:
-    """The users among and below the siblings, best first; those that tie together."""
+def ranked(root: Account, found: Mapping[Key, Standing]) -> Iterator[list[Key]]:
+    """The users, best first; those that tie together. `stack`: what is left of the siblings on the way down."""
+    stack = [ties(root.members, found)]
+    while stack:
+        tied: list[Key] = []
+        while group := next(stack[-1], None):
+            tied += [member.key for member in group if isinstance(member, User)]
+            merged = [below for member in group if isinstance(member, Account) for below in member.members]
+            if not merged:
+                break
+            stack.append(ties(merged, found))
+        else:
+            stack.pop()
+        if tied:
+            yield tied
+
+
+def ties(siblings: Iterable[User | Account], found: Mapping[Key, Standing]) -> Iterator[list[User | Account]]:
+    """Those of the same level together, the highest first; accounts without users rank nobody."""
 
     def level(member: User | Account) -> float:
-        return -(levels[member.key].level or 0.0)
+        return -(found[member.key].level or 0.0)
 
-    for _, group in groupby(sorted(siblings, key=level), level):
-        users: list[Key] = []
-        merged: list[User | Account] = []
-        for member in group:
-            if isinstance(member, User):
-                users.append(member.key)
-            else:
-                merged += member.members
-        below = ranked(merged, levels)
-        if first := users + next(below, []):
-            yield first
-        yield from below
+    present = (member for member in siblings if isinstance(member, User) or member.users)
+    return (list(group) for _, group in groupby(sorted(present, key=level), level))
 
 
 def classic(root: Account) -> dict[Key, Standing]:
     found = {root.key: Standing(1.0, 1.0, factor=halving(1.0, 1.0))}
-    shares = total_shares(root)
-    for member in root.members:
-        part = ratio(max(0.0, member.shares), shares)
-        note_classic(member, Standing(part, ratio(member.usage, root.usage)), root.usage, found)
+    waiting = [root]
+    while waiting:
+        account = waiting.pop()
+        above, shares = found[account.key], total_shares(account)
+        for member in account.members:
+            if member.shares == PARENT:
+                found[member.key] = above
+                continue
+            siblings = ratio(max(0.0, member.shares), shares)
+            part, usage = above.part * siblings, ratio(member.usage, root.usage)
+            if account is not root:
+                usage += (above.usage - usage) * siblings
+            found[member.key] = Standing(part, usage, factor=halving(usage, part))
+            if isinstance(member, Account):
+                waiting.append(member)
     return found
-
-
-def note_classic(member: User | Account, own: Standing, used: float, found: dict[Key, Standing]) -> None:
-    """`own`: its part and effective usage. `used`: what everybody used."""
-    found[member.key] = own._replace(factor=halving(own.usage, own.part))
-    if isinstance(member, User):
-        return
-    shares = total_shares(member)
-    for below in member.members:
-        if below.shares == PARENT:
-            note_classic(below, own, used, found)
-            continue
-        part, actual = ratio(max(0.0, below.shares), shares), ratio(below.usage, used)
-        effective = actual + (own.usage - actual) * part
-        note_classic(below, Standing(own.part * part, effective), used, found)
 
 
 def halving(usage: float, part: float) -> float:

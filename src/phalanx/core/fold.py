@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import nextafter
 from typing import TypeAlias, assert_never
 
-from phalanx.core import dependency, lifecycle
+from phalanx.core import dependency, lifecycle, usage
 from phalanx.core.lifecycle import LATE, IllegalMove
 from phalanx.model.alarms import NEVER_S
 from phalanx.model.cluster import Cluster, Record
@@ -28,6 +28,7 @@ from phalanx.model.event import (
     Occupied,
     Opened,
     OutcomeTold,
+    Priced,
     QueueGone,
     QueueSeen,
     Refused,
@@ -100,8 +101,10 @@ def happen(cluster: Cluster, event: Event) -> None:
             settings_changed(cluster, event)
         case Ticked(now_s):
             tick(cluster, now_s)
-        case UsageTold():
-            pass
+        case Priced(billing, half_life_s):
+            cluster.usage.price(billing, half_life_s, cluster.now_s)
+        case UsageTold(queue_name, user, used, at_s):
+            cluster.usage.tell(queue_name, user, used, at_s, cluster.now_s)
         case OutcomeTold(job, outcome):
             if job not in cluster.jobs:
                 cluster.relations.ended(job, outcome)
@@ -208,6 +211,7 @@ def adopted(cluster: Cluster, event: Adopted) -> None:
     if event.phase is Phase.QUEUED:
         raise IllegalMove(f"job {event.job.id!r} is adopted as queued; a job that waits is Submitted")
     record = cluster.jobs.get(event.job.id) or enter(cluster, event.job)
+    news = record.phase is Phase.QUEUED
     cluster.waiting.leave(Bid(event.job.id))
     let_go(cluster, record, (*record.placements, *record.open))
     take_back(cluster, record)
@@ -218,6 +222,8 @@ def adopted(cluster: Cluster, event: Adopted) -> None:
     record.started_s, record.flavors = event.started_s, event.flavors
     known_roles(record, event.placements)
     put(cluster, record, event.placements)
+    if news:
+        usage.backdate(cluster, record)
     opened(cluster, record, event.open)
     runs(cluster, record, leaving=event.phase is Phase.STOPPING)
 
@@ -327,6 +333,7 @@ def note_holding(cluster: Cluster, record: Record, change: list[int]) -> None:
         if pods:
             for resource, amount in demand.asks:
                 cluster.holders.change(record.job.id, resource, amount * pods)
+    usage.change(cluster, record, change)
 
 
 def start(cluster: Cluster, action: Start) -> None:
@@ -460,6 +467,7 @@ def describe(cluster: Cluster, record: Record, job: Job) -> None:
     cluster.jobs_of.setdefault(job.queue, {})[job.id] = None
     cluster.latest_s = max(cluster.latest_s, job.submitted_s)
     cluster.relations.enter(job)
+    cluster.usage.meter(job.queue, job.user)
     watch_deadline(cluster, job)
 
 

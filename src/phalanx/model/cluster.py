@@ -23,6 +23,7 @@ from phalanx.model.reason import Reason
 from phalanx.model.relations import Relations
 from phalanx.model.reservation import Reservation
 from phalanx.model.shape import Amounts, Port
+from phalanx.model.usage import Usage
 from phalanx.model.waiting import Waiting
 
 
@@ -87,6 +88,7 @@ class Cluster:
         self.waiting = Waiting()
         self.holders = Holders()
         self.ends = Ends()
+        self.usage = Usage()
         self.alarms = Alarms()
         self.relations = Relations()
         self.breaches: list[str] = []
@@ -168,6 +170,7 @@ class Cluster:
         other.interned = self.interned
         other.waiting = self.waiting.copy()
         other.holders = self.holders.copy()
+        other.usage = self.usage.copy()
         other.ends, other.relations, other.alarms = self.ends.copy(), self.relations.copy(), self.alarms.copy()
         other.breaches, other.opened, other.latest_s = list(self.breaches), self.opened, self.latest_s
         return other

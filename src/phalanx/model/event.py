@@ -12,7 +12,7 @@ from typing import TypeAlias
 from phalanx.model.flavor import Flavor
 from phalanx.model.job import Job, Outcome, Phase, Placement, Slot
 from phalanx.model.node import Node
-from phalanx.model.queue import Queue
+from phalanx.model.queue import Queue, Weights
 from phalanx.model.reason import Reason
 from phalanx.model.reservation import Reservation
 from phalanx.model.shape import Amounts, PodTerm, Port
@@ -71,9 +71,19 @@ class Ticked:
 
 
 @dataclass(frozen=True, slots=True)
+class Priced:
+    """What an amount of a resource costs a second from now on, and after how many seconds half of a past usage counts
+    (0: it never decays), as the policy says. The loop tells it after `Ticked`."""
+
+    billing: Weights
+    half_life_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class UsageTold:
     """What a user has used in a queue in the past, as remembered by others (after a restart): billed units times
-    seconds, decayed to `at_s`. It replaces what the book knew."""
+    seconds, decayed to `at_s`. It replaces what the book knew, and is told before the jobs that run are adopted: what
+    they have used since then is added."""
 
     queue: str
     user: str
@@ -189,6 +199,7 @@ Event: TypeAlias = (
     | ReservationSeen
     | ReservationGone
     | Ticked
+    | Priced
     | UsageTold
     | OutcomeTold
     | Submitted

@@ -1,0 +1,97 @@
+"""Past usage in the book: who is charged when, and the tree of associations that the fair-share formulas read.
+
+A user is charged from the moment a decision gives the pods their nodes until the world says that the pods are gone: what
+one holds nobody else can have. What is merely promised is not charged. The hooks are called by `core.fold` wherever
+holdings change; everything else about usage is arithmetic (`model.usage`).
+
+After a restart the world tells what it remembers (`UsageTold`) and then what runs (`Adopted`). A job that is adopted is
+charged since it started, as far as that is not in what was told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import isclose
+
+from phalanx.core.fairshare import Account, Key, Standing, User, standings
+from phalanx.model.cluster import Cluster, Record
+from phalanx.model.policy import Policy
+from phalanx.model.queue import Queue
+from phalanx.model.usage import Usage
+
+ROOT = ("", None)  # no queue has an empty name
+
+
+def change(cluster: Cluster, record: Record, pods: Sequence[int]) -> None:
+    """The job holds that many more pods of each role (fewer, if negative)."""
+    job = record.job
+    for demand, count in zip(record.gang.demands, pods, strict=True):
+        if count:
+            cluster.usage.hold(job.queue, job.user, demand.asks, count, cluster.now_s)
+
+
+def backdate(cluster: Cluster, record: Record) -> None:
+    """The job was adopted: what it holds, it has held since it started (0: nobody knows, so since now)."""
+    if record.started_s > 0:
+        job, held = record.job, holding(record)
+        cluster.usage.backdate(job.queue, job.user, held, record.started_s, cluster.now_s)
+
+
+def holding(record: Record) -> dict[str, int]:
+    held: dict[str, int] = {}
+    for slot in record.placements:
+        for resource, amount in record.gang.demands[slot.role].asks:
+            held[resource] = held.get(resource, 0) + amount
+    return held
+
+
+def fair_shares(cluster: Cluster, policy: Policy, now_s: float) -> dict[Key, Standing]:
+    """Of every user and queue, by the policy's formula."""
+    return standings(associations(cluster.queues, cluster.usage, policy, now_s), policy.fair_share)
+
+
+def associations(queues: Mapping[str, Queue], usage: Usage, policy: Policy, now_s: float) -> Account:
+    """The queue tree as accounts, with who has, or had, jobs in each. A queue without a way to the root, or whose
+    parents go round in a circle, is not in it. Jobs that name no queue are those of the default queue."""
+    children: dict[str, list[str]] = {}
+    for queue in queues.values():
+        children.setdefault(queue.parent, []).append(queue.name)
+    order = [""]
+    for name in order:  # parents first: the list grows while it is read
+        order += children.get(name, ())
+    built: dict[str, Account] = {}
+    for name in reversed(order):
+        below = [built.pop(child) for child in children.get(name, ())]
+        shares = queues[name].weight if name else 1.0
+        users = users_of(queues[name], usage, policy, now_s) if name else ()
+        built[name] = Account(key=(name, None), shares=shares, members=(*users, *below))
+    return built[""]
+
+
+def users_of(queue: Queue, usage: Usage, policy: Policy, now_s: float) -> Iterator[User]:
+    shares = dict(queue.accounts)
+    used = {user: usage.at(meter, now_s) for user, meter in usage.meters.get(queue.name, {}).items()}
+    if queue.name == policy.default_queue:
+        for user, meter in usage.meters.get("", {}).items():
+            used[user] = used.get(user, 0.0) + usage.at(meter, now_s)
+    for user in sorted({**shares, **used}):
+        yield User(key=(queue.name, user), shares=shares.get(user, 1.0), usage=used.get(user, 0.0))
+
+
+def untrue(cluster: Cluster) -> Iterator[str]:
+    """For `core.check`: what is noted as held is what the records hold, and nothing else costs anything."""
+    held: dict[tuple[str, str], dict[str, int]] = {}
+    for record in cluster.jobs.values():
+        of_user = held.setdefault((record.job.queue, record.job.user), {})
+        for resource, amount in holding(record).items():
+            of_user[resource] = of_user.get(resource, 0) + amount
+    usage = cluster.usage
+    for queue, user, meter in usage:
+        truth = held.pop((queue, user), {})
+        if meter.held != truth:
+            yield f"user {user!r} holds {truth} in queue {queue!r}, noted for usage is {meter.held}"
+        if not 0 <= meter.usage < float("inf"):
+            yield f"the usage of {user!r} in queue {queue!r} is {meter.usage}"
+        if not isclose(usage.rate(meter.held), usage.rate(truth)):
+            yield f"user {user!r} is charged {usage.rate(meter.held)} a second in queue {queue!r}"
+    yield from (f"user {user!r} has no meter in queue {queue!r}" for queue, user in held)

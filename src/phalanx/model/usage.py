@@ -1,0 +1,135 @@
+"""What users have used in the past: billed units times seconds, of which half counts after a half-life.
+
+Kept in closed form, so that time costs nothing: an account has its usage at one moment and what the user holds since
+then. With the rate r (billed units) and the half-life H, after t seconds it is
+
+    usage(t) = usage(0) * 2^(-t/H) + r * H/ln 2 * (1 - 2^(-t/H))        (H = 0: nothing decays, usage(0) + r * t)
+
+which is the solution of Slurm's decay (multifactor priority: usage *= 2^(-dt/H), plus what ran) for dt towards 0. An
+account is brought forward only when what its user holds changes. Holdings are kept as whole amounts per resource and
+priced anew at each change: rates cannot drift, and are exactly zero when nothing is held.
+
+Time is the book's (`Cluster.now_s`), which never goes back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+from phalanx.model.queue import Weights
+from phalanx.model.shape import Amounts
+
+MOST = 1e30  # beyond it a usage told is a mistake: no cluster runs that long
+
+
+class Meter:
+    """One user's in one queue: `usage` at `at_s` (seconds since the epoch), and what is `held` since then. Before
+    `told_s` it is as the world told it."""
+
+    __slots__ = ("at_s", "held", "told_s", "usage")
+
+    def __init__(self) -> None:
+        self.usage = self.at_s = self.told_s = 0.0
+        self.held: dict[str, int] = {}
+
+    def copy(self) -> Meter:
+        other = Meter()
+        other.usage, other.at_s, other.told_s = self.usage, self.at_s, self.told_s
+        other.held = dict(self.held)
+        return other
+
+
+class Usage:
+    """`meters`: queue -> user -> meter. Whoever had a job in a queue has a meter there."""
+
+    def __init__(self) -> None:
+        self.billing: Mapping[str, float] = {}
+        self.half_life_s = 0.0
+        self.meters: dict[str, dict[str, Meter]] = {}
+
+    def meter(self, queue: str, user: str) -> Meter:
+        meters = self.meters.get(queue)
+        if meters is None:
+            meters = self.meters[queue] = {}
+        meter = meters.get(user)
+        if meter is None:
+            meter = meters[user] = Meter()
+        return meter
+
+    def price(self, billing: Weights, half_life_s: float, now_s: float) -> None:
+        """What an amount of a resource costs a second from now on; prices below zero, or no numbers, are no price."""
+        sound = {name: price for name, price in billing if 0 < price < math.inf}
+        lasting = half_life_s if 0 < half_life_s < math.inf else 0.0
+        if (sound, lasting) == (self.billing, self.half_life_s):
+            return
+        for _, _, meter in self:
+            self.bring_forward(meter, now_s)
+        self.billing, self.half_life_s = sound, lasting
+
+    def hold(self, queue: str, user: str, asks: Amounts, pods: int, now_s: float) -> None:
+        """The user holds that many pods' worth more (less, if negative) from now on."""
+        meter = self.meter(queue, user)
+        self.bring_forward(meter, now_s)
+        held = meter.held
+        for resource, amount in asks:
+            held[resource] = held.get(resource, 0) + amount * pods
+            if not held[resource]:
+                del held[resource]
+
+    def tell(self, queue: str, user: str, usage: float, at_s: float, now_s: float) -> None:
+        """It was `usage` at `at_s`, whatever was known before; what is held now counts as held since then. Absurd
+        numbers are none, and the future is now."""
+        meter = self.meter(queue, user)
+        meter.usage = usage if 0 <= usage <= MOST else 0.0
+        meter.at_s = meter.told_s = min(at_s, now_s) if math.isfinite(at_s) else now_s
+        self.bring_forward(meter, now_s)
+
+    def backdate(self, queue: str, user: str, held: Mapping[str, int], since_s: float, now_s: float) -> None:
+        """What is `held` as of now, the user has held since then; what was told includes what came before it."""
+        meter = self.meter(queue, user)
+        meter.usage += self.accrued(self.rate(held), max(0.0, now_s - max(since_s, meter.told_s)))
+
+    def of(self, queue: str, user: str, now_s: float) -> float:
+        meter = self.meters.get(queue, {}).get(user)
+        return 0.0 if meter is None else self.at(meter, now_s)
+
+    def at(self, meter: Meter, now_s: float) -> float:
+        """Billed units times seconds, decayed to `now_s`."""
+        rate = self.rate(meter.held) if meter.held else 0.0
+        if not rate and not meter.usage:
+            return 0.0
+        after_s = max(0.0, now_s - meter.at_s)
+        return self.kept(meter.usage, after_s) + self.accrued(rate, after_s)
+
+    def kept(self, usage: float, after_s: float) -> float:
+        return usage * 2.0 ** (-after_s / self.half_life_s) if self.half_life_s else usage
+
+    def accrued(self, rate: float, after_s: float) -> float:
+        """What a constant rate adds in that time."""
+        if not self.half_life_s:
+            return rate * after_s
+        lifetime_s = self.half_life_s / math.log(2)
+        return rate * lifetime_s * -math.expm1(-after_s / lifetime_s)
+
+    def rate(self, held: Mapping[str, int]) -> float:
+        """Billed units."""
+        billing = self.billing
+        return math.fsum(billing[resource] * amount for resource, amount in held.items() if resource in billing)
+
+    def bring_forward(self, meter: Meter, now_s: float) -> None:
+        if now_s > meter.at_s:
+            meter.usage, meter.at_s = self.at(meter, now_s), now_s
+
+    def __iter__(self) -> Iterator[tuple[str, str, Meter]]:
+        for queue, meters in self.meters.items():
+            for user, meter in meters.items():
+                yield queue, user, meter
+
+    def copy(self) -> Usage:
+        other = Usage()
+        other.billing, other.half_life_s = self.billing, self.half_life_s
+        other.meters = {
+            queue: {user: meter.copy() for user, meter in meters.items()} for queue, meters in self.meters.items()
+        }
+        return other
