@@ -1,0 +1,287 @@
+"""The horizon of a cycle: who has a reservation because it found no room, and what may start beside it.
+
+*EASY* (Lifka 1995; the rules of Mu'alem and Feitelson 2001): the first bid, in the contest's order, that finds no room
+is given a reservation at its earliest start, its *shadow time*, on concrete nodes. Those behind it may start only if
+they are over by then, or fit beside it then. *Conservative*: every bid that cannot start gets one, up to
+`Policy.backfill_depth`. *Greedy*: none does.
+
+What exactly counts (docs/decisions/0008-backfill.md; ties are a real part of the meaning):
+
+- What runs ends when its time limit is over; if that is now, or past, its room counts as free in the forecast at once,
+  though it is not free yet. So a shadow time may be now, and then only what fits beside may start.
+- Room at the shadow time has all in it that ends at that very instant.
+- A job that is over exactly at the shadow time does not delay anyone.
+- What states no limit ends never: it may start only beside. A bid whose start cannot be foreseen, because what it
+  waits for states no limit, gets no reservation, and the next one does.
+
+If a candidate fits now, but not beside the nodes that the first was given, the first may take others then: what counts
+is when it starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from typing import TypeAlias
+
+import numpy as np
+
+from phalanx.core import gang as gangs
+from phalanx.core import reserve
+from phalanx.core.draft import Draft
+from phalanx.core.gang import Shortfall
+from phalanx.core.moment import clock
+from phalanx.core.one_node import OneNode, alone
+from phalanx.core.profile import Profile, Seat
+from phalanx.core.timeline import Free, Holding, Release, Timeline, by_row, draft_of, holds, placed, running
+from phalanx.model.cluster import Cluster, Record
+from phalanx.model.demand import Gang
+from phalanx.model.job import Job, Placement
+from phalanx.model.line import Bid
+from phalanx.model.policy import Backfill, Policy
+from phalanx.model.reason import Code, Reason
+
+TRIES = 64  # times at which counting finds room, tried for one gang
+MOVES = 8  # how often in a cycle the first is given other nodes so that another can start
+
+INFINITE_S = float("inf")
+
+
+NOTHING = Holding(np.zeros(0, np.intp), {})
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """There is room now, but it is kept: why."""
+
+    reason: Reason
+
+
+Outcome: TypeAlias = list[Placement] | Shortfall | Held
+
+
+@dataclass(slots=True)
+class Hold:
+    """A reservation made in this cycle."""
+
+    bid: Bid
+    gang: Gang
+    seat: Seat
+
+
+class Horizon:
+    """Made when the first bid of a cycle is to be placed. `granted`: what the cycle has granted since, and when it is
+    over; `wanted`: how many reservations there are to be."""
+
+    def __init__(self, cluster: Cluster, policy: Policy, now_s: float, draft: Draft) -> None:
+        self.cluster, self.policy, self.now_s, self.draft = cluster, policy, now_s, draft
+        self.granted: list[tuple[float, Gang, Sequence[Placement]]] = []
+        self.holds: list[Hold] = []
+        self.failed = 0  # bids whose start could not be foreseen
+        self.moves = 0
+        depth = max(0, policy.backfill_depth)
+        self.wanted = {Backfill.GREEDY: 0, Backfill.EASY: 1, Backfill.CONSERVATIVE: depth}[policy.backfill]
+        easy = policy.backfill is Backfill.EASY and not cluster.reservations
+        self.one = OneNode(cluster, draft, now_s) if easy and alone(cluster, draft) else None
+        self.free: Free = {}  # EASY: what is left at the shadow time beside the first
+        self.profile: Profile | None = None  # CONSERVATIVE
+
+    @property
+    def open(self) -> bool:
+        """Whether the next bid that finds no room would get a reservation."""
+        return len(self.holds) < self.wanted and self.failed < max(1, self.policy.backfill_depth)
+
+    def place(self, bid: Bid, gang: Gang) -> Outcome:
+        """Take room for the gang now, if that delays nobody who has a reservation."""
+        if not self.holds and not self.cluster.reservations:
+            return gangs.place(self.draft, gang)
+        record = self.cluster.jobs[bid.job]
+        end_s = self.ends(record, bid)
+        if self.one is not None and (end_s <= self.one.shadow_s or self.one.fits(gang)) and rigid(gang):
+            return gangs.place(self.draft, gang)
+        kept = self.kept(record.job, end_s)
+        if kept is None:
+            return gangs.place(self.draft, gang)
+        with cut(self.draft, kept):
+            outcome = gangs.place(self.draft, gang)
+        return outcome if isinstance(outcome, list) else self.beyond(record, gang, end_s)
+
+    def grant(self, bid: Bid, gang: Gang, placements: Sequence[Placement]) -> None:
+        """The bid was granted this room: it is taken in the forecast too."""
+        end_s = self.ends(self.cluster.jobs[bid.job], bid)
+        self.granted.append((end_s, gang, placements))
+        if self.profile is not None:
+            self.profile.change(placed(self.cluster.columns, gang, placements), self.now_s, end_s, -1)
+        elif not self.holds or end_s <= self.holds[0].seat.start_s:
+            return
+        elif self.one is not None:
+            self.one.take(gang, placements)
+        else:
+            placed(self.cluster.columns, gang, placements).add_to(self.free, -1)
+
+    def hold(self, bid: Bid, gang: Gang) -> Hold | None:
+        """The bid cannot start now: its reservation, if it is to have one and its start can be foreseen."""
+        if not self.open:
+            return None
+        record = self.cluster.jobs[bid.job]
+        runs_s = self.ends(record, bid) - self.now_s
+        seat = self.seat(record.job, gang, runs_s)
+        if seat is None:
+            self.failed += 1
+            return None
+        hold = Hold(bid, gang, seat)
+        self.holds.append(hold)
+        return hold
+
+    def seat(self, job: Job, gang: Gang, runs_s: float) -> Seat | None:
+        if self.one is not None:
+            found = self.one.find(gang, self.granted)
+            return Seat(self.one.shadow_s, self.one.shadow_s + runs_s, (), NOTHING) if found else None
+        if self.policy.backfill is Backfill.CONSERVATIVE:
+            return self.in_profile(job, gang, runs_s)
+        return self.shadow(job, gang, runs_s)
+
+    def ends(self, record: Record, bid: Bid) -> float:
+        """When it would be over if it started now, seconds since the epoch."""
+        if record.job.limit_s is None:
+            return INFINITE_S
+        since_s = self.now_s if bid.slot is None else record.started_s
+        return max(self.now_s, since_s + max(0.0, record.job.limit_s))
+
+    def kept(self, job: Job, end_s: float) -> Free | None:
+        """By row, what is left for a job from now until `end_s`; None: all that is free."""
+        if self.profile is not None:
+            return self.profile.beside(job, end_s)
+        free = None
+        if self.holds and end_s > self.holds[0].seat.start_s:
+            free = self.free if self.one is None else self.one.kept()
+        shut = reserve.closed(self.cluster, job, self.now_s, end_s) if self.cluster.reservations else None
+        if shut is None:
+            return free
+        free = {name: column.copy() for name, column in (free or self.cluster.columns.free).items()}
+        for column in free.values():
+            np.minimum(column, 0, out=column, where=shut)
+        return free
+
+    def beyond(self, record: Record, gang: Gang, end_s: float) -> Outcome:
+        """It does not fit beside what is kept. Does it fit at all, and could the first go elsewhere?"""
+        mark = self.draft.mark()
+        outcome = gangs.place(self.draft, gang)
+        if isinstance(outcome, Shortfall):
+            return outcome
+        if (
+            self.holds
+            and self.profile is None
+            and self.one is None
+            and self.move_first(record.job, gang, outcome, end_s)
+        ):
+            return outcome
+        self.draft.rewind(mark)
+        return Held(self.why(record.job, end_s))
+
+    @property
+    def may_move(self) -> bool:
+        return bool(self.holds) and self.profile is None and self.one is None and self.moves < MOVES
+
+    def move_first(self, job: Job, gang: Gang, placements: Sequence[Placement], end_s: float) -> bool:
+        """Whether the first can start at the same time on other nodes if the gang is placed so; then it will."""
+        shut = reserve.closed(self.cluster, job, self.now_s, end_s) if self.cluster.reservations else None
+        columns = self.cluster.columns
+        if shut is not None and any(shut[columns.row_of[each.node]] for each in placements):
+            return False
+        self.moves += 1
+        first = self.holds[0]
+        free = {name: column.copy() for name, column in self.free.items()}
+        first.seat.held.add_to(free, 1)
+        placed(columns, gang, placements).add_to(free, -1)
+        first_job = self.cluster.jobs[first.bid.job].job
+        found = gangs.place(self.without_closed(free, first_job, first.seat.start_s, first.seat.end_s), first.gang)
+        if isinstance(found, Shortfall):
+            return False
+        first.seat = Seat(first.seat.start_s, first.seat.end_s, tuple(found), placed(columns, first.gang, found))
+        placed(columns, gang, placements).add_to(free, 1)  # `grant` takes it
+        first.seat.held.add_to(free, -1)
+        self.free = free
+        return True
+
+    def why(self, job: Job, end_s: float) -> Reason:
+        """What keeps the room that is free now."""
+        shut = next(reserve.closing(self.cluster, job, self.now_s, end_s), None) if self.cluster.reservations else None
+        hold = next((each for each in self.holds if each.seat.start_s < end_s), None)
+        if hold is not None and (shut is None or hold.seat.start_s < shut.start_s):
+            start_s = hold.seat.start_s
+            return Reason(
+                code=Code.RESERVED,
+                text=f"there is room now, but it would delay {hold.bid.job}, expected to start at {clock(start_s)}",
+                numbers={"for": hold.bid.job, "until_s": start_s, "limit_s": job.limit_s},
+            )
+        if shut is not None:
+            return Reason(
+                code=Code.RESERVED,
+                text=f"nodes with room for it are reserved: {shut.name}, "
+                f"from {clock(shut.start_s)} to {clock(shut.end_s)}",
+                numbers={"reservation": shut.name, "start_s": shut.start_s, "until_s": shut.end_s},
+            )
+        return reserve.reserved(job, f"the nodes of the reservation {job.reservation} have no room for it now")
+
+    def shadow(self, job: Job, gang: Gang, runs_s: float) -> Seat | None:
+        """EASY: the earliest start; `free` is what is left then."""
+        columns = self.cluster.columns
+        timeline = Timeline(self.now_s, by_row(self.draft), self.releases())
+        starts = timeline.starts(lambda free: holds(columns, free, gang))
+        for start_s, free in islice(starts, TRIES):
+            found = gangs.place(self.without_closed(free, job, start_s, start_s + runs_s), gang)
+            if isinstance(found, list):
+                held = placed(columns, gang, found)
+                held.add_to(free, -1)
+                self.free = free
+                return Seat(start_s, start_s + runs_s, tuple(found), held)
+        return None
+
+    def without_closed(self, free: Free, job: Job, start_s: float, end_s: float) -> Draft:
+        """A draft of that room, without the nodes that are closed to the job then."""
+        shut = reserve.closed(self.cluster, job, start_s, end_s) if self.cluster.reservations else None
+        if shut is not None:
+            free = {name: np.where(shut, np.minimum(column, 0), column) for name, column in free.items()}
+        return draft_of(self.draft, free)
+
+    def in_profile(self, job: Job, gang: Gang, runs_s: float) -> Seat | None:
+        """CONSERVATIVE: the earliest start beside all that have one already."""
+        if self.profile is None:
+            free = by_row(self.draft)
+            self.profile = Profile(self.cluster, self.draft, self.now_s, free, self.releases())
+        seat = self.profile.seat(job, gang, runs_s)
+        if seat is not None:
+            self.profile.take(seat)
+        return seat
+
+    def releases(self) -> list[Release]:
+        """What runs, and what this cycle has started, by when it ends; and the turns of reservations."""
+        cluster = self.cluster
+        found = [(end_s, running(cluster, job)) for end_s, job in cluster.ends.order]
+        for end_s, gang, placements in self.granted:
+            if end_s < INFINITE_S:
+                found.append((end_s, placed(cluster.columns, gang, placements)))
+        found += [(at_s, NOTHING) for at_s in reserve.turns(cluster, self.now_s)]
+        return sorted(found, key=lambda release: release[0])
+
+
+def rigid(gang: Gang) -> bool:
+    """It never takes more than its minimum."""
+    return all(role.count == role.minimum for role in gang.roles)
+
+
+@contextmanager
+def cut(draft: Draft, kept: Free) -> Iterator[None]:
+    """For a moment the draft has no more room than that."""
+    less = {}
+    for name, column in draft.free.items():
+        less[name] = np.maximum(column - kept[name][draft.rows], 0)
+        column -= less[name]
+    try:
+        yield
+    finally:
+        for name, column in less.items():
+            draft.free[name] += column

@@ -1,0 +1,105 @@
+"""The shadow time on a cluster of one node, in plain integers: a log's machine, or a laptop.
+
+The same question that `core.timeline` answers for many nodes. With one, what a job holds there is all it holds
+(`Holders`), room is one number per resource, and walking what runs until there is enough costs less than setting up
+the first array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from heapq import merge
+from typing import TypeAlias
+
+from phalanx.core import fit
+from phalanx.core.draft import Draft
+from phalanx.core.timeline import Free
+from phalanx.model.cluster import Cluster
+from phalanx.model.demand import Gang
+from phalanx.model.job import Placement
+
+Amounts: TypeAlias = dict[str, int]
+Held: TypeAlias = list[tuple[str, int]]  # resource, amount
+
+INFINITE_S = float("inf")
+
+
+def alone(cluster: Cluster, draft: Draft) -> bool:
+    """Whether the cluster is one node, and nothing is charged to any other."""
+    return len(draft) == 1 and len(cluster.columns.row_of) == 1
+
+
+def asked(gang: Gang) -> Amounts:
+    """What the minimums of all roles ask together."""
+    total: Amounts = {}
+    for demand, role in zip(gang.demands, gang.roles, strict=True):
+        for resource, amount in demand.asks:
+            total[resource] = total.get(resource, 0) + amount * role.minimum
+    return total
+
+
+def taken(gang: Gang, placements: Sequence[Placement]) -> Amounts:
+    """What those pods hold together."""
+    total: Amounts = {}
+    for placement in placements:
+        for resource, amount in gang.demands[placement.role].asks:
+            total[resource] = total.get(resource, 0) + amount
+    return total
+
+
+class OneNode:
+    """`left`: what is free at `shadow_s` (seconds since the epoch) beside the first; empty before there is one."""
+
+    def __init__(self, cluster: Cluster, draft: Draft, now_s: float) -> None:
+        self.cluster, self.draft, self.now_s = cluster, draft, now_s
+        self.shadow_s = INFINITE_S
+        self.left: Amounts = {}
+
+    def find(self, gang: Gang, granted: Sequence[tuple[float, Gang, Sequence[Placement]]]) -> bool:
+        """The first time at which the gang fits; whether there is one. `granted`: in this cycle, and till when."""
+        draft, need = self.draft, asked(gang)
+        if any(not fit.matching(draft.columns.facts, demand.where)[draft.rows[0]] for demand in gang.demands):
+            return False
+        left = {resource: view[0] - need.pop(resource, 0) for resource, view in draft.views.items()}
+        if need:
+            return False
+        shadow_s = self.now_s if min(left.values()) >= 0 else INFINITE_S
+        for end_s, held in self.releases(granted):
+            if end_s > shadow_s:
+                break
+            for resource, amount in held:
+                left[resource] += amount
+            if shadow_s == INFINITE_S and min(left.values()) >= 0:
+                shadow_s = max(end_s, self.now_s)
+        self.shadow_s, self.left = shadow_s, left
+        return shadow_s < INFINITE_S
+
+    def releases(self, granted: Sequence[tuple[float, Gang, Sequence[Placement]]]) -> Iterator[tuple[float, Held]]:
+        """What ends when, in order, and what that gives back."""
+        ends = self.cluster.ends.order
+        held = [(name, of) for name, of in self.cluster.holders.held.items() if name in self.draft.views]
+        running = ((end_s, [(name, of.get(job, 0)) for name, of in held]) for end_s, job in ends)
+        if not granted:
+            return running
+        started = [(end_s, list(taken(gang, placements).items())) for end_s, gang, placements in granted]
+        return merge(running, sorted(started, key=when), key=when)
+
+    def fits(self, gang: Gang) -> bool:
+        """Whether it fits beside the first at the shadow time."""
+        return all(amount <= self.left.get(resource, 0) for resource, amount in asked(gang).items())
+
+    def take(self, gang: Gang, placements: Sequence[Placement]) -> None:
+        """It runs beyond the shadow time."""
+        for resource, amount in taken(gang, placements).items():
+            self.left[resource] -= amount
+
+    def kept(self) -> Free:
+        """What is left, by row."""
+        free = {resource: column.copy() for resource, column in self.draft.columns.free.items()}
+        for resource, amount in self.left.items():
+            free[resource][self.draft.rows] = amount
+        return free
+
+
+def when(release: tuple[float, Held]) -> float:
+    return release[0]

@@ -1,0 +1,106 @@
+"""Advance reservations and maintenance: which nodes are closed to a job that would run from then till then.
+
+As Slurm's advance reservations (scontrol(1), "reservation"). Reserved nodes are closed to everyone without the right
+from the reservation's start to its end; so a job starts on them before only if its time limit is over by then, and
+afterwards anyone may. Who has the right: the users, groups and queues (with the queues below) that it names. They say
+that they want it by its name, and then run on its nodes only and while it lasts; if it is *magnetic*, they need not say
+so, and may run on its nodes as on any others. Several reservations may overlap: a node is open to a job only if every
+reservation that it would meet there lets it in.
+
+Nodes that do not exist (yet) are reserved all the same; it costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phalanx.core.dependency import Obstacle
+from phalanx.core.moment import clock
+from phalanx.model.cluster import Cluster
+from phalanx.model.job import Job
+from phalanx.model.reason import Code, Reason
+from phalanx.model.reservation import Reservation
+
+Rows = NDArray[np.bool_]
+
+
+def obstacle(cluster: Cluster, job: Job, now_s: float) -> Obstacle | None:
+    """Why a job that names a reservation cannot start now whatever room there is."""
+    if not job.reservation:
+        return None
+    named = cluster.reservations.get(job.reservation)
+    if named is None:
+        return Obstacle(reserved(job, f"there is no reservation {job.reservation!r}"))
+    if not invited(cluster, named, job):
+        return Obstacle(reserved(job, f"the reservation {named.name} is for others: {whom(named)}"))
+    if now_s >= named.end_s:
+        return Obstacle(reserved(job, f"the reservation {named.name} ended at {clock(named.end_s)}", named))
+    if now_s < named.start_s:
+        text = f"the reservation {named.name} begins at {clock(named.start_s)}"
+        return Obstacle(reserved(job, text, named), named.start_s)
+    return None
+
+
+def reserved(job: Job, text: str, named: Reservation | None = None) -> Reason:
+    numbers: dict[str, object] = {"reservation": job.reservation}
+    if named is not None:
+        numbers |= {"start_s": named.start_s, "end_s": named.end_s}
+    return Reason(code=Code.RESERVED, text=text, numbers=numbers)
+
+
+def whom(reservation: Reservation) -> str:
+    parts = (("users", reservation.users), ("groups", reservation.groups), ("queues", reservation.queues))
+    return "; ".join(f"{kind} {', '.join(names)}" for kind, names in parts if names) or "nobody, it is maintenance"
+
+
+def invited(cluster: Cluster, reservation: Reservation, job: Job) -> bool:
+    """Whether it is among those that the reservation names."""
+    if job.user in reservation.users or (job.group and job.group in reservation.groups):
+        return True
+    return bool(reservation.queues) and any(queue in reservation.queues for queue in upwards(cluster, job.queue))
+
+
+def upwards(cluster: Cluster, queue: str) -> Iterator[str]:
+    """The queue and those above it; each once, whatever the tree says."""
+    seen: set[str] = set()
+    while queue and queue not in seen:
+        yield queue
+        seen.add(queue)
+        queue = cluster.queues[queue].parent if queue in cluster.queues else ""
+
+
+def open_to(cluster: Cluster, reservation: Reservation, job: Job) -> bool:
+    return (job.reservation == reservation.name or reservation.magnetic) and invited(cluster, reservation, job)
+
+
+def closing(cluster: Cluster, job: Job, start_s: float, end_s: float) -> Iterator[Reservation]:
+    """The reservations that shut the job out if it would run from `start_s` to `end_s`."""
+    for reservation in cluster.reservations.values():
+        meets = start_s < reservation.end_s and reservation.start_s < end_s
+        if meets and not open_to(cluster, reservation, job):
+            yield reservation
+
+
+def closed(cluster: Cluster, job: Job, start_s: float, end_s: float) -> Rows | None:
+    """By row, the nodes that the job cannot have from `start_s` to `end_s` (seconds since the epoch); None: no such."""
+    named = cluster.reservations.get(job.reservation) if job.reservation else None
+    shut = [rows_of(cluster, each) for each in closing(cluster, job, start_s, end_s)]
+    if named is not None:
+        shut.append(~rows_of(cluster, named))
+    return np.logical_or.reduce(shut) if shut else None
+
+
+def rows_of(cluster: Cluster, reservation: Reservation) -> Rows:
+    columns = cluster.columns
+    rows = np.zeros(columns.capacity, np.bool_)
+    rows[[columns.row_of[node] for node in reservation.nodes if node in columns.row_of]] = True
+    return rows
+
+
+def turns(cluster: Cluster, now_s: float) -> list[float]:
+    """When reservations begin and end from now on, sorted: nothing else about them changes."""
+    times = {at_s for each in cluster.reservations.values() for at_s in (each.start_s, each.end_s)}
+    return sorted(at_s for at_s in times if now_s < at_s < float("inf"))
