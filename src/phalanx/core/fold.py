@@ -41,7 +41,7 @@ from phalanx.model.event import (
     UsageTold,
     Vacated,
 )
-from phalanx.model.job import Job, Outcome, Phase, Placement, Slot
+from phalanx.model.job import Job, Outcome, Phase, Placement, Size, Slot
 from phalanx.model.line import Bid
 from phalanx.model.plan import Action, Findings, Place, Plan, Preempt, Promise, Shrink, Start, Wait
 from phalanx.model.queue import Queue
@@ -222,6 +222,7 @@ def adopted(cluster: Cluster, event: Adopted) -> None:
     record.started_s, record.flavors = event.started_s, event.flavors
     known_roles(record, event.placements)
     put(cluster, record, event.placements)
+    record.size = fixed_size(record, (*record.placements, *event.open))
     if news:
         usage.backdate(cluster, record)
     opened(cluster, record, event.open)
@@ -231,7 +232,7 @@ def adopted(cluster: Cluster, event: Adopted) -> None:
 def refused(cluster: Cluster, record: Record, event: Refused) -> None:
     let_go(cluster, record, (*record.placements, *record.open))
     record.phase, record.refusal, record.not_before_s = Phase.QUEUED, event.reason, event.not_before_s
-    record.reason = event.reason
+    record.reason, record.size = event.reason, ()
     cluster.waiting.refresh(Bid(event.job))
     cluster.ends.drop(event.job)
     watch_deadline(cluster, record.job)
@@ -284,10 +285,11 @@ def watch_deadline(cluster: Cluster, job: Job) -> None:
 
 
 def opened(cluster: Cluster, record: Record, slots: Sequence[Slot]) -> None:
-    """Those slots want a node; what they held is given back. A slot that is open already keeps its arrival."""
+    """Those slots want a node; what they held is given back. A slot that is open already keeps its arrival. Beyond a
+    size that was fixed at the start a job wants nothing."""
     known_roles(record, slots)
     for slot in slots:
-        if slot in record.open:
+        if slot in record.open or (record.size and slot.ordinal >= record.size[slot.role]):
             continue
         let_go(cluster, record, (slot,))
         cluster.opened += 1
@@ -344,6 +346,7 @@ def start(cluster: Cluster, action: Start) -> None:
     record.reason, record.refusal, record.not_before_s, record.flavors = None, None, 0.0, action.flavors
     cluster.waiting.leave(Bid(action.job))
     put_all(cluster, record, action.placements)
+    record.size = fixed_size(record, record.placements)
     runs(cluster, record)
     note_partial(cluster, record, action)
 
@@ -412,16 +415,28 @@ def put_all(cluster: Cluster, record: Record, placements: Iterable[Placement]) -
 
 
 def note_partial(cluster: Cluster, record: Record, action: Start) -> None:
-    """A gang starts with each role's minimum. Without placements it is started pod by pod: its queue must say so."""
+    """A gang starts with its minimum. Without placements it is started pod by pod: its queue must say so."""
     queue = cluster.queues.get(record.job.queue)
     if not action.placements and (queue is None or not queue.gang):
         return
     per_role = [0] * len(record.job.roles)
     for placement in action.placements:
         per_role[placement.role] += 1
-    for role, placed in zip(record.job.roles, per_role, strict=True):
-        if placed < role.minimum:
-            cluster.breaches.append(f"{record.job.id} was started with {placed} of {role.minimum} pods of {role.name}")
+    if not record.gang.enough(per_role):
+        each = zip(per_role, record.job.roles, strict=True)
+        short = [f"{placed} of {role.minimum} pods of {role.name}" for placed, role in each if placed < role.minimum]
+        cluster.breaches.append(f"{record.job.id} was started with {', '.join(short)}")
+
+
+def fixed_size(record: Record, slots: Iterable[Slot]) -> tuple[int, ...]:
+    """How many pods of each role it has for good, if these are its slots; empty: that is not fixed, or there are none
+    yet (it is started pod by pod)."""
+    if record.job.size is not Size.FIXED_AT_START:
+        return ()
+    size = [0] * len(record.job.roles)
+    for slot in slots:
+        size[slot.role] = max(size[slot.role], slot.ordinal + 1)
+    return tuple(size) if any(size) else ()
 
 
 def learn(cluster: Cluster, findings: Findings) -> None:

@@ -36,11 +36,12 @@ class Record:
 
     `started_s`: when it was last started (seconds since the epoch). `flavors`: the flavor of each role, if its queue
     names any. `promise`: placements promised to it while it waits, charged to their nodes, until `promised_until_s`.
-    `leaving`: placed slots that it was told to give up. `devices`: names given to placed and promised slots."""
+    `leaving`: placed slots that it was told to give up. `devices`: names given to placed and promised slots. `size`: of
+    a job whose size is fixed at its start, so many pods of each role are all that it has until it waits again."""
 
     __slots__ = (
         *("attempt", "devices", "flavors", "gang", "job", "leaving", "not_before_s", "open", "phase", "placements"),
-        *("promise", "promised_until_s", "reason", "refusal", "started_s"),
+        *("promise", "promised_until_s", "reason", "refusal", "size", "started_s"),
     )
 
     def __init__(self, job: Job, gang: Gang) -> None:
@@ -58,6 +59,7 @@ class Record:
         self.promised_until_s = 0.0
         self.leaving: set[Slot] = set()
         self.devices: dict[Slot, tuple[str, ...]] = {}
+        self.size: tuple[int, ...] = ()
 
     def copy(self) -> Record:
         other = Record(self.job, self.gang)
@@ -66,7 +68,7 @@ class Record:
         other.placements, other.open, other.not_before_s = dict(self.placements), dict(self.open), self.not_before_s
         other.started_s, other.flavors, other.leaving = self.started_s, self.flavors, set(self.leaving)
         other.promise, other.promised_until_s = dict(self.promise), self.promised_until_s
-        other.devices = dict(self.devices)
+        other.devices, other.size = dict(self.devices), self.size
         return other
 
 

@@ -19,6 +19,8 @@ from phalanx.model.demand import Gang
 from phalanx.model.job import Slot
 from phalanx.model.reason import Reason
 
+BEHIND_ALL_S = float(2**53)  # later than any submission: seconds since the epoch
+
 
 class Bid(NamedTuple):
     """`slot` is None for a queued job, which asks as a whole."""
@@ -28,11 +30,14 @@ class Bid(NamedTuple):
 
 
 class Kind(IntEnum):
-    """What sort of bid stands in a line. Replacements come before all else."""
+    """What sort of bid stands in a line. Replacements come before all else, and what would only grow a job that has
+    its minimum comes after all jobs of its priority that wait. Growth asks for more than was granted, so quotas and
+    limits hold for it; for replacements they do not."""
 
     REPLACEMENT = 0  # an open slot of a started gang
     POD = 1  # an open slot of a job that is started pod by pod
     JOB = 2  # a queued job, placed whole
+    GROWTH = 3  # an open slot of a started gang above its minimum
 
 
 class LineKey(NamedTuple):
@@ -44,7 +49,8 @@ class LineKey(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A bid's place in its line: `tie` is the job's id, or the number under which the slot was opened."""
+    """A bid's place in its line: `tie` is the job's id, or the number under which the slot was opened. What grows a job
+    arrives at `BEHIND_ALL_S`."""
 
     arrival_s: float
     tie: str | int
