@@ -44,12 +44,12 @@ def tree(usage: dict[str, float], *, nested: bool) -> Account:
     def user(account: str, name: str, shares: float = 1) -> User:
         return User(key=(account, name), shares=shares, usage=usage.get(name, 0.0))
 
-    first = [
+    first: list[User | Account] = [
         user("root", "root"),
         account("a", 40, user("a", "a1"), user("a", "a2", 3)),
         account("b", 60, user("b", "b1"), user("b", "b2")),
     ]
-    deep = [
+    deep: list[User | Account] = [
         account(
             "c",
             20,

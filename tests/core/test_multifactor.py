@@ -176,7 +176,7 @@ def test_a_job_is_as_large_as_the_fewest_nodes_that_could_hold_it() -> None:
 def test_fair_share_is_that_of_the_user_in_the_queue() -> None:
     policy = Policy(factors=Factors(fair_share=100))
     past = [UsageTold("default", "ann", 600.0, 0.0), UsageTold("default", "eve", 400.0, 0.0)]
-    news = [*past, a_job("anns", user="ann"), a_job("eves", user="eve")]
+    news: list[Job | Event] = [*past, a_job("anns", user="ann"), a_job("eves", user="eve")]
     assert priority(policy, "anns", *news) == 100
     assert priority(policy, "eves", *news) == 50
     unnamed = a_job("unnamed", queue="", user="eve")

@@ -3,11 +3,11 @@
     priority = own + age*W + fair share*W + size*W + queue*W + qos*W + sum over resources of part*W - nice
 
 (https://slurm.schedmd.com/priority_multifactor.html; the weights are `Policy.factors`.) *age*: how long the job has
-been able to start, until `max_age_s` counts as 1. *fair share*: `core.fairshare`. *size*: the mean of its part of the nodes
-and its part of the cpus; with `small_first`, what is missing to 1. *queue* and *qos*: its priority over the highest one
-there is. *part*: what is asked of a resource over what the cluster has. *own*: the job's priority as it stands, in
-place of Slurm's site factor. Slurm truncates the sum to a whole number from 0, which `shown` does; for ordering it is
-left as it is, so that weights may be small.
+been able to start, until `max_age_s` counts as 1. *fair share*: `core.fairshare`. *size*: the mean of its part of the
+nodes and its part of the cpus; with `small_first`, what is missing to 1. *queue* and *qos*: its priority over the
+highest one there is. *part*: what is asked of a resource over what the cluster has. *own*: the job's priority as it
+stands, in place of Slurm's site factor. Slurm truncates the sum to a whole number from 0, which `shown` does; for
+ordering it is left as it is, so that weights may be small.
 
 A job asks pods, not nodes: its nodes are the fewest that its minimum could need, by the largest amount of each resource
 that any node has.

@@ -1,8 +1,8 @@
 """Past usage in the book: who is charged when, and the tree of associations that the fair-share formulas read.
 
-A user is charged from the moment a decision gives the pods their nodes until the world says that the pods are gone: what one
-holds nobody else can have. What is merely promised is not charged. The hooks are called by `core.fold` wherever
-holdings change; everything else about usage is arithmetic (`model.usage`).
+A user is charged from the moment a decision gives the pods their nodes until the world says that the pods are gone:
+what one holds nobody else can have. What is merely promised is not charged. The hooks are called by `core.fold`
+wherever holdings change; everything else about usage is arithmetic (`model.usage`).
 
 After a restart the world tells what it remembers (`UsageTold`) and then what runs (`Adopted`). A job that is adopted is
 charged since it started, as far as that is not in what was told.
