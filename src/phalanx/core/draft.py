@@ -6,24 +6,32 @@ after every gang on a small cluster). Nodes with a free *device* (any resource b
 come after all without: a job that needs none should not use up their cpu.
 
 Only nodes that may take something are laid out: ready, and not overfull. `mark`, try, `rewind`: a gang is placed whole,
-or the draft is exactly as before.
+or the draft is exactly as before: amounts, who is where (`company`) and devices by name (`ledger`) alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeAlias
+from collections.abc import Iterable, Sequence
+from functools import cached_property, partial
+from itertools import repeat
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phalanx.core import fit
+from phalanx.core.company import Company
+from phalanx.core.devices import Choice, Ledger, asks_devices
+from phalanx.core.wishes import Wishes, picks
 from phalanx.model.columns import Columns
 from phalanx.model.demand import Demand, Where
+from phalanx.model.policy import Score
 from phalanx.model.shape import CPU, MEMORY, PODS, Amounts
 from phalanx.model.topology import Topology
 
 Column: TypeAlias = NDArray[np.int64]
+# How many nodes had the room, and how many of them each rule turned away ("are, by zone, with …").
+Objections: TypeAlias = tuple[int, tuple[tuple[str, int], ...]]
 
 ORDINARY = {CPU, MEMORY, PODS, "ephemeral-storage"}
 RENEW_PART = 25  # the order is renewed when 1/25 of the nodes was taken from
@@ -33,8 +41,8 @@ BEHIND = 16.0  # a node with a free device weighs more than any without, whateve
 class Draft:
     """Positions are places in packing order; `rows[position]` is the row in the book's columns."""
 
-    def __init__(self, columns: Columns, topologies: Sequence[Topology] = ()) -> None:
-        self.columns, self.topologies = columns, topologies
+    def __init__(self, columns: Columns, topologies: Sequence[Topology] = (), score: Score = Score.PACK) -> None:
+        self.columns, self.topologies, self.score = columns, topologies, score
         self._not_overfull = fit.not_overfull(columns)
         usable = columns.facts.ready & self._not_overfull
         self.rows: NDArray[np.intp] = usable.nonzero()[0]
@@ -42,7 +50,13 @@ class Draft:
         self.views: dict[str, memoryview[int]] = {}
         self._matching: dict[Where, fit.Rows | None] = {}
         self._allowed: dict[Where, fit.Rows | None] = {}
-        self._log: list[tuple[int, Amounts, int]] = []  # position, asks, how many pods
+        self._log: list[tuple[int, Amounts, int] | partial[Any]] = []  # position, asks, pods; or how to undo it
+        self._given: dict[tuple[Demand, int], list[Choice]] = {}  # devices chosen for pods that have no name yet
+        self._ordinary: dict[Demand, tuple[int, bool]] = {}
+        self._wishes: dict[Demand, Wishes] = {}
+        self._choosy = score is not Score.PACK or columns.facts.prefers
+        self._named = bool(columns.devices)
+        self.objections: dict[Demand, Objections] = {}
         self._taken = 0
         self._scales = {name: max(1, int(column.max(initial=0))) for name, column in columns.allocatable.items()}
         self.renew()
@@ -55,13 +69,90 @@ class Draft:
             self.views[resource][position] -= amount * count
         self._log.append((position, asks, count))
 
+    def put(self, position: int, demand: Demand, pods: int) -> None:
+        """Take what the pods ask; they are there from now on, as others see them (`pods` negative: they are gone)."""
+        self.take(position, demand.asks, pods)
+        if demand.noted:
+            row = int(self.rows[position])
+            self._note(demand, row, pods)
+            self._log.append(partial(self._note, demand, row, -pods))
+
+    def put_on(self, position: int, demand: Demand, choice: Choice) -> None:
+        """One pod goes there, on those devices; `names` gives them to it later."""
+        self.put(position, demand, 1)
+        self._take_devices(position, demand, choice)
+        given = self._given.setdefault((demand, position), [])
+        given.append(choice)
+        self._log.append(partial(take_last, given))
+
+    def vacate(self, position: int, demand: Demand, devices: Sequence[str] = ()) -> None:
+        """A pod that runs there is gone, and its devices are free."""
+        self.put(position, demand, -1)
+        if devices:
+            self._take_devices(position, demand, self.ledger.choice(int(self.rows[position]), devices), -1)
+
+    def names(self, position: int, demand: Demand, pods: int) -> Iterable[tuple[str, ...]]:
+        """For each of the pods put there, the devices that it was given; chosen now, if it has not been."""
+        given = self._given.get((demand, position), [])
+        if not given and not (self._named and asks_devices(self.columns, demand.asks)):
+            return repeat((), pods)
+        row = int(self.rows[position])
+        named = [self.ledger.names(row, given.pop(0)) for _ in range(min(pods, len(given)))]
+        for _ in range(pods - len(named)):
+            choice = self.ledger.choose(demand, row, {})
+            self._take_devices(position, demand, choice)
+            named.append(self.ledger.names(row, choice))
+        return named
+
+    def ordinary(self, demand: Demand) -> bool:
+        """Whether the packing order, `where` and amounts decide alone where its pods go: it wants nothing else, nor do
+        others of it, and the policy packs."""
+        if not demand.plain or self._choosy:
+            return False
+        if demand.kind is None or not (wishing := self.company.wishing):
+            return True
+        known = self._ordinary.get(demand)
+        if known is None or known[0] != len(wishing):
+            wanted = any(picks(term, kind.namespace, demand.kind) for kind in wishing for term in kind.near + kind.away)
+            known = self._ordinary[demand] = (len(wishing), not wanted)
+        return known[1]
+
+    def wishes(self, demand: Demand) -> Wishes:
+        if demand not in self._wishes:
+            self._wishes[demand] = Wishes(self.company, demand)
+        return self._wishes[demand]
+
+    @cached_property
+    def company(self) -> Company:
+        return Company(self.columns)
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        return Ledger(self.columns)
+
+    def _note(self, demand: Demand, row: int, pods: int) -> None:
+        if demand.kind is not None:
+            self.company.note(demand.kind, row, pods)
+        if demand.shape.ports:
+            self.company.note_ports(row, demand.shape.ports, pods)
+
+    def _take_devices(self, position: int, demand: Demand, choice: Choice, pods: int = 1) -> None:
+        row = int(self.rows[position])
+        for resource, opened in self.ledger.take(demand, row, choice, pods).items():
+            self.take(position, ((resource, opened),), 1)
+        self._log.append(partial(self.ledger.take, demand, row, choice, -pods))
+
     def mark(self) -> int:
         return len(self._log)
 
     def rewind(self, mark: int) -> None:
         """As it was at `mark`."""
         while len(self._log) > mark:
-            position, asks, count = self._log.pop()
+            entry = self._log.pop()
+            if isinstance(entry, partial):
+                entry()
+                continue
+            position, asks, count = entry
             for resource, amount in asks:
                 self.views[resource][position] += amount * count
 
@@ -69,6 +160,7 @@ class Draft:
         """What was taken stays taken; marks from before are void."""
         self._taken += len(self._log)
         self._log.clear()
+        self._given.clear()
         if self._taken * RENEW_PART > len(self):
             self.renew()
 
@@ -138,3 +230,9 @@ class Draft:
             share = column / self._scales[name]
             total += share if name in ORDINARY else share + BEHIND * (column > 0)
         return total
+
+
+def take_last(given: list[Choice]) -> None:
+    """Unless it has been named meanwhile."""
+    if given:
+        given.pop()

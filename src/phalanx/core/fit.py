@@ -38,6 +38,16 @@ def matching(facts: Facts, where: Where) -> Rows:
     return passed
 
 
+def selected(facts: Facts, where: Where) -> Rows:
+    """The rows with a node that the selector and the node affinity leave, readiness and taints aside."""
+    passed = facts.names != ABSENT
+    for key, value in where.selector:
+        passed &= _in(facts, facts.labels.get(key), (value,))
+    if where.affinity:
+        passed &= np.logical_or.reduce([term_matches(facts, term) for term in where.affinity])
+    return np.asarray(passed)
+
+
 def when_empty(columns: Columns, demand: Demand) -> int:
     """How many pods of the demand all nodes it matches would hold if nothing ran. Kept with the facts."""
     known: int | None = columns.facts.derived.get(demand)

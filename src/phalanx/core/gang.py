@@ -44,14 +44,14 @@ def place(draft: Draft, gang: Gang, among: Rows | None = None) -> list[Placement
         if not trial.settle(gang.tree, within, None):
             return trial.shortfall(within)
         trial.extend()
-        return named(draft, trial.shares)
+        return named(draft, gang, trial.shares)
     shares: list[Share] = []
     if shortfall := pack(draft, gang, range(len(gang.roles)), within, shares):
         return shortfall
     for role, (demand, asked) in enumerate(zip(gang.demands, gang.roles, strict=True)):
         if asked.count > asked.minimum:
             fill(draft, demand, role, asked.count - asked.minimum, shares, within)
-    return named(draft, shares)
+    return named(draft, gang, shares)
 
 
 class Trial:
@@ -182,14 +182,14 @@ class Trial:
     def take(self, role: int, count: int, within: Rows | None, style: Style | None) -> bool:
         """Take room for so many pods of the role, or for none."""
         demand, mark = self.gang.demands[role], self.mark()
-        if style is None or not demand.plain:
+        if style is None or not self.draft.ordinary(demand):
             if self.filled(role, count, within, style) == count:
                 return True
             self.rewind(mark)
             return False
         shares = self.ground(role, within, style).shares(count, self.placed(role))
         for position, pods in shares or ():
-            self.draft.take(position, demand.asks, pods)
+            self.draft.put(position, demand, pods)
             self.shares.append((role, position, pods))
         return shares is not None
 
@@ -226,7 +226,7 @@ class Trial:
             more = self.gang.roles[role].count - sum(self.placed(role).values())
             if not more:
                 continue
-            if style is None or not self.gang.demands[role].plain:
+            if style is None or not self.draft.ordinary(self.gang.demands[role]):
                 self.filled(role, more, within, style)
             else:
                 more = min(more, self.ground(role, within, style).most())
@@ -271,7 +271,7 @@ class Trial:
         )
 
 
-def named(draft: Draft, shares: Sequence[Share]) -> list[Placement]:
+def named(draft: Draft, gang: Gang, shares: Sequence[Share]) -> list[Placement]:
     """The shares as placements: a role's pods are numbered in the order in which they were placed."""
     names, rows = draft.columns.names, draft.rows
     numbered: dict[int, int] = {}
@@ -279,6 +279,7 @@ def named(draft: Draft, shares: Sequence[Share]) -> list[Placement]:
     for role, position, count in shares:
         first = numbered.get(role, 0)
         numbered[role] = first + count
-        slots = zip(repeat(role), range(first, first + count), repeat(names[rows[position]]), repeat(()))
+        devices = draft.names(position, gang.demands[role], count)
+        slots = zip(repeat(role), range(first, first + count), repeat(names[rows[position]]), devices)
         placements.extend(map(Placement._make, slots))
     return placements

@@ -23,6 +23,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from phalanx.core import special
 from phalanx.core.draft import Draft
 from phalanx.core.fit import Rows
 from phalanx.core.search import search
@@ -97,11 +98,11 @@ def rearrange(draft: Draft, gang: Gang, roles: Sequence[int], within: Rows | Non
     for order in other_orders(rooms, gang.roles):
         if try_in_order(draft, gang, order, within, shares) is None:
             return True
-    if not all(gang.demands[role].plain for role in roles):
+    if not all(draft.ordinary(gang.demands[role]) for role in roles):
         return False  # the search counts amounts only
     found = search(draft, gang, roles, within)
     for role, position, count in found or ():
-        draft.take(position, gang.demands[role].asks, count)
+        draft.put(position, gang.demands[role], count)
     shares += found or ()
     return found is not None
 
@@ -123,6 +124,8 @@ def fill(draft: Draft, demand: Demand, role: int, count: int, shares: list[Share
     columns = draft.asked(demand)
     if columns is None:
         return count
+    if not draft.ordinary(demand):
+        return special.fill(draft, demand, role, count, shares, within)
     allowed = both(draft.allowed(demand.where), within)
     for start in range(0, len(draft), CHUNK):
         if not count:
@@ -139,7 +142,7 @@ def fill(draft: Draft, demand: Demand, role: int, count: int, shares: list[Share
             for _, view, amount in columns:
                 if (most := view[position] // amount) < taken:
                     taken = most
-            draft.take(position, demand.asks, taken)
+            draft.put(position, demand, taken)
             shares.append((role, position, taken))
             count -= taken
             if not count:

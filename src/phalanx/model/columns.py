@@ -60,7 +60,7 @@ class Columns:
         self._allocate(row, dict(node.allocatable))
         self.nodes[row] = node
         self.facts.write(row, node)
-        self.devices.write(row, node)
+        self._list(row, node)
         return row
 
     def lose(self, name: str) -> None:
@@ -69,7 +69,7 @@ class Columns:
         self._allocate(row, {})
         self.nodes[row] = None
         self.facts.write(row, None)
-        self.devices.write(row, None)
+        self._list(row, None)
         self._vacate_if_unused(row)
 
     def charge(self, name: str, asks: Amounts) -> int:
@@ -173,6 +173,12 @@ class Columns:
         other.facts, other.devices, other.peers = self.facts.copy(), self.devices.copy(), self.peers.copy()
         other._take(column.copy() for column in self.free.values())
         return other
+
+    def _list(self, row: int, node: Node | None) -> None:
+        before = self.devices.shared(row)
+        self.devices.write(row, node)
+        after = self.devices.shared(row)
+        self._count(row, {name: after.get(name, 0) - before.get(name, 0) for name in sorted({*before, *after})})
 
     def _count(self, row: int, shared: dict[str, int]) -> None:
         """So many devices more are shared, and no longer counted as whole ones."""

@@ -31,7 +31,8 @@ NOWHERE = -1  # the zone of a device that says none
 
 
 class Use(NamedTuple):
-    """What one pod holds of one device; `resource` empty: all of it (which its node's amounts count already)."""
+    """What one pod holds of a device that counts as `resource`; of any other, and if it is empty, the pod holds all
+    (which its node's amounts count already)."""
 
     resource: str = ""
     milli: int = 0
@@ -106,9 +107,11 @@ class Devices:
     def shared(self, row: int) -> dict[str, int]:
         """resource -> how many of the row's devices are shared, and so missing in its count of whole ones."""
         found: dict[str, int] = {}
-        for uses in self._held.get(row, {}).values():
-            for resource in {use.resource for use in uses if use.resource}:
-                found[resource] = found.get(resource, 0) + 1
+        counts = {device.name: device.resource for device in self.listed.get(row, ())}
+        for name, uses in self._held.get(row, {}).items():
+            for resource in sorted({use.resource for use in uses if use.resource == counts.get(name, use.resource)}):
+                if resource:
+                    found[resource] = found.get(resource, 0) + 1
         return found
 
     def resize(self, capacity: int) -> None:
@@ -173,7 +176,7 @@ class Devices:
             size = int(self.size[row, at])
             milli, memory = MILLI, size
             for use, pods in held.get(device.name, {}).items():
-                part, part_bytes = use.of(size)
+                part, part_bytes = (use if use.resource == device.resource else WHOLE).of(size)
                 milli, memory = milli - part * pods, memory - part_bytes * pods
             self.milli[row, at], self.memory[row, at] = max(0, milli), max(0, memory)
 

@@ -38,6 +38,7 @@ class Facts:
         """The row's node is this one now; None: there is no node."""
         self.derived.clear()
         self.ready[row] = node is not None and node.ready
+        self.names[row] = ABSENT
         for column in self.labels.values():
             column[row] = ABSENT
         if node is None:
@@ -49,6 +50,11 @@ class Facts:
             if key not in self.labels:
                 self.labels[key] = np.zeros(self.capacity, np.int32)
             self.labels[key][row] = self._code(value)
+
+    @property
+    def prefers(self) -> bool:
+        """Whether some taint only prefers that pods stay away."""
+        return any(taint.effect == "PreferNoSchedule" for taints in self.taint_sets for taint in taints)
 
     def resize(self, capacity: int) -> None:
         """Room for `capacity` rows; the new ones have no node."""

@@ -1,0 +1,228 @@
+"""What a pod wants of other pods and of its node beyond amounts: affinity, anti-affinity, spread, host ports, and its
+preferences. The rules are those of kube-scheduler's plugins InterPodAffinity, PodTopologySpread, NodePorts,
+NodeAffinity and TaintToleration; a gang's own pods count for each other as they are placed.
+
+Required, each a pair (what failing it means, the rows that pass):
+
+- *ports*: none of the pod's host ports is in use on the node.
+- *affinity*: for every term, the node's domain holds a pod that all the terms select. If no pod anywhere is selected by
+  all of them and the pod itself is, it may go to any node that has the labels: it is the first of its kind.
+- *anti-affinity*: for no term the node's domain holds a pod that it selects; and for no pod that runs, with a term
+  that selects this pod, the node is in that pod's domain.
+- *spread*: over the domains of the nodes that the pod's selector and node affinity leave, and that have the labels of
+  all its constraints, its domain would hold at most `max_skew` more than the emptiest; fewer than `min_domains` domains
+  count as if one were empty. Taints and readiness are not looked at (nodeTaintsPolicy Ignore). Pods of its namespace.
+
+Preferred, each brought to 0 … 100 over the nodes that remain, and weighted as kube-scheduler does by default: taints
+that only prefer (3), node affinity (2), affinity of pods, theirs for it included (2), spread (2). What others prefer of
+this pod counts as their weight, what they require as 1 (hardPodAffinityWeight)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phalanx.core import fit
+from phalanx.core.company import Company, Counts, selects
+from phalanx.core.fit import Rows
+from phalanx.model.columns import Columns
+from phalanx.model.demand import Demand
+from phalanx.model.facts import ABSENT
+from phalanx.model.peers import Kind
+from phalanx.model.shape import NodeTerm, Operator, PodTerm, Spread, Toleration
+
+Points = NDArray[np.float64]
+
+REQUIRED_COUNTS = 1
+TAINTS, NODE_AFFINITY, POD_AFFINITY, SPREAD = 3, 2, 2, 2
+
+
+class Wishes:
+    """Of one demand, in one draft. Everything is by row."""
+
+    def __init__(self, company: Company, demand: Demand) -> None:
+        self.company, self.columns = company, company.columns
+        shape = demand.shape
+        self.shape, self.kind, self.where = shape, demand.kind, demand.where
+        self.near = tuple(term for term in shape.near if not term.weight)
+        self.away = tuple(term for term in shape.away if not term.weight)
+        self.softly = tuple((term, term.weight) for term in shape.near if term.weight)
+        self.softly += tuple((term, -term.weight) for term in shape.away if term.weight)
+        self.required = tuple(spread for spread in shape.spread if spread.required)
+        self.preferred = tuple(spread for spread in shape.spread if not spread.required)
+
+    def rules(self) -> Iterator[tuple[str, Rows]]:
+        """Each rule that the pod has: ("…", the rows that pass it)."""
+        if self.shape.ports:
+            yield "have the host port in use", self.ports()
+        if self.near:
+            yield from self.affinity()
+        for term in self.away:
+            counts = self.company.selected((term,), self.shape.namespace)
+            sums, codes = self.company.by_domain(counts, term.topology)
+            yield (
+                f"are, by {term.topology}, with a pod ({written(term.selector)}) that it must be away from",
+                (sums[codes] == 0),
+            )
+        for kind, term in self.repelling():
+            sums, codes = self.company.by_domain(self.company.of_kind(kind), term.topology)
+            yield f"are, by {term.topology}, with a pod that must be away from it", sums[codes] == 0
+        for spread in self.required:
+            yield f"would spread it over {spread.topology} by more than {spread.max_skew}", self.level(spread)
+
+    def ports(self) -> Rows:
+        free = np.ones(self.columns.capacity, np.bool_)
+        free[self.company.taken_ports(self.shape.ports)] = False
+        return free
+
+    def affinity(self) -> Iterator[tuple[str, Rows]]:
+        counts = self.company.selected(self.near, self.shape.namespace)
+        first = self.is_first(counts)
+        for term in self.near:
+            sums, codes = self.company.by_domain(counts, term.topology)
+            passed = codes != ABSENT if first else sums[codes] > 0
+            yield f"are not, by {term.topology}, with a pod ({written(term.selector)}) that it must be near", passed
+
+    def is_first(self, counts: Counts | None = None) -> bool:
+        """No pod in any domain is near enough to follow, and it is what it wants to be near to."""
+        if counts is None:
+            counts = self.company.selected(self.near, self.shape.namespace)
+        if any(self.company.by_domain(counts, term.topology)[0].any() for term in self.near):
+            return False
+        return all(picks(term, self.shape.namespace, self.kind) for term in self.near)
+
+    def repelling(self) -> Iterator[tuple[Kind, PodTerm]]:
+        """Kinds that run and whose required anti-affinity is about this pod."""
+        for kind in self.company.wishing:
+            for term in kind.away:
+                if not term.weight and picks(term, kind.namespace, self.kind):
+                    yield kind, term
+
+    def level(self, spread: Spread) -> Rows:
+        """Rows on which one pod more keeps the domains level enough."""
+        has = self.spreadable(self.required)
+        counts = np.where(has, self.company.labelled(spread.selector, self.shape.namespace), 0)
+        sums, codes = self.company.by_domain(counts, spread.topology)
+        domains = np.unique(codes[has])
+        least = int(sums[domains].min(initial=2**62)) if len(domains) >= spread.min_domains else 0
+        itself = int(self.kind is not None and selects(spread.selector, (self.shape.namespace,), self.kind))
+        passed: Rows = (codes != ABSENT) & (sums[codes] + itself - least <= spread.max_skew)
+        return passed
+
+    def spreadable(self, spreads: tuple[Spread, ...]) -> Rows:
+        """Nodes whose pods count: those that the pod's selector and node affinity leave, with all the labels."""
+        has = fit.selected(self.columns.facts, self.where)
+        for spread in spreads:
+            codes = self.columns.facts.labels.get(spread.topology)
+            has = has & (np.zeros(len(has), np.bool_) if codes is None else codes != ABSENT)
+        return has
+
+    # Preferences
+
+    def points(self, rows: NDArray[np.intp]) -> Points | None:
+        """For each of those rows, which remain, how much it is preferred; None: all alike."""
+        total: Points | None = None
+        for weight, found in (
+            (TAINTS, self.taints(rows)),
+            (NODE_AFFINITY, self.preferences(rows)),
+            (POD_AFFINITY, self.affinities(rows)),
+            (SPREAD, self.evenness(rows)),
+        ):
+            if found is not None:
+                total = weight * found if total is None else total + weight * found
+        return total
+
+    def taints(self, rows: NDArray[np.intp]) -> Points | None:
+        counted = soft_taints(self.columns, self.where.tolerations)
+        return None if counted is None else 100 - scaled(counted[rows])
+
+    def preferences(self, rows: NDArray[np.intp]) -> Points | None:
+        if not self.shape.preferences:
+            return None
+        total = np.zeros(self.columns.capacity, np.float64)
+        for preference in self.shape.preferences:
+            total += preference.weight * fit.term_matches(self.columns.facts, preference.term)
+        return scaled(total[rows])
+
+    def affinities(self, rows: NDArray[np.intp]) -> Points | None:
+        total: Points | None = None
+        for counts, term, weight in self.attractions():
+            sums, codes = self.company.by_domain(counts, term.topology)
+            found = weight * sums[codes[rows]].astype(np.float64)
+            total = found if total is None else total + found
+        if total is None or not len(total):
+            return None
+        low, high = total.min(), total.max()
+        return np.floor(100 * (total - low) / (high - low)) if high > low else np.zeros(len(total))
+
+    def attractions(self) -> Iterator[tuple[Counts, PodTerm, int]]:
+        """(by row, pods that attract or repel it; by which term; how much, negative: repel)."""
+        for term, weight in self.softly:
+            yield self.company.selected((term,), self.shape.namespace), term, weight
+        for kind in self.company.wishing:
+            terms = [(term, term.weight or REQUIRED_COUNTS) for term in kind.near]
+            terms += [(term, -term.weight) for term in kind.away if term.weight]
+            for term, weight in terms:
+                if picks(term, kind.namespace, self.kind):
+                    yield self.company.of_kind(kind), term, weight
+
+    def evenness(self, rows: NDArray[np.intp]) -> Points | None:
+        """Fewer pods in the domain are better; a constraint over more domains weighs more (log of their number + 2).
+        Nodes without one of the labels get nothing."""
+        if not self.preferred or not len(rows):
+            return None
+        has = self.spreadable(self.preferred)
+        cost = np.zeros(len(rows), np.float64)
+        for spread in self.preferred:
+            counts = np.where(has, self.company.labelled(spread.selector, self.shape.namespace), 0)
+            sums, codes = self.company.by_domain(counts, spread.topology)
+            domains = len(np.unique(codes[rows][has[rows]]))
+            cost += sums[codes[rows]] * np.log(domains + 2) + (spread.max_skew - 1)
+        there = has[rows]
+        if not there.any():
+            return np.zeros(len(rows))
+        cost = np.round(cost)
+        low, high = cost[there].min(), cost[there].max()
+        points = np.floor(100 * (high + low - cost) / high) if high else np.full(len(rows), 100.0)
+        return np.where(there, points, 0.0)
+
+
+def picks(term: PodTerm, namespace: str, kind: Kind | None) -> bool:
+    """Whether the term, of a pod in that namespace, selects such pods."""
+    return kind is not None and selects(term.selector, term.namespaces or (namespace,), kind)
+
+
+def soft_taints(columns: Columns, tolerations: tuple[Toleration, ...]) -> Points | None:
+    """By row, how many taints prefer that the pod stays away; None if none does anywhere."""
+    facts = columns.facts
+    counted = np.zeros(len(facts.taint_sets), np.float64)
+    for index, taints in enumerate(facts.taint_sets):
+        counted[index] = sum(
+            taint.effect == "PreferNoSchedule" and not fit.tolerates(tolerations, taint) for taint in taints
+        )
+    return counted[facts.taints] if counted.any() else None
+
+
+def scaled(points: Points) -> Points:
+    """So that the highest is 100 (DefaultNormalizeScore)."""
+    high = points.max(initial=0.0)
+    return np.floor(100 * points / high) if high > 0 else points
+
+
+def written(selector: NodeTerm) -> str:
+    """`app=web,tier in (a, b)`, as kubectl writes selectors."""
+    parts = []
+    for each in selector:
+        listed = ", ".join(each.values)
+        match each.operator:
+            case Operator.IN if len(each.values) == 1:
+                parts.append(f"{each.key}={listed}")
+            case Operator.IN | Operator.NOT_IN:
+                parts.append(f"{each.key} {'in' if each.operator is Operator.IN else 'notin'} ({listed})")
+            case Operator.DOES_NOT_EXIST:
+                parts.append(f"!{each.key}")
+            case _:
+                parts.append(each.key)
+    return ",".join(parts) or "any"
