@@ -43,7 +43,17 @@ def place_in_line(
 
 
 def grows(record: Record, slot: Slot) -> bool:
-    """Whether the slot's role has its minimum without it, or the gang can do without the role and does."""
-    least = record.job.roles[slot.role].minimum
-    placed = sum(1 for _ in islice((each for each in record.placements if each.role == slot.role), max(1, least)))
-    return placed >= least or (not placed and slot.role not in record.gang.needed())
+    """Whether the slot's role has its minimum without it, or the gang can do without the role and does. Of what is open
+    below the minimum, the slots opened last count as those that were lost."""
+    asked = record.job.roles[slot.role]
+    if slot.role in record.gang.needed() and asked.minimum == asked.count:
+        return False
+    placed = sum(
+        1 for _ in islice((each for each in record.placements if each.role == slot.role), max(1, asked.minimum))
+    )
+    if not placed and slot.role not in record.gang.needed():
+        return True
+    if placed < asked.minimum:
+        number = record.open[slot][1]
+        placed += sum(each.role == slot.role and later > number for each, (_, later) in record.open.items())
+    return placed >= asked.minimum
