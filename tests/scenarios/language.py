@@ -18,7 +18,8 @@ A block that does not say `cycle` decides nothing. `read` makes steps of a file;
     adopted NAME#2 running started=10 … worker/0@a worker/1@?    as `job`, with attempt, phase, placements, open slots
     open NAME worker/1 …   release NAME worker/1 …   started NAME   finished NAME [failed|deleted]
     refused NAME#1 until=60 the pods were not created
-    foreign POD NODE cpu=1           a pod of others; vacated POD
+    foreign POD NODE cpu=1           a pod of others; vacated POD; its labels, ports and wishes as a role's
+    (devices and zones of nodes, and what pods want of them and of other pods: placing.py)
     cycle at=30                      decide; `at` is now, in seconds
     book                             say what is free on every node
 """
@@ -51,14 +52,14 @@ from phalanx.model.event import (
     Submitted,
     Vacated,
 )
-from phalanx.model.job import After, Dependency, Group, Job, Outcome, Phase, Placement, Role, Size, Slot
+from phalanx.model.job import After, Dependency, Group, Job, Outcome, Phase, Role, Size, Slot
 from phalanx.model.node import Node, Taint
 from phalanx.model.policy import Policy
 from phalanx.model.reason import Code, Reason
 from phalanx.model.shape import Amounts, NodeTerm, Operator, Requirement, Shape, Toleration, amounts
 from phalanx.model.topology import Closeness
 
-from . import settings
+from . import placing, settings
 
 
 class Malformed(Exception):
@@ -190,6 +191,9 @@ class Reader:
                     taints=like.taints,
                     unschedulable=like.unschedulable,
                     ready=like.ready,
+                    devices=like.devices,
+                    zones=like.zones,
+                    used=like.used,
                 )
             )
 
@@ -201,6 +205,7 @@ class Reader:
             taints=tuple(Taint(*pair(left), effect=effect) for left, effect in taints),
             unschedulable=words.flag("unschedulable"),
             ready=not words.flag("not-ready"),
+            **placing.node(words),
             allocatable=words.amounts(pods=110),
         )
 
@@ -254,7 +259,7 @@ class Reader:
             job,
             attempt,
             phase,
-            tuple(Placement(*slot, node) for slot, node in slots if node != "?"),
+            tuple(placing.placement(slot, node) for slot, node in slots if node != "?"),
             tuple(slot for slot, node in slots if node == "?"),
             started_s,
         )
@@ -274,7 +279,9 @@ class Reader:
         yield Refused(name, attempt, Reason(code=Code.BACKOFF, text=why or "refused"), until_s)
 
     def foreign(self, words: Words) -> Iterator[Step]:
-        yield Occupied(words.next("the pod"), words.next("its node"), words.amounts(pods=1))
+        pod, node = words.next("the pod"), words.next("its node")
+        wishes = placing.others(words)
+        yield Occupied(pod, node, words.amounts(pods=1), **wishes)
 
     def cycle(self, words: Words) -> Iterator[Step]:
         yield Cycle(float(words.option("at", "0")))
@@ -357,6 +364,7 @@ def role(name: str, words: Words) -> Role:
         selector=tuple(pair(word) for word in words.all("select:")),
         affinity=tuple(term(word) for word in words.all("require:")),
         tolerations=tuple(toleration(word) for word in words.all("tolerate:")),
+        **placing.shape(words),
         requests=words.amounts(),
     )
     near = closeness(close) if close else None

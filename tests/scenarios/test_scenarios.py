@@ -20,6 +20,7 @@ from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue
 from phalanx.model.reason import Code
 
+from . import placing
 from .language import Block, Book, Cycle, Malformed, read
 
 FOLDER = Path(__file__).parent
@@ -130,7 +131,7 @@ def line(cluster: Cluster, action: Action) -> str:
             return f"start {job}#{attempt} {on_nodes(cluster, job, placements)}"
         case Place(job, placements):
             names = [role.name for role in cluster.jobs[job].job.roles]
-            placed = (f"{names[role]}/{ordinal} on {node}" for role, ordinal, node, _ in placements)
+            placed = (f"{names[role]}/{at} on {placing.shown(node, given)}" for role, at, node, given in placements)
             return f"place {job} {', '.join(placed)}"
         case Wait(job, reason):
             return f"wait {job} {reason.code}: {reason.text}"
@@ -151,7 +152,7 @@ def on_nodes(cluster: Cluster, job: str, placements: Sequence[Placement]) -> str
     roles = cluster.jobs[job].job.roles
     parts = []
     for index, role in enumerate(roles):
-        counted = Counter(node for at, _, node, _ in placements if at == index)
+        counted = Counter(placing.shown(node, given) for at, _, node, given in placements if at == index)
         where = " ".join(node if count == 1 else f"{node}*{count}" for node, count in counted.items())
         parts.append(f"{role.name} on {where}" if where else f"no {role.name}")
     return "; ".join(parts)
@@ -161,7 +162,7 @@ def book(cluster: Cluster) -> Iterator[str]:
     for node in sorted(cluster.columns, key=lambda node: node.name):
         free = cluster.columns.free_of(cluster.columns.row_of[node.name])
         amounts = (f"{name} {free[name] / 1000 if name == 'cpu' else free[name]:g}" for name, _ in node.allocatable)
-        yield f"free on {node.name}: {', '.join(amounts)}"
+        yield f"free on {node.name}: {', '.join((*amounts, *placing.left(cluster.columns, node)))}"
 
 
 def rewrite(path: Path, blocks: Sequence[Block], decided: Sequence[Sequence[str]]) -> None:
