@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from phalanx.core import fairshare
 from phalanx.core.fairshare import Account, Key, Standing, User, classic, fair_tree, standings
 from phalanx.model.policy import FairShareFormula
 from phalanx.model.queue import PARENT
@@ -35,7 +36,7 @@ TIE = decayed(20, b1=300, c1=80, c2=80, c3=160)
 
 
 def account(name: str, shares: float, *members: User | Account) -> Account:
-    return Account(key=(name, None), shares=shares, members=members)
+    return fairshare.account((name, None), shares, members)
 
 
 def tree(usage: dict[str, float], *, nested: bool) -> Account:

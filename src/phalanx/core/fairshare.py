@@ -25,7 +25,6 @@ Both walk the tree once: O(users log users).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import groupby
 from math import inf
 from typing import NamedTuple, TypeAlias
@@ -36,8 +35,7 @@ from phalanx.model.queue import PARENT
 Key: TypeAlias = tuple[str, str | None]  # an account's name, and the user in it; None: the account itself
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class User:
+class User(NamedTuple):
     """A user in an account. `usage` in billed units times seconds; `shares` may be `PARENT`."""
 
     key: Key
@@ -45,20 +43,20 @@ class User:
     usage: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
-    """Users and further accounts. `usage` is theirs, `users` how many there are below it."""
+class Account(NamedTuple):
+    """Users and further accounts; `usage` is theirs, `users` how many there are below it. Made by `account`."""
 
     key: Key
-    shares: float = 1.0
-    members: tuple[User | Account, ...] = ()
-    usage: float = field(init=False)
-    users: int = field(init=False)
+    shares: float
+    members: tuple[User | Account, ...]
+    usage: float
+    users: int
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "usage", sum(member.usage for member in self.members))
-        users = sum(1 if isinstance(member, User) else member.users for member in self.members)
-        object.__setattr__(self, "users", users)
+
+def account(key: Key, shares: float, members: tuple[User | Account, ...]) -> Account:
+    usage = sum([member.usage for member in members])
+    users = sum([member.users if isinstance(member, Account) else 1 for member in members])
+    return Account(key, shares, members, usage, users)
 
 
 class Standing(NamedTuple):
@@ -86,7 +84,8 @@ def fair_tree(root: Account) -> dict[Key, Standing]:
     rank = root.users
     for tied in ranked(root, found):
         for key in tied:
-            found[key] = found[key]._replace(factor=rank / root.users)
+            part, usage, level, _ = found[key]
+            found[key] = Standing(part, usage, level, rank / root.users)
         rank -= len(tied)
     return found
 
@@ -99,13 +98,13 @@ def levels(root: Account) -> dict[Key, Standing]:
         account = waiting.pop()
         shares, used = total_shares(account), account.usage
         for member in account.members:
-            own = max(0.0, member.shares)
+            usage, own = member.usage / used if used else 0.0, max(0.0, member.shares)
             if member.shares == PARENT:
-                found[member.key] = Standing(found[account.key].part, ratio(member.usage, used), inf)
+                found[member.key] = Standing(found[account.key].part, usage, inf)
                 continue
             # One division, so that levels which are equal in truth are equal as floats.
             level = 0.0 if not own else inf if not member.usage else own * used / (member.usage * shares)
-            found[member.key] = Standing(ratio(own, shares), ratio(member.usage, used), level)
+            found[member.key] = Standing(own / shares if shares else 0.0, usage, level)
             if isinstance(member, Account):
                 waiting.append(member)
     return found
@@ -132,10 +131,11 @@ def ties(siblings: Iterable[User | Account], found: Mapping[Key, Standing]) -> I
     """Those of the same level together, the highest first; accounts without users rank nobody."""
 
     def level(member: User | Account) -> float:
-        return -(found[member.key].level or 0.0)
+        return found[member.key].level or 0.0
 
-    present = (member for member in siblings if isinstance(member, User) or member.users)
-    return (list(group) for _, group in groupby(sorted(present, key=level), level))
+    present = [member for member in siblings if isinstance(member, User) or member.users]
+    present.sort(key=level, reverse=True)
+    return (list(group) for _, group in groupby(present, level))
 
 
 def classic(root: Account) -> dict[Key, Standing]:

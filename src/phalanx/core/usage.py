@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from math import isclose
 
-from phalanx.core.fairshare import Account, Key, Standing, User, standings
+from phalanx.core.fairshare import Account, Key, Standing, User, account, standings
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue
@@ -64,7 +64,7 @@ def associations(queues: Mapping[str, Queue], usage: Usage, policy: Policy, now_
         below = [built.pop(child) for child in children.get(name, ())]
         shares = queues[name].weight if name else 1.0
         users = users_of(queues[name], usage, policy, now_s) if name else ()
-        built[name] = Account(key=(name, None), shares=shares, members=(*users, *below))
+        built[name] = account((name, None), shares, (*users, *below))
     return built[""]
 
 
@@ -75,7 +75,7 @@ def users_of(queue: Queue, usage: Usage, policy: Policy, now_s: float) -> Iterat
         for user, meter in usage.meters.get("", {}).items():
             used[user] = used.get(user, 0.0) + usage.at(meter, now_s)
     for user in sorted({**shares, **used}):
-        yield User(key=(queue.name, user), shares=shares.get(user, 1.0), usage=used.get(user, 0.0))
+        yield User((queue.name, user), shares.get(user, 1.0), used.get(user, 0.0))
 
 
 def untrue(cluster: Cluster) -> Iterator[str]:
