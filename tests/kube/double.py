@@ -16,12 +16,12 @@ from typing import Any
 
 from phalanx.client.connection import ApiRefusal, ApiUnknown
 from phalanx.client.informer import Informer, key_of
-from phalanx.client.kind import EVENTS, JOBS, NODES, PODS, RESOURCE_QUOTAS, Kind
+from phalanx.client.kind import DISRUPTION_BUDGETS, EVENTS, JOBS, NODES, PODS, RESOURCE_QUOTAS, Kind
 from phalanx.kube.definitions import FLAVORS, QUEUES, RESERVATIONS
 from phalanx.kube.labels import SCHEDULER_NAME
 
 Object = dict[str, Any]
-KINDS = (JOBS, NODES, PODS, QUEUES, FLAVORS, RESERVATIONS, RESOURCE_QUOTAS, EVENTS)
+KINDS = (JOBS, NODES, PODS, QUEUES, FLAVORS, RESERVATIONS, RESOURCE_QUOTAS, EVENTS, DISRUPTION_BUDGETS)
 
 
 class Killed(Exception):
@@ -93,6 +93,8 @@ class Client:
     async def create(self, kind: Kind, body: Object, namespace: str = "", subresource: str = "", name: str = "") -> Any:
         if subresource == "binding":
             return self._write(f"bind {name}", lambda: self._bind(body, namespace, name))
+        if subresource == "eviction":
+            return self._write(f"evict {name}", lambda: self._evict(body, namespace, name))
         return self._write(f"create {kind.name}", lambda: self.api.put(kind, body))
 
     async def patch(self, kind: Kind, name: str, body: Any, namespace: str = "", *args: str, **_: str) -> Object:
@@ -147,6 +149,20 @@ class Client:
             raise ApiRefusal(409, "Conflict", f"pod {name!r} is already assigned, gated or being deleted")
         pod["spec"]["nodeName"] = body["target"]["name"]
         merge(pod, {"metadata": {"annotations": body["metadata"].get("annotations", {})}})
+        self.api.put(PODS, pod)
+        return {"kind": "Status", "status": "Success"}
+
+    def _evict(self, body: Object, namespace: str, name: str) -> Object:
+        """The pod terminates; its kubelet needs a turn of the crank to end it (`Controller.bury`)."""
+        pod = copy.deepcopy(self._find(PODS, namespace, name))
+        options = body["deleteOptions"]
+        if options["preconditions"]["uid"] != pod["metadata"]["uid"]:
+            raise ApiRefusal(409, "Conflict", f"the uid of pod {name!r} is another")
+        budgets = list(self.api.objects[DISRUPTION_BUDGETS].values())
+        if any(not budget["status"]["disruptionsAllowed"] for budget in budgets):
+            raise ApiRefusal(429, "TooManyRequests", "it would violate the pod's disruption budget")
+        pod["metadata"]["deletionTimestamp"] = "2026-01-01T01:00:00Z"
+        pod["metadata"]["deletionGracePeriodSeconds"] = options.get("gracePeriodSeconds", 30)
         self.api.put(PODS, pod)
         return {"kind": "Status", "status": "Success"}
 
@@ -215,20 +231,30 @@ class Controller:
 
     def __init__(self, api: Api, refuse: Callable[[str, int], str] = lambda job, k: "") -> None:
         self.api, self.refuse, self.made = api, refuse, 0
+        self.slow = False  # no pod ends, however long it terminates
 
     def turn(self) -> None:
+        self.bury()
         for job in list(self.api.objects[JOBS].values()):
             name, spec = job["metadata"]["name"], job["spec"]
-            pods = self.api.pods(name)
+            pods = [pod for pod in self.api.pods(name) if "deletionTimestamp" not in pod["metadata"]]
             done = sum(pod["status"]["phase"] == "Succeeded" for pod in pods)
             alive = [pod for pod in pods if pod["status"]["phase"] in {"Pending", "Running"}]
             if spec.get("suspend"):
                 self._delete(alive)
+            elif len(alive) > spec["parallelism"]:
+                self._delete(alive[spec["parallelism"] :])
             elif done >= spec["completions"]:
                 self._complete(job, done)
             else:
                 missing = min(spec["parallelism"], spec["completions"] - done) - len(alive)
                 self._create(job, min(missing, max(1, len(alive))))
+
+    def bury(self) -> None:
+        """What terminates since the last turn is gone."""
+        for pod in list(self.api.pods()):
+            if "deletionTimestamp" in pod["metadata"] and not self.slow:
+                self.api.drop(PODS, key_of(pod))
 
     def _create(self, job: Object, count: int) -> None:
         name = job["metadata"]["name"]

@@ -9,12 +9,13 @@ from collections.abc import AsyncIterator, Callable
 from phalanx import loop
 from phalanx.client.kind import JOBS, NODES, PODS
 from phalanx.core.check import check
+from phalanx.core.fold import fold_plan
 from phalanx.kube.barrier import Patience
 from phalanx.kube.definitions import QUEUES
 from phalanx.kube.world import KubeWorld, Settings
 from phalanx.model.cluster import Cluster
 from phalanx.model.job import Phase
-from phalanx.model.plan import Action
+from phalanx.model.plan import Action, Plan
 from phalanx.model.policy import Policy
 from tests.kube.double import Api, Caches, Client, Controller, Object
 
@@ -73,6 +74,12 @@ class Stage:
         assert not check(self.cluster), check(self.cluster)
         if controller:
             self.controller.turn()
+
+    def decide(self, *actions: Action) -> None:
+        """As if the core had decided so now."""
+        plan = Plan(actions=actions)
+        fold_plan(self.cluster, plan)
+        self.world.apply(plan)
 
     async def until(self, reached: Callable[[], bool], turns: int = 200) -> None:
         for _ in range(turns):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from phalanx.client.kind import JOBS, PODS
-from phalanx.kube.gang import Stage as Life
+from phalanx.kube.outlet import Stage as Life
 from tests.kube.double import job, node, pod
 from tests.kube.stage import Stage
 from tests.kube.test_barrier import play, settle

@@ -4,11 +4,16 @@ started twice."""
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import Callable
 
 import pytest
 
+from phalanx.client.kind import JOBS
+from phalanx.model.job import Phase
+from phalanx.model.plan import Preempt, Shrink
+from phalanx.model.reason import Code, Reason
 from tests.kube.double import Object, job, node, pod
 from tests.kube.stage import Stage
 
@@ -59,3 +64,85 @@ def test_killed_at_every_write(name: str, how: str) -> None:
         assert Counter(stage.api.writes) == Counter(whole), f"write {number} was {how}"
         assert all(record.phase == "running" for record in stage.cluster.jobs.values())
         assert len(stage.api.pods()) == SCENARIOS[name][1]
+
+
+# --- somebody gives way -----------------------------------------------------------------------------------------------
+
+# name -> (what runs first, its name, the pods of it that run in the end beside the 4 of `b`, the writes in order)
+WAYS: dict[str, tuple[list[Object], str, int]] = {
+    "a Job": ([job("a", 6)], "a", 0),
+    "two Jobs": ([job("ps", 2, job="a", job_roles="2"), job("w", 4, job="a", job_roles="2")], "a", 0),
+    "bare pods": ([pod(f"p{i}", job="a", min_available="5") for i in range(5)], "a", 0),
+    "an elastic Job": ([job("a", 8, min_available="4")], "a", 4),
+}
+WHY = Reason(code=Code.PREEMPTED, text="it gives way to default/b")
+
+
+class Core:
+    """Decides as the core would: who runs gives way to `b` as long as that waits, whole or in part."""
+
+    def __init__(self, victim: str, left: int) -> None:
+        self.victim, self.left = f"default/{victim}", left
+
+    def think(self, stage: Stage) -> None:
+        record, waiting = stage.cluster.jobs.get(self.victim), stage.cluster.jobs.get("default/b")
+        if record is None or record.phase is not Phase.RUNNING:
+            return
+        if "default/b" not in stage.api.objects[JOBS]:
+            stage.put(important(job("b", 4)))
+        elif waiting is not None and waiting.phase is Phase.QUEUED and not record.leaving:
+            slots = sorted(record.placements)[self.left :]
+            shrink = Shrink(self.victim, tuple(slots), "default/b", WHY)
+            whole = Preempt(self.victim, record.attempt, "default/b", WHY)
+            if slots and len(record.placements) > self.left:
+                stage.decide(shrink if self.left else whole)
+
+
+def important(obj: Object) -> Object:
+    obj["spec"]["template"]["spec"]["priority"] = 1000
+    return obj
+
+
+async def give_way(name: str, number: int, how: str) -> Stage:
+    objects, victim, left = WAYS[name]
+    stage, core = Stage(nodes=NODES, seed=number), Core(victim, left)
+    stage.put(*objects)
+    stage.fault = kill_at(number, how)
+    for _ in range(3):
+        async with stage.scheduler():
+            for _ in range(400):
+                await stage.turn()
+                core.think(stage)
+                if stage.killed or (_over(stage, left) and stage.world.writer.idle):
+                    break
+                if not stage.world.writer.idle:
+                    await asyncio.sleep(0.003)
+            if not stage.killed:
+                return stage
+    raise AssertionError("killed more than once")
+
+
+def verbs(writes: list[str]) -> Counter[str]:
+    """How often each kind of write was made: which of several Jobs gets its pods first is chance."""
+    return Counter(re.sub(r"[-\d]+$|(?<=bind ).*", "", write) for write in writes)
+
+
+def _over(stage: Stage, left: int) -> bool:
+    """`b` runs, and nothing more of the other than is to be left."""
+    bound, record = stage.api.bound(), stage.cluster.jobs.get("default/b")
+    if record is None or record.phase is not Phase.RUNNING:
+        return False
+    return sum(name.startswith("b-") for name in bound) == 4 and len(bound) == len(stage.api.pods()) == 4 + left
+
+
+@pytest.mark.parametrize("how", ["kill", "kill after", "lost"])
+@pytest.mark.parametrize("name", WAYS)
+def test_killed_while_somebody_gives_way(name: str, how: str) -> None:
+    whole = asyncio.run(give_way(name, 0, how)).api.writes
+    assert len(whole) > 8
+    for number in range(1, len(whole) + 1):
+        stage = asyncio.run(give_way(name, number, how))
+        assert _over(stage, WAYS[name][2]), f"write {number} ({whole[number - 1]}) was {how}: {stage.api.bound()}"
+        assert not [record for record in stage.cluster.jobs.values() if record.leaving]
+        if name != "an elastic Job":  # that one may grow for a moment
+            assert verbs(stage.api.writes) == verbs(whole), f"write {number} was {how}"

@@ -17,12 +17,16 @@ from phalanx.model.reason import Code, Reason
 class Patience:
     """How long things may take, in seconds. `start_s` and `start_share_s` (per pod): from the resume to the barrier.
     `place_s`: a started gang's pod without a node. `hold_s`: room held for pods that a driver has not created yet.
-    `backoff_s` after a start that came to nothing, doubled each time up to `backoff_most_s`."""
+    `regrow_s`: from giving pods up to asking for more again. `guarded_s`: nobody tries again to preempt what a
+    PodDisruptionBudget protected. `backoff_s` after a start that came to nothing, doubled each time up to
+    `backoff_most_s`."""
 
     start_s: float = 60.0
     start_share_s: float = 0.5
     place_s: float = 300.0
     hold_s: float = 600.0
+    regrow_s: float = 60.0
+    guarded_s: float = 300.0
     backoff_s: float = 30.0
     backoff_most_s: float = 600.0
 

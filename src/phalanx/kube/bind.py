@@ -1,7 +1,8 @@
 """The one write that places a pod: POST pods/NAME/binding.
 
-It carries the pod's uid, so that a pod of the same name created since is never bound by it, and for bare pods the
-record of the start in its annotations, which the API server copies to the pod in the same transaction.
+It carries the pod's uid, so that a pod of the same name created since is never bound by it, and in its annotations,
+which the API server copies to the pod in the same transaction, the devices that the pod is given, and for bare pods the
+record of the start.
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ from phalanx.kube.write import Verdict, Write
 
 
 class Bind(Write):
-    def __init__(self, pod: Pod, node: str, record: Record | None) -> None:
+    def __init__(self, pod: Pod, node: str, record: Record | None, devices: tuple[str, ...] = ()) -> None:
         self.key = f"pods/{pod.key}"
-        self.pod, self.node, self.record = pod, node, record
+        self.pod, self.node, self.record, self.devices = pod, node, record, devices
 
     async def send(self, api: Connection) -> Object:
         meta: Object = {"name": self.pod.name, "namespace": self.pod.namespace, "uid": self.pod.uid}
-        if self.record is not None:
-            meta["annotations"] = {labels.ADMITTED: self.record.text()}
+        said = {labels.ADMITTED: self.record.text()} if self.record is not None else {}
+        said |= {labels.DEVICES: ",".join(self.devices)} if self.devices else {}
+        if said:
+            meta["annotations"] = said
         body = {
             "apiVersion": "v1",
             "kind": "Binding",

@@ -12,8 +12,9 @@ from phalanx.client.connection import Object
 from phalanx.client.informer import Change
 from phalanx.client.kind import JOBS, PODS, Kind
 from phalanx.kube.declare import JobPods, Needs
-from phalanx.kube.gang import Gang, Stage
+from phalanx.kube.gang import Gang
 from phalanx.kube.job import BatchJob
+from phalanx.kube.outlet import Stage
 from phalanx.kube.quota import Demand, Footprint, Quotas, footprint
 from phalanx.kube.surroundings import Surroundings
 from phalanx.model.reason import Code, Reason

@@ -8,21 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+import msgspec
 
 from phalanx.client.connection import Object
 from phalanx.kube import labels
 from phalanx.kube.pod import seconds
-from phalanx.kube.record import Record, read_record
+from phalanx.kube.record import Mark, Record, read_mark, read_record
 from phalanx.kube.shape import Ask
 from phalanx.kube.surroundings import Surroundings
+from phalanx.model.job import Outcome
 
 _JOB_CONTROLLER = "kubernetes.io/job-controller"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchJob:
-    """`failed` counts failed indexes. `scheduler` is that of its pods, `gates` are their scheduling gates. `foreign`:
-    another controller manages it."""
+    """`parallelism` is what it may run now, `wished` what its user asked for: less was given to an elastic one.
+    `failed` counts failed indexes. `scheduler` is that of its pods, `gates` are their scheduling gates. `foreign`:
+    another controller manages it. `active_s`: its activeDeadlineSeconds. `outcome`: how it ended, if it did."""
 
     uid: str
     namespace: str
@@ -30,11 +35,12 @@ class BatchJob:
     resource_version: str
     suspended: bool
     parallelism: int
+    wished: int
     completions: int | None
     indexed: bool
     succeeded: int
     failed: int
-    finished: bool
+    outcome: Outcome | None
     foreign: bool
     scheduler: str
     gates: tuple[str, ...]
@@ -42,8 +48,15 @@ class BatchJob:
     priority: int
     created_s: float
     held: bool
+    active_s: float | None
+    preempts: bool
     record: Record | None
+    mark: Mark | None
     said: Mapping[str, str]
+
+    @property
+    def finished(self) -> bool:
+        return self.outcome is not None
 
     @property
     def key(self) -> str:
@@ -65,33 +78,34 @@ class BatchJob:
         return not self.foreign and (labels.QUEUE in self.said or labels.JOB in self.said)
 
     def size(self, seen_succeeded: int = 0) -> int:
-        """Pods that it can still use at once. `seen_succeeded`: pods seen to succeed, for the status comes later."""
+        """Pods that it could still use at once, if it was given all it asks. `seen_succeeded`: pods seen to succeed,
+        for the status comes later."""
         succeeded = max(self.succeeded, seen_succeeded)
         if self.finished:
             return 0
         if self.completions is None:
-            return 0 if succeeded else self.parallelism
-        return max(0, min(self.parallelism, self.completions - succeeded - self.failed))
+            return 0 if succeeded else self.wished
+        return max(0, min(self.wished, self.completions - succeeded - self.failed))
 
 
 def read_job(obj: Object, around: Surroundings) -> BatchJob:
     meta, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
-    pod = spec["template"]["spec"]
-    finished = any(
-        c["type"] in {"Complete", "Failed"} and c["status"] == "True" for c in status.get("conditions") or ()
-    )
+    pod = original(meta, spec["template"]["spec"])
+    parallelism = _number(spec.get("parallelism"), 1)
+    active_s = spec.get("activeDeadlineSeconds")
     return BatchJob(
         uid=meta["uid"],
         namespace=meta["namespace"],
         name=meta["name"],
         resource_version=meta["resourceVersion"],
         suspended=bool(spec.get("suspend")),
-        parallelism=_number(spec.get("parallelism"), 1),
+        parallelism=parallelism,
+        wished=_wished(meta, parallelism),
         completions=_number(spec["completions"], 1) if spec.get("completions") is not None else None,
         indexed=spec.get("completionMode") == "Indexed",
         succeeded=int(status.get("succeeded") or 0),
         failed=count_indexes(status.get("failedIndexes") or ""),
-        finished=finished or "deletionTimestamp" in meta,
+        outcome=_outcome(meta, status),
         foreign=(spec.get("managedBy") or _JOB_CONTROLLER) != _JOB_CONTROLLER,
         scheduler=pod.get("schedulerName") or "default-scheduler",
         gates=tuple(gate["name"] for gate in pod.get("schedulingGates") or ()),
@@ -99,9 +113,43 @@ def read_job(obj: Object, around: Surroundings) -> BatchJob:
         priority=around.priority(pod),
         created_s=seconds(meta.get("creationTimestamp")),
         held=labels.held(meta),
+        active_s=None if active_s is None else float(active_s),
+        preempts=around.preempts(pod),
         record=read_record(meta.get("annotations")),
+        mark=read_mark(meta.get("annotations")),
         said=_said(meta),
     )
+
+
+def given(parallelism: int, wished: int) -> str | None:
+    """The annotation that says how many pods an elastic Job may run of those that it asks for; None: all."""
+    return f"{parallelism} of {wished}" if parallelism != wished else None
+
+
+def _wished(meta: Object, parallelism: int) -> int:
+    """What its user asked for. Where he has changed the parallelism since, that counts."""
+    now, of, asked = (meta.get("annotations") or {}).get(labels.PARALLELISM, "").partition(" of ")
+    return int(asked) if of and now == str(parallelism) and asked.isascii() and asked.isdigit() else parallelism
+
+
+def original(meta: Object, spec: Object) -> Object:
+    """The template as its user wrote it: without the selector and tolerations of a flavor that it was given."""
+    text = (meta.get("annotations") or {}).get(labels.TEMPLATE)
+    if text is None:
+        return spec
+    try:
+        return {**spec, **msgspec.json.decode(text, type=dict[str, Any])}
+    except msgspec.MsgspecError:
+        return spec
+
+
+def _outcome(meta: Object, status: Object) -> Outcome | None:
+    true = {c["type"] for c in status.get("conditions") or () if c["status"] == "True"}
+    if "Complete" in true:
+        return Outcome.SUCCEEDED
+    if "Failed" in true:
+        return Outcome.FAILED
+    return Outcome.DELETED if "deletionTimestamp" in meta else None
 
 
 def count_indexes(text: str) -> int:

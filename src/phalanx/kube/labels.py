@@ -26,6 +26,10 @@ ADMITTED = "phalanx.dev/admitted"  # the record of a start: JSON, see record.py
 REASON = "phalanx.dev/reason"  # on Jobs: why it waits, `Code: text`
 GATE = "phalanx.dev/pinned"  # scheduling gate of pods that another scheduler binds, see pin.py
 PINNED = "phalanx.dev/pinned"  # on such pods, ungated: the node that they were let go to
+PREEMPTED = "phalanx.dev/preempted"  # the mark of a preemption: JSON, see record.py
+PARALLELISM = "phalanx.dev/parallelism"  # on elastic Jobs: `5 of 8`, what it has now of what its user asked for
+TEMPLATE = "phalanx.dev/template"  # on Jobs that were given a flavor: what their template said before
+DEVICES = "phalanx.dev/devices"  # on pods: the devices they were given; on nodes: those they have
 
 JOB_NAME = "batch.kubernetes.io/job-name"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"

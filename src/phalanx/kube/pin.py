@@ -23,16 +23,19 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 class Pin(Write):
     """Let the pod go, to this node only. `obj` is its newest known state."""
 
-    def __init__(self, pod: Pod, node: str, obj: Object) -> None:
+    def __init__(self, pod: Pod, node: str, obj: Object, devices: tuple[str, ...] = ()) -> None:
         self.key = f"pods/{pod.key}"
-        self.pod, self.node, self.obj = pod, node, obj
+        self.pod, self.node, self.obj, self.devices = pod, node, obj, devices
 
     async def send(self, api: Connection) -> Object:
         body = {
             "metadata": {
                 "uid": self.pod.uid,
                 "resourceVersion": self.obj["metadata"]["resourceVersion"],
-                "annotations": {labels.PINNED: self.node},
+                "annotations": {
+                    labels.PINNED: self.node,
+                    **({labels.DEVICES: ",".join(self.devices)} if self.devices else {}),
+                },
             },
             "spec": {
                 "schedulingGates": without_gate(self.obj["spec"].get("schedulingGates")),

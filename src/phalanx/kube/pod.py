@@ -12,7 +12,7 @@ from datetime import datetime
 
 from phalanx.client.connection import Object
 from phalanx.kube import labels
-from phalanx.kube.record import Record, read_record
+from phalanx.kube.record import Mark, Record, read_mark, read_record
 from phalanx.kube.shape import Shapes
 from phalanx.model.reason import Reason
 from phalanx.model.shape import Amounts, Shape
@@ -25,7 +25,7 @@ _REJECTIONS = ("OutOf", "NodeAffinity", "UnexpectedAdmissionError", "TopologyAff
 class Pod:
     """`owner` is the (name, uid) of the Job that controls it. `index` is its completion index, if any. `ours`: we plan
     it, and bind it unless it is `pinned`: then another scheduler does, to the node `pin` once that is said. `gated`: by
-    gates of others."""
+    gates of others. `devices`: those of its node that we gave it. `grace_s`: how long it may take to end."""
 
     uid: str
     namespace: str
@@ -45,7 +45,12 @@ class Pod:
     index: int | None
     priority: int
     created_s: float
+    grace_s: float
+    active_s: float | None
+    preempts: bool
+    devices: tuple[str, ...]
     record: Record | None
+    mark: Mark | None
     waits_for: str  # the code of the reason that its PodScheduled condition gives
     said: Mapping[str, str]
 
@@ -106,7 +111,12 @@ def read_pod(obj: Object, shapes: Shapes) -> Pod:
         index=int(index) if index is not None and index.isdigit() else None,
         priority=int(spec.get("priority") or 0),
         created_s=seconds(meta.get("creationTimestamp")),
+        grace_s=float(spec.get("terminationGracePeriodSeconds", 30)),
+        active_s=None if spec.get("activeDeadlineSeconds") is None else float(spec["activeDeadlineSeconds"]),
+        preempts=spec.get("preemptionPolicy") != "Never",
+        devices=tuple(annotations[labels.DEVICES].split(",")) if annotations.get(labels.DEVICES) else (),
         record=read_record(annotations),
+        mark=read_mark(annotations),
         waits_for=_waits_for(status) if ours else "",
         said=_said(meta) if ours else {},
     )

@@ -28,6 +28,8 @@ from phalanx.model.event import (
     ReservationGone,
     ReservationSeen,
 )
+from phalanx.model.flavor import Flavor
+from phalanx.model.job import Job
 from phalanx.model.queue import Queue, State
 
 log = logging.getLogger(__name__)
@@ -54,12 +56,24 @@ class Tree:
     def __init__(self) -> None:
         self.queues: dict[str, Queue] = {}
         self.wrong: dict[str, str] = {}  # queue -> what of it cannot be read
-        self._flavors: set[str] = set()
+        self.flavors: dict[str, Flavor] = {}
         self._reservations: set[str] = set()
 
     def gang(self, queue: str) -> bool:
         """Whether it starts its jobs whole."""
         return queue not in self.queues or self.queues[queue].gang
+
+    def limit_s(self, job: Job) -> float | None:
+        """When the job is to be stopped: its own limit, else what its queue, or one above, gives those without."""
+        if job.limit_s is not None:
+            return job.limit_s
+        found, name, seen = None, job.queue, set[str]()
+        while (queue := self.queues.get(name)) is not None and name not in seen:
+            seen.add(name)
+            if queue.per_job.wall_s is not None:
+                found = min(queue.per_job.wall_s, found or queue.per_job.wall_s)
+            name = queue.parent
+        return found
 
     def on_queue(self, change: Change, now_s: float) -> Iterator[Event]:
         name = _name(change)
@@ -82,13 +96,12 @@ class Tree:
         name = _name(change)
         try:
             if change.new is not None:
-                yield FlavorSeen(read_flavor(name, change.new.get("spec") or {}))
-                self._flavors.add(name)
+                self.flavors[name] = read_flavor(name, change.new.get("spec") or {})
+                yield FlavorSeen(self.flavors[name])
                 return
         except Misread as error:
             log.warning("flavor %s counts as absent: %s", name, error)
-        if name in self._flavors:
-            self._flavors.remove(name)
+        if self.flavors.pop(name, None) is not None:
             yield FlavorGone(name)
 
     def on_reservation(self, change: Change) -> Iterator[Event]:

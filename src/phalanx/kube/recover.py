@@ -5,6 +5,7 @@ writes is one of these:
 
 - a Job that runs with a record, or a bare pod that is bound with one: the gang was started, go on with it;
 - a suspended Job of which bound pods are left: its start was being taken back (or somebody suspended it), finish that;
+- a member that carries the mark of a preemption of this very start: it gives way to another, finish that;
 - anything else waits, as it did before.
 
 `order` is that in which claims are told to the book: gangs with a bound pod, then admitted gangs with none.
@@ -20,16 +21,17 @@ from phalanx.kube.declare import Declaration, House, Members, Unborn, declare
 from phalanx.kube.gang import Gang
 from phalanx.kube.job import BatchJob
 from phalanx.kube.pod import Pod
-from phalanx.kube.record import Record
+from phalanx.kube.record import Mark, Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unfinished:
-    """A start of before. `leaving`: it is to be taken back."""
+    """A start of before. `leaving`: it is to be taken back; with a `mark`, it gives way to another."""
 
     declared: Declaration
     record: Record
     leaving: bool
+    mark: Mark | None
 
 
 def unfinished(gang: Gang, house: House, now_s: float, hold_s: float) -> Unfinished | None:
@@ -47,7 +49,8 @@ def unfinished(gang: Gang, house: House, now_s: float, hold_s: float) -> Unfinis
     if now_s >= record.at_s + hold_s:
         declared = _without_holds(declared)
     started = replace(declared, job=replace(declared.job, queue=record.queue, blocked=None))
-    return Unfinished(declared=started, record=record, leaving=bool(left))
+    mark = _mark(jobs, bare, record)
+    return Unfinished(declared=started, record=record, leaving=bool(left) or mark is not None, mark=mark)
 
 
 def order(gang: Gang, begun: Unfinished) -> tuple[bool, float, str]:
@@ -61,10 +64,17 @@ def _record(jobs: Iterable[BatchJob], bare: Iterable[Pod]) -> Record | None:
     return max(records, key=lambda record: record.attempt, default=None)
 
 
+def _mark(jobs: Iterable[BatchJob], bare: Iterable[Pod], record: Record) -> Mark | None:
+    """The mark that ends this very start."""
+    said = [job.mark for job in jobs if job.suspended] + [pod.mark for pod in bare if pod.node]
+    return next((mark for mark in said if mark is not None and mark.start_s == record.at_s), None)
+
+
 def _of(job: BatchJob) -> Record:
     """The record of a Job that was suspended again: its own, if that still stands, else one of the same content."""
     queue = job.said.get(labels.QUEUE, "")
-    return job.record or Record(attempt=1, queue=queue, count=job.size(), priority=job.priority)
+    at_s = job.mark.start_s if job.mark is not None else 0.0
+    return job.record or Record(attempt=1, queue=queue, count=job.size(), priority=job.priority, at_s=at_s)
 
 
 def _bound(pods: Iterable[Pod], job: BatchJob) -> bool:

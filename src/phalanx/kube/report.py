@@ -23,9 +23,11 @@ from uuid import uuid4
 from phalanx.client.connection import STRATEGIC_PATCH, ApiError, Connection, Object
 from phalanx.client.kind import EVENTS, JOBS, PODS, Kind
 from phalanx.kube import labels
-from phalanx.kube.gang import Gang, Stage
+from phalanx.kube.gang import Gang
 from phalanx.kube.job import BatchJob
+from phalanx.kube.outlet import Stage
 from phalanx.kube.pod import Pod
+from phalanx.kube.seated import Seated
 from phalanx.model.reason import Reason
 
 log = logging.getLogger(__name__)
@@ -63,7 +65,7 @@ class Reporter:
         self._newest[gang.id] = (since_s if known.code is reason.code else self._clock(), gang, reason)
         self._wake.set()
 
-    def forget(self, gang: Gang) -> None:
+    def forget(self, gang: Seated) -> None:
         """It no longer waits."""
         self._newest.pop(gang.id, None)
         for uid in (*gang.jobs, *gang.pods):

@@ -18,9 +18,11 @@ from phalanx.model.job import Placement, Role, Slot
 
 @dataclass(slots=True)
 class Seat:
-    """`node` empty: none is promised. `asked`: the book was told that it wants one. `sent`: a binding is on its way."""
+    """`node` empty: none is promised. `devices`: those of the node that its pod is given. `asked`: the book was told
+    that it wants one. `sent`: a binding is on its way."""
 
     node: str = ""
+    devices: tuple[str, ...] = ()
     pod: str = ""
     bound: bool = False
     sent: bool = False
@@ -93,18 +95,19 @@ class Seats:
     def plan(self, placements: Iterable[Placement]) -> list[Slot]:
         """Give slots their nodes, adding seats as needed; returns those of roles that do not exist."""
         unknown = []
-        for role, ordinal, node, _ in placements:
+        for role, ordinal, node, devices in placements:
             if role >= len(self.rows):
                 unknown.append(Slot(role, ordinal))
                 continue
             row = self.rows[role]
             seat = row.seats.get(ordinal) or row.add(ordinal)
             if not seat.bound:
-                seat.node, seat.asked = node, False
+                seat.node, seat.devices, seat.asked = node, devices, False
         return unknown
 
     def placements(self) -> tuple[Placement, ...]:
-        return tuple(Placement(slot.role, slot.ordinal, seat.node) for slot, seat in self.all() if seat.node)
+        found = ((slot, seat) for slot, seat in self.all() if seat.node)
+        return tuple(Placement(slot.role, slot.ordinal, seat.node, seat.devices) for slot, seat in found)
 
     def wanting(self) -> tuple[Slot, ...]:
         """Seats without a node, told to the book from now on."""
@@ -116,9 +119,11 @@ class Seats:
     # --- taking ---------------------------------------------------------------------------------------------------
 
     def take(self, role: int, pod: Pod) -> Slot:
-        """Seat the pod: where its index sat, else in a vacant planned seat, else in any vacant, else in a new one."""
+        """Seat the pod: where its index sat, or where it says; else in a vacant planned seat, else in any vacant, else
+        in a new one. (A Job controller that is to run fewer lets the highest indexes go, and the core the highest
+        ordinals.)"""
         row = self.rows[role]
-        ordinal = row.index.get(pod.index) if pod.index is not None else None
+        ordinal = row.index.get(pod.index, _planned(row, pod.index)) if pod.index is not None else None
         if ordinal is None or ordinal not in row.vacant:
             ordinal = _vacant(row)
         if ordinal is None:
@@ -175,6 +180,10 @@ class Seats:
             return []
         order = sorted(row.vacant, key=lambda ordinal: (bool(row.seats[ordinal].node), -ordinal))
         return [Slot(role, ordinal) for ordinal in order[:excess]]
+
+
+def _planned(row: Row, ordinal: int) -> int | None:
+    return ordinal if ordinal in row.vacant and row.seats[ordinal].node else None
 
 
 def _vacant(row: Row) -> int | None:

@@ -72,14 +72,15 @@ class Shapes:
         return self.of_pod(with_runtime_class(with_limit_ranges(spec, limit_ranges), runtime_class))
 
 
-def covers(planned: Shape, real: Shape) -> bool:
-    """A pod of the shape `real` may go where one of the shape `planned` was given room."""
+def covers(planned: Shape, real: Shape, *, narrower: bool = False) -> bool:
+    """A pod of the shape `real` may go where one of the shape `planned` was given room. `narrower`: its selector may
+    say more, since its nodes were chosen by a flavor."""
     if planned is real or planned == real:
         return True
     room = dict(planned.requests)
     return (
         all(value <= room.get(name, 0) for name, value in real.requests)
-        and planned.selector == real.selector
+        and (planned.selector == real.selector or (narrower and set(planned.selector) <= set(real.selector)))
         and planned.affinity == real.affinity
         and set(planned.tolerations) <= set(real.tolerations)
     )

@@ -38,6 +38,16 @@ class Surroundings:
     def _ranges(self, namespace: str) -> list[Object]:
         return [obj for obj in self.limit_ranges.values() if obj["metadata"]["namespace"] == namespace]
 
+    def preempts(self, spec: Mapping[str, Any]) -> bool:
+        """As the Priority admission plug-in resolves it: what the pod says, else its class, else the default one."""
+        said = spec.get("preemptionPolicy")
+        if said is None and (name := spec.get("priorityClassName")):
+            said = self.priority_classes.get(name, {}).get("preemptionPolicy")
+        elif said is None:
+            defaults = [obj for obj in self.priority_classes.values() if obj.get("globalDefault")]
+            said = next((obj.get("preemptionPolicy") for obj in defaults), None)
+        return said != "Never"
+
     def priority(self, spec: Mapping[str, Any]) -> int:
         """As the Priority admission plug-in resolves it: the named class, else the global default, else 0."""
         name = spec.get("priorityClassName")

@@ -34,29 +34,34 @@ from phalanx.kube import labels
 from phalanx.kube.barrier import Patience
 from phalanx.kube.bind import Bind
 from phalanx.kube.charge import Charges
-from phalanx.kube.declare import House
+from phalanx.kube.declare import House, JobPods
 from phalanx.kube.definitions import DEFAULT_QUEUE, FLAVORS, QUEUES, RESERVATIONS, install
-from phalanx.kube.gang import Answer, Gang, Stage
+from phalanx.kube.evict import Budgets, Evict, MarkPod
+from phalanx.kube.gang import Gang
 from phalanx.kube.headroom import Headroom
 from phalanx.kube.job import BatchJob, read_job
-from phalanx.kube.job_writes import Resume, Suspend
+from phalanx.kube.job_writes import Resize, Resume, Suspend
 from phalanx.kube.node import read_node
+from phalanx.kube.outlet import Answer, Stage
 from phalanx.kube.pin import Pin
 from phalanx.kube.pod import Pod, read_pod
 from phalanx.kube.policy import install_policy
 from phalanx.kube.queue import Tree
-from phalanx.kube.record import Record
+from phalanx.kube.record import Mark, Record
 from phalanx.kube.recover import order, unfinished
 from phalanx.kube.report import Budget, Reporter
+from phalanx.kube.seated import Seated
+from phalanx.kube.seats import Seat
 from phalanx.kube.surroundings import Surroundings
 from phalanx.kube.write import Writer
 from phalanx.model.event import Event, NodeGone, NodeSeen, Occupied, Refused, Vacated
-from phalanx.model.plan import Place, Plan, Start, Wait
+from phalanx.model.plan import Place, Plan, Preempt, Promise, Shrink, Start, Wait
 from phalanx.model.reason import Reason
 from phalanx.model.shape import Amounts
 
 log = logging.getLogger(__name__)
 
+_AGAIN_S = 5.0
 _REQUIRED = (PODS, JOBS, NODES, QUEUES)
 # A server may serve fewer of these, or not show them to us.
 _LOOKED_UP = (LIMIT_RANGES, RUNTIME_CLASSES, PRIORITY_CLASSES, RESOURCE_QUOTAS, FLAVORS, RESERVATIONS)
@@ -159,9 +164,16 @@ class KubeWorld:
                     self._start(gang, action)
                 case Place():
                     gang.place(action.placements)
-                    self._mark(gang)
+                case Preempt():
+                    gang.preempt(action)
+                case Shrink():
+                    gang.shrink(action)
                 case Wait():
                     self.reporter.waits(gang, action.reason)
+                case Promise():
+                    pass  # the victims' marks say whom they make room for: a restart finds the same room leaving
+            if not isinstance(action, Wait | Promise):
+                self._mark(gang)
 
     async def wait(self, timeout_s: float | None) -> None:
         if self._timers:
@@ -208,39 +220,104 @@ class KubeWorld:
     def tell(self, event: Event) -> None:
         self._out.append(event)
 
-    def resume(self, gang: Gang, job: BatchJob, record: Record) -> None:
+    def resume(self, gang: Seated, job: BatchJob, record: Record, parallelism: int) -> None:
+        role = gang.seats.role_of(JobPods(job.uid))
+        flavor = record.flavors[role] if role is not None and role < len(record.flavors) else ""
+        write = Resume(
+            job,
+            record,
+            self._informers(JOBS).objects[job.key],
+            parallelism=parallelism,
+            limit_s=self.tree.limit_s(gang.told.job) if gang.told is not None else None,
+            flavor=self.tree.flavors.get(flavor),
+        )
+
         def done(answer: Answer, obj: Object | None, text: str) -> None:
             self._observe(JOBS, obj)
             gang.resumed(job.uid, answer, text)
             self._mark(gang)
 
-        self.writer.put(Resume(job, record), done)
+        self.writer.put(write, done)
 
-    def suspend(self, gang: Gang, job: BatchJob, reason: Reason) -> None:
-        write = Suspend(job, reason)
+    def suspend(self, gang: Seated, job: BatchJob, reason: Reason, mark: Mark | None) -> None:
+        write = Suspend(job, reason, self._informers(JOBS).objects[job.key], mark)
 
         def done(answer: Answer, obj: Object | None, text: str) -> None:
             self._observe(JOBS, obj)
             if answer is Answer.REFUSED and job.uid in gang.jobs:
                 log.warning("Job %s could not be suspended again: %s", job.key, text)
-                asyncio.get_running_loop().call_later(5.0, self.suspend, gang, gang.jobs[job.uid], reason)
+                self._later(self.suspend, gang, gang.jobs[job.uid], reason, mark)
                 return
             gang.suspended(job.uid, write.quote)
             self._mark(gang)
 
         self.writer.put(write, done)
 
-    def bind(self, gang: Gang, pod: Pod, node: str, record: Record | None) -> None:
+    def resize(self, gang: Seated, job: BatchJob, parallelism: int, why: Reason | None) -> None:
+        def done(answer: Answer, obj: Object | None, text: str) -> None:
+            self._observe(JOBS, obj)
+            if answer is Answer.REFUSED:
+                log.warning("Job %s could not be given parallelism %d: %s", job.key, parallelism, text)
+                self._later(gang.resized, job.uid)
+                return
+            gang.resized(job.uid)
+            self._mark(gang)
+
+        if why is not None:
+            self.reporter.event(job, "Preempted", f"{why.code}: {why.text}", warning=True)
+        self.writer.put(Resize(job, self._informers(JOBS).objects[job.key], parallelism), done)
+
+    def budgets(self, gang: Seated, pods: Sequence[Pod]) -> None:
+        write = Budgets(pods, [self._informers(PODS).objects[pod.key] for pod in pods])
+
+        def done(answer: Answer, obj: Object | None, text: str) -> None:
+            gang.budgeted(write.objection or text)
+            self._mark(gang)
+
+        self.writer.put(write, done)
+
+    def mark(self, gang: Seated, pod: Pod, mark: Mark) -> None:
+        def done(answer: Answer, obj: Object | None, text: str) -> None:
+            self._observe(PODS, obj)
+            if answer is Answer.REFUSED:
+                self._later(self.mark, gang, pod, mark)
+                return
+            gang.marked(pod.uid)
+            self._mark(gang)
+
+        self.writer.put(MarkPod(pod, mark), done)
+
+    def evict(self, gang: Seated, pod: Pod, grace_s: float | None) -> None:
+        def done(answer: Answer, obj: Object | None, text: str) -> None:
+            if answer is not Answer.REFUSED or pod.uid not in gang.pods:
+                return
+            log.info("pod %s could not be evicted: %s", pod.key, text)
+            if gang.stage is Stage.LEAVING:
+                self._later(self.evict, gang, pod, grace_s)
+            else:
+                gang.stays(pod)
+                self._mark(gang)
+
+        self.writer.put(Evict(pod, grace_s), done)
+
+    def going(self, gang: Seated, why: Reason) -> None:
+        members: list[BatchJob | Pod] = [job for job in gang.jobs.values() if not job.finished]
+        for about in members + [pod for pod in gang.pods.values() if pod.owner is None]:
+            self.reporter.event(about, "Preempted", f"{why.code}: {why.text}", warning=True)
+
+    def bind(self, gang: Seated, pod: Pod, seat: Seat, record: Record | None) -> None:
+        node, devices = seat.node, seat.devices
+
         def done(answer: Answer, obj: Object | None, text: str) -> None:
             if obj is not None and obj.get("kind") == PODS.name:
                 self._observe(PODS, obj)
             gang.bound(pod, node, answer, text)
             self._mark(gang)
 
-        pin = Pin(pod, node, self._informers(PODS).objects[pod.key]) if pod.pinned else None
-        self.writer.put(pin or Bind(pod, node, record), done)
+        pin = Pin(pod, node, self._informers(PODS).objects[pod.key], devices) if pod.pinned else None
+        self.writer.put(pin or Bind(pod, node, record, devices), done)
 
-    def started(self, gang: Gang) -> None:
+    def started(self, gang: Seated) -> None:
         self.reporter.forget(gang)
         first: BatchJob | Pod | None = next(iter(gang.jobs.values()), None) or next(iter(gang.pods.values()), None)
         nodes = [seat.node for _, seat in gang.seats.all() if seat.bound]
@@ -280,7 +357,7 @@ class KubeWorld:
                 del self._alarms[name]
                 self._dirty[name] = None
 
-    def _mark(self, gang: Gang) -> None:
+    def _mark(self, gang: Seated) -> None:
         self._dirty[gang.id] = None
         self._news.set()
 
@@ -299,6 +376,10 @@ class KubeWorld:
                 headroom=self._headroom.obstacle,
             )
         return self._house
+
+    def _later(self, call: Callable[..., None], *args: object) -> None:
+        """A write that was refused is tried again in a while."""
+        asyncio.get_running_loop().call_later(_AGAIN_S, call, *args)
 
     def _observe(self, kind: Kind, obj: Object | None) -> None:
         """An answer is evidence like the watch's: whichever is newer counts."""
@@ -348,7 +429,7 @@ class KubeWorld:
             if begun is not None:
                 adopted.append((gang, begun))
         for gang, begun in sorted(adopted, key=lambda entry: order(*entry)):
-            gang.adopt(begun.declared, begun.record, leaving=begun.leaving)
+            gang.adopt(begun.declared, begun.record, leaving=begun.leaving, mark=begun.mark)
 
     def _on_quota(self, change: Change) -> None:
         self._headroom.on_quota(change)

@@ -20,7 +20,7 @@ from typing import Any
 
 from phalanx.client.connection import ApiError, ApiRefusal, ApiUnknown, Connection, Object
 from phalanx.errors import PhalanxError
-from phalanx.kube.gang import Answer
+from phalanx.kube.outlet import Answer
 
 _CONCURRENCY = 32
 _BACKOFF_S = (0.02, 0.1, 0.5, 1.0, 2.0, 5.0)
