@@ -23,20 +23,25 @@ Codes = NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True)
 class Domains:
-    """`codes`: per row the number of its domain, 0 where it is in none. `values[n]`: the labels' values of domain n,
-    coarse to fine."""
+    """`codes`: per row the number of its domain, 0 where it is in none. Domain n has the label value of code `own[n]`
+    and lies in domain `outer[n]` of the next coarser level; `values` decodes label values."""
 
     codes: Codes
-    values: list[tuple[str, ...]]
+    outer: Codes
+    own: Codes
+    coarser: Domains | None
+    values: list[str]
 
     def __len__(self) -> int:
-        return len(self.values)
+        """How many there are, and the one that is none."""
+        return len(self.own)
 
     def name(self, code: int) -> str:
-        """The finest value, and the coarser ones where these are needed to tell domains of that name apart."""
-        value = self.values[code]
-        alone = sum(other[-1:] == value[-1:] for other in self.values) == 1
-        return value[-1] if alone else "/".join(value)
+        """The value of its label, and of the coarser ones where these are needed to tell it from others."""
+        own = self.values[int(self.own[code])]
+        if self.coarser is None or np.count_nonzero(self.own == self.own[code]) == 1:
+            return own
+        return f"{self.coarser.name(int(self.outer[code]))}/{own}"
 
 
 def hierarchy(topologies: Sequence[Topology], level: str) -> tuple[str, ...]:
@@ -54,15 +59,14 @@ def domains(facts: Facts, keys: tuple[str, ...]) -> Domains:
 
 
 def found(facts: Facts, keys: tuple[str, ...]) -> Domains:
-    codes = np.zeros(facts.capacity, np.intp)
-    if not keys:
-        return Domains(codes + 1, [(), ()])  # everything is one
-    coarser, column = domains(facts, keys[:-1]), facts.labels.get(keys[-1])
+    codes, none = np.zeros(facts.capacity, np.intp), np.zeros(1, np.intp)
+    column = facts.labels.get(keys[-1])
+    coarser = domains(facts, keys[:-1]) if len(keys) > 1 else None
     if column is None:
-        return Domains(codes, [()])
-    rows = ((coarser.codes > 0) & (column != ABSENT)).nonzero()[0]
-    both = coarser.codes[rows] * len(facts.values) + column[rows]
-    distinct, inverse = np.unique(both, return_inverse=True)
+        return Domains(codes, none, none, coarser, facts.values)
+    inside: Codes = np.ones(facts.capacity, np.intp) if coarser is None else coarser.codes
+    rows = ((inside > 0) & (column != ABSENT)).nonzero()[0]
+    distinct, inverse = np.unique(inside[rows] * len(facts.values) + column[rows], return_inverse=True)
     codes[rows] = inverse + 1
-    split = (divmod(each, len(facts.values)) for each in distinct.tolist())
-    return Domains(codes, [(), *((*coarser.values[outer], facts.values[value]) for outer, value in split)])
+    outer, own = np.divmod(distinct, len(facts.values))
+    return Domains(codes, np.append(none, outer), np.append(none, own), coarser, facts.values)
