@@ -16,6 +16,7 @@ from phalanx.errors import PhalanxError
 CLUSTER = Group("A cluster on this machine", sort_key=1)
 WORK = Group("Work", sort_key=2)
 SIGHT = Group("What runs, what waits, and why", sort_key=3)
+STUDY = Group("What would be", sort_key=4)
 
 _OVERVIEW = """For example:
 
@@ -38,6 +39,7 @@ COMMANDS = {
     "explain": (SIGHT, "Why a job waits, in full."),
     "nodes": (SIGHT, "What each node has, and who uses it."),
     "queues": (SIGHT, "The queues, and what is in them."),
+    "simulate": (STUDY, "Play traces in virtual time, and compare policies."),
 }
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from math import fsum
 from typing import Any
 
-from phalanx.simulator.fairness import fairness, parties
+from phalanx.simulator.fairness import fairness
 from phalanx.simulator.fragmentation import fragmentation
 from phalanx.simulator.schedule import Fate, Schedule
 from phalanx.simulator.statistic import mean, percentile
@@ -35,7 +35,7 @@ def measure(schedule: Schedule) -> dict[str, Any]:
         **fairness(schedule),
         **deadlines(schedule.fates),
         **stops(schedule),
-        "by_queue": by(schedule, parties(schedule)),
+        "by_queue": by(schedule, [fate.task.queue for fate in schedule.fates]),
         "by_size": by(schedule, [size_class(size) for size in sizes(schedule)]),
         "interrupted": schedule.interrupted,
         "passes": schedule.passes,

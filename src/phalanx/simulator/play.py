@@ -74,6 +74,7 @@ def play(
         found.interrupted = True
     progress(world.ended)
     found.wall_s = time.perf_counter() - began_s
+    world.close()
     for live in world.live.values():
         reason = cluster.reason(live.job.id) if live.job.id in cluster.jobs else None
         live.fate.reason = reason.text if reason is not None else ""

@@ -32,7 +32,8 @@ class Task:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
     """Tasks in the order of their submission (equal times: as in the file). `unit`: how many of `counted` one
-    processor (GPU) is. `dropped`: how many records of the trace are none that can run, and why."""
+    processor (GPU) is. `dropped`: how many records of the trace are no jobs that ran, and why; `faults`: what could
+    not be read, and where."""
 
     name: str
     tasks: Sequence[Task]
@@ -40,6 +41,7 @@ class Workload:
     counted: str = CPU
     unit: int = MILLI_CPU
     dropped: tuple[tuple[str, int], ...] = ()
+    faults: tuple[str, ...] = ()
 
 
 def of_role(role: Role, resource: str) -> float:

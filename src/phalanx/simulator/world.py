@@ -117,6 +117,11 @@ class World:
             self._wake_s = plan.wake_s
             self.agenda.put(plan.wake_s, Kind.WAKE, self._wake)
 
+    def close(self) -> None:
+        """The run is over: what is still running has run until now."""
+        for live in self.live.values():
+            self._rework(live)
+
     # Jobs
 
     def submit(self, fate: Fate) -> Sequence[Event]:

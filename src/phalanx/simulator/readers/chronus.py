@@ -11,7 +11,7 @@ from pathlib import Path
 from phalanx.model.job import Job
 from phalanx.simulator.readers.gpus import MOST_GPUS, roles_of
 from phalanx.simulator.readers.lines import BadRecord, OnError, Source, number, unheard_of, whole
-from phalanx.simulator.workload import GPU, Task, Workload, in_order
+from phalanx.simulator.workload import GPU, Task, Workload
 
 COLUMNS = ("job_id", "user", "num_gpu", "submit_time", "duration", "expect_time_list", "job_type")
 BEST_EFFORT, SOFT = "best", "soft"
@@ -26,7 +26,7 @@ def read(path: Path, *, on_error: OnError = OnError.STOP) -> Workload:
             source.fault(line, bad)
         else:
             tasks += [] if task is None else [task]
-    return Workload(name=path.name, tasks=in_order(tasks), counted=GPU, unit=1, dropped=source.left_out())
+    return source.workload(tasks, counted=GPU, unit=1)
 
 
 def task_of(source: Source, row: dict[str, str], seen: set[str]) -> Task | None:

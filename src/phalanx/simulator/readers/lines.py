@@ -17,6 +17,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from phalanx.errors import PhalanxError
+from phalanx.model.node import Node
+from phalanx.model.shape import CPU
+from phalanx.simulator.workload import MILLI_CPU, Task, Workload, in_order
 
 SHOWN = 10  # so many faults are told one by one
 
@@ -98,6 +101,20 @@ class Source:
     def drop(self, why: str) -> None:
         """A record that is well written and yet no job."""
         self.dropped[why] += 1
+
+    def workload(
+        self, tasks: Sequence[Task], *, nodes: tuple[Node, ...] = (), counted: str = CPU, unit: int = MILLI_CPU
+    ) -> Workload:
+        """What was read, with what was not."""
+        return Workload(
+            name=self.path.name,
+            tasks=in_order(tasks),
+            nodes=nodes,
+            counted=counted,
+            unit=unit,
+            dropped=self.left_out(),
+            faults=tuple(self.faults),
+        )
 
     def left_out(self) -> tuple[tuple[str, int], ...]:
         malformed = (("malformed records", len(self.faults)),) if self.faults else ()

@@ -10,7 +10,7 @@ from pathlib import Path
 from phalanx.model.job import Job
 from phalanx.simulator.readers.gpus import MOST_GPUS, roles_of
 from phalanx.simulator.readers.lines import BadRecord, OnError, Source, number, unheard_of, whole
-from phalanx.simulator.workload import GPU, Task, Workload, in_order
+from phalanx.simulator.workload import GPU, Task, Workload
 
 COLUMNS = ("job_id", "num_gpu", "submit_time", "iterations", "model_name", "batch_size", "duration", "iteration_time")
 MS_PER_S = 1000.0
@@ -23,7 +23,7 @@ def read(path: Path, *, on_error: OnError = OnError.STOP) -> Workload:
             tasks.append(task_of(row, seen))
         except BadRecord as bad:
             source.fault(line, bad)
-    return Workload(name=path.name, tasks=in_order(tasks), counted=GPU, unit=1, dropped=source.left_out())
+    return source.workload(tasks, counted=GPU, unit=1)
 
 
 def task_of(row: dict[str, str], seen: set[str]) -> Task:

@@ -16,7 +16,7 @@ from phalanx.model.job import Job, Role
 from phalanx.model.node import Device, Node
 from phalanx.model.shape import CPU, MEMORY, PODS, DeviceShare, NodeTerm, Operator, Requirement, Shape, amounts
 from phalanx.simulator.readers.lines import BadRecord, OnError, Source, number, unheard_of, whole
-from phalanx.simulator.workload import GPU, MILLI, Task, Workload, in_order
+from phalanx.simulator.workload import GPU, MILLI, Task, Workload
 
 NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
@@ -61,7 +61,7 @@ def read(path: Path, *, on_error: OnError = OnError.STOP) -> Workload:
             source.fault(line, bad)
         else:
             tasks += [] if task is None else [task]
-    return Workload(name=path.name, tasks=in_order(tasks), counted=GPU, unit=1, dropped=source.left_out())
+    return source.workload(tasks, counted=GPU, unit=1)
 
 
 def task_of(source: Source, row: dict[str, str], seen: set[str], nth: int) -> Task | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from phalanx.model.job import Job
 from phalanx.simulator.readers.gpus import MOST_GPUS, roles_of
 from phalanx.simulator.readers.lines import BadRecord, OnError, Source, number, whole
-from phalanx.simulator.workload import GPU, Task, Workload, in_order
+from phalanx.simulator.workload import GPU, Task, Workload
 
 COLUMNS = ("timestamp", "duration", "num_gpus", "cluster")
 
@@ -26,7 +26,7 @@ def read(path: Path, *, on_error: OnError = OnError.STOP) -> Workload:
             source.fault(line, bad)
         else:
             tasks += [] if task is None else [task]
-    return Workload(name=path.name, tasks=in_order(tasks), counted=GPU, unit=1, dropped=source.left_out())
+    return source.workload(tasks, counted=GPU, unit=1)
 
 
 def task_of(source: Source, row: dict[str, str], line: int) -> Task | None:

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from phalanx.model.job import After, Dependency, Job, Role
 from phalanx.simulator.readers.lines import BadRecord, OnError, Source, TraceError
-from phalanx.simulator.workload import Task, Workload, in_order, machine, processors
+from phalanx.simulator.workload import Task, Workload, machine, processors
 
 FIELDS = 18
 NAMES = (
@@ -53,7 +53,7 @@ def read(path: Path, *, on_error: OnError = OnError.STOP, follow: bool = False, 
             if task is not None:
                 tasks.append(task)
     count = size or machine_size(path, header, tasks)
-    return Workload(name=path.name, tasks=in_order(tasks), nodes=(machine(count),), dropped=source.left_out())
+    return source.workload(tasks, nodes=(machine(count),))
 
 
 def note_header(header: dict[str, str], text: str) -> None:

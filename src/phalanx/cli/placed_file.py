@@ -1,0 +1,48 @@
+"""A YAML or JSON file, with the line of everything in it: so that a complaint about a value can say where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+from phalanx.dialects.fields import Fields, Misread
+from phalanx.dialects.fields import Path as Place
+from phalanx.errors import PhalanxError
+
+Read = TypeVar("Read")
+
+
+def read_placed(file: Path, read: Callable[[Fields], Read]) -> Read:
+    """What `read` makes of the mapping in the file. Raises PhalanxError with file, line and field."""
+    try:
+        text = file.read_text()
+        node = yaml.compose(text, Loader=yaml.CSafeLoader)
+        values = yaml.load(text, Loader=yaml.CSafeLoader)
+    except OSError as error:
+        raise PhalanxError(f"{file}: {error.strerror or error}") from None
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
+        raise PhalanxError(f"{file}: this is no YAML: {' '.join(str(error).split())}") from None
+    try:
+        return read(Fields(values))
+    except Misread as misread:
+        raise PhalanxError(f"{file}:{line_of(node, misread.path)}: {misread}") from None
+
+
+def line_of(node: Any, path: Place) -> int:
+    """Of the value at that path, or of the nearest around it."""
+    line = 1
+    for step in path:
+        line = node.start_mark.line + 1 if node is not None else line
+        if isinstance(node, yaml.MappingNode):
+            found = [(key, value) for key, value in node.value if key.value == str(step)]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+            found = [(node.value[step], node.value[step])]
+        else:
+            found = []
+        if not found:
+            return line
+        line, node = found[0][0].start_mark.line + 1, found[0][1]
+    return line

@@ -1,0 +1,151 @@
+"""`phalanx simulate`: what a policy would make of a workload."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import product
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from phalanx.cli.output import counted, note, print_json_line, print_table
+from phalanx.cli.setup_file import setup_of
+from phalanx.cli.simulate_options import AtLeastOne, Chance, Given, Results
+from phalanx.cli.simulation import Cell, Outcome, Source, run_all, workload_of
+from phalanx.cli.simulation_results import rows_of, table_rows, write_csv, write_parquet, write_schedule
+from phalanx.simulator.estimate import estimator
+from phalanx.simulator.feasible import never_fitting
+from phalanx.simulator.readers.lines import told
+from phalanx.simulator.workload import Workload
+
+_NEVER_SHOWN = 5
+
+
+def simulate(
+    traces: Annotated[tuple[Path, ...], Parameter(name="TRACE", negative=())],
+    /,
+    *,
+    policy: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = ("easy",),
+    estimates: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = ("user",),
+    given: Given | None = None,
+    chance: Chance | None = None,
+    results: Results | None = None,
+    processes: Annotated[int | None, AtLeastOne] = None,
+) -> int:
+    """Play traces through the scheduler in virtual time, and compare policies.
+
+    A trace is a log in the Standard Workload Format, a table of Philly, Muri, Chronus or openb (Alibaba), or a workload
+    of your own in YAML or JSON; `.gz` is unpacked. A log's header says how large its machine is.
+
+    For example:
+
+        phalanx simulate KTH-SP2-1996-2.1-cln.swf --policy fifo easy easy-sjbf
+        phalanx simulate philly.csv --cluster 128x8 --policy fair
+        phalanx simulate mine.yaml --policy mine-today.yaml mine-tomorrow.yaml --seeds 10
+
+    Parameters
+    ----------
+    traces
+        Logs and workloads.
+    policy
+        Built-in (fifo, greedy, easy, easy-sjbf, conservative, priority, spread, fgd, fair) or files with a policy and
+        queues.
+    estimates
+        What the scheduler knows of run times: user, exact, last-two, x2 (twice the user's) or exact-x2.
+    processes
+        How many simulations to run side by side; as many as there are processors if not given.
+    """
+    given, chance, results = given or Given(), chance or Chance(), results or Results()
+    sources, seeds = [given.source(trace) for trace in traces], range(chance.seed, chance.seed + chance.seeds)
+    faults, checkpoint_s = chance.faults(), chance.checkpoint_s()
+    cells = [
+        Cell(source=source, policy=name, estimates=known, seed=seed, faults=faults, checkpoint_s=checkpoint_s)
+        for source, name, known, seed in product(sources, policy, estimates, seeds)
+    ]
+    jobs = _check(sources, policy, estimates, chance.seed)
+    outcomes = _play(cells, jobs, results.schedule is not None, processes)
+    return _report(outcomes, results)
+
+
+def _check(sources: Sequence[Source], policies: Sequence[str], estimates: Sequence[str], seed: int) -> int:
+    """Everything that the command line names is there, and what cannot run is told; how many jobs a round has."""
+    for name in policies:
+        setup_of(name)
+    for name in estimates:
+        estimator(name)
+    jobs = 0
+    for source in sources:
+        workload = workload_of(source, seed)
+        _tell(workload)
+        jobs += len(workload.tasks)
+    return jobs
+
+
+def _tell(workload: Workload) -> None:
+    for line in told(workload.faults):
+        note(line)
+    if workload.dropped:
+        left = ", ".join(f"{count} {why}" for why, count in workload.dropped)
+        note(f"{workload.name}: {counted(len(workload.tasks), 'job')}; left out: {left}")
+    never = never_fitting(workload)
+    for task, why in never[:_NEVER_SHOWN]:
+        note(f"{workload.name}: job {task.job.id} can never run: {why}")
+    if len(never) > _NEVER_SHOWN:
+        note(f"{workload.name}: {len(never)} jobs in all can never run")
+
+
+def _play(cells: Sequence[Cell], jobs: int, keep: bool, processes: int | None) -> list[Outcome]:
+    rounds = len(cells) // max(1, len({cell.source for cell in cells}))
+    at_once = max(1, processes or os.cpu_count() or 1)
+    with _progress(jobs * rounds) as progress:
+        return list(run_all(cells, keep=keep, processes=at_once, progress=progress))
+
+
+class _Rate(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed or 0:,.0f} jobs/s")
+
+
+@contextmanager
+def _progress(jobs: int) -> Iterator[Callable[[int], None]]:
+    """A bar with rate and time left, on a terminal only, and never where results go."""
+    screen = Console(stderr=True)
+    columns = (TextColumn("{task.completed:,.0f} of {task.total:,.0f} jobs"), BarColumn(), _Rate())
+    with Progress(
+        *columns, TimeRemainingColumn(), console=screen, disable=not screen.is_terminal, transient=True
+    ) as bar:
+        task = bar.add_task("", total=jobs)
+        yield lambda done: bar.update(task, completed=done)
+
+
+def _report(outcomes: Sequence[Outcome], results: Results) -> int:
+    rows = rows_of(outcomes)
+    for outcome in outcomes:
+        if results.schedule is not None and outcome.schedule is not None:
+            write_schedule(outcome.schedule, _named(results.schedule, outcome, several=len(outcomes) > 1))
+    if results.csv is not None:
+        write_csv(rows, results.csv)
+    if results.parquet is not None:
+        write_parquet(rows, results.parquet)
+    if results.json:
+        for row in rows:
+            print_json_line(row)
+    elif rows:
+        print_table(*table_rows(rows))
+    if any(outcome.measures["interrupted"] for outcome in outcomes):
+        note("stopped before the end: these are the results so far")
+        return 130
+    return 0
+
+
+def _named(file: Path, outcome: Outcome, *, several: bool) -> Path:
+    """Of several schedules each has its own file: `out.csv` becomes `out-TRACE-POLICY-ESTIMATES-SEED.csv`."""
+    cell = outcome.cell
+    parts = (file.stem, cell.source.trace.stem, Path(cell.policy).stem, cell.estimates, str(cell.seed))
+    return file.with_name("-".join(parts) + file.suffix) if several else file

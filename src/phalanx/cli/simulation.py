@@ -1,0 +1,199 @@
+"""Many simulations side by side: a *cell* is one trace under one policy with one seed.
+
+Each cell runs in a process of its own, as many at a time as there are processors, and reads its trace itself (what is
+read is a function of the cell, and cheaper to read twice than to send). A single cell runs right here. Ctrl-C reaches
+every process: each gives back what it has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError, ProcessPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from multiprocessing import get_context
+from multiprocessing.sharedctypes import Synchronized
+from pathlib import Path
+from typing import Any
+
+from phalanx import loop
+from phalanx.cli.setup_file import SUFFIXES, setup_of
+from phalanx.cli.workload_file import assembled, read_cluster, read_workload
+from phalanx.errors import PhalanxError
+from phalanx.model.node import Node
+from phalanx.simulator.disturbance import Faults
+from phalanx.simulator.generate import generated, scaled, shaken
+from phalanx.simulator.measure import measure
+from phalanx.simulator.play import play
+from phalanx.simulator.readers import swf
+from phalanx.simulator.readers.lines import OnError
+from phalanx.simulator.readers.openb import read_nodes
+from phalanx.simulator.readers.recognise import is_node_list, reader_of
+from phalanx.simulator.schedule import Schedule
+from phalanx.simulator.workload import Task, Workload, gpu_nodes, machine
+
+MOST_NODES = 1_000_000
+LOOK_S = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where the workload comes from, and what is changed about it."""
+
+    trace: Path
+    cluster: str = ""
+    processors: int | None = None
+    on_error: OnError = OnError.STOP
+    follow: bool = False
+    first: int | None = None
+    load: float = 1.0
+    shake_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    source: Source
+    policy: str
+    estimates: str
+    seed: int
+    faults: Faults | None = None
+    checkpoint_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """`measures` by their documented names; `schedule` where it was asked for."""
+
+    cell: Cell
+    measures: dict[str, Any]
+    schedule: Schedule | None = None
+
+
+def workload_of(source: Source, seed: int) -> Workload:
+    """Raises PhalanxError."""
+    if source.trace.suffix in SUFFIXES:
+        found = _own(source, seed)
+    else:
+        read = reader_of(source.trace)
+        extra = {"follow": source.follow, "size": source.processors or _size(source)} if read is swf.read else {}
+        found = read(source.trace, on_error=source.on_error, **extra)
+    tasks: Sequence[Task] = found.tasks
+    if source.first is not None:
+        tasks = tasks[: source.first]
+    tasks = tasks if source.load == 1.0 else scaled(tasks, source.load)
+    tasks = shaken(tasks, source.shake_s, seed) if source.shake_s else tasks
+    nodes = cluster_of(source.cluster, source.on_error) if source.cluster else found.nodes
+    if source.processors:
+        nodes = (machine(source.processors),)
+    if not nodes:
+        raise PhalanxError(
+            f"{source.trace}: nothing says what cluster this is to run on.\n"
+            "Say it with --cluster: a file, or for instance 8x8 (nodes times GPUs)."
+        )
+    return replace(found, tasks=tasks, nodes=nodes)
+
+
+def _size(source: Source) -> int | None:
+    """A log whose header says no size can be played on a cluster that is given."""
+    return 1 if source.cluster else None
+
+
+def _own(source: Source, seed: int) -> Workload:
+    written = read_workload(source.trace)
+    tasks = list(written.tasks)
+    if written.recipe is not None:
+        recipe = written.recipe
+        if written.like:
+            like = replace(source, trace=source.trace.parent / written.like, cluster="1x1", processors=None)
+            recipe = replace(recipe, like=workload_of(replace(like, first=None, load=1.0, shake_s=0.0), seed).tasks)
+        tasks += generated(recipe, seed)
+    return assembled(source.trace.name, tasks, written.nodes)
+
+
+def cluster_of(named: str, on_error: OnError) -> tuple[Node, ...]:
+    """`8x8`, openb's list of nodes, or a file of our own."""
+    count, times, gpus = named.partition("x")
+    if times and count.isdecimal() and gpus.isdecimal():
+        if not (0 < int(count) <= MOST_NODES and 0 < int(gpus) <= 1024):
+            raise PhalanxError(f"--cluster {named}: that is from 1x1 to {MOST_NODES}x1024 nodes times GPUs")
+        return gpu_nodes(int(count), int(gpus))
+    file = Path(named)
+    nodes = read_nodes(file, on_error=on_error) if is_node_list(file) else read_cluster(file)
+    if not nodes:
+        raise PhalanxError(f"{file}: there are no nodes in it")
+    return nodes
+
+
+def run(cell: Cell, *, keep: bool, progress: Callable[[int], None] = lambda done: None) -> Outcome:
+    """`keep`: the schedule itself is wanted, not its measures alone."""
+    schedule = play(
+        workload_of(cell.source, cell.seed),
+        setup_of(cell.policy),
+        loop.step,
+        estimates=cell.estimates,
+        seed=cell.seed,
+        faults=cell.faults,
+        checkpoint_s=cell.checkpoint_s,
+        progress=progress,
+    )
+    return Outcome(cell=cell, measures=measure(schedule), schedule=schedule if keep else None)
+
+
+_done: Synchronized[int] | None = None  # of this process's cells: how many jobs are over
+
+
+def _share(done: Synchronized[int]) -> None:
+    global _done
+    _done = done
+
+
+def _run_there(cell: Cell, keep: bool) -> Outcome:
+    before = 0
+
+    def progress(done: int) -> None:
+        nonlocal before
+        if _done is not None:
+            with _done.get_lock():
+                _done.value += done - before
+        before = done
+
+    return run(cell, keep=keep, progress=progress)
+
+
+def run_all(cells: Sequence[Cell], *, keep: bool, processes: int, progress: Callable[[int], None]) -> Iterator[Outcome]:
+    """The outcomes in the order of the cells, as far as they came. `progress` is told how many jobs are over in all."""
+    if len(cells) == 1 or processes == 1:
+        over = 0
+
+        def told(done: int) -> None:
+            progress(over + done)
+
+        for cell in cells:
+            outcome = run(cell, keep=keep, progress=told)
+            over += outcome.measures["finished"]
+            yield outcome
+            if outcome.measures["interrupted"]:
+                return
+        return
+    yield from _side_by_side(cells, keep, processes, progress)
+
+
+def _side_by_side(
+    cells: Sequence[Cell], keep: bool, processes: int, progress: Callable[[int], None]
+) -> Iterator[Outcome]:
+    context = get_context()
+    done = context.Value("q", 0)
+    with ProcessPoolExecutor(
+        min(processes, len(cells)), mp_context=context, initializer=_share, initargs=(done,)
+    ) as pool:
+        futures = [pool.submit(_run_there, cell, keep) for cell in cells]
+        waiting = set(futures)
+        try:
+            while waiting:
+                _, waiting = wait(waiting, timeout=LOOK_S)
+                progress(done.value)
+        except KeyboardInterrupt:  # each of them was told too, and answers with what it has
+            for future in futures:
+                future.cancel()
+        for future in futures:
+            with suppress(CancelledError):
+                yield future.result()
