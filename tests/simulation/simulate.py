@@ -12,7 +12,7 @@ from random import Random
 from unittest.mock import patch
 
 from phalanx import loop
-from phalanx.core import cycle, gang
+from phalanx.core import cycle, gang, packing
 from phalanx.core import fold as folding
 from phalanx.core.check import check
 from phalanx.core.draft import Draft
@@ -63,8 +63,7 @@ def narrow():
     """Small blocks and chunks, and hardly a reason renewed: what only large clusters meet is met by small ones too."""
     with (
         patch.object(cycle, "EXPLAINED", 0),
-        patch.object(cycle, "BLOCK", 2),
-        patch.object(gang, "CHUNK", 2),
+        patch.object(packing, "CHUNK", 2),
         patch.object(watching, "BATCH", 4),
     ):
         yield

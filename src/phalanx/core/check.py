@@ -7,10 +7,12 @@ from collections.abc import Iterator
 
 from phalanx.core import usage
 from phalanx.core.recount import noted_truly
+from phalanx.core.room import charge_of, counted
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.job import Phase
 from phalanx.model.line import Bid
 from phalanx.model.shape import Amounts
+from phalanx.model.tree import Tree
 
 
 class Broken(AssertionError):
@@ -27,6 +29,7 @@ def check(cluster: Cluster) -> None:
         *usage.untrue(cluster),
         *jobs_are_whole(cluster),
         *waiting_is_true(cluster),
+        *tree_adds_up(cluster),
     ]
     if wrong:
         raise Broken("\n".join(wrong))
@@ -103,6 +106,31 @@ def held_truly(cluster: Cluster, record: Record) -> Iterator[str]:
     for resource, jobs in cluster.holders.held.items():
         if jobs.get(record.job.id, 0) != held.get(resource, 0):
             yield f"{record.job.id} holds {held} of {resource}, noted is {jobs.get(record.job.id, 0)}"
+
+
+def tree_adds_up(cluster: Cluster) -> Iterator[str]:
+    """Every queue's account is what building the tree anew and charging every record comes to."""
+    tree, anew = cluster.tree, Tree()
+    if tree.stale or tree.pool_stale:
+        yield "the queue tree is not up to date"
+    anew.build(cluster.queues, cluster.flavors)
+    for job, record in cluster.jobs.items():
+        due = charge_of(cluster, record)
+        if due != record.charge:
+            yield f"{job} is charged {record.charge} to its queue, and due is {due}"
+        if record.placed != counted(record.placements, len(record.job.roles)):
+            yield f"{job} has {record.placed} pods placed per role, noted is {record.placements}"
+        if due is not None:
+            anew.charge(due, 1)
+    if tree.branches.keys() != anew.branches.keys():
+        yield f"the tree has {sorted(tree.branches)}, the queues are {sorted(anew.branches)}"
+    for name in tree.branches.keys() & anew.branches.keys():
+        noted, true = tree.branches[name].account.shown(), anew.branches[name].account.shown()
+        if noted != true:
+            yield f"queue {name!r} is charged {noted}, the records say {true}"
+    pools = [{key: amount for key, amount in pool.items() if amount} for pool in (tree.pool, cluster.pool())]
+    if pools[0] != pools[1]:
+        yield f"the tree's pool is {pools[0]}, the nodes have {pools[1]}"
 
 
 def waiting_is_true(cluster: Cluster) -> Iterator[str]:

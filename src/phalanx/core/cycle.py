@@ -1,46 +1,66 @@
 """The steps of one cycle, and what it has decided so far.
 
-Contending: awake lines and newcomers, by the rank of their first bid. Many lines wake when room is freed and the
-first few take it, so lines are *screened* in blocks shortly before their turn: a line of one role that counting shows
-to find too little room goes back to sleep unexamined. That is exact, because within a cycle room only shrinks.
-Screened lines keep the reason they have; so that reasons stay true, the first `EXPLAINED` failures of a cycle, and
-every line now and then, are examined and explained anew."""
+Who takes part: awake lines and newcomers, each with its first bid. Who is next is decided by `core.contest`; slots that
+replace lost pods of started gangs come before all that. A bid's way, a method each:
+
+    receive       obstacles that no room can mend (`core.obstacle`), else its place in a line
+    contenders    the next bid
+    offers        what the queue tree allows: flavors, or the number that says no (`core.quota`)
+    place         its gang is placed on the draft, whole (`core.gang`)
+    grant         it starts: room, and what its queue is charged with, are taken
+    deny          it does not: its line says why and falls asleep until that may have changed
+
+What other modules need of a cycle: `cluster`, `policy`, `now_s` (seconds since the epoch), `draft` (room) and
+`ledger` (the queue tree's accounts), both with what was decided so far laid over the book and with mark and rewind.
+Whatever finds out that a bid that has room may not have it (backfill, reservations) belongs between `place` and
+`grant`; whatever makes room for one that has none (preemption) at the beginning of `deny`.
+
+Many lines wake when room is freed and the first few take it. A line of one role that counting shows to find too
+little room goes back to sleep unexamined; that is exact, because within a cycle room only shrinks. It keeps the reason
+it has; so that reasons stay true, the first `EXPLAINED` failures of a cycle, and every line now and then, are explained
+anew."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from heapq import heappop, heappush, merge
+from heapq import merge
 from itertools import chain
-from typing import TypeAlias
 
-from phalanx.core import explain, misfit, sleep
+from phalanx.core import denial, explain, gang, quota, sleep
+from phalanx.core.contest import Contest
 from phalanx.core.draft import Draft
 from phalanx.core.gang import Shortfall
-from phalanx.core.order import Rank, place_in_line, rank
+from phalanx.core.multifactor import Priorities
+from phalanx.core.obstacle import obstacle
+from phalanx.core.order import place_in_line
+from phalanx.core.quota import Ledger, Offer
 from phalanx.model.cluster import Cluster, Record
+from phalanx.model.demand import Demand
 from phalanx.model.holders import Holders
 from phalanx.model.job import Placement
-from phalanx.model.line import Bid, Entry, LineKey
+from phalanx.model.line import Bid, Entry, Kind, LineKey
 from phalanx.model.plan import Action, Asleep, Findings, Joined, Place, Plan, Start, Wait, Watch
 from phalanx.model.policy import Policy
-from phalanx.model.queue import Queue
-from phalanx.model.reason import Reason
+from phalanx.model.reason import Code, Reason
+from phalanx.model.relations import Kin
+from phalanx.model.tree import Charge
 
 EXPLAINED = 16
 RENEW_REASON = 100  # a line is examined at the latest when it was screened out that often in a row
-BLOCK = 64
-
-Contender: TypeAlias = tuple[Rank, LineKey, Entry]
+NO_CHARGE = Charge("", "", "", (), 0)
+NEVER = {Code.NEVER_FITS, Code.NO_NODE_MATCHES, Code.INVALID, Code.UNSUPPORTED}  # such a head holds up nobody
 
 
 class Cycle:
     def __init__(self, cluster: Cluster, policy: Policy, now_s: float) -> None:
         self.cluster, self.policy, self.now_s = cluster, policy, now_s
         self.waiting = cluster.waiting
+        self.ledger = Ledger(cluster.tree)
+        self.contest = Contest(cluster.tree, self.ledger, self.priority_of)
+        self.cleared: dict[Kin, int] = {}  # jobs of arrays that were let through
         self.new: dict[LineKey, list[Entry]] = {}  # newcomers by line, sorted when contending begins
         self.rest: dict[LineKey, Iterator[Entry]] = {}  # of lines that were granted something: who comes next
-        self.again: list[Contender] = []  # heap: the next of those lines
         self.granted = Holders()
         self.unnoted: list[tuple[LineKey, Bid, list[Placement]]] = []  # grants that `granted` does not show yet
         self.starts: list[Start] = []
@@ -51,11 +71,18 @@ class Cycle:
         self.resting: list[tuple[Bid, float]] = []
         self.asleep: list[Asleep] = []
         self.still: list[tuple[LineKey, int]] = []
+        self.dozing: set[LineKey] = set()  # lines of strict queues that take part though nothing has changed for them
 
     @cached_property
     def draft(self) -> Draft:
         # Made when first needed: most cycles have nothing to place.
         return Draft(self.cluster.columns, self.policy.topologies)
+
+    @cached_property
+    def priorities(self) -> Priorities:
+        return Priorities(self.cluster, self.policy, self.now_s)
+
+    # Receiving
 
     def newcomers(self) -> Iterator[Bid]:
         yield from self.waiting.fresh
@@ -67,29 +94,24 @@ class Cycle:
     def receive(self, bid: Bid) -> None:
         """Answer a bid that needs no room, or put it in its line."""
         record = self.cluster.jobs[bid.job]
-        queue = self.cluster.queues.get(record.job.queue or self.policy.default_queue)
+        queue = self.cluster.queues.get(self.cluster.queue_of(record.job))
+        whole = queue is None or queue.gang
         if bid.slot is not None:
-            self.stand_in_line(record, bid, whole=queue is None or queue.gang)
-        elif obstacle := self.obstacle(record, queue):
-            self.parked.append(bid)
-            self.tell(record, obstacle)
+            self.stand_in_line(record, bid, whole=whole)
+        elif found := obstacle(self.cluster, record, self.now_s, self.cleared):
+            if found.again_s is None:
+                self.parked.append(bid)
+            else:
+                self.resting.append((bid, found.again_s))
+            self.tell(record, found.reason)
         elif record.not_before_s > self.now_s:
             self.resting.append((bid, record.not_before_s))
             self.tell(record, explain.backoff(record))
-        elif queue is not None and not queue.gang:
-            self.starts.append(
-                Start(bid.job, record.attempt + 1, (), self.now_s)
-            )  # its pods are placed one by one as they open
+        elif not whole and self.cluster.tree.branch(self.cluster.queue_of(record.job)).unbounded:
+            # Its pods are placed one by one as they open.
+            self.starts.append(Start(bid.job, record.attempt + 1, (), self.now_s))
         else:
-            self.stand_in_line(record, bid, whole=True)
-
-    def obstacle(self, record: Record, queue: Queue | None) -> Reason | None:
-        """Why the job waits whatever room there is."""
-        if record.job.blocked is not None:
-            return record.job.blocked
-        if record.gang.wrong:
-            return misfit.invalid(record.gang)
-        return None if queue is not None else explain.queue_unknown(self.cluster, record, self.policy.default_queue)
+            self.stand_in_line(record, bid, whole=whole)
 
     def stand_in_line(self, record: Record, bid: Bid, *, whole: bool) -> None:
         key, entry = place_in_line(self.cluster, self.policy.topologies, record, bid, whole=whole)
@@ -100,76 +122,155 @@ class Cycle:
         else:
             self.new.setdefault(key, []).append(entry)
 
-    def contenders(self) -> Iterator[tuple[LineKey, Bid]]:
-        """Best first. Who asks for the next must have granted or put to sleep the last."""
-        waiting = sorted(self.first_of(key) for key in {**self.waiting.awake, **self.new})
-        for start in range(0, len(waiting), BLOCK):
-            for contender in self.screened(waiting[start : start + BLOCK]):
-                while self.again and self.again[0] < contender:
-                    yield from self.up(heappop(self.again))
-                yield from self.up(contender)
-        while self.again:
-            yield from self.up(heappop(self.again))
+    # Contending
 
-    def first_of(self, key: LineKey) -> Contender:
+    def contenders(self) -> Iterator[tuple[LineKey, Bid]]:
+        """Best first. Who asks for the next must have granted or denied the last."""
+        for key in {**self.waiting.awake, **self.new, **self.held_up()}:
+            self.contest.enter(key, self.first_of(key))
+        self.contest.begin()
+        for key, entry in self.contest.heads():
+            if key in self.dozing:
+                self.contest.lost(holds_up=self.may_start_later(key))
+            elif self.lacks_room_still(key):
+                self.contest.lost()
+            else:
+                yield key, entry.bid
+        self.tell_behind()
+
+    def first_of(self, key: LineKey) -> Entry:
         line, new = self.waiting.lines.get(key), self.new.get(key)
         if new is None:
-            entry = self.waiting.lines[key].first()
-        else:
-            new.sort()
-            entry = min(line.first(), new[0]) if line else new[0]
-        return rank(key, entry), key, entry
+            return self.waiting.lines[key].first()
+        new.sort()
+        return min(line.first(), new[0]) if line else new[0]
 
-    def up(self, contender: Contender) -> Iterator[tuple[LineKey, Bid]]:
-        """It contends, unless those before it have taken what it needs: then its line goes back to sleep."""
-        _, key, entry = contender
-        if self.may_sleep_on(key):
-            room = self.draft.room(key.gang.demands[0])
-            if room < key.gang.roles[0].minimum:
-                self.sleep_on(key, room)
-                return
-        yield key, entry.bid
+    def held_up(self) -> dict[LineKey, None]:
+        """All lines of strict queues in which anything changed: the head is the best of them, asleep or not."""
+        tree, waiting = self.cluster.tree, self.waiting
+        found: dict[LineKey, None] = {}
+        if not tree.stricts:
+            return found
+        for name in {**waiting.shaken, **{key.queue: None for key in (*waiting.awake, *self.new)}}:
+            strict = [each for each in tree.branch(name).path if each.name in tree.stricts]
+            for each in strict[-1].below() if strict else ():
+                found.update(waiting.lines_of.get(each.name, {}))
+        self.dozing = {key for key in found if self.dozes(key)}
+        return found
 
-    def screened(self, block: list[Contender]) -> list[Contender]:
-        """The block without the lines that go back to sleep."""
-        keys = [key for _, key, _ in block if self.may_sleep_on(key)]
-        if not keys:
-            return block
-        rooms = dict(zip(keys, sleep.screen(self.draft, [key.gang for key in keys]), strict=True))
-        for key, room in rooms.items():
-            if room is not None:
-                self.sleep_on(key, room)
-        return [contender for contender in block if rooms.get(contender[1]) is None]
+    def dozes(self, key: LineKey) -> bool:
+        """The line sleeps for another reason than who is before it."""
+        line = self.waiting.lines[key]
+        if key in self.waiting.awake or line.reason is None:
+            return False
+        return line.reason.code is not Code.BEHIND_HEAD
 
-    def sleep_on(self, key: LineKey, room: int) -> None:
-        reason = self.waiting.lines[key].reason
-        if key in self.rest and reason is not None:
+    def may_start_later(self, key: LineKey) -> bool:
+        line = self.waiting.lines.get(key)
+        return line is None or line.reason is None or line.reason.code not in NEVER
+
+    def lacks_room_still(self, key: LineKey) -> bool:
+        """Those before it have taken what it needs, or what has grown was not enough: its line goes back to sleep."""
+        line = self.waiting.lines.get(key)
+        if line is None or line.reason is None or len(self.asleep) < EXPLAINED or line.unexplained >= RENEW_REASON:
+            return False
+        watch = self.waiting.watches.only(key)
+        if watch is None or watch.demand is not key.gang.demands[0] or not watch.need:
+            return False
+        room = self.draft.room(watch.demand)
+        if room >= watch.need:
+            return False
+        if key in self.rest:
             # What it was granted may have emptied the line that the book knows: all is said anew.
-            watch = Watch(key.gang.demands[0], room, key.gang.roles[0].minimum)
-            self.asleep.append(Asleep(key, reason, (watch,)))
+            self.asleep.append(Asleep(key, line.reason, (Watch(watch.demand, room, watch.need),)))
         else:
             self.still.append((key, room))
         self.tell_new(key)
+        return True
 
-    def may_sleep_on(self, key: LineKey) -> bool:
-        """The line has a reason that is fresh enough, and counting decides."""
-        line = self.waiting.lines.get(key)
-        if line is None or line.reason is None or len(key.gang.roles) != 1:
-            return False
-        return len(self.asleep) >= EXPLAINED and line.unexplained < RENEW_REASON
+    # Deciding
 
-    def grant(self, key: LineKey, bid: Bid, placements: list[Placement]) -> None:
+    def offers(self, key: LineKey, bid: Bid) -> list[Offer]:
+        """The ways in which it may start, best first. Replacements are within their queue's quota already."""
+        if key.kind == Kind.REPLACEMENT:
+            return [Offer(flavors=(), gang=key.gang, charge=NO_CHARGE)]
+        return quota.offers(self.cluster, self.ledger, key, self.cluster.jobs[bid.job].job)
+
+    def place(self, key: LineKey, offer: Offer) -> list[Placement] | Shortfall:
+        """The whole gang, or nothing; of what is above its minimum only as much as quota allows."""
+        if not self.is_whole(key):
+            return []
+        return gang.place(self.draft, quota.capped(self.cluster, self.ledger, offer))
+
+    def is_whole(self, key: LineKey) -> bool:
+        """Not a job whose pods are placed one by one as they open."""
+        queue = self.cluster.queues.get(key.queue)
+        return key.kind != Kind.JOB or queue is None or queue.gang
+
+    def grant(self, key: LineKey, bid: Bid, offer: Offer, placements: list[Placement]) -> None:
         self.draft.settle()
         self.joined.pop(bid, None)
         self.unnoted.append((key, bid, placements))
         if bid.slot is None:
             attempt = self.cluster.jobs[bid.job].attempt + 1
-            self.starts.append(Start(bid.job, attempt, tuple(placements), self.now_s))
+            self.starts.append(Start(bid.job, attempt, tuple(placements), self.now_s, offer.flavors))
         else:
             self.places.setdefault(bid.job, []).append(Placement(*bid.slot, placements[0].node, placements[0].devices))
-        following = next(self.following(key), None)
-        if following is not None:
-            heappush(self.again, (rank(key, following), key, following))
+        if key.kind != Kind.REPLACEMENT:
+            self.ledger.charge(quota.charge_for(offer, placements))
+        self.contest.won(next(self.following(key), None))
+
+    def deny(self, key: LineKey, bid: Bid, offers: Sequence[Offer], lacks: Sequence[tuple[Offer, Shortfall]]) -> None:
+        """`lacks`: how far those offers came that quota allows."""
+        reason = self.why_not(key, offers, lacks)
+        watches: dict[Demand, Watch] = {}
+        for offer, _ in lacks:
+            watches.update((watch.demand, watch) for watch in sleep.watches(self.draft, offer.gang))
+        tolls = [toll for offer in offers if offer.short for toll in offer.short.tolls]
+        self.put_to_sleep(key, bid, Asleep(key, reason, tuple(watches.values()), tuple(tolls)))
+        self.contest.lost(holds_up=reason.code not in NEVER)
+
+    def why_not(self, key: LineKey, offers: Sequence[Offer], lacks: Sequence[tuple[Offer, Shortfall]]) -> Reason:
+        """Why each offer fails; the one that the queue likes best gives the code."""
+        found = {offer.flavors: lack for offer, lack in lacks}
+        reasons = []
+        for offer in offers:
+            if offer.short is not None:
+                reasons.append(denial.short(self.cluster, key.queue, offer.short))
+            else:
+                lack = found[offer.flavors]
+                reasons.append(explain.why_not(self.cluster, self.draft, offer.gang, lack, self.granted_so_far()))
+        return denial.of_flavors([offer.flavors for offer in offers], reasons)
+
+    def put_to_sleep(self, key: LineKey, bid: Bid, asleep: Asleep) -> None:
+        """The first is told the new numbers, the others only if the code is another, newcomers in any case."""
+        self.asleep.append(asleep)
+        self.tell_bid(bid, asleep.reason)
+        line = self.waiting.lines.get(key)
+        if line is None or line.reason is None or line.reason.code is not asleep.reason.code:
+            for other in self.following(key):
+                self.tell_bid(other.bid, asleep.reason)
+        else:
+            self.tell_new(key)
+
+    def tell_behind(self) -> None:
+        """What waits behind the head of a strict queue says so, until that head is gone."""
+        for key, (head, entry) in self.contest.behind.items():
+            line = self.waiting.lines.get(key)
+            if key in self.dozing:
+                continue
+            if line is None or line.reason is None or line.reason.code is not Code.BEHIND_HEAD:
+                strict = self.cluster.tree.strict_above(head.queue)
+                reason = denial.behind_head(entry.bid.job, strict.name if strict else head.queue)
+                self.put_to_sleep(key, self.first_of(key).bid, Asleep(key, reason))
+            else:
+                if key in self.waiting.awake:
+                    self.asleep.append(Asleep(key, line.reason))
+                self.tell_new(key)
+
+    def priority_of(self, entry: Entry) -> float:
+        """The sum of factors, where a queue is ordered by it."""
+        return self.priorities.of(self.cluster.jobs[entry.bid.job])
 
     def granted_so_far(self) -> Holders:
         """For reasons, which say who holds most: what this cycle has given to whom."""
@@ -189,17 +290,7 @@ class Cycle:
             next(rest)  # the first is up already
         return rest
 
-    def put_to_sleep(self, key: LineKey, bid: Bid, shortfall: Shortfall) -> None:
-        """The first is told the new numbers, the others only if the code is another, newcomers in any case."""
-        reason = explain.why_not(self.cluster, self.draft, key.gang, shortfall, self.granted_so_far())
-        self.asleep.append(Asleep(key, reason, sleep.watches(self.draft, key.gang)))
-        self.tell_bid(bid, reason)
-        line = self.waiting.lines.get(key)
-        if line is None or line.reason is None or line.reason.code is not reason.code:
-            for other in self.following(key):
-                self.tell_bid(other.bid, reason)
-        else:
-            self.tell_new(key)
+    # Telling
 
     def tell_new(self, key: LineKey) -> None:
         line = self.waiting.lines[key]
@@ -221,7 +312,10 @@ class Cycle:
         places = [Place(job, tuple(placements)) for job, placements in self.places.items()]
         waits = [Wait(job, reason) for job, reason in self.waits.items()]
         actions: tuple[Action, ...] = (*places, *self.starts, *waits)
-        times = chain((at_s for at_s, _ in self.waiting.resting), (at_s for _, at_s in self.resting))
+        alarms = (at_s for at_s, _ in self.cluster.alarms.order)
+        times = chain((at_s for at_s, _ in self.waiting.resting), (at_s for _, at_s in self.resting), alarms)
+        dawns = (each.again_s for each in self.asleep if each.again_s is not None)
+        times = chain(times, self.waiting.dawn_of.values(), dawns)
         wake_s = min((at_s for at_s in times if at_s > self.now_s), default=None)
         findings = Findings(
             version=self.waiting.version,

@@ -24,14 +24,22 @@ def decide(cluster: Cluster, policy: Policy, now_s: float) -> Plan:
 
     # 2. Lines in which something may have changed contend, each with its first bid; the best comes up.
     for key, bid in cycle.contenders():
-        # 3. It is placed whole, or nothing is taken.
-        outcome = gang.place(cycle.draft, key.gang)
-        if isinstance(outcome, gang.Shortfall):
-            # 4. It cannot be: its line says why, and sleeps until that may have changed.
-            cycle.put_to_sleep(key, bid, outcome)
+        # 3. The queue tree says in which ways it may start, and what stands against the others.
+        offers, lacks = cycle.offers(key, bid), []
+        for offer in offers:
+            if offer.short is not None:
+                continue
+            # 4. It is placed whole, or nothing is taken.
+            outcome = cycle.place(key, offer)
+            if isinstance(outcome, gang.Shortfall):
+                lacks.append((offer, outcome))
+            else:
+                # 5. It starts: its room and quota are taken, and the next of its line contends.
+                cycle.grant(key, bid, offer, outcome)
+                break
         else:
-            # 5. It can: its room is taken, and the next of its line contends.
-            cycle.grant(key, bid, outcome)
+            # 6. It cannot: its line says why, and sleeps until that may have changed.
+            cycle.deny(key, bid, offers, lacks)
 
-    # 6. The plan, and when to look again though nothing happens.
+    # 7. The plan, and when to look again though nothing happens.
     return cycle.plan()

@@ -13,6 +13,7 @@ from typing import TypeAlias, assert_never
 
 from phalanx.core import dependency, lifecycle, usage
 from phalanx.core.lifecycle import LATE, IllegalMove
+from phalanx.core.room import close_account, hold, let_go, put, refresh_tree, settle, take_back
 from phalanx.model.alarms import NEVER_S
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.demand import bounded
@@ -28,6 +29,7 @@ from phalanx.model.event import (
     Occupied,
     Opened,
     OutcomeTold,
+    PolicySeen,
     Priced,
     QueueGone,
     QueueSeen,
@@ -44,6 +46,7 @@ from phalanx.model.event import (
 from phalanx.model.job import Job, Outcome, Phase, Placement, Size, Slot
 from phalanx.model.line import Bid
 from phalanx.model.plan import Action, Findings, Place, Plan, Preempt, Promise, Shrink, Start, Wait
+from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue
 
 News: TypeAlias = Event | Action
@@ -55,7 +58,9 @@ def fold(cluster: Cluster, news: Iterable[News]) -> None:
     Raises `IllegalMove` for what no correct world or decision could send; the book is then as before that item."""
     for item in news:
         take_in(cluster, item)
-    cluster.waiting.rouse(cluster.columns)
+    if cluster.tree.stale or cluster.tree.pool_stale:
+        tree_changed(cluster)
+    cluster.waiting.rouse(cluster.columns, cluster.tree, cluster.now_s)
 
 
 def fold_plan(cluster: Cluster, plan: Plan) -> None:
@@ -96,11 +101,14 @@ def happen(cluster: Cluster, event: Event) -> None:
             queue_seen(cluster, queue)
         case QueueGone(name):
             if cluster.queues.pop(name, None):
-                reconsider(cluster, name)
+                cluster.tree.outdate(name)
         case FlavorSeen() | FlavorGone() | ReservationSeen() | ReservationGone():
             settings_changed(cluster, event)
         case Ticked(now_s):
             tick(cluster, now_s)
+        case PolicySeen(policy):
+            if cluster.policy is not policy and cluster.policy != policy:
+                policy_changed(cluster, policy)
         case Priced(billing, half_life_s):
             cluster.usage.price(billing, half_life_s, cluster.now_s)
         case UsageTold(queue_name, user, used, at_s):
@@ -146,6 +154,7 @@ def answered(cluster: Cluster, event: Opened | Released | Started | Refused | Fi
             let_go(cluster, record, slots)  # it is on its way out and wants no other node
         case Released(_, slots):
             let_go(cluster, record, slots)
+            settle(cluster, record)
         case Refused():
             refused(cluster, record, event)
         case Finished():
@@ -165,6 +174,16 @@ def settings_changed(cluster: Cluster, event: FlavorSeen | FlavorGone | Reservat
             cluster.reservations[reservation.name] = reservation
         case ReservationGone(name):
             cluster.reservations.pop(name, None)
+    if isinstance(event, FlavorSeen | FlavorGone):
+        cluster.flavored_gangs.clear()
+        cluster.tree.outdate()
+    cluster.waiting.wake_all()
+
+
+def policy_changed(cluster: Cluster, policy: Policy) -> None:
+    before, cluster.policy = cluster.policy, policy
+    if before.default_queue != policy.default_queue:
+        cluster.tree.outdate(before.default_queue, policy.default_queue)
     cluster.waiting.wake_all()
 
 
@@ -180,12 +199,33 @@ def tick(cluster: Cluster, now_s: float) -> None:
 def queue_seen(cluster: Cluster, queue: Queue) -> None:
     if cluster.queues.get(queue.name) != queue:
         cluster.queues[queue.name] = queue
-        reconsider(cluster, queue.name)
+        cluster.tree.outdate(queue.name)
+
+
+def tree_changed(cluster: Cluster) -> None:
+    """Queues, flavors or nodes are others than when the tree was built: it is built anew, and those whose queue is
+    treated in another way are looked at again."""
+    tree = cluster.tree
+    if tree.stale:
+        before = {name: branch.treatment() for name, branch in tree.branches.items()}
+        names = dict.fromkeys(each.name for name in tree.outdated for each in tree.branch(name).below())
+        refresh_tree(cluster)
+        for name in tree.outdated:
+            names.update(dict.fromkeys(each.name for each in tree.branch(name).below() if name in tree.branches))
+            names[name] = None
+        for name, branch in tree.branches.items():
+            if before.get(name) != branch.treatment():
+                names[name] = None
+        tree.outdated.clear()
+        for name in names:
+            reconsider(cluster, name)
+        cluster.waiting.wake_barred()
+    refresh_tree(cluster)
 
 
 def reconsider(cluster: Cluster, queue: str) -> None:
-    """Look at the queue's jobs again, and at those that name none, since one queue takes them."""
-    for name in (queue, ""):
+    """Look at the queue's jobs again; the default queue's are also those that name none."""
+    for name in (queue, "") if queue == cluster.policy.default_queue else (queue,):
         for job in cluster.jobs_of.get(name, ()):
             record = cluster.jobs[job]
             if record.phase is Phase.QUEUED:
@@ -202,6 +242,7 @@ def submitted(cluster: Cluster, job: Job) -> None:
         reconsider_dependents(cluster, job.id)
     elif record.job != job and record.phase is Phase.QUEUED:
         take_back(cluster, record)
+        close_account(cluster, record)
         describe(cluster, record, job)
         cluster.waiting.refresh(Bid(job.id))
         look_at_kin(cluster, job)
@@ -226,6 +267,7 @@ def adopted(cluster: Cluster, event: Adopted) -> None:
     if news:
         usage.backdate(cluster, record)
     opened(cluster, record, event.open)
+    settle(cluster, record)
     runs(cluster, record, leaving=event.phase is Phase.STOPPING)
 
 
@@ -233,6 +275,7 @@ def refused(cluster: Cluster, record: Record, event: Refused) -> None:
     let_go(cluster, record, (*record.placements, *record.open))
     record.phase, record.refusal, record.not_before_s = Phase.QUEUED, event.reason, event.not_before_s
     record.reason, record.size = event.reason, ()
+    close_account(cluster, record)
     cluster.waiting.refresh(Bid(event.job))
     cluster.ends.drop(event.job)
     watch_deadline(cluster, record.job)
@@ -244,6 +287,7 @@ def forget(cluster: Cluster, record: Record, outcome: Outcome) -> None:
     job = record.job
     let_go(cluster, record, (*record.placements, *record.open))
     take_back(cluster, record)
+    close_account(cluster, record)
     cluster.waiting.leave(Bid(job.id))
     leave_queue(cluster, job)
     del cluster.jobs[job.id]
@@ -295,47 +339,7 @@ def opened(cluster: Cluster, record: Record, slots: Sequence[Slot]) -> None:
         cluster.opened += 1
         record.open[slot] = (cluster.latest_s, cluster.opened)
         cluster.waiting.refresh(Bid(record.job.id, slot))
-
-
-def let_go(cluster: Cluster, record: Record, slots: Iterable[Slot]) -> None:
-    """Those slots hold and want nothing any more."""
-    freed = [0] * len(record.job.roles)
-    cluster.ends.derived.pop(record.job.id, None)
-    for slot in slots:
-        node = record.placements.pop(slot, None)
-        if node is not None:
-            record.leaving.discard(slot)
-            cluster.give_up(record, slot, node)
-            freed[slot.role] -= 1
-        elif record.open.pop(slot, None):
-            cluster.waiting.leave(Bid(record.job.id, slot))
-    note_holding(cluster, record, freed)
-
-
-def put(cluster: Cluster, record: Record, placements: Iterable[Placement]) -> list[Placement]:
-    """The slots hold their room there; those whose node had none for them."""
-    taken, unfit = [0] * len(record.job.roles), []
-    cluster.ends.derived.pop(record.job.id, None)
-    for placement in placements:
-        role, ordinal, node, _ = placement
-        slot = Slot(role, ordinal)
-        if slot in record.open or slot in record.placements:
-            let_go(cluster, record, (slot,))
-        record.placements[slot] = node
-        taken[role] += 1
-        if not cluster.take_up(record, placement):
-            unfit.append(placement)
-    note_holding(cluster, record, taken)
-    return unfit
-
-
-def note_holding(cluster: Cluster, record: Record, change: list[int]) -> None:
-    """The job holds that many pods' worth more of each role."""
-    for demand, pods in zip(record.gang.demands, change, strict=True):
-        if pods:
-            for resource, amount in demand.asks:
-                cluster.holders.change(record.job.id, resource, amount * pods)
-    usage.change(cluster, record, change)
+    settle(cluster, record)
 
 
 def start(cluster: Cluster, action: Start) -> None:
@@ -347,6 +351,7 @@ def start(cluster: Cluster, action: Start) -> None:
     cluster.waiting.leave(Bid(action.job))
     put_all(cluster, record, action.placements)
     record.size = fixed_size(record, record.placements)
+    settle(cluster, record)
     runs(cluster, record)
     note_partial(cluster, record, action)
 
@@ -357,6 +362,7 @@ def place(cluster: Cluster, action: Place) -> None:
         if (role, ordinal) not in record.open:
             raise IllegalMove(f"job {action.job!r} has no open slot {role}/{ordinal} to place")
     put_all(cluster, record, action.placements)
+    settle(cluster, record)
     if not record.open:
         record.reason = None
 
@@ -367,6 +373,7 @@ def preempt(cluster: Cluster, action: Preempt) -> None:
     let_go(cluster, record, tuple(record.open))
     record.phase, record.reason = Phase.STOPPING, action.reason
     record.leaving = set(record.placements)
+    close_account(cluster, record)
     cluster.ends.set(action.job, LEAVING_S)
 
 
@@ -375,25 +382,17 @@ def shrink(cluster: Cluster, action: Shrink) -> None:
     if strangers := [slot for slot in action.slots if slot not in record.placements]:
         raise IllegalMove(f"job {action.job!r} holds nothing in {strangers[0]} to give up")
     record.leaving |= set(action.slots)
+    settle(cluster, record)
 
 
 def promise(cluster: Cluster, action: Promise) -> None:
-    """Charged to their nodes at once, which may be overfull until others have left: so nobody else is placed there."""
     record = expected(cluster, action)
     known_roles(record, action.placements)
     take_back(cluster, record)
     record.flavors, record.promised_until_s = action.flavors, action.until_s
-    for placement in action.placements:
-        record.promise[Slot(placement.role, placement.ordinal)] = placement.node
-        cluster.take_up(record, placement)
+    hold(cluster, record, action.placements)
+    settle(cluster, record)
     cluster.waiting.refresh(Bid(action.job))
-
-
-def take_back(cluster: Cluster, record: Record) -> None:
-    """What it was promised is promised no more."""
-    for slot, node in record.promise.items():
-        cluster.give_up(record, slot, node)
-    record.promise.clear()
 
 
 def wait(cluster: Cluster, action: Wait) -> None:
@@ -416,7 +415,7 @@ def put_all(cluster: Cluster, record: Record, placements: Iterable[Placement]) -
 
 def note_partial(cluster: Cluster, record: Record, action: Start) -> None:
     """A gang starts with its minimum. Without placements it is started pod by pod: its queue must say so."""
-    queue = cluster.queues.get(record.job.queue)
+    queue = cluster.queues.get(cluster.queue_of(record.job))
     if not action.placements and (queue is None or not queue.gang):
         return
     per_role = [0] * len(record.job.roles)
@@ -443,6 +442,7 @@ def learn(cluster: Cluster, findings: Findings) -> None:
     waiting = cluster.waiting
     if findings.version != waiting.version:
         return
+    waiting.shaken.clear()
     for joined in findings.joined:
         waiting.join(joined.line, joined.entry)
     for bid in findings.parked:
@@ -478,6 +478,7 @@ def describe(cluster: Cluster, record: Record, job: Job) -> None:
     if record.job is not job:
         cluster.relations.leave(record.job)
     record.gang = gang = cluster.interned.of(job)
+    record.placed = [0] * len(gang.roles)
     record.job = job if job.roles is gang.roles else replace(job, roles=gang.roles)
     cluster.jobs_of.setdefault(job.queue, {})[job.id] = None
     cluster.latest_s = max(cluster.latest_s, job.submitted_s)

@@ -1,4 +1,8 @@
-"""Who comes first: replacements of started gangs, then higher priority, then earlier arrival, then id.
+"""In which line a bid stands, and how bids compare.
+
+Replacements of started gangs come before all else, by priority, then arrival. All other bids contend in their queue, by
+the queue's order (`core.contest`), and by `rank` where that asks for one: higher priority, then earlier arrival, then
+id; in FIFO order arrival alone; in MULTIFACTOR order Slurm's sum of factors.
 
 A started gang that has less than its minimum of a role gets what it lost before anybody gets anything. Above that a
 pod is growth: it comes behind every job of its priority that waits, whenever that was submitted.
@@ -10,36 +14,67 @@ job's first."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
 from typing import TypeAlias
 
 from phalanx.core.replacement import gang_of_one
 from phalanx.model.cluster import Cluster, Record
-from phalanx.model.job import Slot
-from phalanx.model.line import BEHIND_ALL_S, Bid, Entry, Kind, LineKey
+from phalanx.model.job import Job, Slot
+from phalanx.model.line import BEHIND_ALL_S, PLAIN, Bid, Entry, Kind, LineKey, Terms
+from phalanx.model.queue import Order
 from phalanx.model.topology import Topology
+from phalanx.model.tree import Branch
 
-Rank: TypeAlias = tuple[bool, int, float, int, str | int]
+# (what the order counts most, lower first; arrival; kind; tie): `kind` is before `tie` so that ties are of one type.
+Rank: TypeAlias = tuple[float, float, int, str | int]
 
 
-def rank(key: LineKey, entry: Entry) -> Rank:
-    """Compares bids of all lines: lower is sooner. `kind` is before `tie` so that ties are of one type."""
-    return (key.kind != Kind.REPLACEMENT, -key.priority, entry.arrival_s, key.kind, entry.tie)
+def rank(key: LineKey, entry: Entry, order: Order = Order.PRIORITY, priority: float | None = None) -> Rank:
+    """Compares bids of all lines: lower is sooner. `priority`: what the factors come to, where they decide."""
+    if order is Order.FIFO:
+        first = 0.0
+    elif order is Order.MULTIFACTOR and priority is not None:
+        first = -priority
+    else:
+        first = -key.priority
+    return (first, entry.arrival_s, key.kind, entry.tie)
 
 
 def place_in_line(
     cluster: Cluster, topologies: Sequence[Topology], record: Record, bid: Bid, *, whole: bool
 ) -> tuple[LineKey, Entry]:
     """The line in which a bid belongs, and its place there. `whole`: its queue starts jobs as gangs."""
-    job = record.job
-    if bid.slot is None:
-        return LineKey(int(Kind.JOB), job.priority, record.gang), Entry(job.submitted_s, job.id, bid)
-    one = gang_of_one(cluster, topologies, record, bid.slot)
-    arrival_s, number = record.open[bid.slot]
-    kind = Kind.POD
-    if whole:
-        kind = Kind.GROWTH if grows(record, bid.slot) else Kind.REPLACEMENT
-    return LineKey(int(kind), job.priority, one), Entry(BEHIND_ALL_S if kind is Kind.GROWTH else arrival_s, number, bid)
+    job, slot = record.job, bid.slot
+    if slot is not None and whole and not grows(record, slot):
+        one = gang_of_one(cluster, topologies, record, slot)
+        return LineKey(int(Kind.REPLACEMENT), job.priority, one), Entry(*record.open[slot], bid)
+    queue = cluster.queue_of(job)
+    terms = terms_of(job, cluster.tree.branch(queue), by_person=bool(cluster.reservations))
+    if slot is None:
+        return LineKey(int(Kind.JOB), job.priority, record.gang, queue, terms), Entry(job.submitted_s, job.id, bid)
+    one, kind = gang_of_one(cluster, topologies, record, slot), Kind.GROWTH if whole else Kind.POD
+    arrival_s, number = record.open[slot]
+    entry = Entry(BEHIND_ALL_S if kind is Kind.GROWTH else arrival_s, number, bid)
+    return LineKey(int(kind), job.priority, one, queue, terms), entry
+
+
+def terms_of(job: Job, branch: Branch, *, by_person: bool) -> Terms:
+    """What tells the job from others that ask the same. `by_person`: reservations are for some users or groups only."""
+    factors = branch.by_factors
+    user = job.user if by_person or branch.by_user or factors else ""
+    group = job.group if by_person or branch.by_group else ""
+    terms = Terms(
+        user,
+        group,
+        job.limit_s,
+        job.estimate_s,
+        job.deadline_s,
+        job.preemptible,
+        job.preempts,
+        job.reservation,
+        job.nice if factors else 0,
+        job.qos if factors else "",
+    )
+    return PLAIN if terms == PLAIN else terms
 
 
 def grows(record: Record, slot: Slot) -> bool:
@@ -48,9 +83,7 @@ def grows(record: Record, slot: Slot) -> bool:
     asked = record.job.roles[slot.role]
     if slot.role in record.gang.needed() and asked.minimum == asked.count:
         return False
-    placed = sum(
-        1 for _ in islice((each for each in record.placements if each.role == slot.role), max(1, asked.minimum))
-    )
+    placed = record.placed[slot.role]
     if not placed and slot.role not in record.gang.needed():
         return True
     if placed < asked.minimum:

@@ -9,6 +9,8 @@ Room that grows is noted (`waiting.grown`), because it alone can let anything st
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from phalanx.model.alarms import Alarms
 from phalanx.model.columns import Columns
 from phalanx.model.demand import Gang, Interned
@@ -18,13 +20,17 @@ from phalanx.model.holders import Holders
 from phalanx.model.job import Job, Phase, Placement, Slot
 from phalanx.model.node import Node
 from phalanx.model.peers import Kind
+from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue
 from phalanx.model.reason import Reason
 from phalanx.model.relations import Relations
 from phalanx.model.reservation import Reservation
 from phalanx.model.shape import Amounts, Port
+from phalanx.model.tree import Charge, Key, Tree
 from phalanx.model.usage import Usage
 from phalanx.model.waiting import Waiting
+
+REMEMBERED = 4096  # gangs with the flavors they were given
 
 
 class Record:
@@ -37,11 +43,12 @@ class Record:
     `started_s`: when it was last started (seconds since the epoch). `flavors`: the flavor of each role, if its queue
     names any. `promise`: placements promised to it while it waits, charged to their nodes, until `promised_until_s`.
     `leaving`: placed slots that it was told to give up. `devices`: names given to placed and promised slots. `size`: of
-    a job whose size is fixed at its start, so many pods of each role are all that it has until it waits again."""
+    a job whose size is fixed at its start, so many pods of each role are all that it has until it waits again.
+    `placed`: how many pods of each role have a node; `charge`: what its queue is charged with for it."""
 
     __slots__ = (
-        *("attempt", "devices", "flavors", "gang", "job", "leaving", "not_before_s", "open", "phase", "placements"),
-        *("promise", "promised_until_s", "reason", "refusal", "size", "started_s"),
+        *("attempt", "charge", "devices", "flavors", "gang", "job", "leaving", "not_before_s", "open", "phase"),
+        *("placed", "placements", "promise", "promised_until_s", "reason", "refusal", "size", "started_s"),
     )
 
     def __init__(self, job: Job, gang: Gang) -> None:
@@ -59,6 +66,8 @@ class Record:
         self.promised_until_s = 0.0
         self.leaving: set[Slot] = set()
         self.devices: dict[Slot, tuple[str, ...]] = {}
+        self.placed = [0] * len(job.roles)
+        self.charge: Charge | None = None
         self.size: tuple[int, ...] = ()
 
     def copy(self) -> Record:
@@ -69,6 +78,7 @@ class Record:
         other.started_s, other.flavors, other.leaving = self.started_s, self.flavors, set(self.leaving)
         other.promise, other.promised_until_s = dict(self.promise), self.promised_until_s
         other.devices, other.size = dict(self.devices), self.size
+        other.placed, other.charge = list(self.placed), self.charge
         return other
 
 
@@ -80,6 +90,8 @@ class Cluster:
         self.jobs: dict[str, Record] = {}
         self.queues: dict[str, Queue] = {}
         self.flavors: dict[str, Flavor] = {}
+        self.policy = Policy()  # as last told
+        self.tree = Tree()
         self.reservations: dict[str, Reservation] = {}
         self.now_s = 0.0  # seconds since the epoch, as last told
         self.jobs_of: dict[str, dict[str, None]] = {}  # queue -> its live jobs
@@ -87,6 +99,7 @@ class Cluster:
         self.strangers: dict[str, tuple[Kind | None, tuple[Port, ...]]] = {}  # pod uid -> what ours see of it
         self.others: dict[str, int] = {}  # resource -> what pods of others hold of it in all
         self.interned = Interned()
+        self.flavored_gangs: dict[tuple[Gang, tuple[str, ...]], Gang] = {}
         self.waiting = Waiting()
         self.holders = Holders()
         self.ends = Ends()
@@ -100,12 +113,14 @@ class Cluster:
     def see_node(self, node: Node) -> None:
         known = self.columns.node(node.name) is not None
         self.waiting.note_growth(self.columns.see(node), {})
+        self.tree.pool_stale = True
         if known:
             self.waiting.wake_all()  # it may also have become less
 
     def lose_node(self, name: str) -> None:
         if self.columns.node(name) is not None:
             self.columns.lose(name)
+            self.tree.pool_stale = True
             self.waiting.wake_all()
 
     def charge(self, node: str, asks: Amounts) -> bool:
@@ -154,6 +169,36 @@ class Cluster:
             for resource, amount in known[1]:
                 self.others[resource] -= amount
 
+    def queue_of(self, job: Job) -> str:
+        """The name of the queue that the job is in, whether there is one or not."""
+        return job.queue or self.policy.default_queue
+
+    def flavored(self, gang: Gang, flavors: tuple[str, ...]) -> Gang:
+        """The gang, each role kept to the nodes of its flavor and tolerating what the flavor does."""
+        known = self.flavored_gangs.get((gang, flavors))
+        if known is None:
+            named = [self.flavors.get(flavor) for flavor in flavors]
+            roles = tuple(
+                replace(role, shape=each.applied(role.shape)) if each else role
+                for role, each in zip(gang.roles, named, strict=True)
+            )
+            known = self.interned.gang(roles, gang.groups, gang.closeness, gang.size)
+            if len(self.flavored_gangs) >= REMEMBERED:
+                self.flavored_gangs.clear()
+            self.flavored_gangs[gang, flavors] = known
+        return known
+
+    def pool(self) -> dict[Key, int]:
+        """What all nodes have, ready or not, by flavor and resource."""
+        facts, columns = self.columns.facts, self.columns
+        found: dict[Key, int] = {}
+        for name, column in columns.allocatable.items():
+            found["", name] = int(column.sum())
+            for flavor in self.flavors.values():
+                rows = facts.labelled(flavor.labels)
+                found[flavor.name, name] = int(column[rows].sum())
+        return found
+
     def reason(self, job: str) -> Reason | None:
         """Why it waits, as last found: a line's reason is every waiting member's."""
         record = self.jobs[job]
@@ -168,8 +213,9 @@ class Cluster:
         other.reservations, other.now_s = dict(self.reservations), self.now_s
         other.jobs_of = {queue: dict(jobs) for queue, jobs in self.jobs_of.items()}
         other.foreign, other.others = dict(self.foreign), dict(self.others)
+        other.policy, other.tree = self.policy, self.tree.copy()
         other.strangers = dict(self.strangers)
-        other.interned = self.interned
+        other.interned, other.flavored_gangs = self.interned, dict(self.flavored_gangs)
         other.waiting = self.waiting.copy()
         other.holders = self.holders.copy()
         other.usage = self.usage.copy()

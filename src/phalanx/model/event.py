@@ -12,6 +12,7 @@ from typing import TypeAlias
 from phalanx.model.flavor import Flavor
 from phalanx.model.job import Job, Outcome, Phase, Placement, Slot
 from phalanx.model.node import Node
+from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue, Weights
 from phalanx.model.reason import Reason
 from phalanx.model.reservation import Reservation
@@ -68,6 +69,13 @@ class Ticked:
     goes backwards is ignored."""
 
     now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySeen:
+    """How it is decided from now on. The loop tells it in every step; it changes nothing if it is the same."""
+
+    policy: Policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +207,7 @@ Event: TypeAlias = (
     | ReservationSeen
     | ReservationGone
     | Ticked
+    | PolicySeen
     | Priced
     | UsageTold
     | OutcomeTold

@@ -51,6 +51,14 @@ class Facts:
                 self.labels[key] = np.zeros(self.capacity, np.int32)
             self.labels[key][row] = self._code(value)
 
+    def labelled(self, labels: tuple[tuple[str, str], ...]) -> NDArray[np.bool_]:
+        """The rows that carry all of these labels."""
+        rows = np.ones(self.capacity, np.bool_)
+        for key, value in labels:
+            column, code = self.labels.get(key), self.codes.get(value)
+            rows &= False if column is None or code is None else column == code
+        return rows
+
     @property
     def prefers(self) -> bool:
         """Whether some taint only prefers that pods stay away."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from phalanx.model.shape import Toleration
+from phalanx.model.shape import Shape, Toleration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,3 +15,11 @@ class Flavor:
     name: str
     labels: tuple[tuple[str, str], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
+
+    def applied(self, shape: Shape) -> Shape:
+        """That shape, kept to the flavor's nodes."""
+        return replace(
+            shape,
+            selector=tuple(sorted({*shape.selector, *self.labels})),
+            tolerations=tuple(dict.fromkeys((*shape.tolerations, *self.tolerations))),
+        )

@@ -1,8 +1,8 @@
 """Lines: what waits, grouped so that bids that are alike are decided once.
 
-A *bid* is what asks for room: a queued job, or one open slot of a started job. Bids with the same roles, shapes, counts
-and priority stand in one *line*; if its first cannot be placed none of the others can, so a cycle looks at lines, and
-100,000 alike jobs cost as much as one. Within a line the order is arrival, then `tie`.
+A *bid* is what asks for room: a queued job, or one open slot of a started job. Bids of one queue with the same roles,
+shapes, counts, priority and terms stand in one *line*; if its first cannot be placed none of the others can, so a cycle
+looks at lines, and 100,000 alike jobs cost as much as one. Within a line the order is arrival, then `tie`.
 
 The line is a heap with lazy deletion: adding costs log n, leaving costs nothing, and reading it in order goes down
 the heap with a second, small heap and takes nothing out, since who decides only reads.
@@ -40,12 +40,34 @@ class Kind(IntEnum):
     GROWTH = 3  # an open slot of a started gang above its minimum
 
 
+class Terms(NamedTuple):
+    """What else the answer depends on, besides who asks how much where: as in `Job`. `user` and `group` are named where
+    a limit, an order by factors or a reservation tells them apart."""
+
+    user: str = ""
+    group: str = ""
+    limit_s: float | None = None
+    estimate_s: float | None = None
+    deadline_s: float | None = None
+    preemptible: bool = True
+    preempts: bool = True
+    reservation: str = ""
+    nice: int = 0
+    qos: str = ""
+
+
+PLAIN = Terms()
+
+
 class LineKey(NamedTuple):
-    """Everything the answer to a bid depends on. A slot's line is a gang of one pod."""
+    """Everything the answer to a bid depends on. A slot's line is a gang of one pod; replacements are alike in all
+    queues, whose quotas they are within already. `queue`: the one it is in (never empty for a job)."""
 
     kind: int  # a `Kind`, as the bare integer: it is hashed often
     priority: int
     gang: Gang
+    queue: str = ""
+    terms: Terms = PLAIN
 
 
 class Entry(NamedTuple):

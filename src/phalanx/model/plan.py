@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from phalanx.model.bars import Toll
 from phalanx.model.demand import Demand
 from phalanx.model.job import Placement, Slot
 from phalanx.model.line import Bid, Entry, LineKey
@@ -89,11 +90,14 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Asleep:
-    """A line whose first bid cannot be placed: why, and what would have to grow."""
+    """A line whose first bid cannot start: why, and when it is looked at again: when room grows (`watches`), when less
+    is charged to the queue tree (`tolls`), or at a time (`again_s`, seconds since the epoch); whichever is first."""
 
     line: LineKey
     reason: Reason
-    watches: tuple[Watch, ...]
+    watches: tuple[Watch, ...] = ()
+    tolls: tuple[Toll, ...] = ()
+    again_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

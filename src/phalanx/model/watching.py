@@ -60,6 +60,11 @@ class Watches:
             post.room = watch.room
             post.lines(watch.need)[key] = None
 
+    def only(self, key: LineKey) -> Watch | None:
+        """What the line watches, if that is one thing."""
+        watched = self._watched.get(key, ())
+        return watched[0] if len(watched) == 1 else None
+
     def forget(self, key: LineKey) -> None:
         """The line waits for nothing any more."""
         for watch in self._watched.pop(key, ()):

@@ -1,0 +1,187 @@
+"""Who is next: a tournament over the queue tree.
+
+Slots that replace lost pods of started gangs come before all else, by priority, then arrival. Then every queue with a
+bid that may start is a *runner*; its head is the best bid in it and below it. An inner queue picks
+among its children, and its own jobs compete like a child:
+
+- by PRIORITY, FIFO or MULTIFACTOR: the child whose head ranks best, but those whose head leaves them within their
+  guarantee come before those that would borrow for it;
+- FAIR: the child with the lowest weighted dominant share, its head included; then higher queue priority; then rank.
+
+The winner's bid is tried. Whatever comes of it, only the runners on its way to the root stand differently afterwards,
+so the next pick costs the depth of the tree times the logarithm of the children. Queues in which nothing is awake
+take no part and cost nothing.
+
+A `strict` queue whose head cannot start leaves the contest, and everything behind the head waits (`behind`). A head
+that can never start does not count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from heapq import heapify, heappop, heappush, heapreplace
+from typing import TypeAlias
+
+from phalanx.core import room, share
+from phalanx.core.order import Rank, rank
+from phalanx.core.quota import Ledger, within_guarantee
+from phalanx.model.line import Entry, Kind, LineKey
+from phalanx.model.queue import Order
+from phalanx.model.tree import Branch, Cost, Key, Tree
+
+Head: TypeAlias = tuple[LineKey, Entry]
+Standing: TypeAlias = tuple[object, ...]
+
+
+class Runner:
+    """A queue in the contest, or the own jobs of an inner one (`own`). `lines` and `children` are heaps."""
+
+    __slots__ = ("branch", "children", "lines", "own", "parent")
+
+    def __init__(self, branch: Branch, parent: Runner | None, *, own: bool = False) -> None:
+        self.branch, self.parent, self.own = branch, parent, own
+        self.lines: list[tuple[Rank, LineKey, Entry]] = []
+        self.children: list[tuple[Standing, str, bool, Runner]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.lines or self.children)
+
+    def head(self) -> Head:
+        """The best bid in it and below it."""
+        runner = self
+        while runner.children:
+            runner = runner.children[0][3]
+        _, key, entry = runner.lines[0]
+        return key, entry
+
+    def last(self) -> Runner:
+        """The runner in which the head stands."""
+        runner = self
+        while runner.children:
+            runner = runner.children[0][3]
+        return runner
+
+
+class Contest:
+    """`priority_of` is asked for the factors' sum in MULTIFACTOR order."""
+
+    def __init__(self, tree: Tree, ledger: Ledger, priority_of: Callable[[Entry], float]) -> None:
+        self.tree, self.ledger, self.priority_of = tree, ledger, priority_of
+        self.urgent = Runner(tree.root, None)  # replacements
+        self.root = Runner(tree.root, None)
+        self.up = self.root  # whose head is being tried
+        self.runners: dict[str, Runner] = {tree.root.name: self.root}
+        self.owns: dict[str, Runner] = {}
+        self.behind: dict[LineKey, tuple[LineKey, Entry]] = {}  # lines that a strict queue's head holds up -> that head
+
+    def enter(self, key: LineKey, entry: Entry) -> None:
+        """That bid contends for its line. Call `begin` when all have entered."""
+        branch = self.tree.branch(key.queue)
+        runner = self.urgent if key.kind == Kind.REPLACEMENT else self.runner(branch)
+        if branch.children and runner is not self.urgent:
+            runner = self.owns.get(branch.name) or self.owns.setdefault(branch.name, Runner(branch, runner, own=True))
+        runner.lines.append((self.rank(branch, key, entry), key, entry))
+
+    def runner(self, branch: Branch) -> Runner:
+        runner = self.runners.get(branch.name)
+        if runner is None:
+            above = self.runner(branch.parent) if branch.parent is not None else None
+            runner = self.runners[branch.name] = Runner(branch, above)
+        return runner
+
+    def begin(self) -> None:
+        """Everybody takes their place, those deepest in the tree first."""
+        runners = [self.urgent, *self.runners.values(), *self.owns.values()]
+        runners.sort(key=lambda each: (-len(each.branch.path), not each.own))
+        for runner in runners:
+            heapify(runner.lines)
+            heapify(runner.children)
+            if runner.parent is not None and runner:
+                runner.parent.children.append(self.seat(runner))
+
+    def heads(self) -> Iterator[Head]:
+        """Best first. Who asks for the next must have said what became of the last: `won` or `lost`."""
+        while self.urgent or self.root:
+            self.up = self.urgent if self.urgent else self.root
+            yield self.up.head()
+
+    def won(self, following: Entry | None) -> None:
+        """The head has started; `following` is the next of its line."""
+        runner = self.up.last()
+        _, key, _ = heappop(runner.lines)
+        if following is not None:
+            heappush(runner.lines, (self.rank(runner.branch, key, following), key, following))
+        self.reseat(runner)
+
+    def lost(self, *, holds_up: bool = True) -> None:
+        """The head cannot start, nor can the others of its line. `holds_up`: it might later; so in a strict queue those
+        behind it wait."""
+        runner = self.up.last()
+        _, key, entry = heappop(runner.lines)
+        strict = self.tree.strict_above(runner.branch.name) if holds_up else None
+        if strict is not None and runner is not self.urgent:
+            runner = self.close(self.runners[strict.name], (key, entry))
+        self.reseat(runner)
+
+    def close(self, runner: Runner, head: Head) -> Runner:
+        """Everything that is left in it, and below it, is behind that head."""
+        left = [runner]
+        while left:
+            each = left.pop()
+            self.behind.update(dict.fromkeys((key for _, key, _ in each.lines), head))
+            left += [child for _, _, _, child in each.children]
+            each.lines, each.children = [], []
+        return runner
+
+    def reseat(self, runner: Runner) -> None:
+        """The head of that runner has changed, and what is charged to it perhaps: so it stands differently, and so do
+        those above it. It is the first child all the way up."""
+        while runner.parent is not None:
+            if runner:
+                heapreplace(runner.parent.children, self.seat(runner))
+            else:
+                heappop(runner.parent.children)
+            runner = runner.parent
+
+    def seat(self, runner: Runner) -> tuple[Standing, str, bool, Runner]:
+        return self.standing(runner), runner.branch.name, runner.own, runner
+
+    def standing(self, runner: Runner) -> Standing:
+        """What the parent compares its children by: lower is sooner."""
+        assert runner.parent is not None
+        parent, (key, entry) = runner.parent.branch, runner.head()
+        ranked = self.rank(parent, key, entry)
+        if parent.order is Order.FAIR:
+            priority = runner.branch.queue.priority if runner.branch.queue is not None and not runner.own else 0
+            return self.share(runner, cost_of(key)), -priority, ranked
+        if not parent.contested:
+            return ranked
+        return self.borrows(runner, parent.contested, cost_of(key)), ranked
+
+    def share(self, runner: Runner, extra: Cost) -> share.Share:
+        branch, pool = runner.branch, self.tree.pool
+        if runner.own:
+            return share.of_own(branch, self.own_use(branch), pool, extra)
+        return share.of(branch, self.ledger.account(branch), pool, extra)
+
+    def borrows(self, runner: Runner, contested: set[Key], extra: Cost) -> bool:
+        """Own jobs of an inner queue have no guarantee but what the queue's children leave of its own."""
+        if runner.own:
+            return any(key in contested for key, _ in extra)
+        return not within_guarantee(self.ledger, runner.branch, contested, extra)
+
+    def own_use(self, branch: Branch) -> dict[Key, int]:
+        """What a queue's own jobs use: all that is charged to it but not to its children."""
+        used = dict(self.ledger.account(branch).total)
+        for child in branch.children.values():
+            for key, amount in self.ledger.account(child).total.items():
+                used[key] = used.get(key, 0) - amount
+        return used
+
+    def rank(self, branch: Branch, key: LineKey, entry: Entry) -> Rank:
+        order = branch.order
+        return rank(key, entry, order, self.priority_of(entry) if order is Order.MULTIFACTOR else None)
+
+
+def cost_of(key: LineKey) -> Cost:
+    """What the line's first asks, whatever the flavor."""
+    return room.cost(key.gang, [role.minimum for role in key.gang.roles])

@@ -1,0 +1,129 @@
+"""Why the queue tree says no: the rule, whose it is, what is asked, used and allowed, and who holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from phalanx.core.explain import shown
+from phalanx.core.moment import clock
+from phalanx.core.quota import Shortfall
+from phalanx.model.bars import Rule
+from phalanx.model.cluster import Cluster
+from phalanx.model.queue import Queue, State
+from phalanx.model.reason import Code, Reason
+from phalanx.model.tree import Branch, Key
+
+LARGEST = 3
+LOOKED_AT = 1000  # jobs; beyond, only those that hold most in the whole cluster are asked whether they are in the queue
+
+
+def misconfigured(branch: Branch) -> Reason:
+    return Reason(code=Code.QUEUE_MISCONFIGURED, text=branch.fault, numbers={"queue": branch.name})
+
+
+def held(queue: Queue, own: str) -> Reason:
+    """`own`: the job's queue, which may be below the one that is held."""
+    what = "held" if queue.state is State.HELD else "closed"
+    return Reason(
+        code=Code.QUEUE_HELD,
+        text=f"queue {whose(queue.name, own)} is {what}: it starts nothing",
+        numbers={"queue": queue.name, "state": str(queue.state)},
+    )
+
+
+def closed(queue: Queue, own: str) -> Reason:
+    return Reason(
+        code=Code.QUEUE_CLOSED,
+        text=f"queue {whose(queue.name, own)} is {queue.state} since {clock(queue.state_since_s)}: it takes no job "
+        "submitted later",
+        numbers={"queue": queue.name, "state": str(queue.state), "since_s": queue.state_since_s},
+    )
+
+
+def never(text: str, **numbers: object) -> Reason:
+    return Reason(code=Code.NEVER_WITHIN_LIMIT, text=text, numbers=numbers)
+
+
+def behind_head(head: str, queue: str) -> Reason:
+    return Reason(
+        code=Code.BEHIND_HEAD,
+        text=f"queue {queue!r} is strict, and {head} is before it and waits",
+        numbers={"queue": queue, "head": head},
+    )
+
+
+def short(cluster: Cluster, own: str, lack: Shortfall) -> Reason:
+    """`own`: the job's queue."""
+    bar = lack.bar
+    branch = cluster.tree.branch(bar.queue)
+    numbers = {"queue": bar.queue, "rule": str(bar.rule), "asked": lack.asked, "used": lack.used}
+    numbers |= {"allowed": lack.allowed, "flavor": bar.key[0], "resource": bar.key[1], "whose": bar.whose}
+    asked, used, allowed = (amount(bar.key, each) for each in (lack.asked, lack.used, lack.allowed))
+    queue = "" if not bar.queue else f"queue {whose(bar.queue, own)}"
+    match bar.rule:
+        case Rule.LIMIT:
+            code, text = Code.QUEUE_LIMIT, f"{asked} asked, but {queue} uses {used} of its limit of {allowed}"
+        case Rule.GUARANTEE:
+            code = Code.QUEUE_QUOTA
+            text = f"{asked} asked, but {queue} uses {used} of the {allowed} guaranteed to it, and this may not borrow"
+        case Rule.POOL | Rule.KEEP:
+            code = Code.QUEUE_QUOTA
+            left = amount(bar.key, max(0, lack.allowed - lack.used))
+            text = (
+                f"{asked} to borrow, but only {left} of the cluster's {allowed} are neither in use nor kept by queues"
+            )
+        case Rule.RUNNING:
+            code, text = Code.USER_LIMIT, f"{queue} runs {lack.used} of at most {lack.allowed} jobs"
+        case Rule.USER_RUNNING | Rule.GROUP_RUNNING:
+            code, text = (
+                Code.USER_LIMIT,
+                f"{who(bar.rule, bar.whose)} runs {lack.used} of at most {lack.allowed} jobs in {queue}",
+            )
+        case Rule.USER | Rule.GROUP:
+            code = Code.USER_LIMIT
+            text = f"{asked} asked, but {who(bar.rule, bar.whose)} uses {used} of at most {allowed} in {queue}"
+    if bar.key[1] and (holders := largest(cluster, branch, bar.key)):
+        numbers["holders"] = dict(holders)
+        text += " (most is used by " + ", ".join(f"{name} ({shown(bar.key[1], has)})" for name, has in holders) + ")"
+    return Reason(code=code, text=text, numbers=numbers)
+
+
+def of_flavors(flavors: Sequence[tuple[str, ...]], reasons: Sequence[Reason]) -> Reason:
+    """The first reason; with several, what each way to give flavors met."""
+    if len(reasons) == 1:
+        return reasons[0]
+    parts = [
+        f"on {'/'.join(dict.fromkeys(each))}: {reason.text}" for each, reason in zip(flavors, reasons, strict=True)
+    ]
+    return replace(reasons[0], text="; ".join(parts), more_nodes_help=any(each.more_nodes_help for each in reasons))
+
+
+def who(rule: Rule, name: str) -> str:
+    kind = "user" if rule in {Rule.USER, Rule.USER_RUNNING} else "group"
+    return f"{kind} {name!r}" if name else f"whoever names no {kind}"
+
+
+def whose(name: str, own: str) -> str:
+    return f"{name!r}" if name == own else f"{name!r} (above {own!r})"
+
+
+def amount(key: Key, value: int) -> str:
+    """`4 cpu on spot`."""
+    flavor, resource = key
+    return f"{shown(resource, value)} {resource}{' on ' + flavor if flavor else ''}" if resource else str(value)
+
+
+def largest(cluster: Cluster, branch: Branch, key: Key) -> list[tuple[str, int]]:
+    """Who uses most of it: the queues below that one, or if there are none below, its jobs."""
+    if branch.children:
+        found = [(f"queue {child.name!r}", child.account.total.get(key, 0)) for child in branch.children.values()]
+    else:
+        names = (branch.name, "") if branch.name == cluster.policy.default_queue else (branch.name,)
+        jobs = [job for name in names for job in cluster.jobs_of.get(name, ())]
+        if len(jobs) > LOOKED_AT:
+            known = set(jobs)
+            jobs = [job for job, _ in cluster.holders.largest(key[1], LOOKED_AT // 10) if job in known]
+        charges = [(job, cluster.jobs[job].charge) for job in jobs]
+        found = [(job, dict(charge.cost).get(key, 0)) for job, charge in charges if charge is not None]
+    return sorted((each for each in found if each[1]), key=lambda each: (-each[1], each[0]))[:LARGEST]

@@ -1,0 +1,94 @@
+"""What keeps a job from contending whatever room there is; only an event about it, or time, mends it.
+
+In this order: what the world says; a gang that cannot be; its queue (unknown, misconfigured, held, closed); what is
+more than its queue's ceilings, or the limits per job, ever allow; a begin time, dependencies and arrays
+(`core.dependency`).
+"""
+
+from __future__ import annotations
+
+from phalanx.core import denial, dependency, explain, misfit, quota, room
+from phalanx.core.dependency import Obstacle
+from phalanx.model.cluster import Cluster, Record
+from phalanx.model.queue import State
+from phalanx.model.reason import Reason
+from phalanx.model.relations import Kin
+from phalanx.model.tree import Branch, Cost
+
+
+def obstacle(cluster: Cluster, record: Record, now_s: float, cleared: dict[Kin, int]) -> Obstacle | None:
+    """Why the queued job may not contend; None if it may. `cleared`: see `dependency.obstacle`."""
+    job = record.job
+    name = cluster.queue_of(job)
+    if job.blocked is not None:
+        return Obstacle(job.blocked)
+    if record.gang.wrong:
+        return Obstacle(misfit.invalid(record.gang))
+    if name not in cluster.queues:
+        return Obstacle(explain.queue_unknown(cluster, record, cluster.policy.default_queue))
+    branch = cluster.tree.branch(name)
+    if reason := of_queue(branch, record) or beyond_limits(branch, record):
+        return Obstacle(reason)
+    return dependency.obstacle(cluster, record, now_s, cleared)
+
+
+def of_queue(branch: Branch, record: Record) -> Reason | None:
+    """What the queue's state, or that of one above, says."""
+    if branch.fault:
+        return denial.misconfigured(branch)
+    for queue in branch.states:
+        if queue.state is not State.HELD and record.job.submitted_s > queue.state_since_s:
+            return denial.closed(queue, branch.name)
+    for queue in branch.states:
+        if queue.state is not State.DRAINING:
+            return denial.held(queue, branch.name)
+    return None
+
+
+def beyond_limits(branch: Branch, record: Record) -> Reason | None:
+    """What could not start even if nothing else ran."""
+    longest_s, limit_s = quota.longest_s(branch), record.job.limit_s
+    if longest_s is not None and limit_s is not None and limit_s > longest_s:
+        return denial.never(
+            f"a time limit of {limit_s:g} s asked, but queue {branch.name!r} allows {longest_s:g} s",
+            asked_s=limit_s,
+            allowed_s=longest_s,
+            queue=branch.name,
+        )
+    if branch.unbounded and not any(each.queue and each.queue.per_job.resources for each in branch.path):
+        return None
+    pods = [role.minimum for role in record.gang.roles]
+    if not branch.flavors:
+        return of_amounts(branch, room.cost(record.gang, pods))
+    found = None
+    for flavors in quota.combinations(branch, len(pods)):
+        found = of_amounts(branch, room.cost(record.gang, pods, flavors))
+        if found is None:
+            return None
+    return found
+
+
+def of_amounts(branch: Branch, cost: Cost) -> Reason | None:
+    """The first ceiling on the way up that is below what is asked."""
+    for each in branch.path:
+        if each.queue is None:
+            continue
+        per_job, per_user = dict(each.queue.per_job.resources), dict(each.queue.per_user.resources)
+        per_group = dict(each.queue.per_group.resources)
+        for key, asked in cost:
+            ceilings = [(each.limit.get(key), "in all")]
+            if not key[0]:
+                ceilings += [(per_job.get(key[1]), "a job"), (per_user.get(key[1]), "a user")]
+                ceilings.append((per_group.get(key[1]), "a group"))
+            for allowed, what in ceilings:
+                if allowed is not None and asked > allowed:
+                    return denial.never(
+                        f"{denial.amount(key, asked)} asked, but queue {denial.whose(each.name, branch.name)} allows "
+                        f"{denial.amount(key, allowed)} {what}",
+                        queue=each.name,
+                        flavor=key[0],
+                        resource=key[1],
+                        asked=asked,
+                        allowed=allowed,
+                    )
+    return None

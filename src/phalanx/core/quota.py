@@ -1,0 +1,282 @@
+"""May this start, as far as the queue tree is concerned; on which flavors of nodes; and if not, what says no.
+
+`Ledger` is the tree's accounts with what this cycle has decided laid over them, with an undo log as the draft has.
+
+`offers` lists the ways in which a gang may be given flavors (one per role), best first, each either affordable or with
+the one `Shortfall` that binds. The walk goes through the flavors in the queue's order and stops early at one that would
+need to borrow (or to preempt), if the queue's `Fungibility` says that it would rather do that than look further; those
+it did not reach come last. Otherwise what fits within the guarantee comes before what borrows. A gang that then finds
+no room is offered the next, so that a flavor that is only full does not hold it up.
+
+Checked from the queue up: limits of amounts at every level; started jobs, users' and groups' limits at every level; who
+may borrow; and at the root, whether others keep what is asked (`model.tree`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, product
+
+from phalanx.core import room
+from phalanx.model.bars import Bar, Rule, Toll
+from phalanx.model.cluster import Cluster
+from phalanx.model.demand import Gang
+from phalanx.model.job import Job, Placement
+from phalanx.model.line import Kind, LineKey
+from phalanx.model.queue import Borrow, Limits
+from phalanx.model.tree import Account, Branch, Charge, Cost, Key, Tally, Tree, post
+
+COMBINATIONS = 64  # of flavors that a gang of several roles is tried with
+NOTHING = Tally()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shortfall:
+    """`asked` more is wanted of what `bar` bounds; `used` of `allowed` are charged. `tolls`: when to look again."""
+
+    bar: Bar
+    asked: int
+    used: int
+    allowed: int
+    tolls: tuple[Toll, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """One way to give the roles flavors; `gang` is what is placed then. `borrows`: beyond the queue's guarantee.
+    `short`: why it is not affordable now. `preempt_first`: rather preempt for this than look at the next."""
+
+    flavors: tuple[str, ...]
+    gang: Gang
+    charge: Charge
+    borrows: bool = False
+    short: Shortfall | None = None
+    preempt_first: bool = False
+    preemptible: bool = True
+
+
+class Ledger:
+    """Accounts as they will be when what was decided in this cycle is folded in."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self._over: dict[str, Account] = {}
+        self._log: list[tuple[Charge, int]] = []
+
+    def account(self, branch: Branch) -> Account:
+        return self._over.get(branch.name, branch.account)
+
+    def charge(self, charge: Charge, sign: int = 1) -> None:
+        """`sign` -1: given back (a victim's)."""
+        self._enter(charge, sign)
+        self._log.append((charge, sign))
+
+    def mark(self) -> int:
+        return len(self._log)
+
+    def rewind(self, mark: int) -> None:
+        """As it was at `mark`."""
+        while len(self._log) > mark:
+            charge, sign = self._log.pop()
+            self._enter(charge, -sign)
+
+    def _enter(self, charge: Charge, sign: int) -> None:
+        accounts = []
+        for branch in self.tree.branch(charge.queue).path:
+            account = self._over.get(branch.name)
+            if account is None:
+                account = self._over[branch.name] = branch.account.copy()
+            accounts.append((branch, account))
+        post(accounts, charge, sign, keeps=self.tree.keeps)
+
+
+def offers(cluster: Cluster, ledger: Ledger, key: LineKey, job: Job) -> list[Offer]:
+    """The ways in which the line's first, `job`, may start, best first; never empty."""
+    branch = cluster.tree.branch(key.queue)
+    pods = [role.minimum for role in key.gang.roles]
+    jobs = int(key.kind == Kind.JOB)
+    if jobs and branch.queue is not None and not branch.queue.gang:
+        pods = [0] * len(pods)  # they are charged one by one
+    whole = Charge(key.queue, job.user, job.group, room.cost(key.gang, pods), jobs)
+    if branch.unbounded:
+        return [Offer(flavors=(), gang=key.gang, charge=whole)]
+    if not branch.flavors:
+        return [offer(ledger, branch, (), key.gang, whole, preemptible=job.preemptible)]
+    found = []
+    for flavors in combinations(branch, len(key.gang.roles)):
+        charge = whole._replace(cost=room.cost(key.gang, pods, flavors))
+        gang = cluster.flavored(key.gang, flavors)
+        found.append(offer(ledger, branch, flavors, gang, charge, preemptible=job.preemptible))
+    return preferred(branch, found)
+
+
+def capped(cluster: Cluster, ledger: Ledger, offer: Offer) -> Gang:
+    """The offer's gang with no more pods above the minimum than quota has room for: role by role, each pod in turn."""
+    gang = offer.gang
+    branch = ledger.tree.branch(offer.charge.queue)
+    if branch.unbounded or all(role.count <= role.minimum for role in gang.roles):
+        return gang
+    pods = [role.minimum for role in gang.roles]
+    for at, role in enumerate(gang.roles):
+        low, high = role.minimum, max(role.minimum, role.count)
+        while low < high:
+            middle = (low + high + 1) // 2
+            wanted = room.cost(gang, [*pods[:at], middle, *pods[at + 1 :]], offer.flavors)
+            if shortfall(ledger, branch, offer.charge._replace(cost=wanted), preemptible=offer.preemptible):
+                high = middle - 1
+            else:
+                low = middle
+        pods[at] = low
+    roles = tuple(replace(role, count=count) for role, count in zip(gang.roles, pods, strict=True))
+    return cluster.interned.gang(roles, gang.groups, gang.closeness, gang.size)
+
+
+def charge_for(offer: Offer, placements: Sequence[Placement]) -> Charge:
+    """What the queue is charged with when the offer is taken and so many pods are placed."""
+    pods = [0] * len(offer.gang.roles)
+    for placement in placements:
+        pods[placement.role] += 1
+    if pods == [role.minimum for role in offer.gang.roles]:
+        return offer.charge
+    return offer.charge._replace(cost=room.cost(offer.gang, pods, offer.flavors))
+
+
+def combinations(branch: Branch, roles: int) -> Iterator[tuple[str, ...]]:
+    """The flavors of each role, in the queue's order; at most `COMBINATIONS`."""
+    return islice(product(branch.flavors, repeat=roles), COMBINATIONS)
+
+
+def offer(
+    ledger: Ledger, branch: Branch, flavors: tuple[str, ...], gang: Gang, charge: Charge, *, preemptible: bool
+) -> Offer:
+    short = shortfall(ledger, branch, charge, preemptible=preemptible)
+    borrows = short is None and bool(branch.guaranteed) and beyond(ledger, branch, charge.cost) is not None
+    return Offer(flavors=flavors, gang=gang, charge=charge, borrows=borrows, short=short, preemptible=preemptible)
+
+
+def preferred(branch: Branch, found: Sequence[Offer]) -> list[Offer]:
+    """In the order in which the queue would have them (Kueue's flavorFungibility)."""
+    assert branch.queue is not None  # the root names no flavors
+    wish = branch.queue.fungibility
+    stop = len(found)
+    for at, each in enumerate(found):
+        fits = each.short is None and not each.borrows
+        if fits or (each.borrows and wish.borrow_before_next) or (each.short and wish.preempt_before_next):
+            stop = at
+            break
+    classes: dict[int, list[Offer]] = {0: [], 1: [], 2: []}
+    for each in [*found[stop + 1 :], *found[:stop]]:
+        fits = each.short is None
+        classes[0 if fits and not each.borrows else 1 if fits != wish.prefer_preemption else 2].append(each)
+    return [*found[stop : stop + 1], *classes[0], *classes[1], *classes[2]]
+
+
+def shortfall(ledger: Ledger, branch: Branch, charge: Charge, *, preemptible: bool) -> Shortfall | None:
+    """The first number, from the queue up, that does not allow the charge; None if all do."""
+    for each in branch.path:
+        if short := at_branch(ledger, each, charge, preemptible=preemptible):
+            return short
+    return of_pool(ledger, branch, charge.cost) if ledger.tree.keeps else None
+
+
+def at_branch(ledger: Ledger, branch: Branch, charge: Charge, *, preemptible: bool) -> Shortfall | None:
+    queue, account = branch.queue, ledger.account(branch)
+    if queue is None:
+        return None
+    for key, asked in charge.cost:
+        allowed = branch.limit.get(key)
+        if allowed is not None and account.total.get(key, 0) + asked > allowed:
+            return short(Bar(branch.name, Rule.LIMIT, key), asked, account.total.get(key, 0), allowed)
+    if queue.total.running is not None and account.running + charge.jobs > queue.total.running:
+        return short(Bar(branch.name, Rule.RUNNING), charge.jobs, account.running, queue.total.running)
+    if branch.limits_users:
+        tally = account.users.get(charge.user, NOTHING)
+        if found := of_subject(branch.name, queue.per_user, tally, charge, charge.user, Rule.USER, Rule.USER_RUNNING):
+            return found
+    if branch.limits_groups:
+        tally = account.groups.get(charge.group, NOTHING)
+        if found := of_subject(
+            branch.name, queue.per_group, tally, charge, charge.group, Rule.GROUP, Rule.GROUP_RUNNING
+        ):
+            return found
+    if queue.borrow is Borrow.ALL or (queue.borrow is Borrow.PREEMPTIBLE and preemptible):
+        return None
+    if (over := beyond(ledger, branch, charge.cost)) is None:
+        return None
+    used = account.total.get(over, 0)
+    return short(Bar(branch.name, Rule.GUARANTEE, over), dict(charge.cost)[over], used, branch.guaranteed[over])
+
+
+def of_subject(
+    queue: str, limits: Limits, tally: Tally, charge: Charge, whose: str, amounts: Rule, running: Rule
+) -> Shortfall | None:
+    """What one user, or group, may have."""
+    if limits.running is not None and tally.running + charge.jobs > limits.running:
+        return short(Bar(queue, running, whose=whose), charge.jobs, tally.running, limits.running)
+    if limits.resources:
+        cost = dict(charge.cost)
+        for resource, allowed in limits.resources:
+            asked, used = cost.get(("", resource), 0), tally.used.get(resource, 0)
+            if asked and used + asked > allowed:
+                return short(Bar(queue, amounts, ("", resource), whose), asked, used, allowed)
+    return None
+
+
+def short(bar: Bar, asked: int, used: int, allowed: int) -> Shortfall:
+    return Shortfall(bar=bar, asked=asked, used=used, allowed=allowed, tolls=(Toll(bar, asked),))
+
+
+def beyond(ledger: Ledger, branch: Branch, cost: Cost) -> Key | None:
+    """Of what the charge would take the branch beyond its guarantee; None: it stays within. What no guarantee names
+    does not count."""
+    total = ledger.account(branch).total
+    for key, asked in cost:
+        allowed = branch.guaranteed.get(key)
+        if allowed is not None and total.get(key, 0) + asked > allowed:
+            return key
+    return None
+
+
+def of_pool(ledger: Ledger, branch: Branch, cost: Cost) -> Shortfall | None:
+    """Whether the root's pool has what is asked beyond the keeps on the way, others' keeps counted as used."""
+    pool, path = ledger.tree.pool, branch.path
+    root = ledger.account(path[-1])
+    for key, asked in cost:
+        claimed = root.claimed.get(key, 0)
+        if claimed + asked <= pool.get(key, 0):
+            continue
+        rising, tolls = asked, []
+        for each in path[:-1]:
+            before, kept = ledger.account(each).claimed.get(key, 0), each.kept.get(key, 0)
+            rising = max(kept, before + rising) - max(kept, before)
+            if kept:
+                tolls.append(Toll(Bar(each.name, Rule.KEEP, key), max(0, kept - before) + 1))
+        if rising and claimed + rising > pool.get(key, 0):
+            bar = Bar(path[-1].name, Rule.POOL, key)
+            tolls.append(Toll(bar, rising))
+            return Shortfall(bar=bar, asked=rising, used=claimed, allowed=pool.get(key, 0), tolls=tuple(tolls))
+    return None
+
+
+def within_guarantee(ledger: Ledger, branch: Branch, contested: set[Key], cost: Cost) -> bool:
+    """Whether the branch stays within what is its by right, of all that it or a sibling is guaranteed."""
+    total = ledger.account(branch).total
+    return all(total.get(key, 0) + asked <= branch.guaranteed.get(key, 0) for key, asked in cost if key in contested)
+
+
+def time_limit_s(cluster: Cluster, job: Job) -> float | None:
+    """How long the job may run (seconds): what it states, else the least that the limits of its queue and of those
+    above allow; None: as long as it likes."""
+    return job.limit_s if job.limit_s is not None else longest_s(cluster.tree.branch(cluster.queue_of(job)))
+
+
+def longest_s(branch: Branch) -> float | None:
+    """The longest time limit that the queue and those above allow a job (seconds)."""
+    least: float | None = None
+    for each in branch.path:
+        if each.queue is not None:
+            for limits in (each.queue.total, each.queue.per_user, each.queue.per_group, each.queue.per_job):
+                if limits.wall_s is not None:
+                    least = limits.wall_s if least is None else min(least, limits.wall_s)
+    return least

@@ -1,0 +1,158 @@
+"""What a job holds, entered in the book: on its nodes, among the holders, and in its queue's account.
+
+Nodes are charged for pods, from the decision until the pod is gone. The queue tree is charged for decisions: a started
+gang for the pods that it has and, below its minimum, those that it wants back; a promised job for what it is promised;
+a job that was told to stop for nothing any more, though its pods still hold their room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from phalanx.core import usage
+from phalanx.model.cluster import Cluster, Record
+from phalanx.model.demand import Gang
+from phalanx.model.job import Phase, Placement, Slot
+from phalanx.model.line import Bid
+from phalanx.model.shape import Amounts
+from phalanx.model.tree import Charge, Cost
+
+
+def put(cluster: Cluster, record: Record, placements: Iterable[Placement]) -> list[Placement]:
+    """The slots hold their room there; those whose node had none for them."""
+    taken, unfit = [0] * len(record.job.roles), []
+    cluster.ends.derived.pop(record.job.id, None)
+    for placement in placements:
+        role, ordinal, node, _ = placement
+        slot = Slot(role, ordinal)
+        if slot in record.open or slot in record.placements:
+            let_go(cluster, record, (slot,))
+        record.placements[slot] = node
+        taken[role] += 1
+        if not cluster.take_up(record, placement):
+            unfit.append(placement)
+    note_holding(cluster, record, taken)
+    return unfit
+
+
+def let_go(cluster: Cluster, record: Record, slots: Iterable[Slot]) -> None:
+    """Those slots hold and want nothing any more."""
+    freed = [0] * len(record.job.roles)
+    cluster.ends.derived.pop(record.job.id, None)
+    for slot in slots:
+        node = record.placements.pop(slot, None)
+        if node is not None:
+            record.leaving.discard(slot)
+            cluster.give_up(record, slot, node)
+            freed[slot.role] -= 1
+        elif record.open.pop(slot, None):
+            cluster.waiting.leave(Bid(record.job.id, slot))
+    note_holding(cluster, record, freed)
+
+
+def hold(cluster: Cluster, record: Record, placements: Iterable[Placement]) -> None:
+    """Charged to their nodes at once, which may be overfull until others have left: so nobody else is placed there."""
+    for placement in placements:
+        record.promise[Slot(placement.role, placement.ordinal)] = placement.node
+        cluster.take_up(record, placement)
+
+
+def take_back(cluster: Cluster, record: Record) -> None:
+    """What it was promised is promised no more."""
+    for slot, node in record.promise.items():
+        cluster.give_up(record, slot, node)
+    record.promise.clear()
+
+
+def note_holding(cluster: Cluster, record: Record, change: list[int]) -> None:
+    """The job holds that many pods' worth more of each role."""
+    for role, (demand, pods) in enumerate(zip(record.gang.demands, change, strict=True)):
+        if pods:
+            record.placed[role] += pods
+            for resource, amount in demand.asks:
+                cluster.holders.change(record.job.id, resource, amount * pods)
+    usage.change(cluster, record, change)
+
+
+def settle(cluster: Cluster, record: Record) -> None:
+    """Its queue, and all above, are charged with what it is due now."""
+    due = charge_of(cluster, record)
+    if due != record.charge:
+        if record.charge is not None:
+            cluster.tree.charge(record.charge, -1)
+        if due is not None:
+            cluster.tree.charge(due, 1)
+        record.charge = due
+
+
+def close_account(cluster: Cluster, record: Record) -> None:
+    """It is charged with nothing any more, until it is settled again."""
+    if record.charge is not None:
+        cluster.tree.charge(record.charge, -1)
+        record.charge = None
+
+
+def refresh_tree(cluster: Cluster) -> None:
+    """Queues, flavors or nodes have changed: the tree, what is charged to it, and its pool are found anew."""
+    tree = cluster.tree
+    if tree.stale:
+        tree.build(cluster.queues, cluster.flavors)
+        for record in cluster.jobs.values():
+            record.charge = charge_of(cluster, record)
+            if record.charge is not None:
+                tree.charge(record.charge, 1)
+    if tree.pool_stale:
+        tree.pool = cluster.pool()
+        tree.pool_stale = False
+        tree.eased[tree.root.name] = None
+
+
+def charge_of(cluster: Cluster, record: Record) -> Charge | None:
+    """What the queue is charged with for the job; None: nothing, and it does not count as running."""
+    match record.phase:
+        case Phase.STOPPING:
+            return None
+        case Phase.QUEUED if not record.promise:
+            return None
+        case Phase.QUEUED:
+            pods = counted(record.promise, len(record.gang.roles))
+        case _:
+            pods = charged_pods(cluster, record)
+    job = record.job
+    return Charge(cluster.queue_of(job), job.user, job.group, cost(record.gang, pods, record.flavors))
+
+
+def charged_pods(cluster: Cluster, record: Record) -> list[int]:
+    """Per role, the pods that a started job is charged with: what it has and is not giving up; and as a gang, what it
+    wants back of its minimum."""
+    pods = list(record.placed)
+    if record.leaving:
+        pods = [has - less for has, less in zip(pods, counted(record.leaving, len(pods)), strict=True)]
+    queue = cluster.queues.get(cluster.queue_of(record.job))
+    if not record.open or (queue is not None and not queue.gang):
+        return pods
+    wanted = counted(record.open, len(pods))
+    roles = record.gang.roles
+    return [max(has, min(role.minimum, has + more)) for has, more, role in zip(pods, wanted, roles, strict=True)]
+
+
+def counted(slots: Iterable[Slot], roles: int) -> list[int]:
+    pods = [0] * roles
+    for slot in slots:
+        pods[slot.role] += 1
+    return pods
+
+
+def cost(gang: Gang, pods: Iterable[int], flavors: tuple[str, ...] = ()) -> Cost:
+    """What that many pods of each role come to, by key: of their flavor if they have one, and of all nodes."""
+    if len(gang.demands) == 1 and not flavors:
+        (count,) = pods
+        asks: Amounts = gang.demands[0].asks
+        return tuple([(("", resource), amount * count) for resource, amount in asks]) if count else ()
+    total: dict[tuple[str, str], int] = {}
+    for role, (demand, count) in enumerate(zip(gang.demands, pods, strict=True)):
+        named = {"", flavors[role]} if role < len(flavors) else {""}
+        for resource, amount in demand.asks if count else ():
+            for flavor in sorted(named):
+                total[flavor, resource] = total.get((flavor, resource), 0) + amount * count
+    return tuple(sorted(total.items()))

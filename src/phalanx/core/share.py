@@ -1,0 +1,81 @@
+"""Weighted dominant share: how much of what can be shared out a queue takes beyond its guarantee.
+
+For a queue among its siblings, with what the next job would add,
+
+    share = max over resources (per flavor) of   max(0, used + extra - guaranteed) / lendable / weight
+
+where lendable is what its parent has to share out: the parent's guarantee if it states one, else all that the cluster
+has. Without guarantees this is dominant resource fairness (Ghodsi et al., NSDI'11), weighted per resource; with them it
+is Kueue's fair sharing (KEP-1714), which compares the share *with* the candidate included. A queue of weight 0 may take
+what nobody else wants: as soon as it uses anything beyond its guarantee its share is above every share with weight.
+
+Comparing shares decides who is next (`Order.FAIR`), and who may preempt whom for fairness: the preemptor's share, with
+the job, must stay below the victim's before it loses that job, at the two queues below their lowest common ancestor. So
+each such preemption lowers the sorted vector of shares there, and no sequence of them leads back: equal rivals do not
+preempt each other in turns (tests/core/test_no_flapping.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+from typing import NamedTuple
+
+from phalanx.model.queue import Queue
+from phalanx.model.tree import Account, Branch, Cost, Key
+
+
+class Share(NamedTuple):
+    """Lower is poorer. `weightless`: 1 if a queue of weight 0 uses more than its guarantee, and `ratio` is unweighted."""
+
+    weightless: int
+    ratio: float
+
+
+NOTHING = Share(0, 0.0)
+
+
+def of(branch: Branch, account: Account, pool: Mapping[Key, int], extra: Cost = ()) -> Share:
+    """Of the branch among its siblings. `account`: what is charged to it (the book's or a draft's); `pool`: what the
+    cluster has; `extra`: what it would use besides."""
+    if branch.queue is None or branch.parent is None:
+        return NOTHING
+    above, guaranteed = branch.parent, branch.guaranteed
+    most = NOTHING
+    used = account.total
+    if extra:
+        used = {**used}
+        for key, amount in extra:
+            used[key] = used.get(key, 0) + amount
+    for key, amount in used.items():
+        beyond = amount - guaranteed.get(key, 0)
+        if beyond > 0:
+            lendable = above.guaranteed[key] if key in above.stated else pool.get(key, 0)
+            most = max(most, weighted(beyond / lendable if lendable > 0 else inf, branch.queue, key[1]))
+    return most
+
+
+def of_own(branch: Branch, used: Mapping[Key, int], pool: Mapping[Key, int], extra: Cost = ()) -> Share:
+    """Of a queue's own jobs among its children: they are guaranteed nothing and weigh 1. `used`: by them alone."""
+    together = {**used}
+    for key, amount in extra:
+        together[key] = together.get(key, 0) + amount
+    stated, guaranteed = branch.stated, branch.guaranteed
+    lendable = {key: guaranteed[key] if key in stated else pool.get(key, 0) for key in together}
+    ratios = [amount / lendable[key] if lendable[key] > 0 else inf for key, amount in together.items() if amount > 0]
+    return Share(0, max(ratios, default=0.0))
+
+
+def weighted(ratio: float, queue: Queue, resource: str) -> Share:
+    weight = dict(queue.weights).get(resource, queue.weight) if queue.weights else queue.weight
+    return Share(0, ratio / weight) if weight > 0 else Share(1, ratio)
+
+
+def rivals(one: Branch, other: Branch) -> tuple[Branch, Branch] | None:
+    """The two queues below their lowest common ancestor in which they are. None: one is above the other, or they are
+    the same, and shares say nothing about which of their jobs should run."""
+    ups, downs = one.path[::-1], other.path[::-1]
+    for up, down in zip(ups, downs, strict=False):
+        if up is not down:
+            return up, down
+    return None

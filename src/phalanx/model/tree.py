@@ -1,0 +1,409 @@
+"""The quota tree as part of the book: which queue is under which, what each has, and what is charged to it.
+
+A *branch* is a queue's place in the tree; its `path` leads up to the unnamed root, whose pool is what the cluster has.
+Amounts are kept by `Key`, (flavor, resource): what runs on a flavor's nodes counts under that flavor and, like all
+else, under the empty flavor, "all nodes".
+
+An `Account` is what is charged: `total` is what runs in the queue and below it. `claimed` is what the queue wants of
+its parent's pool before its own keep is looked at: its own jobs' use, and what its children claim. A queue *claims*
+what is charged to it, but never less than what it keeps for itself, which is its guarantee less what it lends, used or
+not:
+
+    claim(q) = max(kept(q), own use(q) + sum of claim(child))        and        claim(root) <= pool
+
+That is the availability rule of Kueue's KEP-79 ("hierarchical cohorts"), with what is withheld counted as used: a queue
+within its keep asks nothing more of those above it, so its claim, and theirs, do not change. Charging costs the depth
+of the tree times the resources asked.
+
+Trees contradict themselves: `Branch.fault` says where and why, and holds for everything below. What runs there is
+charged all the same, up to the root.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple, TypeAlias
+
+from phalanx.model.demand import MOST
+from phalanx.model.queue import Borrow, Limits, Order, Queue, Quota, State
+
+ROOT = ""
+
+Key: TypeAlias = tuple[str, str]  # (flavor, resource); the empty flavor: of all nodes
+Cost: TypeAlias = tuple[tuple[Key, int], ...]
+
+
+class Charge(NamedTuple):
+    """What a started or promised job is charged with: to its queue and all above, and to its user and group there."""
+
+    queue: str
+    user: str
+    group: str
+    cost: Cost
+    jobs: int = 1
+
+
+class Tally:
+    """What one user, or group, has in a queue and below: started jobs, and amounts by resource."""
+
+    __slots__ = ("running", "used")
+
+    def __init__(self) -> None:
+        self.running = 0
+        self.used: dict[str, int] = {}
+
+    def copy(self) -> Tally:
+        other = Tally()
+        other.running, other.used = self.running, dict(self.used)
+        return other
+
+
+class Account:
+    """What is charged to a branch. `users` and `groups` are kept only where somebody limits them."""
+
+    __slots__ = ("claimed", "groups", "running", "total", "users")
+
+    def __init__(self) -> None:
+        self.total: dict[Key, int] = {}
+        self.claimed: dict[Key, int] = {}
+        self.running = 0
+        self.users: dict[str, Tally] = {}
+        self.groups: dict[str, Tally] = {}
+
+    def copy(self) -> Account:
+        other = Account()
+        other.total, other.claimed, other.running = dict(self.total), dict(self.claimed), self.running
+        other.users = {name: tally.copy() for name, tally in self.users.items()}
+        other.groups = {name: tally.copy() for name, tally in self.groups.items()}
+        return other
+
+    def shown(self) -> tuple[object, ...]:
+        """Everything but zeros, to compare."""
+        tallies = (
+            {
+                name: (each.running, {key: used for key, used in each.used.items() if used})
+                for name, each in some.items()
+            }
+            for some in (self.users, self.groups)
+        )
+        amounts = ({key: used for key, used in each.items() if used} for each in (self.total, self.claimed))
+        return (*amounts, self.running, *tallies)
+
+    def add(self, charge: Charge, sign: int, branch: Branch) -> None:
+        total = self.total
+        for key, amount in charge.cost:
+            total[key] = total.get(key, 0) + sign * amount
+        self.running += sign * charge.jobs
+        if branch.limits_users:
+            _add(self.users, charge.user, charge, sign)
+        if branch.limits_groups:
+            _add(self.groups, charge.group, charge, sign)
+
+
+def _add(tallies: dict[str, Tally], name: str, charge: Charge, sign: int) -> None:
+    tally = tallies.setdefault(name, Tally())
+    tally.running += sign * charge.jobs
+    for (flavor, resource), amount in charge.cost:
+        if not flavor:
+            tally.used[resource] = tally.used.get(resource, 0) + sign * amount
+    if not tally.running and not any(tally.used.values()):
+        del tallies[name]
+
+
+class Branch:
+    """A queue's place in the tree, and its settings by key. `queue` is None at the root. `states`: those of the queue
+    and of all above that are not open, nearest first. `kept`, `guaranteed`: nothing is said of a key that is missing;
+    `limit`: it is not bounded. `by_user`, `by_group`: somebody on the path limits users, groups; `by_factors`: or
+    orders by factors. `flavors`: those that
+    its jobs may be given, in order: the queue's own, else those of the nearest above that names any. `contested`: of
+    what some child is guaranteed. `unbounded`: nothing on the path bounds what starts here."""
+
+    __slots__ = (
+        *(
+            "account",
+            "by_factors",
+            "by_group",
+            "by_user",
+            "children",
+            "fault",
+            "guaranteed",
+            "kept",
+            "limit",
+            "limits_groups",
+        ),
+        *("contested", "flavors", "limits_users", "name", "parent", "path", "queue", "states", "stated", "unbounded"),
+    )
+
+    def __init__(self, name: str, queue: Queue | None, parent: Branch | None) -> None:
+        self.name, self.queue, self.parent = name, queue, parent
+        self.path: tuple[Branch, ...] = (self, *(parent.path if parent else ()))
+        self.children: dict[str, Branch] = {}
+        self.guaranteed: dict[Key, int] = {}
+        self.stated: set[Key] = set()  # guarantees that the queue states itself
+        self.limit: dict[Key, int] = {}
+        self.kept: dict[Key, int] = {}
+        self.fault = ""
+        self.account = Account()
+        self.limits_users = queue is not None and _limits(queue.per_user)
+        self.limits_groups = queue is not None and _limits(queue.per_group)
+        self.by_user: bool = self.limits_users or (parent is not None and parent.by_user)
+        self.by_group: bool = self.limits_groups or (parent is not None and parent.by_group)
+        factors = queue is not None and queue.order is Order.MULTIFACTOR
+        self.by_factors: bool = factors or (parent is not None and parent.by_factors)
+        self.states: tuple[Queue, ...] = parent.states if parent else ()
+        named = tuple(quota.flavor for quota in queue.quotas if quota.flavor) if queue else ()
+        self.flavors: tuple[str, ...] = named or (parent.flavors if parent else ())
+        self.contested: set[Key] = set()
+        self.unbounded = False
+        if queue is not None and queue.state is not State.OPEN:
+            self.states = (queue, *self.states)
+
+    def treatment(self) -> tuple[object, ...]:
+        """What decides how jobs of the queue are received; if it changes, they are received anew."""
+        return self.fault, self.states, self.by_user, self.by_group, self.by_factors
+
+    @property
+    def order(self) -> Order:
+        return self.queue.order if self.queue is not None else Order.PRIORITY
+
+    def below(self) -> Iterator[Branch]:
+        """Itself and all below it, parents first."""
+        found = [self]
+        while found:
+            branch = found.pop()
+            yield branch
+            found += branch.children.values()
+
+
+class Tree:
+    """`pool`: what the cluster has, by key. `guarantees`, `keeps`: some queue is guaranteed, or keeps, anything."""
+
+    def __init__(self) -> None:
+        self.root = Branch(ROOT, None, None)
+        self.branches: dict[str, Branch] = {ROOT: self.root}
+        self.pool: dict[Key, int] = {}
+        self.guarantees = self.keeps = False
+        self.stricts: set[str] = set()  # names of strict queues
+        self.stale = self.pool_stale = False
+        self.eased: dict[str, None] = {}  # branches to which less is charged than when lines were last woken
+        self.outdated: list[str] = []  # queues that were told since the tree was built
+
+    def outdate(self, *queues: str) -> None:
+        """These are others than when the tree was built."""
+        self.stale = True
+        self.outdated += queues
+
+    def branch(self, queue: str) -> Branch:
+        """The queue's; the root's for a queue that is not there, whose jobs may still run."""
+        return self.branches.get(queue, self.root)
+
+    def strict_above(self, queue: str) -> Branch | None:
+        """The highest strict queue in which that queue is, itself included."""
+        if not self.stricts:
+            return None
+        return next((each for each in reversed(self.branch(queue).path) if each.name in self.stricts), None)
+
+    def charge(self, charge: Charge, sign: int) -> None:
+        """`sign` 1: charged from now on; -1: given back."""
+        path = self.branch(charge.queue).path
+        post([(branch, branch.account) for branch in path], charge, sign, keeps=self.keeps)
+        if sign < 0:
+            for branch in path:
+                self.eased[branch.name] = None
+
+    def build(self, queues: Mapping[str, Queue], flavors: Iterable[str]) -> None:
+        """Anew from the queues; nothing is charged yet. Whoever calls charges what runs, and tells the pool."""
+        self.root = Branch(ROOT, None, None)
+        self.branches = {ROOT: self.root}
+        known = {"", *flavors}
+        for name in queues:
+            _plant(self, queues, name)
+        for branch in reversed(list(self.root.below())):
+            _settle(branch, known)
+        self.guarantees = any(any(branch.guaranteed.values()) for branch in self.branches.values())
+        self.keeps = any(any(branch.kept.values()) for branch in self.branches.values())
+        for branch in self.root.below():
+            if branch.parent is not None:
+                branch.fault = branch.fault or branch.parent.fault
+                branch.unbounded = not self.keeps and branch.parent.unbounded and not _bounds(branch)
+            else:
+                branch.unbounded = True
+        self.stricts = {name for name, queue in queues.items() if queue.strict}
+        if self.keeps:
+            self._claim_keeps()
+        self.stale = False
+        self.eased = dict.fromkeys(self.branches)
+
+    def copy(self) -> Tree:
+        other = Tree()
+        queues = {name: branch.queue for name, branch in self.branches.items() if branch.queue is not None}
+        other.build(queues, {flavor for flavor, _ in self.pool})
+        for name, branch in self.branches.items():
+            other.branches[name].account = branch.account.copy()
+        other.pool, other.eased, other.outdated = dict(self.pool), dict(self.eased), list(self.outdated)
+        other.stale, other.pool_stale = self.stale, self.pool_stale
+        return other
+
+    def _claim_keeps(self) -> None:
+        """What queues keep is claimed of their parents before anything runs."""
+        for branch in reversed(list(self.root.below())):
+            if branch.parent is not None:
+                claimed = branch.parent.account.claimed
+                for key in {**branch.kept, **branch.account.claimed}:
+                    claim = max(branch.kept.get(key, 0), branch.account.claimed.get(key, 0))
+                    claimed[key] = claimed.get(key, 0) + claim
+
+
+def post(accounts: Iterable[tuple[Branch, Account]], charge: Charge, sign: int, *, keeps: bool) -> None:
+    """Enter a charge in the accounts of a path, the queue's own first. `keeps`: some queue of the tree keeps anything;
+    else claims are the totals, and nobody asks for them."""
+    rising = charge.cost if keeps else ()
+    for branch, account in accounts:
+        account.add(charge, sign, branch)
+        if rising:
+            rising = _claim(branch, account, rising, sign)
+
+
+def _claim(branch: Branch, account: Account, rising: Cost, sign: int) -> Cost:
+    """Enter what is claimed of the branch; by how much its own claim on its parent changes."""
+    claimed, kept, passed = account.claimed, branch.kept, []
+    for key, amount in rising:
+        before = claimed.get(key, 0)
+        claimed[key] = after = before + sign * amount
+        floor = kept.get(key, 0)
+        if change := max(floor, after) - max(floor, before):
+            passed.append((key, abs(change)))
+    return tuple(passed)
+
+
+def _limits(limits: Limits) -> bool:
+    return limits.running is not None or bool(limits.resources)
+
+
+def _bounds(branch: Branch) -> bool:
+    """Whether the queue itself bounds what starts in it and below."""
+    queue = branch.queue
+    assert queue is not None
+    limited = branch.limits_users or branch.limits_groups or _limits(queue.total)
+    return bool(limited or branch.limit or branch.flavors or queue.borrow is not Borrow.ALL)
+
+
+def _plant(tree: Tree, queues: Mapping[str, Queue], name: str) -> Branch:
+    """The queue's branch, made with those above it. Who has no way to the root hangs below it, with a fault."""
+    way: list[str] = []
+    fault, at = "", name
+    while at not in tree.branches:
+        way.append(at)
+        at = queues[at].parent
+        if at in way:
+            circle = " > ".join((*way[way.index(at) :], at))
+            fault = f"queue {at!r} is below itself ({circle})"
+        elif at not in queues and at:
+            fault = f"the parent {at!r} of queue {way[-1]!r} does not exist"
+        if fault:
+            at = ROOT
+    for step in reversed(way):
+        parent = tree.branches[at]
+        branch = tree.branches[step] = parent.children[step] = Branch(step, queues[step], parent)
+        branch.fault = fault
+        at = step
+    return tree.branches[name]
+
+
+def _settle(branch: Branch, flavors: set[str]) -> None:
+    """The branch's guarantees, limits and keep, its children's being known; and what is wrong with them."""
+    below: dict[Key, int] = {}
+    for child in branch.children.values():
+        for key, amount in child.guaranteed.items():
+            below[key] = below.get(key, 0) + amount
+    branch.contested = {key for key, amount in below.items() if amount}
+    if branch.queue is None:
+        branch.guaranteed = below
+        return
+    faults = list(contradictions(branch.queue, flavors))
+    for quota in branch.queue.quotas:
+        for resource, amount in quota.guaranteed:
+            branch.guaranteed[quota.flavor, resource] = _sane(amount)
+        for resource, amount in quota.limit:
+            branch.limit[quota.flavor, resource] = _sane(amount)
+    branch.stated = set(branch.guaranteed)
+    for resource, amount in branch.queue.total.resources:
+        branch.limit["", resource] = min(_sane(amount), branch.limit.get(("", resource), MOST))
+    _sum_up(branch, below)
+    faults += _against_children(branch, below)
+    lends = {(quota.flavor, resource): amount for quota in branch.queue.quotas for resource, amount in quota.lend}
+    for key, amount in branch.guaranteed.items():
+        if key in lends:
+            branch.kept[key] = max(0, amount - _sane(lends[key]))
+    if faults and not branch.fault:
+        branch.fault = "; ".join(faults)
+
+
+def _sum_up(branch: Branch, below: Mapping[Key, int]) -> None:
+    """What a queue does not state itself: all that its children are guaranteed; and of all nodes, all that it is
+    guaranteed of the flavors."""
+    for key, amount in below.items():
+        branch.guaranteed.setdefault(key, amount)
+    flavored: dict[Key, int] = {}
+    for (flavor, resource), amount in branch.guaranteed.items():
+        if flavor:
+            flavored["", resource] = flavored.get(("", resource), 0) + amount
+    for key, amount in flavored.items():
+        if key not in branch.stated:
+            branch.guaranteed[key] = max(amount, branch.guaranteed.get(key, 0))
+
+
+def contradictions(queue: Queue, flavors: set[str]) -> Iterator[str]:
+    """What is wrong with a queue's own numbers, whatever is around it."""
+    whose = f"queue {queue.name!r}"
+    seen: set[str] = set()
+    for quota in queue.quotas:
+        of = f" of flavor {quota.flavor!r}" if quota.flavor else ""
+        if quota.flavor not in flavors:
+            yield f"{whose} names the flavor {quota.flavor!r}, which does not exist"
+        if quota.flavor in seen:
+            yield f"{whose} names the flavor {quota.flavor!r} twice"
+        seen.add(quota.flavor)
+        yield from _absurd(whose, of, quota)
+        limit = dict(quota.limit)
+        for resource, amount in quota.guaranteed:
+            if limit.get(resource, amount) < amount:
+                yield f"{whose}: its limit of {limit[resource]} {resource}{of} is below its guarantee of {amount}"
+    yield from _absurd_limits(whose, queue)
+    for name, weight in (("weight", queue.weight), *queue.weights):
+        if not 0 <= weight < math.inf:
+            yield f"{whose}: its weight {name} is {weight}; it must be a number from 0"
+
+
+def _absurd(whose: str, of: str, quota: Quota) -> Iterator[str]:
+    for what, bounds in (("guaranteed", quota.guaranteed), ("limit", quota.limit), ("lend", quota.lend)):
+        for resource, amount in bounds:
+            if not 0 <= amount <= MOST:
+                yield f"{whose}: {what} {resource}{of} is {amount}; it must be from 0 to {MOST}"
+
+
+def _absurd_limits(whose: str, queue: Queue) -> Iterator[str]:
+    listed = (("total", queue.total), ("user", queue.per_user), ("group", queue.per_group), ("job", queue.per_job))
+    for what, limits in listed:
+        counts = [("running", limits.running), ("submitted", limits.submitted), ("wall time", limits.wall_s)]
+        for name, amount in (*counts, *limits.resources):
+            if amount is not None and not 0 <= amount <= MOST:
+                yield f"{whose}: its limit of {name} per {what} is {amount}; it must be from 0 to {MOST}"
+
+
+def _against_children(branch: Branch, below: Mapping[Key, int]) -> Iterator[str]:
+    for key in sorted(branch.stated):
+        if below.get(key, 0) > branch.guaranteed[key]:
+            parts = [
+                f"{each.name} {each.guaranteed[key]}" for each in branch.children.values() if key in each.guaranteed
+            ]
+            of = f" of flavor {key[0]!r}" if key[0] else ""
+            yield (
+                f"queue {branch.name!r} is guaranteed {branch.guaranteed[key]} {key[1]}{of}, "
+                f"but its children are guaranteed {below[key]} ({', '.join(parts)})"
+            )
+
+
+def _sane(amount: int) -> int:
+    return max(0, min(amount, MOST))
