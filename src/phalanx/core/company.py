@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phalanx.model.columns import Columns
-from phalanx.model.peers import ALL_NAMESPACES, Kind
-from phalanx.model.shape import NodeTerm, Operator, PodTerm, Port, Requirement
+from phalanx.model.peers import Kind, selects
+from phalanx.model.shape import NodeTerm, PodTerm, Port
 
 Counts: TypeAlias = NDArray[np.int64]
 
@@ -111,26 +111,6 @@ class Company:
         if known is None:
             known = self._entered[kind] = [counts for picks, counts in self._tallies.values() if picks(kind)]
         return known
-
-
-def selects(selector: NodeTerm, namespaces: tuple[str, ...], kind: Kind) -> bool:
-    """LabelSelector of k8s.io/apimachinery; one without requirements picks every pod of the namespaces."""
-    if kind.namespace not in namespaces and ALL_NAMESPACES not in namespaces:
-        return False
-    return all(meets(kind.labels.get(requirement.key), requirement) for requirement in selector)
-
-
-def meets(value: str | None, requirement: Requirement) -> bool:
-    match requirement.operator:
-        case Operator.IN:
-            return value is not None and value in requirement.values
-        case Operator.NOT_IN:
-            return value not in requirement.values
-        case Operator.EXISTS:
-            return value is not None
-        case Operator.DOES_NOT_EXIST:
-            return value is None
-    return False  # Gt and Lt are for nodes
 
 
 def clashes(port: Port, other: Port) -> bool:

@@ -290,7 +290,18 @@ class Cycle:
             next(rest)  # the first is up already
         return rest
 
-    # Telling
+    def put_to_sleep(self, key: LineKey, bid: Bid, shortfall: Shortfall) -> None:
+        """The first is told the new numbers, the others only if the code is another, newcomers in any case."""
+        reason = explain.why_not(self.cluster, self.draft, key.gang, shortfall, self.granted_so_far())
+        heeds = sleep.heeds(self.draft, key.gang)
+        self.asleep.append(Asleep(key, reason, sleep.watches(self.draft, key.gang), heeds))
+        self.tell_bid(bid, reason)
+        line = self.waiting.lines.get(key)
+        if line is None or line.reason is None or line.reason.code is not reason.code:
+            for other in self.following(key):
+                self.tell_bid(other.bid, reason)
+        else:
+            self.tell_new(key)
 
     def tell_new(self, key: LineKey) -> None:
         line = self.waiting.lines[key]

@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 from phalanx.core import fit
 from phalanx.core.company import Company
 from phalanx.core.devices import Choice, Ledger, asks_devices
-from phalanx.core.wishes import Wishes, picks
+from phalanx.core.wishes import Wishes
 from phalanx.model.columns import Columns
 from phalanx.model.demand import Demand, Where
+from phalanx.model.peers import picks
 from phalanx.model.policy import Score
 from phalanx.model.shape import CPU, MEMORY, PODS, Amounts
 from phalanx.model.topology import Topology

@@ -32,6 +32,11 @@ def watches(draft: Draft, gang: Gang) -> tuple[Watch, ...]:
     return tuple(found.values())
 
 
+def heeds(draft: Draft, gang: Gang) -> bool:
+    """Whether other pods may be a part of the reason."""
+    return any(not draft.ordinary(demand) and draft.wishes(demand).heeds() for demand in gang.demands)
+
+
 def screen(draft: Draft, gangs: Sequence[Gang]) -> list[int | None]:
     """For each gang of one role: how many of its pods fit in all, if that is less than its minimum; None if it fits.
 

@@ -25,12 +25,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phalanx.core import fit
-from phalanx.core.company import Company, Counts, selects
+from phalanx.core.company import Company, Counts
 from phalanx.core.fit import Rows
 from phalanx.model.columns import Columns
 from phalanx.model.demand import Demand
 from phalanx.model.facts import ABSENT
-from phalanx.model.peers import Kind
+from phalanx.model.peers import Kind, picks, selects
 from phalanx.model.shape import NodeTerm, Operator, PodTerm, Spread, Toleration
 
 Points = NDArray[np.float64]
@@ -71,6 +71,10 @@ class Wishes:
             yield f"are, by {term.topology}, with a pod that must be away from it", sums[codes] == 0
         for spread in self.required:
             yield f"would spread it over {spread.topology} by more than {spread.max_skew}", self.level(spread)
+
+    def heeds(self) -> bool:
+        """Whether other pods can leave it no node, however much room there is."""
+        return bool(self.near or self.away or self.required) or any(True for _ in self.repelling())
 
     def ports(self) -> Rows:
         free = np.ones(self.columns.capacity, np.bool_)
@@ -187,11 +191,6 @@ class Wishes:
         low, high = cost[there].min(), cost[there].max()
         points = np.floor(100 * (high + low - cost) / high) if high else np.full(len(rows), 100.0)
         return np.where(there, points, 0.0)
-
-
-def picks(term: PodTerm, namespace: str, kind: Kind | None) -> bool:
-    """Whether the term, of a pod in that namespace, selects such pods."""
-    return kind is not None and selects(term.selector, term.namespaces or (namespace,), kind)
 
 
 def soft_taints(columns: Columns, tolerations: tuple[Toleration, ...]) -> Points | None:

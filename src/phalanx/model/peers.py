@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from phalanx.model.shape import NodeTerm, Operator, PodTerm, Port
+from phalanx.model.shape import NodeTerm, Operator, PodTerm, Port, Requirement, Shape
 
 ALL_NAMESPACES = "*"
 
@@ -96,3 +96,39 @@ class Peers:
             del kinds[kind]
             if not kinds:
                 del self._labelled[label]
+
+
+def selects(selector: NodeTerm, namespaces: tuple[str, ...], kind: Kind) -> bool:
+    """LabelSelector of k8s.io/apimachinery; one without requirements picks every pod of the namespaces."""
+    if kind.namespace not in namespaces and ALL_NAMESPACES not in namespaces:
+        return False
+    return all(meets(kind.labels.get(requirement.key), requirement) for requirement in selector)
+
+
+def meets(value: str | None, requirement: Requirement) -> bool:
+    match requirement.operator:
+        case Operator.IN:
+            return value is not None and value in requirement.values
+        case Operator.NOT_IN:
+            return value not in requirement.values
+        case Operator.EXISTS:
+            return value is not None
+        case Operator.DOES_NOT_EXIST:
+            return value is None
+    return False  # Gt and Lt are for nodes
+
+
+def picks(term: PodTerm, namespace: str, kind: Kind | None) -> bool:
+    """Whether the term, of a pod in that namespace, selects such pods."""
+    return kind is not None and selects(term.selector, term.namespaces or (namespace,), kind)
+
+
+def concerns(shape: Shape, kind: Kind | None, other: Kind) -> bool:
+    """Whether a pod of the other kind that comes or goes can let one of this shape and kind start: it must be near or
+    away from it, or level with it, or the other keeps it away."""
+    required = (*shape.near, *shape.away)
+    return (
+        any(not term.weight and picks(term, shape.namespace, other) for term in required)
+        or any(each.required and selects(each.selector, (shape.namespace,), other) for each in shape.spread)
+        or any(not term.weight and picks(term, other.namespace, kind) for term in other.away)
+    )

@@ -90,14 +90,13 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Asleep:
-    """A line whose first bid cannot start: why, and when it is looked at again: when room grows (`watches`), when less
-    is charged to the queue tree (`tolls`), or at a time (`again_s`, seconds since the epoch); whichever is first."""
+    """A line whose first bid cannot be placed: why, and what would have to grow. `heeds`: pods of others that come or
+    go may help it too."""
 
     line: LineKey
     reason: Reason
-    watches: tuple[Watch, ...] = ()
-    tolls: tuple[Toll, ...] = ()
-    again_s: float | None = None
+    watches: tuple[Watch, ...]
+    heeds: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,51 @@
+"""Lines that sleep because of other pods: affinity, anti-affinity or spread left no node. Room does not wake them, pods
+that come or go do, if the gang's pods heed such (`peers.concerns`). Kinds that changed are looked at once per fold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from phalanx.model.demand import Demand
+from phalanx.model.line import LineKey
+from phalanx.model.peers import Kind, concerns
+
+REMEMBERED = 1 << 16
+
+
+class Heeding:
+    def __init__(self) -> None:
+        self.lines: dict[LineKey, None] = {}
+        self._known: dict[tuple[Demand, Kind], bool] = {}
+
+    def sleep(self, key: LineKey, *, heeds: bool) -> None:
+        """The line sleeps; `heeds`: other pods are part of the reason."""
+        if heeds:
+            self.lines[key] = None
+        else:
+            self.lines.pop(key, None)
+
+    def forget(self, key: LineKey) -> None:
+        self.lines.pop(key, None)
+
+    def woken(self, changed: Iterable[Kind]) -> dict[LineKey, None]:
+        """The lines that those kinds concern."""
+        kinds = list(changed)
+        if not kinds or not self.lines:
+            return {}
+        return {key: None for key in self.lines if any(self._heeds(each, kinds) for each in key.gang.demands)}
+
+    def copy(self) -> Heeding:
+        other = Heeding()
+        other.lines = dict(self.lines)
+        return other
+
+    def _heeds(self, demand: Demand, kinds: list[Kind]) -> bool:
+        for kind in kinds:
+            known = self._known.get((demand, kind))
+            if known is None:
+                if len(self._known) >= REMEMBERED:
+                    self._known.clear()
+                known = self._known[demand, kind] = concerns(demand.shape, demand.kind, kind)
+            if known:
+                return True
+        return False
