@@ -14,6 +14,7 @@ from phalanx.core import closeness, gang, topology
 from phalanx.core.draft import Draft
 from phalanx.model.job import Group, Role
 from phalanx.model.node import Node
+from phalanx.model.shape import NodePreference, Operator, Requirement, Shape, amounts
 from phalanx.model.topology import Closeness, Topology
 
 from . import brute
@@ -176,3 +177,17 @@ def test_a_domain_is_named_so_that_it_is_told_apart(level: str, name: str) -> No
     facts = cluster(*racks).columns.facts
     keys = topology.hierarchy(LEVELS, level)
     assert topology.domains(facts, keys[: keys.index(level) + 1]).name(1) == name
+
+
+@pytest.mark.parametrize(
+    "near", [Closeness(level="block", balanced=True), Closeness(level="", slice_level="rack", slice_pods=2)]
+)
+def test_pods_that_want_more_than_room_are_parted_the_same_way(near: Closeness) -> None:
+    """They prefer one node, which counts inside of a rack only."""
+    nodes = [node(f"{rack}{at}", labels={"block": "x", "rack": rack}, cpu=2) for rack in "12" for at in (0, 1)]
+    liked = NodePreference(100, (Requirement("metadata.name", Operator.IN, ("11",), field=True),))
+    shape = Shape(requests=amounts({"cpu": 1}), preferences=(liked,))
+    outcome = placed(nodes, (Role(name="w", count=6, minimum=6, shape=shape),), near)
+    assert outcome is not None
+    assert sorted(Counter(each.node[0] for each in outcome).values()) == ([3, 3] if near.balanced else [2, 4])
+    assert [each.node for each in outcome if each.node[0] == "1"][:2] == ["11", "11"]

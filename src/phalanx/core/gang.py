@@ -15,6 +15,7 @@ close as required, and a gang that is not placed leaves the draft exactly as it 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import repeat
 
@@ -183,6 +184,8 @@ class Trial:
         """Take room for so many pods of the role, or for none."""
         demand, mark = self.gang.demands[role], self.mark()
         if style is None or not self.draft.ordinary(demand):
+            if style is not None and style.slice_pods == 1 and self.parted(role, count, within, style):
+                return True
             if self.filled(role, count, within, style) == count:
                 return True
             self.rewind(mark)
@@ -193,15 +196,31 @@ class Trial:
             self.shares.append((role, position, pods))
         return shares is not None
 
+    def parted(self, role: int, count: int, within: Rows | None, style: Style) -> bool:
+        """Pods that want more than room, as many to each domain below as counting says; if the rules allow no less."""
+        depth, mark = style.depth + 1, self.mark()
+        shares = self.ground(role, within, style).shares(count, self.placed(role))
+        if depth == len(style.levels) or not shares:
+            return False
+        codes, parts = closeness.codes(self.draft, style, depth), Counter[int]()
+        for position, pods in shares:
+            parts[int(codes[position])] += pods
+        for code, pods in parts.items():
+            inside = codes == code if within is None else (codes == code) & within
+            if fill(self.draft, self.gang.demands[role], role, pods, self.shares, inside):
+                self.rewind(mark)
+                return False
+        return True
+
     def filled(self, role: int, count: int, within: Rows | None, style: Style | None) -> int:
         """As many of the pods as fit, one slice after the other; how many."""
         demand = self.gang.demands[role]
         if style is None or style.slice_pods == 1:
             return count - fill(self.draft, demand, role, count, self.shares, within)
         codes, placed = closeness.codes(self.draft, style, style.slice_depth), 0
-        for code in range(1, int(codes.max(initial=0)) + 1):
+        for code in np.unique(codes[self.ground(role, within, style).at]).tolist():
             inside = codes == code if within is None else (codes == code) & within
-            while placed < count and inside.any():
+            while code and placed < count:
                 mark, pods = self.mark(), min(style.slice_pods, count - placed)
                 if fill(self.draft, demand, role, pods, self.shares, inside):
                     self.rewind(mark)

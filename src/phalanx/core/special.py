@@ -45,12 +45,13 @@ def fill(
 def one_by_one(
     draft: Draft, demand: Demand, role: int, count: int, shares: list[tuple[int, int, int]], within: Rows | None
 ) -> int:
+    first = len(shares)  # what was there before may be rewound to
     for left in range(count, 0, -1):
         position = best(draft, demand, within)
         if position is None:
             return left
         seat(draft, demand, position)
-        if shares and shares[-1][:2] == (role, position):
+        if len(shares) > first and shares[-1][:2] == (role, position):
             shares[-1] = (role, position, shares[-1][2] + 1)
         else:
             shares.append((role, position, 1))
