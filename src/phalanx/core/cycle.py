@@ -227,7 +227,8 @@ class Cycle:
         for offer, _ in lacks:
             watches.update((watch.demand, watch) for watch in sleep.watches(self.draft, offer.gang))
         tolls = [toll for offer in offers if offer.short for toll in offer.short.tolls]
-        self.put_to_sleep(key, bid, Asleep(key, reason, tuple(watches.values()), tuple(tolls)))
+        heeds = any(sleep.heeds(self.draft, offer.gang) for offer, _ in lacks)
+        self.put_to_sleep(key, bid, Asleep(key, reason, tuple(watches.values()), tuple(tolls), heeds=heeds))
         self.contest.lost(holds_up=reason.code not in NEVER)
 
     def why_not(self, key: LineKey, offers: Sequence[Offer], lacks: Sequence[tuple[Offer, Shortfall]]) -> Reason:
@@ -290,18 +291,7 @@ class Cycle:
             next(rest)  # the first is up already
         return rest
 
-    def put_to_sleep(self, key: LineKey, bid: Bid, shortfall: Shortfall) -> None:
-        """The first is told the new numbers, the others only if the code is another, newcomers in any case."""
-        reason = explain.why_not(self.cluster, self.draft, key.gang, shortfall, self.granted_so_far())
-        heeds = sleep.heeds(self.draft, key.gang)
-        self.asleep.append(Asleep(key, reason, sleep.watches(self.draft, key.gang), heeds))
-        self.tell_bid(bid, reason)
-        line = self.waiting.lines.get(key)
-        if line is None or line.reason is None or line.reason.code is not reason.code:
-            for other in self.following(key):
-                self.tell_bid(other.bid, reason)
-        else:
-            self.tell_new(key)
+    # Telling
 
     def tell_new(self, key: LineKey) -> None:
         line = self.waiting.lines[key]

@@ -90,12 +90,15 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Asleep:
-    """A line whose first bid cannot be placed: why, and what would have to grow. `heeds`: pods of others that come or
-    go may help it too."""
+    """A line whose first bid cannot start: why, and when it is looked at again: when room grows (`watches`), when less
+    is charged to the queue tree (`tolls`), at a time (`again_s`, seconds since the epoch), or when pods of others that it
+    heeds come or go (`heeds`); whichever is first."""
 
     line: LineKey
     reason: Reason
-    watches: tuple[Watch, ...]
+    watches: tuple[Watch, ...] = ()
+    tolls: tuple[Toll, ...] = ()
+    again_s: float | None = None
     heeds: bool = False
 
 

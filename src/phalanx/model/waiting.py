@@ -4,20 +4,24 @@ A bid goes through three places. *Fresh*: new, or something that decides how it 
 looks at it by itself. *In a line* with its likes: decided by the line's first. *Parked*: in none, because nothing but
 an event about it can help it (held, its queue is unknown) or because it rests until a stated time (`resting`).
 
-A line that could not be placed falls *asleep* and says what would have to grow (`Watch`); growth of room on a node
-wakes those lines whose threshold it passes, and no others. Sleeping lines cost nothing.
+A line that could not start falls *asleep* and says what would have to change: how much room would have to grow
+(`Watch`), how much less be charged to the queue tree (`Toll`), or when to look again. What changes wakes those lines
+whose threshold it passes, and no others. Sleeping lines cost nothing.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from heapq import heappop, heappush
 
 import numpy as np
 
+from phalanx.model.bars import Bars
 from phalanx.model.columns import Columns
 from phalanx.model.heeding import Heeding
 from phalanx.model.line import Bid, Entry, Line, LineKey
 from phalanx.model.plan import Asleep
+from phalanx.model.tree import Tree
 from phalanx.model.watching import Watches
 
 MANY = 2**30
@@ -35,6 +39,12 @@ class Waiting:
         self.grown: dict[int, dict[str, int]] = {}  # row -> what was free there before it grew
         self.watches = Watches()
         self.heeding = Heeding()
+        self.bars = Bars()
+        self.dawns: list[tuple[float, int, LineKey]] = []  # heap: (when to look at a line again, seconds; …)
+        self.dawn_of: dict[LineKey, float] = {}
+        self._dawns = 0
+        self.lines_of: dict[str, dict[LineKey, None]] = {}  # queue -> its lines
+        self.shaken: dict[str, None] = {}  # queues that bids have left since what they wait for was last found
         self._line_of: dict[Bid, LineKey] = {}
         self._rests_until: dict[Bid, float] = {}
 
@@ -56,11 +66,15 @@ class Waiting:
         elif key := self._line_of.pop(bid, None):
             line = self.lines[key]
             line.remove(bid)
+            self.shaken[key.queue] = None
             if not line:
                 del self.lines[key]
+                del self.lines_of[key.queue][key]
                 self.awake.pop(key, None)
                 self.watches.forget(key)
                 self.heeding.forget(key)
+                self.bars.forget(key)
+                self.dawn_of.pop(key, None)
         elif bid in self._rests_until:
             entry = (self._rests_until.pop(bid), bid)
             del self.resting[bisect_left(self.resting, entry)]
@@ -81,14 +95,23 @@ class Waiting:
         return None if key is None else self.lines[key]
 
     def sleep(self, asleep: Asleep) -> None:
-        """The line's first could not be placed."""
-        line = self.lines.get(asleep.line)
+        """The line's first could not start."""
+        key = asleep.line
+        line = self.lines.get(key)
         if line is not None:
             line.unexplained = 0
             line.reason = asleep.reason
-            self.awake.pop(asleep.line, None)
-            self.watches.sleep(asleep.line, asleep.watches)
-            self.heeding.sleep(asleep.line, heeds=asleep.heeds)
+            self.awake.pop(key, None)
+            self.watches.sleep(key, asleep.watches)
+            self.heeding.sleep(key, heeds=asleep.heeds)
+            self.bars.forget(key)
+            if asleep.tolls:
+                self.bars.sleep(key, asleep.tolls)
+            self.dawn_of.pop(key, None)
+            if asleep.again_s is not None:
+                self.dawn_of[key] = asleep.again_s
+                self._dawns += 1
+                heappush(self.dawns, (asleep.again_s, self._dawns, key))
 
     def sleep_on(self, key: LineKey, room: int) -> None:
         """The line still cannot be placed, for the same reason; `room` of its pods fit."""
@@ -143,6 +166,9 @@ class Waiting:
         other.fresh, other.resting, other.awake = dict(self.fresh), list(self.resting), dict(self.awake)
         other.lines = {key: line.copy() for key, line in self.lines.items()}
         other.version, other.grown, other._line_of = self.version, dict(self.grown), dict(self._line_of)
-        other.watches, other.heeding = self.watches.copy(), self.heeding.copy()
+        other.watches, other.bars, other.heeding = self.watches.copy(), self.bars.copy(), self.heeding.copy()
+        other.lines_of = {queue: dict(lines) for queue, lines in self.lines_of.items()}
+        other.shaken = dict(self.shaken)
+        other.dawns, other.dawn_of, other._dawns = list(self.dawns), dict(self.dawn_of), self._dawns
         other._rests_until = dict(self._rests_until)
         return other
