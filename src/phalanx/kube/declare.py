@@ -16,15 +16,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from math import inf
+from typing import Any, TypeAlias
 
 from phalanx.kube import labels
 from phalanx.kube.hold import DeclarationError, pieces, read_resources, remainder
 from phalanx.kube.job import BatchJob
 from phalanx.kube.pod import Pod
+from phalanx.kube.wishes import closeness, one, wishes, written
 from phalanx.model.job import Job, Role
 from phalanx.model.reason import Code, Reason
 from phalanx.model.shape import Shape
+from phalanx.model.topology import Closeness
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +108,10 @@ Row: TypeAlias = tuple[Role, Source]
 
 def declare(members: Members, house: House) -> Declaration:
     """The job of these members, which are at least one. Never raises: what is wrong is in `job.blocked`."""
-    blocked, rows, queue = None, [], house.default_queue
+    blocked, rows, queue, said = None, [], house.default_queue, dict[str, Any]()
     try:
-        queue = _one(members, labels.QUEUE, house.default_queue)
+        queue = one(members, labels.QUEUE, house.default_queue)
+        said = _said(members)
         rows = _rows(members, house.gang(queue), house.largest)
         _check_jobs(members.jobs)
         blocked = _obstacle(members)
@@ -122,8 +126,24 @@ def declare(members: Members, house: House) -> Declaration:
         priority=max(member.priority for member in members.everyone),
         submitted_s=min(member.created_s for member in members.everyone),
         blocked=blocked,
+        **said,
     )
     return Declaration(job=job, sources=tuple(source for _, source in rows))
+
+
+def _said(members: Members) -> dict[str, Any]:
+    """What the objects say besides queue, size and shape. Raises DeclarationError."""
+    said = wishes(members, members.id.partition("/")[0])
+    if members.pods and (who := next(iter(members.said(labels.TIME_LIMIT).values()), "")):
+        raise DeclarationError(
+            f"{who} says {labels.TIME_LIMIT}, but the gang has bare pods, whose limit nobody but their node enforces: "
+            "say spec.activeDeadlineSeconds in each pod instead"
+        )
+    ends = [member.active_s for member in members.everyone]
+    if None not in ends:
+        said["limit_s"] = min(said.get("limit_s", inf), max(end for end in ends if end is not None))
+    said["preempts"] = all(member.preempts for member in members.everyone)
+    return said
 
 
 def _needs(members: Members, rows: Sequence[Row]) -> Needs:
@@ -142,7 +162,7 @@ def _rows(members: Members, gang: bool, largest: Mapping[str, int]) -> list[Row]
         return rows + bare_rows(members.pods, len(members.pods))
     minimum = _number(members, labels.MIN_AVAILABLE)
     rows += bare_rows(members.pods, minimum or len(members.pods))
-    if (whole := _one(members, labels.MIN_RESOURCES, "")) and (held := _held(members, whole, minimum, largest)):
+    if (whole := one(members, labels.MIN_RESOURCES, "")) and (held := _held(members, whole, minimum, largest)):
         rows.append(held)
     return rows
 
@@ -150,13 +170,26 @@ def _rows(members: Members, gang: bool, largest: Mapping[str, int]) -> list[Row]
 def _job_role(job: BatchJob, size: int) -> Row:
     text = job.said.get(labels.MIN_AVAILABLE)
     minimum = _count(text, labels.MIN_AVAILABLE, job.name) if text is not None else size
-    if text is not None and minimum > job.parallelism:
+    if text is not None and minimum > job.wished:
         raise DeclarationError(
-            f"Job {job.name} says phalanx.dev/min-available {minimum} but parallelism {job.parallelism}, so there are "
+            f"Job {job.name} says phalanx.dev/min-available {minimum} but parallelism {job.wished}, so there are "
             "never so many pods: lower the one or raise the other"
         )
-    role = Role(name=job.said.get(labels.ROLE, job.name), count=size, minimum=min(minimum, size), shape=job.ask.shape)
+    role = Role(
+        name=job.said.get(labels.ROLE, job.name),
+        count=size,
+        minimum=min(minimum, size),
+        shape=job.ask.shape,
+        group=job.said.get(labels.SUBGROUP, ""),
+        closeness=_closeness(job),
+    )
     return role, JobPods(job.uid)
+
+
+def _closeness(member: BatchJob | Pod) -> Closeness | None:
+    """Of this member's pods alone."""
+    alone = written(member.said, member.name)
+    return closeness(alone, labels.ROLE_CLOSENESS, labels.ROLE_PREFERRED_CLOSENESS)
 
 
 def bare_rows(pods: Sequence[Pod], minimum: int) -> list[Row]:
@@ -167,10 +200,11 @@ def bare_rows(pods: Sequence[Pod], minimum: int) -> list[Row]:
         source = BarePods(pod.said.get(labels.ROLE, ""), pod.shape)
         count[source] = count.get(source, 0) + 1
         needed[source] = needed.get(source, 0) + (position < minimum)
-    return [
-        (Role(name=source.role or f"pods-{i}", count=count[source], minimum=needed[source], shape=source.shape), source)
-        for i, source in enumerate(count)
-    ]
+    return [(_bare_role(i, source, count[source], needed[source]), source) for i, source in enumerate(count)]
+
+
+def _bare_role(number: int, source: BarePods, count: int, minimum: int) -> Role:
+    return Role(name=source.role or f"pods-{number}", count=count, minimum=minimum, shape=source.shape)
 
 
 def _held(members: Members, whole: str, minimum: int | None, largest: Mapping[str, int]) -> Row | None:
@@ -260,19 +294,8 @@ def _waiting(there: int, wanted: int, what: str) -> Reason | None:
 # --- what members say ---------------------------------------------------------------------------------------------
 
 
-def _one(members: Members, key: str, default: str) -> str:
-    said = members.said(key)
-    if len(said) > 1:
-        (one, who), (other, whom) = list(said.items())[:2]
-        raise DeclarationError(
-            f"the members of {members.id} contradict each other: {who} says {key} {one}, {whom} says {other}; "
-            "give all the same"
-        )
-    return next(iter(said), default)
-
-
 def _number(members: Members, key: str) -> int | None:
-    text = _one(members, key, "")
+    text = one(members, key, "")
     return _count(text, key, members.said(key)[text]) if text else None
 
 

@@ -166,7 +166,7 @@ def _number(value: int | None, default: int) -> int:
 
 
 def _said(meta: Object) -> dict[str, str]:
-    """Labels win over annotations; the queue is a label only (an annotation of that name means nothing)."""
+    """Labels win over annotations; the queue is a label only, and the user an annotation only."""
     annotations = {key: text for key, text in (meta.get("annotations") or {}).items() if key != labels.QUEUE}
-    both = {**annotations, **(meta.get("labels") or {})}
+    both = {**annotations, **{key: text for key, text in (meta.get("labels") or {}).items() if key != labels.USER}}
     return {key: str(value) for key, value in both.items() if key.startswith("phalanx.dev/")}

@@ -20,6 +20,34 @@ JOB_ROLES = "phalanx.dev/job-roles"  # how many objects form the gang
 MIN_AVAILABLE = "phalanx.dev/min-available"  # how many pods must start together
 MIN_RESOURCES = "phalanx.dev/min-resources"  # what the whole gang needs, where a driver creates its pods later
 HOLD = "phalanx.dev/hold"  # keep it queued
+GROUP = "phalanx.dev/group"  # label: the user's group, for limits per group
+TIME_LIMIT = "phalanx.dev/time-limit"  # it is stopped when it has run that long
+ESTIMATE = "phalanx.dev/estimate"  # how long it is expected to run
+BEGIN = "phalanx.dev/begin"  # not before then (RFC 3339)
+DEADLINE = "phalanx.dev/deadline"  # worth nothing if it cannot end by then (RFC 3339)
+AFTER = "phalanx.dev/after"  # the jobs it depends on: `a:ok,b:any`
+AFTER_ANY = "phalanx.dev/after-any"  # one of them is enough
+SINGLETON = "phalanx.dev/singleton"  # one of the user's jobs of that name at a time
+ARRAY = "phalanx.dev/array"  # the job array it belongs to
+ARRAY_CAP = "phalanx.dev/array-cap"  # so many of the array run at a time
+RESERVATION = "phalanx.dev/reservation"  # it asks to run in that one
+NICE = "phalanx.dev/nice"  # lowers its multifactor priority
+QOS = "phalanx.dev/qos"  # its class, for multifactor priority
+PREEMPTIBLE = "phalanx.dev/preemptible"  # `false`: nobody may preempt it
+SIZE = "phalanx.dev/size"  # elastic, or fixed-at-start
+CLOSENESS = "phalanx.dev/closeness"  # all pods in one domain of this topology level
+PREFERRED_CLOSENESS = "phalanx.dev/preferred-closeness"  # as far as possible
+BALANCED = "phalanx.dev/balanced"  # evenly over the domains below
+SLICE = "phalanx.dev/slice"  # `4@LEVEL`: every four pods of a role share a domain of that level
+ROLE_CLOSENESS = "phalanx.dev/role-closeness"  # as CLOSENESS, for this member of a gang
+ROLE_PREFERRED_CLOSENESS = "phalanx.dev/role-preferred-closeness"
+SUBGROUP = "phalanx.dev/subgroup"  # the group of roles that this member belongs to
+SUBGROUPS = "phalanx.dev/subgroups"  # what those groups are: JSON, see wishes.py
+GPU_FRACTION = "phalanx.dev/gpu-fraction"  # on pods (templates): part of a GPU, `0.5`
+GPU_MEMORY = "phalanx.dev/gpu-memory"  # on pods (templates): so much of a GPU's memory, `8Gi`
+
+# Written by the admission policy that Phalanx installs (policy.py): nobody else can.
+USER = "phalanx.dev/user"  # on Jobs: who created it
 
 # Written by Phalanx.
 ADMITTED = "phalanx.dev/admitted"  # the record of a start: JSON, see record.py

@@ -142,6 +142,7 @@ def _owner(meta: Object) -> tuple[str, str] | None:
 
 
 def _said(meta: Object) -> dict[str, str]:
-    """What the pod says in words of `phalanx.dev`; its own labels win over its annotations."""
+    """What the pod says in words of `phalanx.dev`; its own labels win over its annotations. Who made it, nobody can
+    attest."""
     both = {**(meta.get("annotations") or {}), **(meta.get("labels") or {})}
-    return {key: str(value) for key, value in both.items() if key.startswith("phalanx.dev/")}
+    return {key: str(value) for key, value in both.items() if key.startswith("phalanx.dev/") and key != labels.USER}

@@ -1,9 +1,12 @@
-"""The admission policy that makes a Job ours at its birth (kubernetes.md point 2, D9).
+"""The admission policies that make a Job ours at its birth (kubernetes.md point 2, D9), and say whose it is.
 
 `spec.template.spec.schedulerName` cannot be changed later, so it is set together with `suspend` when a Job that
 carries our queue or gang label is created: by a MutatingAdmissionPolicy, in the API server itself. So installing
 Phalanx adds no webhook that could stop other people's pods, and a user writes one label and nothing else. A scheduler
 that the user chose himself is left alone: such a Job is queued, and that scheduler binds what we plan (`pin`).
+
+The second policy writes who created a Job (or gave it our label later) into the annotation `phalanx.dev/user`, which
+nobody can write or change himself: limits per user and shares of users hang on it.
 
 A server older than 1.36 does not serve the kind; Jobs must then say `suspend: true` themselves, and a Job that does not
 is told so (`declare`).
@@ -15,11 +18,11 @@ import logging
 
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import Kind
-from phalanx.kube.labels import JOB, QUEUE, SCHEDULER_NAME
+from phalanx.kube.labels import JOB, QUEUE, SCHEDULER_NAME, USER
 
 log = logging.getLogger(__name__)
 
-_NAME = "jobs.phalanx.dev"
+_NAME, _USERS = "jobs.phalanx.dev", "users.phalanx.dev"
 _GROUP = "admissionregistration.k8s.io"
 POLICIES = Kind(group=_GROUP, plural="mutatingadmissionpolicies", name="MutatingAdmissionPolicy", namespaced=False)
 BINDINGS = Kind(
@@ -54,17 +57,64 @@ POLICY: Object = {
         "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": _CHANGE}}],
     },
 }
-BINDING: Object = {
-    "apiVersion": BINDINGS.api_version,
-    "kind": BINDINGS.name,
-    "metadata": {"name": _NAME},
-    "spec": {"policyName": _NAME},
+
+
+def _ours(obj: str) -> str:
+    return _OURS.replace("object.", f"{obj}.")
+
+
+def _signed(obj: str) -> str:
+    return f'has({obj}.metadata.annotations) && "{USER}" in {obj}.metadata.annotations'
+
+
+_OLD, _NEW = (f'{obj}.metadata.annotations["{USER}"]' for obj in ("oldObject", "object"))
+_SIGNATURE = (
+    f'Object{{metadata: Object.metadata{{annotations: {{"{USER}": request.operation == "UPDATE" && '
+    f"({_signed('oldObject')}) ? {_OLD} : request.userInfo.username}}}}}}"
+)
+# On an update, only what would change the signature, or gives a Job our label that had none.
+_SIGN = (
+    f'request.operation == "CREATE" || (({_signed("oldObject")}) ? !({_signed("object")}) || {_OLD} != {_NEW} : '
+    f"({_signed('object')}) || !({_ours('oldObject')}))"
+)
+USERS_POLICY: Object = {
+    "apiVersion": POLICIES.api_version,
+    "kind": POLICIES.name,
+    "metadata": {"name": _USERS},
+    "spec": {
+        "failurePolicy": "Fail",
+        "reinvocationPolicy": "IfNeeded",
+        "matchConstraints": {
+            "resourceRules": [
+                {
+                    "apiGroups": ["batch"],
+                    "apiVersions": ["v1"],
+                    "operations": ["CREATE", "UPDATE"],
+                    "resources": ["jobs"],
+                }
+            ]
+        },
+        "matchConditions": [
+            {"name": "ours-or-signed", "expression": f"({_OURS}) || ({_signed('object')})"},
+            {"name": "not-signed-yet", "expression": _SIGN},
+        ],
+        "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": _SIGNATURE}}],
+    },
 }
 
 
+def _binding(name: str) -> Object:
+    meta, spec = {"name": name}, {"policyName": name}
+    return {"apiVersion": BINDINGS.api_version, "kind": BINDINGS.name, "metadata": meta, "spec": spec}
+
+
+BINDING: Object = _binding(_NAME)
+
+
 async def install_policy(api: Connection) -> bool:
-    """Create policy and binding where they are missing; False where the server does not serve or allow them."""
-    for kind, body in ((POLICIES, POLICY), (BINDINGS, BINDING)):
+    """Create policies and bindings where they are missing; False where the server does not serve or allow them."""
+    users = _binding(_USERS)
+    for kind, body in ((POLICIES, POLICY), (BINDINGS, BINDING), (POLICIES, USERS_POLICY), (BINDINGS, users)):
         try:
             await api.create(kind, body)
         except ApiRefusal as error:

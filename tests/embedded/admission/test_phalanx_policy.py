@@ -11,7 +11,7 @@ from phalanx.embedded.apiserver.admission_policy import Reader, Review, mutate
 from phalanx.embedded.apiserver.builtin import RESOURCES
 from phalanx.embedded.apiserver.policies import PATCHES
 from phalanx.embedded.apiserver.resource import Object, User
-from phalanx.kube.policy import BINDING, POLICY
+from phalanx.kube.policy import BINDING, POLICY, USERS_POLICY
 
 JOBS = next(one for one in RESOURCES if one.plural == "jobs")
 
@@ -49,8 +49,52 @@ def test_a_scheduler_that_the_user_chose_stays() -> None:
     assert spec["template"]["spec"]["schedulerName"] == "volcano"
 
 
-def test_the_policy_is_well_formed() -> None:
+def signed(new: Object, old: Object | None = None, by: str = "alice") -> str | None:
+    """Whose a Job is after this write: its metadata before and after."""
+    binding = {**BINDING, "spec": {"policyName": USERS_POLICY["metadata"]["name"]}}
+    reader = Reader(policies=lambda plural: [binding if "bindings" in plural else USERS_POLICY], param=lambda *_: None)
+    states = [None if meta is None else {"metadata": {"name": "j", **meta}, "spec": {}} for meta in (new, old)]
+    review = Review(
+        resource=JOBS,
+        operation="CREATE" if old is None else "UPDATE",
+        name="j",
+        obj=states[0],
+        old=states[1],
+        user=User(name=by),
+    )
+    found: str | None = (mutate(review, reader, PATCHES)["metadata"].get("annotations") or {}).get("phalanx.dev/user")
+    return found
+
+
+OURS = {"labels": {"phalanx.dev/queue": "a"}}
+
+
+def of(user: str) -> Object:
+    return {"annotations": {"phalanx.dev/user": user}}
+
+
+def test_a_job_says_who_created_it() -> None:
+    assert signed(OURS) == "alice"
+    assert signed(OURS | of("bob")) == "alice"
+    assert signed({"labels": {"app": "web"}}) is None
+
+
+def test_nobody_can_change_whose_it_is() -> None:
+    assert signed(OURS | of("bob"), OURS | of("alice"), by="bob") == "alice"
+    assert signed(OURS, OURS | of("alice"), by="bob") == "alice"
+    assert signed(OURS | of("alice"), OURS | of("alice"), by="controller") == "alice"
+
+
+def test_a_job_that_gets_our_label_later_is_of_who_gave_it() -> None:
+    assert signed(OURS, {"labels": {"app": "web"}}, by="bob") == "bob"
+    assert signed(OURS | of("root"), {"labels": {"app": "web"}}, by="bob") == "bob"
+    assert signed({"labels": {}} | of("root"), {"labels": {}}, by="bob") == "bob"
+    assert signed(OURS, OURS, by="controller") is None
+
+
+@pytest.mark.parametrize("policy", [POLICY, USERS_POLICY])
+def test_the_policy_is_well_formed(policy: Object) -> None:
     policies = next(one for one in RESOURCES if one.plural == "mutatingadmissionpolicies")
-    obj = {**POLICY, "spec": {**POLICY["spec"]}}
+    obj = {**policy, "spec": {**policy["spec"]}}
     assert schema.decode(schema.type_of(policies.schema_name), obj) == []
     assert policies.strategy.validate(obj) == []
