@@ -13,7 +13,7 @@ from typing import Protocol
 from phalanx.core.decide import decide
 from phalanx.core.fold import fold, fold_plan
 from phalanx.model.cluster import Cluster
-from phalanx.model.event import Event, PolicySeen, Priced, Ticked
+from phalanx.model.event import Event, PolicySeen, Ticked
 from phalanx.model.plan import Plan
 from phalanx.model.policy import Policy
 
@@ -39,8 +39,7 @@ class Applier(Protocol):
 
 def step(cluster: Cluster, events: Sequence[Event], policy: Policy, now_s: float, world: Applier) -> Plan:
     """One cycle. `now_s`: seconds since the epoch."""
-    told = (PolicySeen(policy), Ticked(now_s), Priced(policy.billing, policy.half_life_s))
-    fold(cluster, (*told, *events))
+    fold(cluster, (PolicySeen(policy), Ticked(now_s), *events))
     plan = decide(cluster, policy, now_s)
     fold_plan(cluster, plan)
     world.apply(plan)

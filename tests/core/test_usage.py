@@ -13,7 +13,7 @@ from phalanx.core import usage
 from phalanx.core.check import check
 from phalanx.core.fold import fold
 from phalanx.model.cluster import Cluster
-from phalanx.model.event import Adopted, Finished, Priced, Released, Ticked, UsageTold
+from phalanx.model.event import Adopted, Finished, PolicySeen, Released, Ticked, UsageTold
 from phalanx.model.job import Job, Phase, Placement, Slot
 from phalanx.model.plan import Preempt, Start
 from phalanx.model.policy import Policy
@@ -24,7 +24,8 @@ from phalanx.model.usage import Usage
 from . import builders as a
 
 HALF_LIFE_S = 100.0
-PRICED = Priced((("cpu", 0.001),), HALF_LIFE_S)
+EVER = PolicySeen(Policy(billing=(("cpu", 0.001),), half_life_s=0.0))
+PRICED = PolicySeen(Policy(billing=(("cpu", 0.001),), half_life_s=HALF_LIFE_S))
 
 
 def of_ann(pods: int = 2) -> Job:
@@ -43,7 +44,10 @@ def anns(book: Cluster) -> float:
 
 
 def test_what_runs_is_charged_by_the_second() -> None:
-    book = running(a.cluster(a.node("n", cpu=8000), of_ann(), Priced((("cpu", 0.001),), 0.0)), at_s=10)
+    book = running(
+        a.cluster(a.node("n", cpu=8000), of_ann(), EVER),
+        at_s=10,
+    )
     fold(book, [Ticked(40)])
     assert anns(book) == 2 * 30
     fold(book, [Released("j", (Slot(0, 1),)), Ticked(50), Finished("j"), Ticked(1000)])
@@ -74,7 +78,10 @@ def test_a_clock_that_goes_back_charges_nothing() -> None:
 
 
 def test_a_preempted_job_is_charged_until_its_pods_are_gone() -> None:
-    book = running(a.cluster(a.node("n", cpu=8000), of_ann(), Priced((("cpu", 0.001),), 0.0)), at_s=0)
+    book = running(
+        a.cluster(a.node("n", cpu=8000), of_ann(), EVER),
+        at_s=0,
+    )
     fold(book, [Ticked(10), Preempt("j", 1, "other", Reason(code=Code.PREEMPTED, text="for other")), Ticked(20)])
     assert anns(book) == 2 * 20
     fold(book, [Finished("j"), Ticked(30)])
@@ -110,13 +117,16 @@ def test_absurd_numbers_are_none(absurd: float) -> None:
     assert anns(book) == 0
     fold(book, [UsageTold("default", "ann", 5.0, max(absurd, 1e18))])
     assert anns(book) == 5  # the future is now
-    fold(book, [Priced((("cpu", absurd),), absurd), Ticked(1e6)])
+    fold(book, [PolicySeen(Policy(billing=(("cpu", absurd),), half_life_s=absurd)), Ticked(1e6)])
     assert 0 <= anns(book) <= 5
 
 
 def test_new_prices_count_from_now() -> None:
-    book = running(a.cluster(a.node("n", cpu=8000), of_ann(), Priced((("cpu", 0.001),), 0.0)), at_s=0)
-    fold(book, [Ticked(10), Priced((("cpu", 0.002), ("pods", 1.0)), 0.0), Ticked(20)])
+    book = running(
+        a.cluster(a.node("n", cpu=8000), of_ann(), EVER),
+        at_s=0,
+    )
+    fold(book, [Ticked(10), PolicySeen(Policy(billing=(("cpu", 0.002), ("pods", 1.0)), half_life_s=0.0)), Ticked(20)])
     assert anns(book) == 2 * 10 + (4 + 2) * 10
 
 

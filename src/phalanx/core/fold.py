@@ -30,7 +30,6 @@ from phalanx.model.event import (
     Opened,
     OutcomeTold,
     PolicySeen,
-    Priced,
     QueueGone,
     QueueSeen,
     Refused,
@@ -109,8 +108,6 @@ def happen(cluster: Cluster, event: Event) -> None:
         case PolicySeen(policy):
             if cluster.policy is not policy and cluster.policy != policy:
                 policy_changed(cluster, policy)
-        case Priced(billing, half_life_s):
-            cluster.usage.price(billing, half_life_s, cluster.now_s)
         case UsageTold(queue_name, user, used, at_s):
             cluster.usage.tell(queue_name, user, used, at_s, cluster.now_s)
         case OutcomeTold(job, outcome):
@@ -181,6 +178,7 @@ def settings_changed(cluster: Cluster, event: FlavorSeen | FlavorGone | Reservat
 
 
 def policy_changed(cluster: Cluster, policy: Policy) -> None:
+    cluster.usage.price(policy.billing, policy.half_life_s, cluster.now_s)
     before, cluster.policy = cluster.policy, policy
     if before.default_queue != policy.default_queue:
         cluster.tree.outdate(before.default_queue, policy.default_queue)

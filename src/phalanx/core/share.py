@@ -10,9 +10,10 @@ is Kueue's fair sharing (KEP-1714), which compares the share *with* the candidat
 what nobody else wants: as soon as it uses anything beyond its guarantee its share is above every share with weight.
 
 Comparing shares decides who is next (`Order.FAIR`), and who may preempt whom for fairness: the preemptor's share, with
-the job, must stay below the victim's before it loses that job, at the two queues below their lowest common ancestor. So
-each such preemption lowers the sorted vector of shares there, and no sequence of them leads back: equal rivals do not
-preempt each other in turns (tests/core/test_no_flapping.py).
+the job, must stay below the victim's before it loses that job, at the two queues below their lowest common ancestor.
+Among siblings no sequence of such preemptions leads back to where it began: whoever takes stays below the highest share
+that anybody had who lost, so the one that had it cannot come back to it by taking. (With several resources a loss need
+not lower the dominant share; the argument does not need that.)
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from phalanx.model.tree import Account, Branch, Cost, Key
 
 
 class Share(NamedTuple):
-    """Lower is poorer. `weightless`: 1 if a queue of weight 0 uses more than its guarantee, and `ratio` is unweighted."""
+    """Lower is poorer. `weightless`: 1 if a queue of weight 0 has more than its guarantee; `ratio` is unweighted then."""
 
     weightless: int
     ratio: float

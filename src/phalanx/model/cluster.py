@@ -104,6 +104,7 @@ class Cluster:
         self.holders = Holders()
         self.ends = Ends()
         self.usage = Usage()
+        self.usage.price(self.policy.billing, self.policy.half_life_s, 0.0)
         self.alarms = Alarms()
         self.relations = Relations()
         self.breaches: list[str] = []

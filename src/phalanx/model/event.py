@@ -13,7 +13,7 @@ from phalanx.model.flavor import Flavor
 from phalanx.model.job import Job, Outcome, Phase, Placement, Slot
 from phalanx.model.node import Node
 from phalanx.model.policy import Policy
-from phalanx.model.queue import Queue, Weights
+from phalanx.model.queue import Queue
 from phalanx.model.reason import Reason
 from phalanx.model.reservation import Reservation
 from phalanx.model.shape import Amounts, PodTerm, Port
@@ -76,15 +76,6 @@ class PolicySeen:
     """How it is decided from now on. The loop tells it in every step; it changes nothing if it is the same."""
 
     policy: Policy
-
-
-@dataclass(frozen=True, slots=True)
-class Priced:
-    """What an amount of a resource costs a second from now on, and after how many seconds half of a past usage counts
-    (0: it never decays), as the policy says. The loop tells it after `Ticked`."""
-
-    billing: Weights
-    half_life_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +199,6 @@ Event: TypeAlias = (
     | ReservationGone
     | Ticked
     | PolicySeen
-    | Priced
     | UsageTold
     | OutcomeTold
     | Submitted
