@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from phalanx.core import fit, misfit
+from phalanx.core import fit, misfit, objection
 from phalanx.core.draft import Draft
 from phalanx.core.gang import Shortfall
 from phalanx.model.cluster import Cluster, Record
@@ -32,7 +32,11 @@ def why_not(cluster: Cluster, draft: Draft, gang: Gang, shortfall: Shortfall, gr
             return reason
     if shortfall.nearest is not None:
         return misfit.no_domain(gang, shortfall.nearest)
-    return together(cluster, gang) or no_room(cluster, draft, gang, shortfall, granted)
+    return (
+        together(cluster, gang)
+        or objection.turned_away(draft, gang, shortfall)
+        or no_room(cluster, draft, gang, shortfall, granted)
+    )
 
 
 def queue_unknown(cluster: Cluster, record: Record, default_queue: str) -> Reason:
@@ -88,7 +92,7 @@ def no_node_matches(cluster: Cluster, demand: Demand, role: Role) -> Reason:
     failed: dict[str, int] = {}
     for text, passed in (("are not ready", facts.ready), *fit.rules(facts, demand.where)):
         if count := int((left & ~passed).sum()):
-            failed[text if count > 1 else singular(text)] = count
+            failed[text if count > 1 else objection.singular(text)] = count
         left &= passed
     listed = ", ".join(f"{count} {text}" for text, count in failed.items())
     text = f"of {nodes(total)} {listed}" if total else "there are no nodes"
@@ -98,12 +102,6 @@ def no_node_matches(cluster: Cluster, demand: Demand, role: Role) -> Reason:
         numbers={"role": role.name, "nodes": total, "failed": failed},
         more_nodes_help=True,
     )
-
-
-def singular(text: str) -> str:
-    """`are not ready` -> `is not ready`."""
-    verb, _, rest = text.partition(" ")
-    return f"{ {'are': 'is', 'do': 'does', 'have': 'has'}.get(verb, verb) } {rest}"
 
 
 def larger_than_any_node(cluster: Cluster, demand: Demand, role: Role, rows: np.ndarray[Any, Any]) -> Reason:

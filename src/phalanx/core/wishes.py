@@ -68,7 +68,7 @@ class Wishes:
             )
         for kind, term in self.repelling():
             sums, codes = self.company.by_domain(self.company.of_kind(kind), term.topology)
-            yield f"are, by {term.topology}, with a pod that must be away from it", sums[codes] == 0
+            yield f"are in one {term.topology} with a pod that must be away from it", sums[codes] == 0
         for spread in self.required:
             yield f"would spread it over {spread.topology} by more than {spread.max_skew}", self.level(spread)
 
@@ -87,7 +87,7 @@ class Wishes:
         for term in self.near:
             sums, codes = self.company.by_domain(counts, term.topology)
             passed = codes != ABSENT if first else sums[codes] > 0
-            yield f"are not, by {term.topology}, with a pod ({written(term.selector)}) that it must be near", passed
+            yield f"are not in one {term.topology} with a pod ({written(term.selector)}) that it must be near", passed
 
     def is_first(self, counts: Counts | None = None) -> bool:
         """No pod in any domain is near enough to follow, and it is what it wants to be near to."""

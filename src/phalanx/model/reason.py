@@ -39,6 +39,7 @@ class Code(StrEnum):
     PREEMPTING = "Preempting"  # it is promised room that others are leaving
     PREEMPTED = "Preempted"  # it ran, and gave way to another
     NO_DOMAIN = "NoDomain"  # no topology domain holds it, though the nodes together would
+    PLACEMENT_RULES = "PlacementRules"  # nodes have room, but affinity, spread, ports, devices or zones leave none
     QUEUE_UNKNOWN = "QueueUnknown"
     BACKOFF = "Backoff"  # a start came to nothing; tried again at a stated time
     INVALID = "Invalid"  # what the manifest says cannot be carried out
