@@ -1,0 +1,217 @@
+"""The report: one self-contained HTML page about one or more schedules of the same workload.
+
+Policy against policy first (the table and the waits), then each policy's picture: use over time by queue, how much and
+how many wait, a closer look node by node, and the jobs that were treated worst, with why. Nothing is loaded from
+anywhere, there is no script, and every name from a trace is escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from phalanx.simulator.report.chart import (
+    Axes,
+    curve,
+    duration,
+    level,
+    linear,
+    logarithmic,
+    rectangle,
+    round_ticks,
+    stacked,
+    stairs,
+    svg,
+    time_ticks,
+)
+from phalanx.simulator.report.picture import BINS, Picture, Worst
+from phalanx.simulator.report.style import STYLE
+
+# What the comparison shows: (heading, measure, how it is written, whether less is better).
+MEASURES = (
+    ("jobs finished", "finished", "{:,.0f}", False),
+    ("mean wait", "mean_wait_s", "duration", True),
+    ("p95 wait", "p95_wait_s", "duration", True),
+    ("mean completion", "mean_jct_s", "duration", True),
+    ("mean bounded slowdown", "mean_bounded_slowdown", "{:,.2f}", True),
+    ("median", "median_bounded_slowdown", "{:,.2f}", True),
+    ("used", "utilisation", "{:.1%}", False),
+    ("lost capacity", "loss_of_capacity", "{:.1%}", True),
+    ("Jain fairness", "jain_fairness", "{:.3f}", False),
+    ("makespan", "makespan_s", "duration", True),
+)
+CDF_TICKS_S = ((1, "none"), (60, "1 min"), (600, "10 min"), (3600, "1 h"), (21600, "6 h"), (86400, "1 d"))
+LONG_TICKS_S = ((604800, "7 d"), (2592000, "30 d"))
+UNITS = {"cpu": "processors", "nvidia.com/gpu": "GPUs"}
+TALL, LOW, ROW = 260.0, 150.0, 22.0
+LINES = 9
+
+
+def page(pictures: Sequence[Picture], rows: Sequence[Mapping[str, Any]], *, made_by: str) -> str:
+    """`rows`: the measures of each picture's schedule, in the same order. `made_by`: the command, for the footer."""
+    trace = pictures[0].trace if pictures else "nothing"
+    parts = [
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width,initial-scale=1">',
+        f"<title>{escape(trace)}: what each policy makes of it</title><style>{STYLE}</style></head><body>",
+        f"<h1>{escape(trace)}</h1>",
+        *opening(pictures),
+        comparison(pictures, rows),
+        waits_chart(pictures),
+        *(part for each in pictures for part in portrait(each)),
+        f"<footer>Made by <code>{escape(made_by)}</code>. Times are counted from the first submission.</footer>",
+        "</body></html>\n",
+    ]
+    return "\n".join(parts)
+
+
+def opening(pictures: Sequence[Picture]) -> Iterator[str]:
+    for first in pictures[:1]:
+        span = duration(first.until_s - first.since_s)
+        unit = UNITS.get(first.counted, first.counted)
+        yield f"<p>{first.capacity:,.0f} {escape(unit)}, {span} from the first submission to the last end. "
+        count = "1 policy" if len(pictures) == 1 else f"{len(pictures)} policies"
+        yield f"{count}; hover over a part to see its name.</p>"
+
+
+def comparison(pictures: Sequence[Picture], rows: Sequence[Mapping[str, Any]]) -> str:
+    heads = "".join(f"<th>{escape(heading)}</th>" for heading, *_ in MEASURES)
+    best = {name: best_of(rows, name, less=less) for _, name, _, less in MEASURES}
+    body = []
+    for each, row in zip(pictures, rows, strict=True):
+        cells = "".join(cell(row, name, form, best[name]) for _, name, form, _ in MEASURES)
+        body.append(f"<tr><td>{escape(each.title)}</td>{cells}</tr>")
+    table = f"<table><thead><tr><th>policy</th>{heads}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+    return f'<h2>Policy against policy</h2><div class="scroll">{table}</div>'
+
+
+def best_of(rows: Sequence[Mapping[str, Any]], name: str, *, less: bool) -> float | None:
+    """The best value, if not all are the same."""
+    values: list[float] = [row[name] for row in rows if isinstance(row.get(name), int | float)]
+    if len(set(values)) < 2:
+        return None
+    return min(values) if less else max(values)
+
+
+def cell(row: Mapping[str, Any], name: str, form: str, best: float | None) -> str:
+    value = row.get(name)
+    if not isinstance(value, int | float):
+        return "<td>-</td>"
+    text = duration(value) if form == "duration" else form.format(value)
+    return f'<td class="best">{text}</td>' if value == best else f"<td>{text}</td>"
+
+
+def waits_chart(pictures: Sequence[Picture]) -> str:
+    longest = max((each.waits[-1] for each in pictures if each.waits), default=1.0)
+    ticks = [(at_s, label) for at_s, label in (*CDF_TICKS_S, *LONG_TICKS_S) if at_s <= max(longest, 10.0)]
+    axes = Axes(
+        height=TALL,
+        x=logarithmic(longest),
+        y=linear(0, 1),
+        x_ticks=ticks,
+        y_ticks=[(part / 4, f"{part * 25} %") for part in range(5)],
+    )
+    lines = []
+    for at, each in enumerate(pictures[:LINES]):
+        last = max(len(each.waits) - 1, 1)
+        lines.append(curve(axes, [(value, rank / last) for rank, value in enumerate(each.waits)], at, each.title))
+    keys = legend([each.title for each in pictures[:LINES]])
+    caption = "How many of the jobs waited at most so long"
+    return (
+        f"<figure><figcaption>{caption}</figcaption>{keys}{svg(TALL, axes.frame() + ''.join(lines), caption)}</figure>"
+    )
+
+
+def portrait(each: Picture) -> Iterator[str]:
+    yield f"<h2>{escape(each.title)}</h2>"
+    yield use_chart(each)
+    yield queue_chart(each)
+    if each.look.bars:
+        yield look_chart(each)
+    if each.worst:
+        yield "<h3>Treated worst</h3>" + worst_table(each.worst)
+    if each.never:
+        yield f"<h3>Never ran: {each.never_count:,}</h3>" + worst_table(each.never)
+
+
+def use_chart(each: Picture) -> str:
+    unit = UNITS.get(each.counted, each.counted)
+    top = max([each.capacity, *(sum(column) for column in zip(*each.used, strict=True))], default=1.0) * 1.06
+    axes = over_time(each, TALL, top)
+    body = axes.frame() + stacked(axes, edges(each), each.used, each.parties)
+    body += level(axes, each.capacity, f"{each.capacity:,.0f} {unit}")
+    caption = f"{unit[:1].upper()}{unit[1:]} in use"
+    return (
+        f"<figure><figcaption>{escape(caption)}</figcaption>{legend(each.parties)}{svg(TALL, body, caption)}</figure>"
+    )
+
+
+def queue_chart(each: Picture) -> str:
+    axes = over_time(each, LOW, max(each.queued, default=1.0) * 1.06 or 1.0)
+    body = axes.frame() + stairs(axes, edges(each), each.queued, 5, "jobs waiting")
+    return figure("Jobs waiting", svg(LOW, body, "Jobs waiting over time"))
+
+
+def look_chart(each: Picture) -> str:
+    look, rows = each.look, len(each.look.nodes)
+    span_s = max(look.until_s - look.since_s, 1e-9)
+    row = max(ROW, 260.0 / rows)
+    height = row * rows + 40
+    offset_s = look.since_s - each.since_s
+    axes = Axes(
+        height=height,
+        x=linear(0, span_s),
+        y=linear(rows, 0),
+        x_ticks=[(at_s, f"+{label}" if at_s else f"at {duration(offset_s)}") for at_s, label in time_ticks(span_s)],
+        y_ticks=[(at + 0.5, shortened(name)) for at, name in enumerate(look.nodes)],
+    )
+    bars = [
+        rectangle(axes, start - look.since_s, end - look.since_s, at + 1 - 0.92 * low, at + 1 - 0.92 * high, hue, job)
+        for at, start, end, low, high, hue, job in look.bars
+    ]
+    shown = f", {rows} of {look.all_nodes} nodes" if look.all_nodes > rows else ""
+    caption = f"A closer look, node by node: {duration(span_s)}{shown}"
+    body = axes.frame() + "".join(bars)
+    return figure(caption, svg(height, body, caption), kind="look")
+
+
+def figure(caption: str, body: str, kind: str = "chart") -> str:
+    return f'<figure class="{kind}"><figcaption>{escape(caption)}</figcaption>{body}</figure>'
+
+
+def worst_table(jobs: Sequence[Worst]) -> str:
+    heads = "<th>job</th><th class='text'>queue or user</th><th>size</th><th>submitted</th><th>waited</th><th>ran</th>"
+    body = "".join(
+        f"<tr><td>{escape(job.job)}</td><td class='text'>{escape(job.party)}</td><td>{job.size:,g}</td>"
+        f"<td>{duration(job.submitted_s)}</td><td>{duration(job.wait_s)}</td><td>{duration(job.run_s)}</td>"
+        f"<td>{f'{job.slowdown:,.1f}' if job.slowdown else '-'}</td><td>{job.starts}</td>"
+        f"<td class='text'>{escape(job.reason)}</td></tr>"
+        for job in jobs
+    )
+    heads += "<th>bounded slowdown</th><th>starts</th><th class='text'>why it waited, when last looked at</th>"
+    return f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def legend(names: Sequence[str]) -> str:
+    keys = "".join(f'<span><i class="k{at}"></i>{escape(name or "(none)")}</span>' for at, name in enumerate(names))
+    return f'<div class="keys">{keys}</div>'
+
+
+def over_time(each: Picture, height: float, top: float) -> Axes:
+    span_s = each.until_s - each.since_s
+    return Axes(
+        height=height,
+        x=linear(0, span_s),
+        y=linear(0, top),
+        x_ticks=time_ticks(span_s),
+        y_ticks=[(tick, f"{tick:,g}") for tick in round_ticks(top)],
+    )
+
+
+def edges(each: Picture) -> list[float]:
+    span_s = each.until_s - each.since_s
+    return [at * span_s / BINS for at in range(BINS + 1)]
+
+
+def shortened(name: str, most: int = 9) -> str:
+    return name if len(name) <= most else f"…{name[-most:]}"

@@ -1,0 +1,233 @@
+"""What a report shows of one schedule, reduced to what a page can draw: it is made where the schedule was played, and
+small enough to be sent from there.
+
+Time is cut into `BINS` equal bins. *Parties* (`fairness.parties`: queues, or users) that used most keep their name and
+colour; the others are drawn together. The Gantt chart is a *closer look*: of a long schedule, the stretch in which most
+was waiting, as long as no more than `LOOK_STINTS` spans lie in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import fsum
+from typing import NamedTuple
+
+from phalanx.simulator.fairness import Used, parties, spread
+from phalanx.simulator.measure import bounded_slowdown, jct_s, wait_s
+from phalanx.simulator.schedule import Fate, Schedule
+from phalanx.simulator.sweep import capacity, held, sizes, waits, window
+
+BINS = 300
+PARTIES = 8
+OTHERS = "others"
+QUANTILES = 200
+WORST = 12
+LOOK_STINTS = 1500
+LOOK_NODES = 48
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worst:
+    """A job that was treated badly; `slowdown` 0: it never ran."""
+
+    job: str
+    party: str
+    size: float
+    submitted_s: float
+    wait_s: float
+    run_s: float
+    slowdown: float
+    starts: int
+    reason: str
+
+
+class Bar(NamedTuple):
+    """One job on one node in the closer look: `low` and `high` are parts of the row's height."""
+
+    row: int
+    start_s: float
+    end_s: float
+    low: float
+    high: float
+    party: int
+    job: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """Part of the schedule, node by node: `bars` are drawn in the rows of `nodes`."""
+
+    since_s: float
+    until_s: float
+    nodes: tuple[str, ...]
+    bars: tuple[Bar, ...]
+    all_nodes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """Amounts are in the workload's counted resource. `used[party][bin]`, `waiting[bin]` (how much waits) and
+    `queued[bin]` (how many jobs wait) are means over the bin; `waits`: the waits (seconds) at equal steps of the
+    distribution; `parties`: in the order in which they are coloured."""
+
+    title: str
+    trace: str
+    counted: str
+    capacity: float
+    since_s: float
+    until_s: float
+    parties: tuple[str, ...]
+    used: tuple[tuple[float, ...], ...]
+    waiting: tuple[float, ...]
+    queued: tuple[float, ...]
+    waits: tuple[float, ...]
+    worst: tuple[Worst, ...]
+    never: tuple[Worst, ...]
+    never_count: int
+    look: Look
+
+
+def picture(schedule: Schedule) -> Picture:
+    since_s, until_s = window(schedule)
+    of = parties(schedule)
+    names, used = used_by(schedule, of, since_s, until_s)
+    waiting, queued = waiting_over_time(schedule, since_s, until_s)
+    size = sizes(schedule)
+    done = sorted(schedule.finished(), key=lambda fate: -bounded_slowdown(fate))
+    never = [fate for fate in schedule.fates if fate.start_s is None]
+    return Picture(
+        title=f"{schedule.policy} ({schedule.estimates})",
+        trace=schedule.workload.name,
+        counted=schedule.workload.counted,
+        capacity=capacity(schedule),
+        since_s=since_s,
+        until_s=until_s,
+        parties=names,
+        used=used,
+        waiting=waiting,
+        queued=queued,
+        waits=quantiles(wait_s(fate) for fate in done),
+        worst=tuple(treated(fate, of, size, until_s) for fate in done[:WORST] if bounded_slowdown(fate) > 1),
+        never=tuple(treated(fate, of, size, until_s) for fate in never[:WORST]),
+        never_count=len(never),
+        look=look(schedule, of, names, queued),
+    )
+
+
+def used_by(
+    schedule: Schedule, of: Sequence[str], since_s: float, until_s: float
+) -> tuple[tuple[str, ...], tuple[tuple[float, ...], ...]]:
+    """The parties that used most, and what each used per bin; the last is all others, if there are any."""
+    bin_s = max(until_s - since_s, 1e-9) / BINS
+    bins: list[Used] = [{} for _ in range(BINS)]
+    for stint, amount in zip(schedule.stints, held(schedule), strict=True):
+        spread(bins, of[stint.task], amount, stint.start_s - since_s, stint.end_s - since_s, bin_s)
+    total: Used = {}
+    for each in bins:
+        for party, amount in each.items():
+            total[party] = total.get(party, 0.0) + amount
+    ranked = sorted(total, key=lambda party: (-total[party], party))
+    named = ranked[:PARTIES] if len(ranked) > PARTIES + 1 else ranked
+    rows = [tuple(each.get(party, 0.0) / bin_s for each in bins) for party in named]
+    if rest := ranked[len(named) :]:
+        rows.append(tuple(fsum(each.get(party, 0.0) for party in rest) / bin_s for each in bins))
+        named = [*named, OTHERS]
+    return tuple(named), tuple(rows)
+
+
+def waiting_over_time(
+    schedule: Schedule, since_s: float, until_s: float
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Per bin: how much waits, and how many jobs wait."""
+    bin_s = max(until_s - since_s, 1e-9) / BINS
+    amounts: list[Used] = [{} for _ in range(BINS)]
+    counts: list[Used] = [{} for _ in range(BINS)]
+    size = sizes(schedule)
+    for wait in waits(schedule):
+        start_s, end_s = wait.start_s - since_s, wait.end_s - since_s
+        spread(amounts, "", size[wait.task], start_s, end_s, bin_s)
+        spread(counts, "", 1.0, start_s, end_s, bin_s)
+    return per_bin(amounts, bin_s), per_bin(counts, bin_s)
+
+
+def per_bin(bins: Sequence[Used], bin_s: float) -> tuple[float, ...]:
+    return tuple(each.get("", 0.0) / bin_s for each in bins)
+
+
+def quantiles(values: Iterable[float]) -> tuple[float, ...]:
+    ordered = sorted(values)
+    if not ordered:
+        return ()
+    last = len(ordered) - 1
+    return tuple(ordered[round(at * last / QUANTILES)] for at in range(QUANTILES + 1))
+
+
+def treated(fate: Fate, of: Sequence[str], size: Sequence[float], until_s: float) -> Worst:
+    ran = fate.end_s is not None
+    return Worst(
+        job=fate.task.job.id,
+        party=of[fate.index],
+        size=size[fate.index],
+        submitted_s=fate.task.job.submitted_s,
+        wait_s=jct_s(fate) - fate.ran_s if ran else until_s - fate.task.job.submitted_s,
+        run_s=fate.ran_s if ran else fate.task.run_s,
+        slowdown=bounded_slowdown(fate) if ran else 0.0,
+        starts=fate.starts,
+        reason=fate.reason,
+    )
+
+
+def look(schedule: Schedule, of: Sequence[str], names: Sequence[str], queued: Sequence[float]) -> Look:
+    """The closer look: around the moment at which most jobs waited, on the first `LOOK_NODES` nodes that were used."""
+    since_s, until_s = stretch(schedule, queued)
+    chosen = [stint for stint in schedule.stints if stint.end_s > since_s and stint.start_s < until_s]
+    rooms = {node.name: dict(node.allocatable) for node in schedule.workload.nodes}
+    used = sorted({placement.node for stint in chosen for placement in stint.placements})
+    nodes = used[:LOOK_NODES]
+    row_of = {node: row for row, node in enumerate(nodes)}
+    colour = {party: at for at, party in enumerate(names)}
+    stacks: list[list[tuple[float, float, float]]] = [[] for _ in nodes]  # per row: (until, low, high) that are taken
+    bars: list[Bar] = []
+    for stint in sorted(chosen, key=lambda each: (each.start_s, each.task)):
+        job = schedule.fates[stint.task].task.job
+        parts: dict[str, float] = {}
+        for placement in stint.placements:
+            asks = dict(job.roles[placement.role].shape.requests)
+            room = rooms.get(placement.node, {})
+            part = max((asks.get(name, 0) / room[name] for name in asks if room.get(name)), default=0.0)
+            parts[placement.node] = parts.get(placement.node, 0.0) + part
+        for node, part in parts.items():
+            if node in row_of and part > 0:
+                low = lowest(stacks[row_of[node]], stint.start_s, stint.end_s, part)
+                party = colour.get(of[stint.task], len(names) - 1)
+                span = (max(stint.start_s, since_s), min(stint.end_s, until_s))
+                bars.append(Bar(row_of[node], *span, low, min(1.0, low + part), party, job.id))
+    return Look(since_s=since_s, until_s=until_s, nodes=tuple(nodes), bars=tuple(bars), all_nodes=len(used))
+
+
+def stretch(schedule: Schedule, queued: Sequence[float]) -> tuple[float, float]:
+    """As much time around the longest queue as has at most `LOOK_STINTS` stints in it."""
+    since_s, until_s = window(schedule)
+    if len(schedule.stints) <= LOOK_STINTS:
+        return since_s, until_s
+    starts = sorted(stint.start_s for stint in schedule.stints)
+    peak = max(range(BINS), key=lambda at: (queued[at], -at))
+    centre_s = since_s + (peak + 0.5) * (until_s - since_s) / BINS
+    middle = sum(start_s < centre_s for start_s in starts)
+    first = max(0, min(middle - LOOK_STINTS // 2, len(starts) - LOOK_STINTS))
+    return starts[first], starts[min(first + LOOK_STINTS, len(starts)) - 1]
+
+
+def lowest(taken: list[tuple[float, float, float]], start_s: float, end_s: float, part: float) -> float:
+    """The lowest gap of that height among what is still there at `start_s`; takes it. Which processors of a node a job
+    had is not known: only how many. So a bar may have to lie over others; it then begins at the bottom."""
+    taken[:] = [each for each in taken if each[0] > start_s]
+    low = 0.0
+    for _, other_low, other_high in sorted(taken, key=lambda each: each[1]):
+        if other_low - low >= part - 1e-9:
+            break
+        low = max(low, other_high)
+    if low + part > 1 + 1e-9:
+        low = max(0.0, 1 - part)
+    taken.append((end_s, low, low + part))
+    return low
