@@ -194,7 +194,11 @@ class Cycle:
         """The ways in which it may start, best first. Replacements are within their queue's quota already."""
         if key.kind == Kind.REPLACEMENT:
             return [Offer(flavors=(), gang=key.gang, charge=NO_CHARGE)]
-        return quota.offers(self.cluster, self.ledger, key, self.cluster.jobs[bid.job].job)
+        record = self.cluster.jobs[bid.job]
+        given: tuple[str, ...] = ()
+        if bid.slot is not None and key.kind == Kind.GROWTH and record.flavors:
+            given = (record.flavors[bid.slot.role],)
+        return quota.offers(self.cluster, self.ledger, key, record.job, given)
 
     def place(self, key: LineKey, offer: Offer) -> list[Placement] | Shortfall:
         """The whole gang, or nothing; of what is above its minimum only as much as quota allows."""

@@ -80,13 +80,10 @@ def terms_of(job: Job, branch: Branch, *, by_person: bool) -> Terms:
 def grows(record: Record, slot: Slot) -> bool:
     """Whether the slot's role has its minimum without it, or the gang can do without the role and does. Of what is open
     below the minimum, the slots opened last count as those that were lost."""
-    asked = record.job.roles[slot.role]
-    if slot.role in record.gang.needed() and asked.minimum == asked.count:
-        return False
-    placed = record.placed[slot.role]
-    if not placed and slot.role not in record.gang.needed():
+    least, placed = record.job.roles[slot.role].minimum, record.placed[slot.role]
+    if placed >= least or (not placed and slot.role not in record.gang.needed()):
         return True
-    if placed < asked.minimum:
-        number = record.open[slot][1]
-        placed += sum(each.role == slot.role and later > number for each, (_, later) in record.open.items())
-    return placed >= asked.minimum
+    if len(record.open) <= least - placed:
+        return False
+    number = record.open[slot][1]
+    return placed + sum(each.role == slot.role and later > number for each, (_, later) in record.open.items()) >= least

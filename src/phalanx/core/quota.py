@@ -91,8 +91,9 @@ class Ledger:
         post(accounts, charge, sign, keeps=self.tree.keeps)
 
 
-def offers(cluster: Cluster, ledger: Ledger, key: LineKey, job: Job) -> list[Offer]:
-    """The ways in which the line's first, `job`, may start, best first; never empty."""
+def offers(cluster: Cluster, ledger: Ledger, key: LineKey, job: Job, given: tuple[str, ...] = ()) -> list[Offer]:
+    """The ways in which the line's first, `job`, may start, best first; never empty. `given`: the flavors that it has
+    already, of which it only wants more."""
     branch = cluster.tree.branch(key.queue)
     pods = [role.minimum for role in key.gang.roles]
     jobs = int(key.kind == Kind.JOB)
@@ -104,7 +105,7 @@ def offers(cluster: Cluster, ledger: Ledger, key: LineKey, job: Job) -> list[Off
     if not branch.flavors:
         return [offer(ledger, branch, (), key.gang, whole, preemptible=job.preemptible)]
     found = []
-    for flavors in combinations(branch, len(key.gang.roles)):
+    for flavors in [given] if given else combinations(branch, len(key.gang.roles)):
         charge = whole._replace(cost=room.cost(key.gang, pods, flavors))
         gang = cluster.flavored(key.gang, flavors)
         found.append(offer(ledger, branch, flavors, gang, charge, preemptible=job.preemptible))

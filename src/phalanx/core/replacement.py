@@ -6,7 +6,7 @@ domains are then different demands, stand in different lines, and are counted an
 
 The others are those of the job, of each group around the role, of the role, and of the slot's slice, each for its own
 closeness. Where none of them is left, that closeness asks for nothing: the first pod placed anew decides. (A gang that
-has lost all its pods is for the world to take back whole.)"""
+has lost all its pods is for the world to take back whole.) A job that was given flavors of nodes keeps to these."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dataclasses import replace
 from phalanx.core import topology
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.demand import Gang
-from phalanx.model.job import Role, Slot
+from phalanx.model.job import Slot
 from phalanx.model.shape import NodePreference, Operator, Requirement, Shape
 from phalanx.model.topology import Closeness, Topology
 from phalanx.model.unit import Unit
@@ -27,13 +27,11 @@ LIGHTEST = 10  # weight of the coarsest level preferred; each finer one weighs a
 def gang_of_one(cluster: Cluster, topologies: Sequence[Topology], record: Record, slot: Slot) -> Gang:
     """The pod of that slot, as a gang."""
     role = record.job.roles[slot.role]
-    tree = record.gang.tree
-    if tree is None:
-        return cluster.interned.one(role)
-    shape = role.shape
-    for near, nodes in around(tree, record, slot):
+    tree, shape = record.gang.tree, role.shape
+    for near, nodes in () if tree is None else around(tree, record, slot):
         shape = beside(cluster, topologies, shape, near, nodes)
-    return cluster.interned.one(Role(name=role.name, count=1, minimum=1, shape=shape))
+    one = cluster.interned.one(role if shape is role.shape else replace(role, shape=shape))
+    return cluster.flavored(one, (record.flavors[slot.role],)) if record.flavors else one
 
 
 def around(tree: Unit, record: Record, slot: Slot) -> Iterator[tuple[Closeness, Iterable[str]]]:
