@@ -157,4 +157,4 @@ def seat(draft: Draft, demand: Demand, position: int) -> None:
 
 
 def asked(share: DeviceShare) -> str:
-    return f"{share.memory_bytes} bytes" if share.memory_bytes else f"{share.milli}/1000"
+    return f"{share.memory_bytes / 2**30:g}Gi" if share.memory_bytes else f"{share.milli}/1000"
