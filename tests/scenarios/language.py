@@ -19,6 +19,7 @@ A block that does not say `cycle` decides nothing. `read` makes steps of a file;
     open NAME worker/1 …   release NAME worker/1 …   started NAME   finished NAME [failed|deleted]
     refused NAME#1 until=60 the pods were not created
     foreign POD NODE cpu=1           a pod of others; vacated POD; its labels, ports and wishes as a role's
+    usage QUEUE USER 3600 at=30      past usage, billed units times seconds; told before the jobs that run are
     (devices and zones of nodes, and what pods want of them and of other pods: placing.py)
     cycle at=30                      decide; `at` is now, in seconds
     book                             say what is free on every node
@@ -50,6 +51,7 @@ from phalanx.model.event import (
     ReservationSeen,
     Started,
     Submitted,
+    UsageTold,
     Vacated,
 )
 from phalanx.model.job import After, Dependency, Group, Job, Outcome, Phase, Role, Size, Slot
@@ -162,6 +164,7 @@ class Reader:
             "finished": self.finished,
             "refused": self.refused,
             "foreign": self.foreign,
+            "usage": self.usage,
             "vacated": lambda words: iter([Vacated(words.next("the pod"))]),
             "cycle": self.cycle,
             "book": lambda words: iter([Book()]),
@@ -282,6 +285,11 @@ class Reader:
         pod, node = words.next("the pod"), words.next("its node")
         wishes = placing.others(words)
         yield Occupied(pod, node, words.amounts(pods=1), **wishes)
+
+    def usage(self, words: Words) -> Iterator[Step]:
+        queue, user = words.next("the queue"), words.next("the user")
+        at_s = float(words.option("at", "0"))
+        yield UsageTold(queue, user, float(words.next("billed units times seconds")), at_s)
 
     def cycle(self, words: Words) -> Iterator[Step]:
         yield Cycle(float(words.option("at", "0")))

@@ -6,7 +6,7 @@ queue NAME parent=up order=fair strict weight=2 weight:gpu=3 priority=1 borrow=n
       within=lower reclaim=any down-to=fair-share borrowing[=THRESHOLD] consolidate       what its jobs may preempt
       min-run=60 grace=30 budget=2 delay=10                            what protects those that run in it
       total:running=3 user:submitted=2 group:cpu=4 job:wall=600        limits
-      shares:alice=3                                                   of users, for multifactor order
+      shares:alice=3                                                   of users, for multifactor order (-1: PARENT)
 flavor NAME label:pool=spot tolerate:spot
 reservation NAME from=100 to=200 nodes=a,b users=u groups=g queues=q magnetic
 policy backfill=easy backfill-order=shortest depth=10 score=spread levels=zone,rack,host half-life=3600

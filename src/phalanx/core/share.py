@@ -5,9 +5,11 @@ For a queue among its siblings, with what the next job would add,
     share = max over resources (per flavor) of   max(0, used + extra - guaranteed) / lendable / weight
 
 where lendable is what its parent has to share out: the parent's guarantee if it states one, else all that the cluster
-has. Without guarantees this is dominant resource fairness (Ghodsi et al., NSDI'11), weighted per resource; with them it
-is Kueue's fair sharing (KEP-1714), which compares the share *with* the candidate included. A queue of weight 0 may take
-what nobody else wants: as soon as it uses anything beyond its guarantee its share is above every share with weight.
+has. The resources are those that some child of the parent is guaranteed; if none is, all. (Who guarantees gpus wants
+gpus to be shared fairly; the cpus that come with them would make every queue a borrower.) Without guarantees this is
+dominant resource fairness (Ghodsi et al., NSDI'11), weighted per resource; with them it is Kueue's fair sharing
+(KEP-1714), which compares the share *with* the candidate included. A queue of weight 0 may take what nobody else wants:
+as soon as it uses anything beyond its guarantee its share is above every share with weight.
 
 Comparing shares decides who is next (`Order.FAIR`), and who may preempt whom for fairness: the preemptor's share, with
 the job, must stay below the victim's before it loses that job, at the two queues below their lowest common ancestor.
@@ -27,7 +29,7 @@ from phalanx.model.tree import Account, Branch, Cost, Key
 
 
 class Share(NamedTuple):
-    """Lower is poorer. `weightless`: 1 if a queue of weight 0 has more than its guarantee; `ratio` is unweighted then."""
+    """Lower is poorer. `weightless`: 1 if a queue of weight 0 has more than its guarantee; `ratio` unweighted then."""
 
     weightless: int
     ratio: float
@@ -42,29 +44,37 @@ def of(branch: Branch, account: Account, pool: Mapping[Key, int], extra: Cost = 
     if branch.queue is None or branch.parent is None:
         return NOTHING
     above, guaranteed = branch.parent, branch.guaranteed
+    used = added(account.total, extra)
     most = NOTHING
-    used = account.total
-    if extra:
-        used = {**used}
-        for key, amount in extra:
-            used[key] = used.get(key, 0) + amount
-    for key, amount in used.items():
-        beyond = amount - guaranteed.get(key, 0)
+    for key in above.contested or used:
+        beyond = used.get(key, 0) - guaranteed.get(key, 0)
         if beyond > 0:
-            lendable = above.guaranteed[key] if key in above.stated else pool.get(key, 0)
-            most = max(most, weighted(beyond / lendable if lendable > 0 else inf, branch.queue, key[1]))
+            most = max(most, weighted(ratio(beyond, above, key, pool), branch.queue, key[1]))
     return most
 
 
 def of_own(branch: Branch, used: Mapping[Key, int], pool: Mapping[Key, int], extra: Cost = ()) -> Share:
     """Of a queue's own jobs among its children: they are guaranteed nothing and weigh 1. `used`: by them alone."""
+    together = added(used, extra)
+    ratios = [ratio(together.get(key, 0), branch, key, pool) for key in branch.contested or together]
+    return Share(0, max(ratios, default=0.0))
+
+
+def added(used: Mapping[Key, int], extra: Cost) -> Mapping[Key, int]:
+    if not extra:
+        return used
     together = {**used}
     for key, amount in extra:
         together[key] = together.get(key, 0) + amount
-    stated, guaranteed = branch.stated, branch.guaranteed
-    lendable = {key: guaranteed[key] if key in stated else pool.get(key, 0) for key in together}
-    ratios = [amount / lendable[key] if lendable[key] > 0 else inf for key, amount in together.items() if amount > 0]
-    return Share(0, max(ratios, default=0.0))
+    return together
+
+
+def ratio(beyond: int, above: Branch, key: Key, pool: Mapping[Key, int]) -> float:
+    """Of what the branch above has to share out."""
+    lendable = above.guaranteed[key] if key in above.stated else pool.get(key, 0)
+    if beyond <= 0:
+        return 0.0
+    return beyond / lendable if lendable > 0 else inf
 
 
 def weighted(ratio: float, queue: Queue, resource: str) -> Share:
