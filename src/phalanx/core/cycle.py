@@ -221,7 +221,9 @@ class Cycle:
         else:
             self.places.setdefault(bid.job, []).append(Placement(*bid.slot, placements[0].node, placements[0].devices))
         if key.kind != Kind.REPLACEMENT:
-            self.ledger.charge(quota.charge_for(offer, placements))
+            charge = quota.charge_for(offer, placements)
+            self.ledger.charge(charge)
+            self.ledger.of_jobs.setdefault(bid.job, []).append(charge)
         self.contest.won(next(self.following(key), None))
 
     def deny(self, key: LineKey, bid: Bid, offers: Sequence[Offer], lacks: Sequence[tuple[Offer, Shortfall]]) -> None:
@@ -241,7 +243,7 @@ class Cycle:
         reasons = []
         for offer in offers:
             if offer.short is not None:
-                reasons.append(denial.short(self.cluster, key.queue, offer.short))
+                reasons.append(denial.short(self.cluster, self.ledger, key.queue, offer.short))
             else:
                 lack = found[offer.flavors]
                 reasons.append(explain.why_not(self.cluster, self.draft, offer.gang, lack, self.granted_so_far()))

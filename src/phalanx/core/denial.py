@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from phalanx.core.explain import shown
 from phalanx.core.moment import clock
-from phalanx.core.quota import Shortfall
+from phalanx.core.quota import Ledger, Shortfall
 from phalanx.model.bars import Rule
 from phalanx.model.cluster import Cluster
 from phalanx.model.queue import Queue, State
@@ -53,7 +53,7 @@ def behind_head(head: str, queue: str) -> Reason:
     )
 
 
-def short(cluster: Cluster, own: str, lack: Shortfall) -> Reason:
+def short(cluster: Cluster, ledger: Ledger, own: str, lack: Shortfall) -> Reason:
     """`own`: the job's queue."""
     bar = lack.bar
     branch = cluster.tree.branch(bar.queue)
@@ -83,7 +83,7 @@ def short(cluster: Cluster, own: str, lack: Shortfall) -> Reason:
         case Rule.USER | Rule.GROUP:
             code = Code.USER_LIMIT
             text = f"{asked} asked, but {who(bar.rule, bar.whose)} uses {used} of at most {allowed} in {queue}"
-    if bar.key[1] and (holders := largest(cluster, branch, bar.key)):
+    if bar.key[1] and (holders := largest(cluster, ledger, branch, bar.key)):
         numbers["holders"] = dict(holders)
         text += " (most is used by " + ", ".join(f"{name} ({shown(bar.key[1], has)})" for name, has in holders) + ")"
     return Reason(code=code, text=text, numbers=numbers)
@@ -114,16 +114,25 @@ def amount(key: Key, value: int) -> str:
     return f"{shown(resource, value)} {resource}{' on ' + flavor if flavor else ''}" if resource else str(value)
 
 
-def largest(cluster: Cluster, branch: Branch, key: Key) -> list[tuple[str, int]]:
-    """Who uses most of it: the queues below that one, or if there are none below, its jobs."""
+def largest(cluster: Cluster, ledger: Ledger, branch: Branch, key: Key) -> list[tuple[str, int]]:
+    """Who uses most of it, what this cycle has granted included: the queues below that one, or if there are none,
+    its jobs."""
     if branch.children:
-        found = [(f"queue {child.name!r}", child.account.total.get(key, 0)) for child in branch.children.values()]
+        found = [
+            (f"queue {child.name!r}", ledger.account(child).total.get(key, 0)) for child in branch.children.values()
+        ]
     else:
         names = (branch.name, "") if branch.name == cluster.policy.default_queue else (branch.name,)
         jobs = [job for name in names for job in cluster.jobs_of.get(name, ())]
         if len(jobs) > LOOKED_AT:
             known = set(jobs)
-            jobs = [job for job, _ in cluster.holders.largest(key[1], LOOKED_AT // 10) if job in known]
-        charges = [(job, cluster.jobs[job].charge) for job in jobs]
-        found = [(job, dict(charge.cost).get(key, 0)) for job, charge in charges if charge is not None]
+            most = (job for job, _ in cluster.holders.largest(key[1], LOOKED_AT // 10))
+            jobs = [job for job in dict.fromkeys((*most, *ledger.of_jobs)) if job in known]
+        found = [(job, use(cluster, ledger, job, key)) for job in jobs]
     return sorted((each for each in found if each[1]), key=lambda each: (-each[1], each[0]))[:LARGEST]
+
+
+def use(cluster: Cluster, ledger: Ledger, job: str, key: Key) -> int:
+    """What the job is charged with, or will be when this cycle is folded in."""
+    charges = [cluster.jobs[job].charge, *ledger.of_jobs.get(job, ())]
+    return sum(dict(charge.cost).get(key, 0) for charge in charges if charge is not None)

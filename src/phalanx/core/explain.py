@@ -14,12 +14,13 @@ import numpy as np
 from phalanx.core import fit, misfit, objection
 from phalanx.core.draft import Draft
 from phalanx.core.gang import Shortfall
+from phalanx.model.amount import shown
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.demand import Demand, Gang
 from phalanx.model.holders import Holders
 from phalanx.model.job import Role
 from phalanx.model.reason import Code, Reason
-from phalanx.model.shape import CPU, PODS, Amounts
+from phalanx.model.shape import PODS, Amounts
 
 LARGEST_HOLDERS = 3
 
@@ -237,15 +238,3 @@ def written(asks: Amounts) -> str:
     """`4 cpu, 8Gi memory`, without the one `pods` that every pod asks."""
     parts = [f"{shown(name, amount)} {name}" for name, amount in asks if (name, amount) != (PODS, 1)]
     return ", ".join(parts) or "one of pods"
-
-
-def shown(resource: str, amount: int) -> str:
-    """An amount as people write it: cpu in cores, bytes with a binary suffix, all else as a number."""
-    if resource == CPU:
-        return f"{amount / 1000:g}"
-    if not (resource in {"memory", "ephemeral-storage"} or resource.startswith("hugepages-")):
-        return str(amount)
-    for suffix, unit in (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10)):
-        if abs(amount) >= unit:
-            return f"{amount / unit:.4g}{suffix}"
-    return str(amount)

@@ -7,9 +7,12 @@ more than its queue's ceilings, or the limits per job, ever allow; a begin time,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from phalanx.core import denial, dependency, explain, misfit, quota, room
 from phalanx.core.dependency import Obstacle
 from phalanx.model.cluster import Cluster, Record
+from phalanx.model.demand import Gang
 from phalanx.model.queue import State
 from phalanx.model.reason import Reason
 from phalanx.model.relations import Kin
@@ -57,12 +60,20 @@ def beyond_limits(branch: Branch, record: Record) -> Reason | None:
         )
     if branch.unbounded and not any(each.queue and each.queue.per_job.resources for each in branch.path):
         return None
-    pods = [role.minimum for role in record.gang.roles]
+    if branch.queue is not None and not branch.queue.gang:
+        roles = range(len(record.gang.roles))
+        found = (within(branch, record.gang, [int(role == each) for each in roles]) for role in roles)
+        return next((reason for reason in found if reason), None)
+    return within(branch, record.gang, [role.minimum for role in record.gang.roles])
+
+
+def within(branch: Branch, gang: Gang, pods: Sequence[int]) -> Reason | None:
+    """The ceiling that so many pods of each role exceed, whatever flavors they are given."""
     if not branch.flavors:
-        return of_amounts(branch, room.cost(record.gang, pods))
+        return of_amounts(branch, room.cost(gang, pods))
     found = None
     for flavors in quota.combinations(branch, len(pods)):
-        found = of_amounts(branch, room.cost(record.gang, pods, flavors))
+        found = of_amounts(branch, room.cost(gang, pods, flavors))
         if found is None:
             return None
     return found

@@ -61,6 +61,7 @@ class Ledger:
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
+        self.of_jobs: dict[str, list[Charge]] = {}  # what this cycle has granted
         self._over: dict[str, Account] = {}
         self._log: list[tuple[Charge, int]] = []
 

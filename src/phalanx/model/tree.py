@@ -25,6 +25,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
+from phalanx.model.amount import shown
 from phalanx.model.demand import MOST
 from phalanx.model.queue import Borrow, Limits, Order, Queue, Quota, State
 
@@ -369,18 +370,19 @@ def contradictions(queue: Queue, flavors: set[str]) -> Iterator[str]:
         limit = dict(quota.limit)
         for resource, amount in quota.guaranteed:
             if limit.get(resource, amount) < amount:
-                yield f"{whose}: its limit of {limit[resource]} {resource}{of} is below its guarantee of {amount}"
+                less, more = shown(resource, limit[resource]), shown(resource, amount)
+                yield f"{whose}: its limit of {less} {resource}{of} is below its guarantee of {more}"
     yield from _absurd_limits(whose, queue)
-    for name, weight in (("weight", queue.weight), *queue.weights):
+    for name, weight in (("", queue.weight), *queue.weights):
         if not 0 <= weight < math.inf:
-            yield f"{whose}: its weight {name} is {weight}; it must be a number from 0"
+            yield f"{whose}: its weight{' of ' + name if name else ''} is {weight:g}; it must be a number from 0"
 
 
 def _absurd(whose: str, of: str, quota: Quota) -> Iterator[str]:
     for what, bounds in (("guaranteed", quota.guaranteed), ("limit", quota.limit), ("lend", quota.lend)):
         for resource, amount in bounds:
             if not 0 <= amount <= MOST:
-                yield f"{whose}: {what} {resource}{of} is {amount}; it must be from 0 to {MOST}"
+                yield f"{whose}: {what} {resource}{of} is {shown(resource, amount)}; it must be from 0 to {MOST}"
 
 
 def _absurd_limits(whose: str, queue: Queue) -> Iterator[str]:
@@ -396,12 +398,14 @@ def _against_children(branch: Branch, below: Mapping[Key, int]) -> Iterator[str]
     for key in sorted(branch.stated):
         if below.get(key, 0) > branch.guaranteed[key]:
             parts = [
-                f"{each.name} {each.guaranteed[key]}" for each in branch.children.values() if key in each.guaranteed
+                f"{each.name} {shown(key[1], each.guaranteed[key])}"
+                for each in branch.children.values()
+                if key in each.guaranteed
             ]
             of = f" of flavor {key[0]!r}" if key[0] else ""
             yield (
-                f"queue {branch.name!r} is guaranteed {branch.guaranteed[key]} {key[1]}{of}, "
-                f"but its children are guaranteed {below[key]} ({', '.join(parts)})"
+                f"queue {branch.name!r} is guaranteed {shown(key[1], branch.guaranteed[key])} {key[1]}{of}, "
+                f"but its children are guaranteed {shown(key[1], below[key])} ({', '.join(parts)})"
             )
 
 
