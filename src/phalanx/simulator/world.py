@@ -221,12 +221,11 @@ class World:
         if live.plan != plan:
             return ()  # it has other pods since, or none
         fate, now_s = live.fate, self.now_s
-        limit_s = fate.task.job.limit_s
-        done_s = live.worked_s + (now_s - live.since_s) * live.rate
-        killed = limit_s is not None and now_s >= live.began_s + limit_s and done_s < fate.work_s
-        fate.end_s, fate.ran_s, fate.outcome = now_s, done_s, Outcome.FAILED if killed else Outcome.SUCCEEDED
+        done = live.rate > 0 and now_s >= live.since_s + (fate.work_s - live.worked_s) / live.rate
+        fate.ran_s = fate.work_s if done else live.worked_s + (now_s - live.since_s) * live.rate
+        fate.end_s, fate.outcome = now_s, Outcome.SUCCEEDED if done else Outcome.FAILED
         self.stints.append(Stint(fate.index, live.since_s, now_s, live.placed, True))
-        self.estimator.ended(fate.task, done_s)
+        self.estimator.ended(fate.task, fate.ran_s)
         del self.live[live.job.id]
         self.outcomes[live.job.id] = fate.outcome
         live.number += 1

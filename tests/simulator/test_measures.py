@@ -1,0 +1,178 @@
+"""Every measure against a computation by hand, on schedules small enough for that."""
+
+from __future__ import annotations
+
+import pytest
+
+from phalanx.model.job import Job, Outcome, Placement, Role
+from phalanx.model.shape import Shape
+from phalanx.simulator.fairness import fair_parts
+from phalanx.simulator.fragmentation import fragmentation
+from phalanx.simulator.measure import measure, size_class
+from phalanx.simulator.schedule import Stint
+from phalanx.simulator.statistic import half_width_95, jain, mean, percentile
+from phalanx.simulator.sweep import spans, waits
+from phalanx.simulator.workload import GPU, Task, Workload, gpu_nodes
+from tests.simulator.builders import recorded, task, workload
+
+
+def three_jobs():
+    """On 4 processors: a (2) runs 0 to 30; b (4) is submitted at 10, runs 30 to 40; c (1) at 20, runs 40 to 45."""
+    jobs = task("a", 0, 30, 2, user="u"), task("b", 10, 10, 4, user="v"), task("c", 20, 5, 1, user="v")
+    return recorded(workload(*jobs, size=4), [(0, 30), (30, 40), (40, 45)])
+
+
+def test_waits_completion_and_slowdown() -> None:
+    found = measure(three_jobs())
+    # waits 0, 20, 20; from submission to end 30, 30, 25; slowdowns 30/30, 30/10, 25/10 (run time 5 counts as 10)
+    assert found["mean_wait_s"] == pytest.approx(40 / 3)
+    assert found["median_wait_s"] == 20
+    assert found["max_wait_s"] == 20
+    assert found["mean_jct_s"] == pytest.approx(85 / 3)
+    assert found["mean_bounded_slowdown"] == pytest.approx((1 + 3 + 2.5) / 3)
+    assert found["median_bounded_slowdown"] == 2.5
+    assert found["p95_bounded_slowdown"] == pytest.approx(2.5 + 0.9 * 0.5)
+
+
+def test_use_of_the_machine() -> None:
+    found = measure(three_jobs())
+    assert found["makespan_s"] == 45
+    assert found["utilisation"] == pytest.approx((2 * 30 + 4 * 10 + 1 * 5) / (4 * 45))
+    # Idle in vain: from 20 to 30 two processors, while c (1) waits. While b alone waits (4), nothing would fit.
+    assert found["loss_of_capacity"] == pytest.approx(2 * 10 / (4 * 45))
+    assert found["offered_load"] == pytest.approx((60 + 40 + 5) / (4 * 20))
+    assert found["goodput"] == 1
+
+
+def test_spans_cut_the_time_at_every_change() -> None:
+    assert [tuple(span) for span in spans(three_jobs())] == [
+        (0, 10, 2, None),
+        (10, 20, 2, 4),
+        (20, 30, 2, 1),
+        (30, 40, 4, 1),
+        (40, 45, 1, None),
+    ]
+
+
+def test_work_that_is_lost_is_used_but_not_good() -> None:
+    schedule = recorded(workload(task("a", 0, 30, 2), size=4), [(20, 50)])
+    schedule.fates[0].start_s, schedule.fates[0].starts, schedule.fates[0].lost_s = 0, 2, 10
+    schedule.stints.insert(0, Stint(0, 0, 10, schedule.stints[0].placements, False))
+    found = measure(schedule)
+    assert found["utilisation"] == pytest.approx(2 * 40 / (4 * 50))
+    assert found["goodput"] == pytest.approx(30 / 40)
+    assert (found["restarts"], found["restarted_jobs"], found["lost_s"]) == (1, 1, 10)
+    assert [tuple(wait) for wait in waits(schedule)] == [(0, 10, 20)]
+
+
+def test_deadlines() -> None:
+    jobs = [
+        task(f"j{index}", 0, 10, deadline_s=deadline_s) for index, deadline_s in enumerate((10.0, 15.0, 25.0, None))
+    ]
+    found = measure(recorded(workload(*jobs), [(0, 10), (10, 20), (20, 30), (30, 40)]))
+    assert found["jobs_with_deadline"] == 3
+    assert found["deadline_miss_ratio"] == pytest.approx(2 / 3)
+    assert found["mean_tardiness_s"] == 5
+
+
+def test_a_workload_without_deadlines_has_no_ratio() -> None:
+    assert "deadline_miss_ratio" not in measure(three_jobs())
+
+
+def test_finish_time_fairness() -> None:
+    found = measure(three_jobs())
+    # Two users: alone, each has 2 processors. a: 30/30; b asks 4 of 2, so 20 s alone: 30/20; c: 25/5.
+    assert found["mean_finish_time_fairness"] == pytest.approx((1 + 1.5 + 5) / 3)
+    assert found["max_finish_time_fairness"] == 5
+    assert found["unfairly_late_ratio"] == pytest.approx(2 / 3)
+
+
+def test_jain_over_what_was_due() -> None:
+    # Two queues want the whole machine (1 processor) all the time; one gets three quarters of it.
+    jobs = task("a", 0, 75, queue="x"), task("b", 0, 25, queue="y"), task("c", 0, 1, queue="y")
+    schedule = recorded(workload(*jobs, size=1), [(0, 75), (75, 100), (99, 100)])
+    schedule.fates.pop(), schedule.stints.pop()
+    found = measure(schedule)
+    # Ten rounds of 10 s. Due is 5 s each while both want 10; from 75 s on x wants nothing.
+    # 7 rounds: x used 10 of 5, y 0 of 5: Jain 1/2, gap 2. The round from 70: x used 5 of 5, y 5 of 5. Then y 10 of 10.
+    assert found["jain_fairness"] == pytest.approx((7 * 0.5 + 3 * 1) / 10)
+    assert found["worst_jain_fairness"] == 0.5
+    assert found["share_gap"] == pytest.approx(7 * 2 / 10)
+
+
+def test_max_min_parts() -> None:
+    assert fair_parts({"a": 1, "b": 5, "c": 9}, 9) == {"a": 1, "b": 4, "c": 4}
+    assert fair_parts({"a": 1, "b": 2}, 9) == {"a": 1, "b": 2}
+    assert fair_parts({}, 9) == {}
+
+
+def test_fragmentation_is_what_is_free_where_the_typical_pod_does_not_fit() -> None:
+    # Two nodes of 4 GPUs. A pod of 3 on the first: its fourth GPU is of no use to pods of 3, those of the other are.
+    role = Role(name="", count=1, minimum=1, shape=Shape(requests=((GPU, 3),)))
+    jobs = [Task(job=Job(id=name, queue="", roles=(role,)), run_s=100) for name in ("a", "b")]
+    schedule = recorded(
+        Workload(name="t", tasks=jobs, nodes=gpu_nodes(2, 4), counted=GPU, unit=1), [(0, 100), (0, 100)]
+    )
+    schedule.stints[:] = [Stint(0, 0, 100, (Placement(0, 0, "node-0"),), True)]
+    assert fragmentation(schedule) == pytest.approx(1 / 8)
+    assert measure(schedule)["fragmentation"] == pytest.approx(1 / 8)
+
+
+def test_jobs_that_never_ran_count_as_such() -> None:
+    schedule = three_jobs()
+    fate = schedule.fates[2]
+    fate.start_s = fate.end_s = fate.outcome = None
+    schedule.stints.pop()
+    found = measure(schedule)
+    assert (found["jobs"], found["finished"], found["unfinished"]) == (3, 2, 1)
+    assert found["mean_wait_s"] == 10
+
+
+def test_jobs_stopped_at_their_limit() -> None:
+    schedule = three_jobs()
+    schedule.fates[0].outcome = Outcome.FAILED
+    assert measure(schedule)["stopped_at_limit"] == 1
+
+
+def test_per_queue_and_size_class() -> None:
+    found = measure(three_jobs())
+    assert found["by_queue"][""]["jobs"] == 3
+    assert [(size, group["mean_wait_s"]) for size, group in found["by_size"].items()] == [
+        ("1", 20),
+        ("2", 0),
+        ("3-4", 20),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("size", "named"),
+    [
+        (0, "0"),
+        (0.5, "<1"),
+        (1, "1"),
+        (2, "2"),
+        (3, "3-4"),
+        (4, "3-4"),
+        (5, "5-8"),
+        (8, "5-8"),
+        (9, "9-16"),
+        (100, "65-128"),
+    ],
+)
+def test_size_classes_are_powers_of_two(size: float, named: str) -> None:
+    assert size_class(size) == named
+
+
+def test_statistics() -> None:
+    assert mean([]) == 0
+    assert percentile([1, 2, 3, 4], 0.5) == 2.5
+    assert percentile([], 0.5) == 0
+    assert jain([1, 0, 0, 0]) == 0.25
+    assert jain([]) == 1
+    assert half_width_95([1]) == 0
+    assert half_width_95([1, 2, 3]) == pytest.approx(4.303 / 3**0.5)
+
+
+def test_a_workload_of_nothing_has_measures_too() -> None:
+    found = measure(recorded(workload(), []))
+    assert (found["jobs"], found["mean_wait_s"], found["utilisation"], found["makespan_s"]) == (0, 0, 0, 0)

@@ -1,0 +1,89 @@
+"""What happens in which order at equal times, and with what the scheduler is told."""
+
+from __future__ import annotations
+
+from phalanx import loop
+from phalanx.model.cluster import Cluster
+from phalanx.model.event import Event, Finished, Started, Submitted
+from phalanx.simulator.agenda import Agenda, Kind
+from phalanx.simulator.estimate import estimator
+from phalanx.simulator.schedule import Fate
+from phalanx.simulator.setup import built_in
+from phalanx.simulator.workload import machine
+from phalanx.simulator.world import World
+from tests.simulator.builders import ends, played, starts, task
+
+
+def passes(*tasks, size=10):
+    """(time, what is told) of every scheduling pass after the first."""
+    setup = built_in("greedy")
+    fates = [Fate(index, each) for index, each in enumerate(tasks)]
+    world, cluster, found = World(fates, [machine(size)], setup.queues, estimator=estimator("user")), Cluster(), []
+    for events in world.happenings():
+        found.append((world.now_s, [said(event) for event in events]))
+        loop.step(cluster, events, setup.policy, world.now_s, world)
+    return found[1:]
+
+
+def said(event: Event) -> str:
+    match event:
+        case Submitted(job):
+            return f"submitted {job.id}"
+        case Started(job, _) | Finished(job):
+            return f"{type(event).__name__.lower()} {job}"
+    return type(event).__name__
+
+
+def test_each_submission_is_a_pass_of_its_own() -> None:
+    assert passes(task("a", 5, 10), task("b", 5, 10)) == [
+        (5, ["submitted a"]),
+        (5, ["started a", "submitted b"]),
+        (15, ["started b", "finished a"]),
+        (15, ["finished b"]),
+    ]
+
+
+def test_submissions_precede_ends() -> None:
+    assert passes(task("a", 0, 10), task("b", 10, 5), task("c", 10, 5))[1:4] == [
+        (10, ["started a", "submitted b"]),
+        (10, ["started b", "submitted c"]),
+        (10, ["started c", "finished a"]),
+    ]
+
+
+def test_an_end_at_the_limit_is_known_with_the_first_thing_at_that_instant() -> None:
+    assert passes(task("a", 0, 10, limit_s=10), task("b", 10, 5))[1] == (10, ["started a", "finished a", "submitted b"])
+
+
+def test_an_end_at_the_limit_at_which_nothing_else_happens_is_a_pass() -> None:
+    assert passes(task("a", 0, 10, limit_s=10), task("b", 11, 5))[1] == (10, ["started a", "finished a"])
+
+
+def test_whoever_was_put_first_comes_first_within_a_kind() -> None:
+    agenda: Agenda[str] = Agenda([(1.0, "submission")])
+    for what, kind in (("wake", Kind.WAKE), ("end 1", Kind.END), ("limit", Kind.FORESEEN), ("end 2", Kind.END)):
+        agenda.put(1.0, kind, what)
+    assert [agenda.take()[1] for _ in range(5)] == ["limit", "submission", "end 1", "end 2", "wake"]
+    assert agenda.take() is None
+
+
+def test_the_past_is_over() -> None:
+    agenda: Agenda[str] = Agenda([(10.0, "submission")])
+    agenda.take()
+    agenda.put(3.0, Kind.END, "late")
+    agenda.take()
+    assert agenda.now_s == 10.0
+
+
+def test_a_job_runs_until_its_end_or_its_limit_whichever_is_first() -> None:
+    schedule = played(task("short", 0, 10, limit_s=20), task("long", 0, 30, limit_s=20), task("free", 0, 40))
+    assert starts(schedule) == {"short": 0, "long": 0, "free": 0}
+    assert ends(schedule) == {"short": 10, "long": 20, "free": 40}
+    assert [fate.outcome for fate in schedule.fates] == ["succeeded", "failed", "succeeded"]
+
+
+def test_a_schedule_is_hashed_as_it_is_documented() -> None:
+    schedule = played(task("a", 0, 10.5), task("never", 1, 5, 11))
+    assert schedule.fates[1].reason.startswith("a pod asks 11 cpu")
+    # sha256 of "a 0 10500000\nnever - -\n"
+    assert schedule.sha256() == "ecf6ce55cbb76aaeecc882851fb470703856c8dab088800e9fdf33525e6f4706"

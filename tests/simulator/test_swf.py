@@ -1,0 +1,139 @@
+"""The Standard Workload Format: what is made of its fields, and what is said about files that are wrong."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from phalanx.simulator.readers import swf
+from phalanx.simulator.readers.lines import OnError, TraceError, told
+from tests.simulator.builders import KTH
+
+HEADER = "; MaxProcs: 100\n;Note: a test\n"
+GOOD = "1 10 5 60 4 -1 -1 8 120 -1 1 3 2 -1 7 1 -1 -1\n"
+
+
+def log(tmp_path: Path, text: str, name: str = "log.swf") -> Path:
+    path = tmp_path / name
+    path.write_text(text)
+    return path
+
+
+def test_fields(tmp_path: Path) -> None:
+    found = swf.read(log(tmp_path, HEADER + GOOD))
+    (task,) = found.tasks
+    assert (task.job.id, task.job.submitted_s, task.run_s, task.waited_s) == ("1", 10, 60, 5)
+    assert dict(task.job.roles[0].shape.requests) == {"cpu": 8000}
+    assert (task.job.limit_s, task.job.user, task.job.group, task.queue) == (120, "3", "2", "7")
+    assert dict(found.nodes[0].allocatable) == {"cpu": 100_000, "pods": 100}
+
+
+def test_unknown_is_minus_one(tmp_path: Path) -> None:
+    (task,) = swf.read(log(tmp_path, HEADER + "1 10 -1 60 4 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 6 -1 -1\n")).tasks
+    assert dict(task.job.roles[0].shape.requests) == {"cpu": 4000}  # allocated, since requested is not known
+    assert (task.job.limit_s, task.waited_s, task.job.user, task.queue) == (None, None, "", "6")
+
+
+def test_what_never_ran_is_left_out_and_counted(tmp_path: Path) -> None:
+    records = (
+        "2 11 0 0 4 -1 -1 4 60 -1 5 1 1 -1 1 1 -1 -1\n"
+        "3 12 0 -1 4 -1 -1 4 60 -1 5 1 1 -1 1 1 -1 -1\n"
+        "4 13 0 60 -1 -1 -1 0 60 -1 1 1 1 -1 1 1 -1 -1\n"
+        "1 10 0 30 4 -1 -1 4 60 -1 2 1 1 -1 1 1 -1 -1\n"
+    )
+    found = swf.read(log(tmp_path, HEADER + GOOD + records))
+    assert [task.job.id for task in found.tasks] == ["1"]
+    assert dict(found.dropped) == {
+        "jobs that never ran (run time 0 or unknown)": 2,
+        "jobs without processors": 1,
+        "parts of a job that is recorded as a whole (status 2 to 4)": 1,
+    }
+
+
+def test_order_is_by_submission_then_as_in_the_file(tmp_path: Path) -> None:
+    lines = [GOOD.replace("1 10 ", f"{job} {submit} ", 1) for job, submit in ((5, 30), (3, 10), (9, 10), (1, 20))]
+    found = swf.read(log(tmp_path, HEADER + "".join(lines)))
+    assert [task.job.id for task in found.tasks] == ["3", "9", "1", "5"]
+
+
+@pytest.mark.parametrize(
+    ("record", "complaint"),
+    [
+        ("1 10 5 60 4\n", "log.swf:3:12: 5 fields where a record has 18"),
+        (GOOD.replace(" 60 ", " six "), "log.swf:3:8: run time: 'six' is not a number"),
+        (GOOD.replace("1 10 ", "1 -10 ", 1), "log.swf:3:3: the submit time is -10"),
+        (GOOD.replace(" 8 ", " 9999999999 "), "log.swf:3:19: 9999999999 processors are more than any machine has"),
+        (GOOD.strip() + " 7\n", "log.swf:3:47: 19 fields where a record has 18"),
+        (GOOD + GOOD, "log.swf:4:1: job number 1 was there before"),
+        (GOOD.replace(" 60 ", " nan "), "log.swf:3:8: run time: 'nan' is not a number"),
+        (GOOD.replace(" 60 ", " 1e999 "), "log.swf:3:8: run time: '1e999' is not a number"),
+    ],
+)
+def test_where_it_is_wrong(tmp_path: Path, record: str, complaint: str) -> None:
+    path = log(tmp_path, HEADER + record)
+    with pytest.raises(TraceError) as raised:
+        swf.read(path)
+    assert str(raised.value).startswith(f"{tmp_path}/{complaint}")
+    assert "--on-error skip" in str(raised.value)
+    found = swf.read(path, on_error=OnError.SKIP)
+    assert found.faults == (f"{tmp_path}/{complaint}",)
+
+
+def test_many_faults_are_counted() -> None:
+    assert told([f"f{index}" for index in range(13)])[-1] == "… and 3 more of that kind"
+
+
+def test_a_file_that_is_cut_off_keeps_what_came_before(tmp_path: Path) -> None:
+    whole = gzip.compress((HEADER + GOOD + GOOD.replace("1 10", "2 11", 1)).encode() + b"\n" * 100_000)
+    path = tmp_path / "log.swf.gz"
+    path.write_bytes(whole[:-20])
+    with pytest.raises(TraceError, match="cut off or damaged here"):
+        swf.read(path)
+    found = swf.read(path, on_error=OnError.SKIP)
+    assert "cut off or damaged here" in found.faults[0]
+
+
+def test_the_machine_s_size(tmp_path: Path) -> None:
+    assert dict(swf.read(log(tmp_path, "; MaxNodes: 7\n" + GOOD)).nodes[0].allocatable)["cpu"] == 7000
+    assert dict(swf.read(log(tmp_path, HEADER + GOOD), size=9).nodes[0].allocatable)["cpu"] == 9000
+    with pytest.raises(TraceError, match="neither MaxProcs nor MaxNodes"):
+        swf.read(log(tmp_path, "; MaxProcs: many\n" + GOOD))
+
+
+def test_no_such_file(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="there is no such file"):
+        swf.read(tmp_path / "nothing.swf")
+
+
+def test_predecessors_on_request(tmp_path: Path) -> None:
+    second = GOOD.replace("1 10", "2 11", 1).replace("-1 -1\n", "1 30\n")
+    path = log(tmp_path, HEADER + GOOD + second)
+    assert swf.read(path).tasks[1].job.after == ()
+    assert [each.job for each in swf.read(path, follow=True).tasks[1].job.after] == ["1"]
+
+
+def test_a_real_log() -> None:
+    found = swf.read(KTH)
+    assert len(found.tasks) == 3999
+    assert dict(found.dropped) == {"jobs that never ran (run time 0 or unknown)": 1}
+
+
+@given(st.text(alphabet="0123456789 -.;:\nabc\x00é", max_size=300))
+def test_whatever_is_in_it_it_is_read_or_the_place_is_said(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    path = tmp_path_factory.mktemp("swf") / "log.swf"
+    path.write_text(HEADER + text)
+    for on_error in OnError:
+        complaint = complaint_about(path, on_error)
+        assert complaint is None or complaint.startswith(str(path))
+
+
+def complaint_about(path: Path, on_error: OnError) -> str | None:
+    try:
+        swf.read(path, on_error=on_error)
+    except TraceError as error:
+        return str(error)
+    return None

@@ -1,0 +1,193 @@
+"""What the simulated cluster does with preemption, elastic jobs, pod-by-pod queues and faults; told by hand-made plans
+where the scheduler would not do it by itself."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from phalanx import loop
+from phalanx.model.event import Finished, Refused, Released
+from phalanx.model.job import Job, Placement, Role, Slot
+from phalanx.model.plan import Plan, Preempt, Shrink, Start
+from phalanx.model.policy import Backfill, Policy
+from phalanx.model.queue import Queue
+from phalanx.model.reason import Code, Reason
+from phalanx.model.shape import Shape, amounts
+from phalanx.simulator.disturbance import Disturbance, Faults
+from phalanx.simulator.estimate import estimator
+from phalanx.simulator.play import play
+from phalanx.simulator.schedule import Fate
+from phalanx.simulator.setup import Setup, built_in
+from phalanx.simulator.workload import Task, machine
+from phalanx.simulator.world import World
+from tests.simulator.builders import ends, played, starts, task, workload
+
+REASON = Reason(code=Code.PREEMPTED, text="a test says so")
+
+
+def pods(count: int, minimum: int) -> tuple[Role, ...]:
+    return (Role(name="", count=count, minimum=minimum, shape=Shape(requests=amounts({"cpu": 1000}))),)
+
+
+def placed(count: int) -> tuple[Placement, ...]:
+    return tuple(Placement(0, ordinal, "machine") for ordinal in range(count))
+
+
+class Driven:
+    """A world of one job that is driven by hand: plans at given times, and what was told when."""
+
+    def __init__(self, one: Task, plans: dict[float, Plan], *, checkpoint_s: float | None = None) -> None:
+        fates = [Fate(0, one)]
+        self.world = World(fates, [machine(10)], [], estimator=estimator("user"), checkpoint_s=checkpoint_s)
+        for at_s in plans:
+            self.world.agenda.put(at_s, 9, tuple)  # a pass of its own
+        self.fate, self.told = fates[0], []
+        for events in self.watched(plans):
+            self.told += [(self.world.now_s, type(event)) for event in events]
+
+    def watched(self, plans):
+        happenings = self.world.happenings()
+        next(happenings)
+        plans = dict(sorted(plans.items()))
+        for events in happenings:
+            yield events
+            for at_s in [at_s for at_s in plans if at_s <= self.world.now_s]:
+                self.world.apply(plans.pop(at_s))
+
+    @property
+    def events(self):
+        return [(at_s, kind.__name__) for at_s, kind in self.told if kind in {Finished, Refused, Released}]
+
+
+def test_a_preempted_job_loses_its_work_and_waits_again() -> None:
+    driven = Driven(
+        task("a", 0, 100),
+        {
+            0: Plan(actions=(Start("a", 1, placed(1)), Preempt("a", 1, "b", REASON, grace_s=30))),
+            60: Plan(actions=(Start("a", 2, placed(1)),)),
+        },
+    )
+    assert driven.events[0] == (30, "Refused")
+    assert driven.fate.lost_s == 30
+    assert driven.fate.start_s == 0
+
+
+def test_a_checkpoint_keeps_what_was_saved() -> None:
+    plan = Plan(actions=(Start("a", 1, placed(1)), Preempt("a", 1, "b", REASON, grace_s=35)))
+    driven = Driven(task("a", 0, 100), {0: plan}, checkpoint_s=10)
+    assert driven.fate.lost_s == 5
+    assert driven.world.live["a"].worked_s == 30
+
+
+def test_a_job_that_ends_within_its_grace_has_ended() -> None:
+    plan = Plan(actions=(Start("a", 1, placed(1)), Preempt("a", 1, "b", REASON, grace_s=30)))
+    driven = Driven(task("a", 0, 20), {0: plan})
+    assert driven.events == [(20, "Finished")]
+    assert driven.fate.lost_s == 0
+
+
+def test_an_elastic_job_works_at_the_rate_of_its_pods() -> None:
+    job = Task(job=Job(id="a", queue="", roles=pods(4, 1)), run_s=100)
+    plan = Plan(actions=(Start("a", 1, placed(4)), Shrink("a", (Slot(0, 2), Slot(0, 3)), "b", REASON, grace_s=50)))
+    driven = Driven(job, {0: plan})
+    # Half of the work is done when half of its pods go; the rest takes twice as long.
+    assert driven.events == [(50, "Released"), (150, "Finished")]
+    assert [(stint.start_s, stint.end_s, len(stint.placements)) for stint in driven.world.stints] == [
+        (0, 50, 4),
+        (50, 150, 2),
+    ]
+
+
+def test_pod_by_pod_a_job_runs_from_when_its_minimum_is_placed() -> None:
+    setup = Setup(
+        name="loose",
+        policy=Policy(backfill=Backfill.GREEDY),
+        queues=(Queue(name="default", gang=False),),
+    )
+    jobs = [Task(job=Job(id=name, queue="", roles=pods(6, 6)), run_s=10) for name in ("a", "b")]
+    schedule = play(workload(*jobs, size=6), setup, loop.step)
+    assert starts(schedule) == {"a": 0, "b": 10}
+
+
+def test_a_node_that_fails_takes_its_jobs_back_to_the_queue() -> None:
+    faults = Faults(node_mtbf_s=500, node_repair_s=50)
+    schedule = played(task("a", 0, 400, 10), task("b", 0, 400, 10), faults=faults, seed=3)
+    restarts = sum(fate.starts - 1 for fate in schedule.fates)
+    assert restarts > 0
+    assert sum(fate.lost_s for fate in schedule.fates) > 0
+    assert all(fate.end_s is not None and fate.ran_s == 400 for fate in schedule.fates)
+    spans = sorted((stint.start_s, stint.end_s) for stint in schedule.stints)
+    assert all(before[1] <= after[0] for before, after in pairwise(spans))  # one has all of it
+
+
+def test_the_same_things_go_wrong_under_every_policy() -> None:
+    faults = Faults(straggler=0.5, straggler_factor=3.0)
+    jobs = [task(f"j{index}", index, 10) for index in range(20)]
+    ran = [
+        [fate.ran_s for fate in played(*jobs, faults=faults, seed=1, policy=name).fates] for name in ("fifo", "easy")
+    ]
+    assert ran[0] == ran[1]
+    assert set(ran[0]) == {10, 30}
+
+
+def test_late_and_lost_messages_and_restarts_change_when_jobs_run_but_not_that_they_do() -> None:
+    faults = Faults(
+        late=0.5,
+        late_s=30,
+        lost=0.2,
+        resync_s=100,
+        restart_every_s=60,
+        slow_start=0.5,
+        node_mtbf_s=300,
+        node_repair_s=20,
+    )
+    jobs = [task(f"j{index}", index * 3, 10 + index % 7, 1 + index % 5, limit_s=60) for index in range(60)]
+    for seed in range(3):
+        schedule = played(*jobs, faults=faults, seed=seed, policy="easy")
+        assert all(fate.end_s is not None for fate in schedule.fates)
+        for stint in schedule.stints:
+            assert 0 < stint.end_s - stint.start_s <= 17
+
+
+def test_the_same_seed_gives_the_same_schedule() -> None:
+    faults = Faults(late=0.5, lost=0.2, restart_every_s=60, slow_start=0.5, node_mtbf_s=300, node_repair_s=20)
+    jobs = [task(f"j{index}", index * 3, 10 + index % 7, 1 + index % 5) for index in range(60)]
+    hashes = [played(*jobs, faults=faults, seed=seed).sha256() for seed in (1, 1, 2)]
+    assert hashes[0] == hashes[1] != hashes[2]
+
+
+def test_draws_are_the_same_in_every_version_of_python() -> None:
+    disturbance = Disturbance(Faults(node_mtbf_s=1000), 7)
+    assert [disturbance.up_s("n0"), disturbance.up_s("n0"), disturbance.up_s("n1")] == [416.383, 645.578, 1443.59]
+
+
+def test_ctrl_c_leaves_what_came_so_far() -> None:
+    def step(cluster, events, policy, now_s, world):
+        if now_s >= 10:
+            raise KeyboardInterrupt
+        return loop.step(cluster, events, policy, now_s, world)
+
+    schedule = play(workload(task("a", 0, 5), task("b", 0, 50), task("c", 10, 5)), built_in("greedy"), step)
+    assert schedule.interrupted
+    assert ends(schedule) == {"a": 5, "b": None, "c": None}
+    assert [(stint.task, stint.end_s) for stint in schedule.stints] == [(0, 5), (1, 10)]
+
+
+def test_last_two_predicts_from_the_user_s_own_jobs_and_corrects_itself() -> None:
+    mine = [
+        task(f"j{index}", index * 1000, run_s, limit_s=900, user="u") for index, run_s in enumerate((100, 300, 250))
+    ]
+    known = estimator("last-two")
+    assert [known.told(each).limit_s for each in mine[:1]] == [900]
+    known.ended(mine[0], 100)
+    assert known.told(mine[1]).limit_s == 900
+    known.ended(mine[1], 300)
+    assert known.told(mine[2]).limit_s == 200
+    assert [known.outlived(mine[2], nth) for nth in range(4)] == [260, 500, 900, 900]
+
+
+def test_estimates_never_stop_a_job_before_its_own_limit() -> None:
+    jobs = [task(f"j{index}", index * 1000.0, 500.0 + 100 * index, limit_s=5000, user="u") for index in range(4)]
+    for name in ("exact", "last-two", "x2", "exact-x3"):
+        schedule = played(*jobs, policy="easy", estimates=name)
+        assert [fate.ran_s for fate in schedule.fates] == [500, 600, 700, 800]
