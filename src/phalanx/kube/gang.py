@@ -17,16 +17,17 @@ STARTING has a gate: it is shut until the barrier is complete, and then all bind
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from phalanx.kube.barrier import shortfall
-from phalanx.kube.declare import Declaration, House, JobPods, Members, declare
+from phalanx.kube.declare import Declaration, House, JobPods, Members, Source, declare
 from phalanx.kube.giving_way import GivingWay
 from phalanx.kube.outlet import Answer, Outlet, Stage
 from phalanx.kube.pod import Pod
 from phalanx.kube.record import Mark, Record
 from phalanx.kube.seats import Seats, source_of
 from phalanx.model.event import Finished, Refused, Released, Started, Submitted
-from phalanx.model.job import Placement, Slot
+from phalanx.model.job import Placement, Role, Slot
 from phalanx.model.plan import Start
 from phalanx.model.reason import Code, Reason
 
@@ -164,7 +165,8 @@ class Gang(GivingWay):
             text = "it changed while it was planned"
             self.outlet.tell(Refused(self.id, decided.attempt, Reason(code=Code.BACKOFF, text=text), now_s + 1.0))
             return
-        count = sum(role.minimum for role in declared.job.roles)
+        roles = without_left_out(declared.job.roles, decided) if gang else declared.job.roles
+        count = sum(role.minimum for role in roles)
         self.record = Record(
             attempt=decided.attempt,
             queue=declared.job.queue,
@@ -175,7 +177,7 @@ class Gang(GivingWay):
             flavors=decided.flavors,
         )
         self.stage, self.gate_open, self._since_s = Stage.STARTING, not gang, now_s
-        self.seats = Seats(declared.job.roles, declared.sources)
+        self.seats = Seats(roles, declared.sources)
         self.seats.plan(decided.placements)
         if gang:
             self._give([len(row.seats) for row in self.seats.rows])
@@ -276,7 +278,8 @@ class Gang(GivingWay):
         """Take up a start of before: `declared` describes the members as started ones (`recover`). `leaving`: it was
         being taken back, and with a `mark` it gives way to another."""
         self.told, self.record, self._since_s = declared, record, self.outlet.now_s()
-        self.seats = Seats(declared.job.roles, declared.sources)
+        roles = zip(declared.job.roles, declared.sources, strict=True)
+        self.seats = Seats([self._recalled(role, source) for role, source in roles], declared.sources)
         self.stage, self.gate_open = Stage.STARTING, not record.gang
         for pod in sorted(self.pods.values(), key=lambda pod: (not pod.node, not pod.pin, pod.created_s, pod.name)):
             number = self.seats.role_of(source_of(pod, self.jobs))
@@ -303,6 +306,11 @@ class Gang(GivingWay):
         else:
             self._go_on_leaving(mark)
 
+    def _recalled(self, role: Role, source: Source) -> Role:
+        """A Job that was let go with no pods at all was left out by this start."""
+        job = self.jobs.get(source.uid) if isinstance(source, JobPods) else None
+        return replace(role, minimum=0) if job is not None and not job.suspended and not job.parallelism else role
+
     def _recall_seats(self) -> None:
         """Seats of pods that do not exist now: as many as the role has, of an elastic Job as it was given."""
         counts = []
@@ -327,3 +335,9 @@ class Gang(GivingWay):
         else:
             self._why = Reason(code=Code.PREEMPTED, text=f"it gives way to {mark.by}", numbers={"by": mark.by})
             self._mark_pods()
+
+
+def without_left_out(roles: Sequence[Role], decided: Start) -> tuple[Role, ...]:
+    """Roles of which nothing was placed were left out with their group: this start does not wait for them."""
+    placed = {placement.role for placement in decided.placements}
+    return tuple(role if at in placed else replace(role, minimum=0) for at, role in enumerate(roles))
