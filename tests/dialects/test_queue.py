@@ -11,7 +11,7 @@ from phalanx.dialects.policy import read_policy
 from phalanx.dialects.queue import read_queue
 from phalanx.model.policy import Backfill, BackfillOrder, Factors, FairShareFormula, Policy, Score
 from phalanx.model.preemption import Floor, Preemption, Reclaim, Within
-from phalanx.model.queue import Borrow, Fungibility, Limits, Order, Queue, Quota, State
+from phalanx.model.queue import PARENT, Borrow, Fungibility, Limits, Order, Queue, Quota, State
 from phalanx.model.topology import Topology
 
 EVERYTHING: dict[str, Any] = {
@@ -47,7 +47,7 @@ EVERYTHING: dict[str, Any] = {
         "perJob": {"wall": "2d"},
     },
     "state": "draining",
-    "accounts": {"alice": 3},
+    "accounts": {"alice": 3, "root": -1},
 }
 
 
@@ -90,7 +90,7 @@ def test_every_field_is_read() -> None:
         per_job=Limits(wall_s=172_800.0),
         state=State.DRAINING,
         state_since_s=5.0,
-        accounts=(("alice", 3.0),),
+        accounts=(("alice", 3.0), ("root", PARENT)),
     )
 
 

@@ -106,10 +106,10 @@ class Fields:
         found = {resource: _amount(resource, value, (*path, resource)) for resource, value in self._pairs(name)}
         return tuple(sorted(found.items()))
 
-    def weights(self, name: str) -> Weights:
-        """name -> number, none below zero."""
+    def weights(self, name: str, least: float = 0.0) -> Weights:
+        """name -> number, none below `least`."""
         path = (*self.path, name)
-        return tuple(sorted((key, _number(value, (*path, key), 0.0)) for key, value in self._pairs(name)))
+        return tuple(sorted((key, _number(value, (*path, key), least)) for key, value in self._pairs(name)))
 
     def texts(self, name: str) -> tuple[str, ...]:
         return tuple(_text(value, path) for value, path in self._entries(name))

@@ -11,7 +11,7 @@ from typing import Any
 
 from phalanx.dialects.fields import Fields, Misread
 from phalanx.model.preemption import Floor, Preemption, Reclaim, Within
-from phalanx.model.queue import Borrow, Bounds, Fungibility, Limits, Order, Queue, Quota, State
+from phalanx.model.queue import PARENT, Borrow, Bounds, Fungibility, Limits, Order, Queue, Quota, State
 
 
 def read_queue(name: str, spec: Any, *, state_since_s: float = 0.0) -> Queue:
@@ -40,7 +40,7 @@ def read_queue(name: str, spec: Any, *, state_since_s: float = 0.0) -> Queue:
         per_job=_limits(limits.fields("perJob")),
         state=said.choice("state", State.OPEN),
         state_since_s=state_since_s,
-        accounts=said.weights("accounts"),
+        accounts=said.weights("accounts", least=PARENT),
     )
     limits.done()
     said.done()

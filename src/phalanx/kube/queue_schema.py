@@ -86,8 +86,8 @@ def seconds(text: str) -> Schema:
     }
 
 
-def numbers(text: str, most: int) -> Schema:
-    values = {"type": "number", "minimum": 0}
+def numbers(text: str, most: int, least: int = 0) -> Schema:
+    values = {"type": "number", "minimum": least}
     return {"type": "object", "description": text, "maxProperties": most, "additionalProperties": values}
 
 
@@ -199,7 +199,11 @@ SPEC = obj(
             "open: takes and starts jobs; held: takes, starts none; draining: starts what was submitted before, takes "
             "no new ones; closed: neither. Running jobs go on in all of them.",
         ),
-        "accounts": numbers("Shares of users, for order `multifactor`; a user not named has one.", _MOST_USERS),
+        "accounts": numbers(
+            "Shares of users, for order `multifactor`; a user not named has one, and -1 is the queue's own.",
+            _MOST_USERS,
+            -1,
+        ),
     },
     "What the queue has, in which order its jobs start, and what they may do to others.",
 )
