@@ -35,6 +35,7 @@ from phalanx.core.multifactor import Priorities
 from phalanx.core.obstacle import obstacle
 from phalanx.core.order import place_in_line
 from phalanx.core.quota import Ledger, Offer
+from phalanx.core.typical import expected
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.demand import Demand
 from phalanx.model.holders import Holders
@@ -76,7 +77,8 @@ class Cycle:
     @cached_property
     def draft(self) -> Draft:
         # Made when first needed: most cycles have nothing to place.
-        return Draft(self.cluster.columns, self.policy.topologies)
+        policy, columns = self.policy, self.cluster.columns
+        return Draft(columns, policy.topologies, policy.score, expected(self.cluster, policy))
 
     @cached_property
     def priorities(self) -> Priorities:

@@ -108,8 +108,11 @@ class Ledger:
         where = self.zone[rows]
         return np.stack([(devices & (where == zone)).sum(axis=1) for zone in range(zones)], axis=1)
 
-    def choose(self, demand: Demand, row: int, whole: dict[str, int], *, zone: int = NOWHERE) -> Choice:
-        """The devices for one pod there. `whole`: what the node's counts have of each resource."""
+    def choose(
+        self, demand: Demand, row: int, whole: dict[str, int], *, zone: int = NOWHERE, first: int | None = None
+    ) -> Choice:
+        """The devices for one pod there. `whole`: what the node's counts have of each resource; `first`: the device
+        that a share should have, if it may."""
         share = demand.shape.share
         picked: list[int] = []
         for resource, amount in demand.asks:
@@ -117,7 +120,7 @@ class Ledger:
             if len(free) >= amount:
                 picked += self._near(row, free, amount, zone, picked)
         if share is not None:
-            picked += self._for_share(share, row, whole.get(share.resource, 0), zone, picked)
+            picked += self._for_share(share, row, whole.get(share.resource, 0), zone, picked, first)
         return Choice(tuple(picked), zone)
 
     def _near(self, row: int, free: Sequence[int], amount: int, zone: int, beside: Sequence[int]) -> list[int]:
@@ -133,18 +136,24 @@ class Ledger:
 
         return sorted(free, key=order)[:amount]
 
-    def _for_share(self, share: DeviceShare, row: int, whole: int, zone: int, beside: Sequence[int]) -> list[int]:
+    def _for_share(
+        self, share: DeviceShare, row: int, whole: int, zone: int, beside: Sequence[int], wanted: int | None
+    ) -> list[int]:
         """Shared devices with least left first; free ones are opened last, no more than the count says."""
         fits, free = self.open_to(share, row), self.whole(share.resource, row)
         zones, left = self.zone[row].tolist(), self.milli[row].tolist()
         memory = self.memory[row].tolist()
         first = zone if zone != NOWHERE else zones[beside[0]] if beside else NOWHERE
         listed = [each for each in fits.nonzero()[0].tolist() if zone == NOWHERE or zones[each] == zone]
-        listed.sort(key=lambda each: (bool(free[each]), zones[each] != first, left[each], memory[each], each))
+
+        def order(each: int) -> tuple[bool, bool, bool, int, int, int]:
+            return each != wanted, bool(free[each]), zones[each] != first, left[each], memory[each], each
+
+        listed.sort(key=order)
         chosen: list[int] = []
         for each in listed:
             if free[each] and whole <= 0:
-                break
+                continue
             whole -= bool(free[each])
             chosen.append(each)
             if len(chosen) == share.count:

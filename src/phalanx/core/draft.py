@@ -22,15 +22,17 @@ from numpy.typing import NDArray
 from phalanx.core import fit
 from phalanx.core.company import Company
 from phalanx.core.devices import Choice, Ledger, asks_devices
+from phalanx.core.fragmentation import Typical
 from phalanx.core.wishes import Wishes
 from phalanx.model.columns import Columns
 from phalanx.model.demand import Demand, Where
 from phalanx.model.peers import picks
 from phalanx.model.policy import Score
-from phalanx.model.shape import CPU, MEMORY, PODS, Amounts
+from phalanx.model.shape import CPU, MEMORY, PODS, Amounts, Shape
 from phalanx.model.topology import Topology
 
 Column: TypeAlias = NDArray[np.int64]
+Expected: TypeAlias = tuple[tuple[Shape, float], ...]  # which pods are expected, and how often
 # How many nodes had the room, and how many of them each rule turned away ("are, by zone, with …").
 Objections: TypeAlias = tuple[int, tuple[tuple[str, int], ...]]
 
@@ -40,9 +42,12 @@ BEHIND = 16.0  # a node with a free device weighs more than any without, whateve
 
 
 class Draft:
-    """Positions are places in packing order; `rows[position]` is the row in the book's columns."""
+    """Positions are places in packing order (if the policy does not pack: in order of rows); `rows[position]` is the
+    row in the book's columns. `expected`: which pods are to come, for scores by fragmentation."""
 
-    def __init__(self, columns: Columns, topologies: Sequence[Topology] = (), score: Score = Score.PACK) -> None:
+    def __init__(
+        self, columns: Columns, topologies: Sequence[Topology] = (), score: Score = Score.PACK, expected: Expected = ()
+    ) -> None:
         self.columns, self.topologies, self.score = columns, topologies, score
         self._not_overfull = fit.not_overfull(columns)
         usable = columns.facts.ready & self._not_overfull
@@ -55,6 +60,10 @@ class Draft:
         self._given: dict[tuple[Demand, int], list[Choice]] = {}  # devices chosen for pods that have no name yet
         self._ordinary: dict[Demand, tuple[int, bool]] = {}
         self._wishes: dict[Demand, Wishes] = {}
+        self.expected = expected
+        self.touched: dict[int, None] = {}  # rows that the draft gave devices or room of, as far as scores ask
+        self._puts = 0
+        self._tenants: dict[int, dict[Demand, int]] = {}
         self._choosy = score is not Score.PACK or columns.facts.prefers
         self._named = bool(columns.devices)
         self.objections: dict[Demand, Objections] = {}
@@ -73,6 +82,9 @@ class Draft:
     def put(self, position: int, demand: Demand, pods: int) -> None:
         """Take what the pods ask; they are there from now on, as others see them (`pods` negative: they are gone)."""
         self.take(position, demand.asks, pods)
+        if self._choosy:
+            self._puts += 1
+            self.touched[int(self.rows[position])] = None
         if demand.noted:
             row = int(self.rows[position])
             self._note(demand, row, pods)
@@ -85,6 +97,31 @@ class Draft:
         given = self._given.setdefault((demand, position), [])
         given.append(choice)
         self._log.append(partial(take_last, given))
+
+    def scores_devices(self, demand: Demand) -> bool:
+        """Whether the policy's score sees the pod's devices: they are then chosen pod by pod."""
+        return self._named and self.score is not Score.PACK and asks_devices(self.columns, demand.asks)
+
+    @cached_property
+    def typical(self) -> Typical | None:
+        """What fragmentation is measured by; None if nothing is expected that asks devices."""
+        scores, codes = self.columns.scores, self.columns.devices.codes
+        if not self.expected or not codes:
+            return None
+        scores.expect(self.expected)
+        known: Typical | None = self.columns.facts.derived.get(Typical)
+        if known is None or known.expected is not self.expected:
+            known = self.columns.facts.derived[Typical] = Typical(self.columns, self.expected, next(iter(codes)))
+        return known
+
+    def tenants(self, row: int) -> list[Demand]:
+        """Whose pods were given devices of that row."""
+        placed, running = self._tenants.get(row, {}), self.columns.tenants.get(row, {})
+        return [each for each in {**running, **placed} if placed.get(each, 0) + running.get(each, 0) > 0]
+
+    def changes(self) -> int:
+        """How often anything on any node has changed, the draft's own doing included."""
+        return sum(self.columns.stamps) + self._puts
 
     def vacate(self, position: int, demand: Demand, devices: Sequence[str] = ()) -> None:
         """A pod that runs there is gone, and its devices are free."""
@@ -137,11 +174,17 @@ class Draft:
         if demand.shape.ports:
             self.company.note_ports(row, demand.shape.ports, pods)
 
+    def _tenant(self, demand: Demand, row: int, pods: int) -> None:
+        tenants = self._tenants.setdefault(row, {})
+        tenants[demand] = tenants.get(demand, 0) + pods
+
     def _take_devices(self, position: int, demand: Demand, choice: Choice, pods: int = 1) -> None:
         row = int(self.rows[position])
         for resource, opened in self.ledger.take(demand, row, choice, pods).items():
             self.take(position, ((resource, opened),), 1)
+        self._tenant(demand, row, pods)
         self._log.append(partial(self.ledger.take, demand, row, choice, -pods))
+        self._log.append(partial(self._tenant, demand, row, -pods))
 
     def mark(self) -> int:
         return len(self._log)
@@ -167,7 +210,8 @@ class Draft:
 
     def renew(self) -> None:
         """Lay the columns out anew, the nodes with least free first; equal ones stay in order."""
-        order = np.argsort(self._looseness(), kind="stable")
+        packed = self.score is Score.PACK
+        order = np.argsort(self._looseness() if packed else self.rows, kind="stable")
         self.rows = self.rows[order]
         self.free = {name: column[order] for name, column in self.free.items()}
         self.views = {name: column.data for name, column in self.free.items()}

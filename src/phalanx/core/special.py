@@ -16,7 +16,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from phalanx.core import fit
+from phalanx.core import fit, score
 from phalanx.core.draft import Draft
 from phalanx.core.fit import Rows
 from phalanx.model.demand import Demand
@@ -126,6 +126,8 @@ def preferences(draft: Draft, demand: Demand) -> Iterator[Callable[[Positions], 
     if (share := demand.shape.share) is not None and draft.score is Score.PACK:
         none = np.zeros(len(draft), np.int64)
         yield lambda found: draft.ledger.holds_share(share, draft.rows[found], none[found])
+    for criterion in score.criteria(draft.score):
+        yield partial(criterion, draft, demand)
 
 
 def at_rows(draft: Draft, rows: Rows, found: Positions) -> Rows:
@@ -145,7 +147,7 @@ def zones(draft: Draft, demand: Demand, found: Positions) -> NDArray[np.bool_]:
 def seat(draft: Draft, demand: Demand, position: int) -> None:
     """One pod goes there, on the devices that suit it best."""
     shape = demand.shape
-    if shape.share is None and not shape.aligned:
+    if shape.share is None and not shape.aligned and not draft.scores_devices(demand):
         draft.put(position, demand, 1)
         return
     row, zone = int(draft.rows[position]), NOWHERE
@@ -153,7 +155,8 @@ def seat(draft: Draft, demand: Demand, position: int) -> None:
         holding = zones(draft, demand, np.array([position]))[0].nonzero()[0].tolist()
         zone = min(holding, key=lambda each: (draft.ledger.left_in(row, each, demand), each), default=NOWHERE)
     whole = {name: int(column[position]) for name, column in draft.free.items()}
-    draft.put_on(position, demand, draft.ledger.choose(demand, row, whole, zone=zone))
+    first = score.device(draft, demand, position)
+    draft.put_on(position, demand, draft.ledger.choose(demand, row, whole, zone=zone, first=first))
 
 
 def asked(share: DeviceShare) -> str:

@@ -21,6 +21,7 @@ from phalanx.model.devices import Devices, use_of
 from phalanx.model.facts import Facts, longer
 from phalanx.model.node import Node
 from phalanx.model.peers import Kind, Peers
+from phalanx.model.scores import Scores
 from phalanx.model.shape import Amounts, Port
 
 FIRST_ROWS = 16
@@ -40,6 +41,9 @@ class Columns:
         self.facts = Facts(self.capacity)
         self.devices = Devices(self.capacity)
         self.peers = Peers()
+        self.scores = Scores()
+        self.tenants: dict[int, dict[Demand, int]] = {}  # row -> who was given devices there
+        self.stamps: list[int] = []  # row -> how often anything about it has changed
         self._views: dict[str, memoryview[int]] = {}  # of `free`
         self._vacant: list[int] = []
 
@@ -78,6 +82,7 @@ class Columns:
         if row < 0:
             row = self.row(name)
         self.charges[row] += 1
+        self.stamps[row] += 1
         for resource, amount in asks:
             self.view(resource)[row] -= amount
         return row
@@ -86,6 +91,7 @@ class Columns:
         """That pod's room is free again."""
         row = self.row_of[name]
         self.charges[row] -= 1
+        self.stamps[row] += 1
         for resource, amount in asks:
             self._views[resource][row] += amount
         self._vacate_if_unused(row)
@@ -97,6 +103,8 @@ class Columns:
             self.meet(row, demand.kind, demand.shape.ports)
         if devices:
             self._count(row, self.devices.hold(row, devices, use_of(demand.shape.share), demand.asks))
+            tenants = self.tenants.setdefault(row, {})
+            tenants[demand] = tenants.get(demand, 0) + 1
         return row
 
     def release(self, name: str, demand: Demand, devices: tuple[str, ...] = ()) -> None:
@@ -106,6 +114,10 @@ class Columns:
             self.part(row, demand.kind, demand.shape.ports)
         if devices:
             self._count(row, self.devices.drop(row, devices, use_of(demand.shape.share), demand.asks))
+            tenants = self.tenants[row]
+            tenants[demand] -= 1
+            if not tenants[demand]:
+                del tenants[demand]
         self.discharge(name, demand.asks)
 
     def meet(self, row: int, kind: Kind | None, ports: tuple[Port, ...]) -> None:
@@ -159,6 +171,7 @@ class Columns:
             self.names.append(name)
             self.nodes.append(None)
             self.charges.append(0)
+            self.stamps.append(0)
             if row >= self.capacity:
                 self._grow()
         self.row_of[name] = row
@@ -168,13 +181,15 @@ class Columns:
         other = Columns()
         other.capacity = self.capacity
         other.names, other.nodes, other.row_of = list(self.names), list(self.nodes), dict(self.row_of)
-        other.charges, other._vacant = list(self.charges), list(self._vacant)
+        other.charges, other._vacant, other.stamps = list(self.charges), list(self._vacant), list(self.stamps)
+        other.tenants = {row: dict(tenants) for row, tenants in self.tenants.items()}
         other.allocatable = {resource: column.copy() for resource, column in self.allocatable.items()}
         other.facts, other.devices, other.peers = self.facts.copy(), self.devices.copy(), self.peers.copy()
         other._take(column.copy() for column in self.free.values())
         return other
 
     def _list(self, row: int, node: Node | None) -> None:
+        self.stamps[row] += 1
         before = self.devices.shared(row)
         self.devices.write(row, node)
         after = self.devices.shared(row)

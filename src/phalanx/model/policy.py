@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from phalanx.model.queue import Weights
+from phalanx.model.shape import Shape
 from phalanx.model.topology import Topology
 
 
@@ -29,6 +30,12 @@ class Score(StrEnum):
     SPREAD = "spread"  # the emptiest
     FRAGMENTATION = "fragmentation"  # where fragmentation grows least (FGD, ATC'23)
     LOAD = "load"  # the least used in truth, where that is known
+    BEST_FIT = "best-fit"  # the least cpu and devices left, in whole hundredths
+    DOT_PRODUCT = "dot-product"  # the least product of what is free and what is asked (as FGD's paper has Tetris)
+    DEVICE_PACKING = "device-packing"  # shared devices first, then used nodes, then empty ones
+    DEVICE_CLUSTERING = "device-clustering"  # beside pods that ask as many devices
+    RANDOM = "random"  # as good as by chance, but the same for the same book
+    FEWEST_LOST = "fewest-lost"  # fragmentation unrounded, over what comes, then the least left: ours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,13 +62,15 @@ class FairShareFormula(StrEnum):
 class Policy:
     """`default_queue` takes jobs that name none, if set. `half_life_s`: past usage counts half after that long (0: it
     never decays); `billing`: what an amount of a resource costs a second, for usage. `backfill_depth`: how many jobs
-    that find no room are considered for conservative backfill in a cycle."""
+    that find no room are considered for conservative backfill in a cycle.
+    `typical`: which pods are to be expected and how often, for scores by fragmentation; empty: as those in the book."""
 
     default_queue: str = "default"
     backfill: Backfill = Backfill.EASY
     backfill_order: BackfillOrder = BackfillOrder.QUEUE
     backfill_depth: int = 500
     score: Score = Score.PACK
+    typical: tuple[tuple[Shape, float], ...] = ()
     topologies: tuple[Topology, ...] = ()
     factors: Factors = Factors()
     fair_share: FairShareFormula = FairShareFormula.FAIR_TREE

@@ -1,0 +1,130 @@
+"""Fragmentation of devices as Weng et al. measure it ("Beware of Fragmentation: Scheduling GPU-Sharing Workloads with
+Fragmentation Gradient Descent", USENIX ATC'23, section 3), and by how much one pod more changes it.
+
+*Typical pods* are shapes with their frequencies. For one of them a node's free parts of devices are all fragments if
+the pod does not fit there (cpu, devices, or which nodes it may go to) or asks no devices; else those parts of devices
+that are too small for it. The expectation over the typical pods is the node's fragmentation, in thousandths of a
+device. Memory is not looked at, as in the paper.
+
+A pod goes where it adds least: `int(100 * sigmoid((before - after) / 1000))` is the score of a node (and, for a share,
+of each of its devices) in the paper's program, higher is better; the first of equal devices, then of equal nodes, is
+taken. Those ties are frequent and decide much: broken by chance, the same scores place less than best fit does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phalanx.core import fit
+from phalanx.core.devices import Ledger
+from phalanx.model.columns import Columns
+from phalanx.model.demand import Demand, Interned
+from phalanx.model.devices import MILLI
+from phalanx.model.shape import CPU, Shape
+
+POPULAR = 0.95  # of all pods: the most frequent shapes that make up so many are the typical ones
+ROWS = 256  # looked at in one operation: the tables stay in the processor's cache
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class Asked(NamedTuple):
+    """Of one pod: cpu in millicores, how many devices, and how many thousandths of each."""
+
+    cpu: int
+    devices: int
+    milli: int
+
+
+def asked(shape: Shape, resource: str) -> Asked:
+    cpu = dict(shape.requests).get(CPU, 0)
+    if shape.share is not None and shape.share.resource == resource:
+        return Asked(cpu, shape.share.count, shape.share.milli)
+    whole = dict(shape.requests).get(resource, 0)
+    return Asked(cpu, whole, MILLI if whole else 0)
+
+
+class Typical:
+    """The typical pods, in columns; `may[row, pod]`: whether the node is one that the pod may go to."""
+
+    def __init__(self, columns: Columns, weighted: Sequence[tuple[Shape, float]], resource: str) -> None:
+        popular = most_frequent(weighted)
+        asks = [asked(shape, resource) for shape, _ in popular]
+        self.resource, self.expected = resource, weighted
+        self.cpu = np.array([each.cpu for each in asks], np.int64)
+        self.devices = np.array([each.devices for each in asks], np.int64)
+        self.milli = np.array([each.milli for each in asks], np.int64)
+        total = sum(weight for _, weight in popular) or 1.0
+        self.weight = np.array([weight / total for _, weight in popular], np.float64)
+        interned = Interned()
+        demands = [interned.demand(shape) for shape, _ in popular]
+        self.may = np.stack([fit.selected(columns.facts, demand.where) for demand in demands], axis=1)
+
+    def lost(self, rows: NDArray[np.intp], cpu: Ints, left: Ints) -> Floats:
+        """For each row with so much free cpu and [row, device] left thousandths: its fragmentation."""
+        large = left[:, :, None] >= self.milli
+        fits = (large.sum(axis=1) >= self.devices) & (self.devices > 0) & (cpu[:, None] >= self.cpu) & self.may[rows]
+        total = left.sum(axis=1)[:, None]
+        usable = np.einsum("nw,nwt->nt", left, large)
+        return np.asarray(total - np.where(fits, usable, 0)) @ self.weight
+
+
+def most_frequent(weighted: Sequence[tuple[Shape, float]]) -> list[tuple[Shape, float]]:
+    """Up to `POPULAR` of the weight; at equal weight as they were given."""
+    listed = sorted(weighted, key=lambda item: -item[1])
+    enough, found, have = POPULAR * sum(weight for _, weight in listed), list[tuple[Shape, float]](), 0.0
+    for shape, weight in listed:
+        if have >= enough:
+            break
+        found.append((shape, weight))
+        have += weight
+    return found
+
+
+def left_of(ledger: Ledger, resource: str, rows: NDArray[np.intp]) -> Ints:
+    """[row, device]: the thousandths left of its devices of the resource."""
+    counted = ledger.resource[rows] == ledger.book.codes.get(resource, -2)
+    return np.where(counted, ledger.milli[rows], 0)
+
+
+def gains(typical: Typical, demand: Demand, rows: NDArray[np.intp], cpu: Ints, left: Ints) -> Floats:
+    """[row, device]: by how much fragmentation falls if the pod goes there and, for a share, to that device; for whole
+    devices all columns of a row are equal, and it gets the first that are free. -inf where it does not fit."""
+    asks, parts = asked(demand.shape, typical.resource), list[Floats]()
+    for start in range(0, len(rows), ROWS):
+        some = slice(start, start + ROWS)
+        parts.append(_gains(typical, asks, rows[some], cpu[some], left[some]))
+    return np.concatenate(parts) if parts else np.zeros((0, left.shape[1]))
+
+
+def _gains(typical: Typical, asks: Asked, rows: NDArray[np.intp], cpu: Ints, left: Ints) -> Floats:
+    before = typical.lost(rows, cpu, left)
+    width = left.shape[1]
+    if asks.devices != 1 or asks.milli >= MILLI:
+        after = typical.lost(rows, cpu - asks.cpu, taken_whole(left, asks))
+        return np.repeat((before - after)[:, None], width, axis=1)
+    each = np.repeat(left[:, None, :], width, axis=1)
+    each[:, np.arange(width), np.arange(width)] -= asks.milli
+    fits = left >= asks.milli
+    at, device = fits.nonzero()
+    after = typical.lost(rows[at], cpu[at] - asks.cpu, each[at, device])
+    found = np.full(left.shape, -np.inf)
+    found[at, device] = before[at] - after
+    return found
+
+
+def taken_whole(left: Ints, asks: Asked) -> Ints:
+    """Without the first so many devices that have as much left as is asked of each."""
+    fits = (left >= asks.milli) & (asks.milli > 0)
+    first = fits & (np.cumsum(fits, axis=1) <= asks.devices)
+    return np.where(first, left - asks.milli, left)
+
+
+def rounded(gain: Floats) -> Floats:
+    """The paper's program's score of a gain, a whole number from 0 to 100."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.floor(100.0 / (1.0 + np.exp(-gain / 1000.0))))
