@@ -27,7 +27,7 @@ from functools import cached_property
 from heapq import merge
 from itertools import chain
 
-from phalanx.core import denial, explain, gang, quota, sleep
+from phalanx.core import denial, explain, gang, quota, replacement, sleep
 from phalanx.core.contest import Contest
 from phalanx.core.draft import Draft
 from phalanx.core.gang import Shortfall
@@ -39,7 +39,7 @@ from phalanx.core.typical import expected
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.demand import Demand
 from phalanx.model.holders import Holders
-from phalanx.model.job import Placement
+from phalanx.model.job import Placement, Slot
 from phalanx.model.line import Bid, Entry, Kind, LineKey
 from phalanx.model.plan import Action, Asleep, Findings, Joined, Place, Plan, Start, Wait, Watch
 from phalanx.model.policy import Policy
@@ -116,6 +116,9 @@ class Cycle:
             self.stand_in_line(record, bid, whole=whole)
 
     def stand_in_line(self, record: Record, bid: Bid, *, whole: bool) -> None:
+        if bid.slot is not None and bid.slot != replacement.together(record, bid.slot)[0]:
+            self.parked.append(bid)  # another stands in line for it
+            return
         key, entry = place_in_line(self.cluster, self.policy.topologies, record, bid, whole=whole)
         self.joined[bid] = Joined(key, entry)
         line = self.waiting.lines.get(key)
@@ -221,12 +224,19 @@ class Cycle:
             attempt = self.cluster.jobs[bid.job].attempt + 1
             self.starts.append(Start(bid.job, attempt, tuple(placements), self.now_s, offer.flavors))
         else:
-            self.places.setdefault(bid.job, []).append(Placement(*bid.slot, placements[0].node, placements[0].devices))
+            self.seat(bid, bid.slot, placements)
         if key.kind != Kind.REPLACEMENT:
             charge = quota.charge_for(offer, placements)
             self.ledger.charge(charge)
             self.ledger.of_jobs.setdefault(bid.job, []).append(charge)
         self.contest.won(next(self.following(key), None))
+
+    def seat(self, bid: Bid, slot: Slot, placements: Sequence[Placement]) -> None:
+        """Open slots have a node: this one, and those that it stood in line for."""
+        record = self.cluster.jobs[bid.job]
+        self.places.setdefault(bid.job, []).extend(replacement.seated(record, slot, placements))
+        beside = set(replacement.together(record, slot)[1:])
+        self.parked = [each for each in self.parked if each.job != bid.job or each.slot not in beside]
 
     def deny(self, key: LineKey, bid: Bid, offers: Sequence[Offer], lacks: Sequence[tuple[Offer, Shortfall]]) -> None:
         """`lacks`: how far those offers came that quota allows."""

@@ -152,6 +152,7 @@ def answered(cluster: Cluster, event: Opened | Released | Started | Refused | Fi
         case Released(_, slots):
             let_go(cluster, record, slots)
             settle(cluster, record)
+            regroup(cluster, record)
         case Refused():
             refused(cluster, record, event)
         case Finished():
@@ -338,6 +339,14 @@ def opened(cluster: Cluster, record: Record, slots: Sequence[Slot]) -> None:
         record.open[slot] = (cluster.latest_s, cluster.opened)
         cluster.waiting.refresh(Bid(record.job.id, slot))
     settle(cluster, record)
+    regroup(cluster, record)
+
+
+def regroup(cluster: Cluster, record: Record) -> None:
+    """Where its pods are has changed: what is still open may have to go elsewhere now, or with others."""
+    if record.gang.tree is not None:
+        for slot in record.open:
+            cluster.waiting.refresh(Bid(record.job.id, slot))
 
 
 def start(cluster: Cluster, action: Start) -> None:
@@ -361,6 +370,7 @@ def place(cluster: Cluster, action: Place) -> None:
             raise IllegalMove(f"job {action.job!r} has no open slot {role}/{ordinal} to place")
     put_all(cluster, record, action.placements)
     settle(cluster, record)
+    regroup(cluster, record)
     if not record.open:
         record.reason = None
 

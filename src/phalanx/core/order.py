@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from phalanx.core.replacement import gang_of_one
+from phalanx.core.replacement import gang_of
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.job import Job, Slot
 from phalanx.model.line import BEHIND_ALL_S, PLAIN, Bid, Entry, Kind, LineKey, Terms
@@ -45,13 +45,13 @@ def place_in_line(
     """The line in which a bid belongs, and its place there. `whole`: its queue starts jobs as gangs."""
     job, slot = record.job, bid.slot
     if slot is not None and whole and not grows(record, slot):
-        one = gang_of_one(cluster, topologies, record, slot)
+        one = gang_of(cluster, topologies, record, slot)
         return LineKey(int(Kind.REPLACEMENT), job.priority, one), Entry(*record.open[slot], bid)
     queue = cluster.queue_of(job)
     terms = terms_of(job, cluster.tree.branch(queue), by_person=bool(cluster.reservations))
     if slot is None:
         return LineKey(int(Kind.JOB), job.priority, record.gang, queue, terms), Entry(job.submitted_s, job.id, bid)
-    one, kind = gang_of_one(cluster, topologies, record, slot), Kind.GROWTH if whole else Kind.POD
+    one, kind = gang_of(cluster, topologies, record, slot), Kind.GROWTH if whole else Kind.POD
     arrival_s, number = record.open[slot]
     entry = Entry(BEHIND_ALL_S if kind is Kind.GROWTH else arrival_s, number, bid)
     return LineKey(int(kind), job.priority, one, queue, terms), entry

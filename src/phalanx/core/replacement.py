@@ -1,12 +1,14 @@
-"""One pod of a started gang that wants another node: it goes where the others of its gang are.
+"""Pods of a started gang that want another node: they go where the others of their gang are.
 
 The domain of the others is a set of node labels, so closeness to them becomes part of the pod's own shape: of what was
 required, requirements; of what was preferred, preferences, the finer level the heavier. Two slots with different
 domains are then different demands, stand in different lines, and are counted and explained like any other pod.
 
 The others are those of the job, of each group around the role, of the role, and of the slot's slice, each for its own
-closeness. Where none of them is left, that closeness asks for nothing: the first pod placed anew decides. (A gang that
-has lost all its pods is for the world to take back whole.) A job that was given flavors of nodes keeps to these."""
+closeness. Where none of them is left, the open slots of that unit are placed *together*, as a gang of their own that is
+as close as the unit asks: the first of them stands in line for all, and the others wait beside the lines.
+
+A job that was given flavors of nodes keeps to these."""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from dataclasses import replace
 from phalanx.core import topology
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.demand import Gang
-from phalanx.model.job import Slot
+from phalanx.model.job import Group, Placement, Role, Slot
 from phalanx.model.shape import NodePreference, Operator, Requirement, Shape
 from phalanx.model.topology import Closeness, Topology
 from phalanx.model.unit import Unit
@@ -24,14 +26,82 @@ from phalanx.model.unit import Unit
 LIGHTEST = 10  # weight of the coarsest level preferred; each finer one weighs as much more
 
 
-def gang_of_one(cluster: Cluster, topologies: Sequence[Topology], record: Record, slot: Slot) -> Gang:
-    """The pod of that slot, as a gang."""
-    role = record.job.roles[slot.role]
-    tree, shape = record.gang.tree, role.shape
+def together(record: Record, slot: Slot) -> tuple[Slot, ...]:
+    """The open slots that can only be placed with it, in order, itself included."""
+    if (unit := lost(record, slot)) is None:
+        return (slot,)
+    roles = set(unit.roles())
+    return tuple(sorted(each for each in record.open if each.role in roles))
+
+
+def gang_of(cluster: Cluster, topologies: Sequence[Topology], record: Record, slot: Slot) -> Gang:
+    """What the slot asks, with those that it must be together with."""
+    unit = lost(record, slot)
+    roles = [slot.role] if unit is None else sorted(unit.roles())
+    found = [near_others(cluster, topologies, record, slot, role) for role in roles]
+    if unit is None:
+        gang = cluster.interned.one(found[0])
+    else:
+        gang = cluster.interned.gang(*part(record, unit, roles, found), unit.closeness)
+    return cluster.flavored(gang, tuple(record.flavors[role] for role in roles)) if record.flavors else gang
+
+
+def seated(record: Record, slot: Slot, placements: Sequence[Placement]) -> list[Placement]:
+    """The placements of the gang of that slot, as those of the slots that it stands for."""
+    vacant: dict[int, list[Slot]] = {}
+    for each in reversed(together(record, slot)):
+        vacant.setdefault(each.role, []).append(each)
+    unit = lost(record, slot)
+    roles = [slot.role] if unit is None else sorted(unit.roles())
+    return [Placement(*vacant[roles[each.role]].pop(), each.node, each.devices) for each in placements]
+
+
+def lost(record: Record, slot: Slot) -> Unit | None:
+    """The outermost unit around the slot that must be close, has no pod placed, and wants more than one."""
+    for unit in () if record.gang.tree is None else path(record.gang.tree, slot.role):
+        if unit.closeness is not None and unit.closeness.level:
+            roles = set(unit.roles())
+            if sum(each.role in roles for each in record.open) < 2:
+                return None
+            if not any(record.placed[role] for role in roles):
+                return unit
+    return None
+
+
+def part(
+    record: Record, unit: Unit, roles: Sequence[int], described: Sequence[Role]
+) -> tuple[tuple[Role, ...], tuple[Group, ...]]:
+    """The roles and groups of the unit as those of a job, with as many pods as are open."""
+    inside = set(names(unit))
+    found = []
+    for at, role in zip(roles, described, strict=True):
+        count = sum(each.role == at for each in record.open)
+        group = role.group if role.group in inside else ""
+        close = None if unit.role == at else role.closeness
+        least = min(count, role.minimum)
+        found.append(replace(role, count=count, minimum=least, group=group, closeness=close))
+    if not any(role.minimum for role in found):
+        first = next(at for at, role in enumerate(found) if role.count)
+        found[first] = replace(found[first], minimum=1)
+    groups = (each for each in record.job.groups if each.name in inside)
+    return tuple(found), tuple(replace(each, parent=each.parent if each.parent in inside else "") for each in groups)
+
+
+def names(unit: Unit) -> Iterator[str]:
+    """Of the groups inside of the unit."""
+    for member in unit.members:
+        if member.role < 0:
+            yield member.name
+            yield from names(member)
+
+
+def near_others(cluster: Cluster, topologies: Sequence[Topology], record: Record, slot: Slot, role: int) -> Role:
+    """The role, bound to where the others around the slot are."""
+    asked, tree = record.job.roles[role], record.gang.tree
+    shape = asked.shape
     for near, nodes in () if tree is None else around(tree, record, slot):
         shape = beside(cluster, topologies, shape, near, nodes)
-    one = cluster.interned.one(role if shape is role.shape else replace(role, shape=shape))
-    return cluster.flavored(one, (record.flavors[slot.role],)) if record.flavors else one
+    return asked if shape is asked.shape else replace(asked, shape=shape)
 
 
 def around(tree: Unit, record: Record, slot: Slot) -> Iterator[tuple[Closeness, Iterable[str]]]:

@@ -1,0 +1,175 @@
+"""What backfill adds to a cycle: who else takes part, and in which order, because reservations are made.
+
+A reservation goes to the first bid in order that finds no room, and most that find none sleep. So besides the awake
+lines the best sleeping ones of each queue take part (all up to the depth, if backfill is conservative). As soon as the
+first reservation is known, lines that were held back by the last one take part too, if they may start now: those over
+by then, and those that ask what now fits beside. If the one that held them back has started or is gone, all of them.
+
+With `BackfillOrder.SHORTEST`, those behind the first reservation come in the order of their estimates (EASY-SJBF),
+equal ones as the contest had them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import merge
+from typing import TYPE_CHECKING
+
+from phalanx.core import order
+from phalanx.core.backfill import Horizon, Outcome
+from phalanx.core.contest import Head
+from phalanx.model.demand import Gang
+from phalanx.model.job import Phase, Placement
+from phalanx.model.line import Bid, Entry, Kind, LineKey
+from phalanx.model.policy import Backfill, BackfillOrder
+from phalanx.model.sleepers import Place
+
+if TYPE_CHECKING:
+    from phalanx.core.cycle import Cycle
+
+SLEEPERS = 4  # of each queue, in case that the start of the first cannot be foreseen
+
+
+class Lookahead:
+    """Of one cycle. `asleep`: lines that take part though nothing has changed for them. `joining`: lines that join
+    before the next head is asked for; `joined`: all that were held back have. `looked`: sleeping lines took part."""
+
+    def __init__(self, cycle: Cycle) -> None:
+        self.cycle, self.cluster, self.policy = cycle, cycle.cluster, cycle.policy
+        self.sleepers = cycle.waiting.sleepers
+        self.greedy = self.policy.backfill is Backfill.GREEDY
+        self.conservative = self.policy.backfill is Backfill.CONSERVATIVE
+        self.asleep: set[LineKey] = set()
+        self.others: dict[LineKey, Iterator[Entry]] = {}
+        self.reserved: set[Bid] = set()
+        self.joining: dict[LineKey, None] = {}
+        self.by_estimate = False
+        self.looked = self.turned = self.joined = False
+        self._horizon: Horizon | None = None
+
+    @property
+    def horizon(self) -> Horizon:
+        if self._horizon is None:
+            self._horizon = Horizon(self.cluster, self.policy, self.cycle.now_s, self.cycle.draft)
+        return self._horizon
+
+    def first(self) -> tuple[Bid, float] | None:
+        """Who has the first reservation, and from when."""
+        if self._horizon is None or not self._horizon.holds:
+            return None
+        hold = self._horizon.holds[0]
+        return hold.bid, hold.seat.start_s
+
+    # Who takes part
+
+    def entrants(self) -> dict[LineKey, None]:
+        """Sleeping lines that take part from the start."""
+        awake, stirred = self.cycle.waiting.awake, self.sleepers.stirred
+        gone = self.first_is_gone()
+        if not (awake or stirred or gone or self.cycle.new):
+            return {}
+        self.looked = True
+        found: dict[LineKey, None] = {}
+        if not self.greedy:
+            found.update(dict.fromkeys(self.sleepers.best(awake, self.depth())))
+        if gone or (stirred and self.sleepers.first is None) or self.conservative:
+            self.joined = True
+            found.update(dict.fromkeys(self.sleepers.all_held()))
+        self.asleep = {key for key in found if key not in awake and not self.sleepers.is_held(key)}
+        return found
+
+    def depth(self) -> int:
+        return max(0, self.policy.backfill_depth) if self.conservative else SLEEPERS
+
+    def first_is_gone(self) -> bool:
+        """Whether the one that had the first reservation waits no more."""
+        if self.sleepers.first is None:
+            return False
+        bid, _ = self.sleepers.first
+        record = self.cluster.jobs.get(bid.job)
+        if record is None:
+            return True
+        return record.phase is not Phase.QUEUED if bid.slot is None else bid.slot not in record.open
+
+    def next_head(self) -> Head | None:
+        """The best that contends, after all who are to have joined."""
+        contest = self.cycle.contest
+        if self.joining or self.by_estimate != contest.by_estimate:
+            self.join()
+        head = contest.head()
+        if head is None and self.sleepers.held and self.looked and not self.joined and not self.reserved:
+            self.join_all()  # nobody has a reservation any more
+            self.join()
+            head = contest.head()
+        return head
+
+    def join(self) -> None:
+        cycle, joining = self.cycle, [key for key in self.joining if key not in self.cycle.contest.entered]
+        self.joining = {}
+        cycle.contest.rejoin([(key, cycle.first_of(key)) for key in joining], by_estimate=self.by_estimate)
+
+    def join_all(self) -> None:
+        self.joined = True
+        self.joining.update(dict.fromkeys(self.sleepers.all_held()))
+
+    # What becomes of them
+
+    def sleeps(self, key: LineKey) -> bool:
+        """The line takes part only to be given reservations, or was denied already."""
+        return key in self.asleep or key in self.others
+
+    def place(self, bid: Bid, gang: Gang) -> Outcome:
+        return self.horizon.place(bid, gang)
+
+    def granted(self, bid: Bid, gang: Gang, placements: list[Placement]) -> None:
+        if self.greedy or not placements:
+            return
+        self.horizon.grant(bid, gang, placements)
+        if self.sleepers.first is not None and self.sleepers.first[0] == bid and not self.joined:
+            self.join_all()
+
+    def lacks(self, key: LineKey, bid: Bid, gang: Gang) -> bool:
+        """The bid cannot start for want of room: whether it is given a reservation."""
+        if self.greedy or key.kind == Kind.GROWTH or self.horizon.hold(bid, gang) is None:
+            return False
+        self.reserved.add(bid)
+        if not self.horizon.open and not self.turned:
+            self.turn()
+        return True
+
+    def next_of(self, key: LineKey) -> Entry | None:
+        """The next of a line whose first was denied, if it is to have a reservation of its own."""
+        if not self.conservative or not self.horizon.open:
+            return None
+        others = self.others.get(key)
+        if others is None:
+            cycle = self.cycle
+            others = self.others[key] = merge(cycle.waiting.lines.get(key, ()), cycle.new.get(key, ()))
+        return next(
+            (each for each in others if each.bid not in self.reserved and self.cycle.still_waits(each.bid)), None
+        )
+
+    def turn(self) -> None:
+        """All reservations are made. Those that the last one held back, and that may start now, join."""
+        self.turned = True
+        self.by_estimate = self.policy.backfill_order is BackfillOrder.SHORTEST
+        if not self.joined and (self.sleepers.stirred or self.sleepers.first != self.first()):
+            self.joining.update(dict.fromkeys(self.revived()))
+
+    def revived(self) -> Iterator[LineKey]:
+        """Lines held back that may start now, as far as one can tell without trying."""
+        until_s = self.horizon.holds[0].seat.start_s - self.cycle.now_s
+        for gang, lines in self.sleepers.held.items():
+            beside = self.horizon.may_fit_beside(gang)
+            for limit_s, _, key in lines:
+                if limit_s > until_s and not beside:
+                    break
+                yield key
+
+    def place_of(self, key: LineKey, bid: Bid) -> Place | None:
+        """The place of a line that sleeps for want of room among the others, in its queue's order."""
+        if (self.greedy and not self.cluster.reservations) or key.kind == Kind.GROWTH:
+            return None
+        branch = self.cluster.tree.branch(key.queue)
+        entry, contest = self.cycle.entry_of(key, bid), self.cycle.contest
+        return order.rank(key, entry, branch.order, contest.factors(branch, key, entry))
