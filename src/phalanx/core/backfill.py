@@ -128,12 +128,20 @@ class Horizon:
         record = self.cluster.jobs[bid.job]
         runs_s = self.ends(record, bid) - self.now_s
         seat = self.seat(record.job, gang, runs_s)
-        if seat is None:
+        if seat is None or (seat.start_s <= self.now_s and not self.anyone_leaves_now()):
             self.failed += 1
             return None
+        if self.profile is not None:
+            self.profile.take(seat)
         hold = Hold(bid, gang, seat)
         self.holds.append(hold)
         return hold
+
+    def may_fit_beside(self, gang: Gang) -> bool:
+        """Whether by counting it may fit beside the first when that starts; more than that only trying tells."""
+        if self.one is not None:
+            return self.one.fits(gang)
+        return bool(self.profile) or holds(self.cluster.columns, self.free, gang)
 
     def seat(self, job: Job, gang: Gang, runs_s: float) -> Seat | None:
         if self.one is not None:
@@ -142,6 +150,12 @@ class Horizon:
         if self.policy.backfill is Backfill.CONSERVATIVE:
             return self.in_profile(job, gang, runs_s)
         return self.shadow(job, gang, runs_s)
+
+    def anyone_leaves_now(self) -> bool:
+        """Whether the forecast has more room now than there is. If not, and yet it finds room for who found none, then
+        what keeps it out is no amount, and cannot be foreseen."""
+        leaving = self.cluster.ends.order[:1]
+        return bool(leaving) and leaving[0][0] <= self.now_s
 
     def ends(self, record: Record, bid: Bid) -> float:
         """When it would be over if it started now, seconds since the epoch."""
@@ -252,10 +266,7 @@ class Horizon:
         if self.profile is None:
             free = by_row(self.draft)
             self.profile = Profile(self.cluster, self.draft, self.now_s, free, self.releases())
-        seat = self.profile.seat(job, gang, runs_s)
-        if seat is not None:
-            self.profile.take(seat)
-        return seat
+        return self.profile.seat(job, gang, runs_s)
 
     def releases(self) -> list[Release]:
         """What runs, and what this cycle has started, by when it ends; and the turns of reservations."""

@@ -17,12 +17,13 @@ that can never start does not count."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
+from math import inf
 from typing import TypeAlias
 
 from phalanx.core import room, share
-from phalanx.core.order import Rank, rank
+from phalanx.core.order import rank
 from phalanx.core.quota import Ledger, within_guarantee
 from phalanx.model.line import Entry, Kind, LineKey
 from phalanx.model.queue import Order
@@ -39,7 +40,7 @@ class Runner:
 
     def __init__(self, branch: Branch, parent: Runner | None, *, own: bool = False) -> None:
         self.branch, self.parent, self.own = branch, parent, own
-        self.lines: list[tuple[Rank, LineKey, Entry]] = []
+        self.lines: list[tuple[Standing, LineKey, Entry]] = []
         self.children: list[tuple[Standing, str, bool, Runner]] = []
 
     def __bool__(self) -> bool:
@@ -71,6 +72,8 @@ class Contest:
         self.up = self.root  # whose head is being tried
         self.runners: dict[str, Runner] = {tree.root.name: self.root}
         self.owns: dict[str, Runner] = {}
+        self.entered: set[LineKey] = set()
+        self.by_estimate = False
         self.behind: dict[LineKey, tuple[LineKey, Entry]] = {}  # lines that a strict queue's head holds up -> that head
 
     def enter(self, key: LineKey, entry: Entry) -> None:
@@ -80,6 +83,7 @@ class Contest:
         if branch.children and runner is not self.urgent:
             runner = self.owns.get(branch.name) or self.owns.setdefault(branch.name, Runner(branch, runner, own=True))
         runner.lines.append((self.rank(branch, key, entry), key, entry))
+        self.entered.add(key)
 
     def runner(self, branch: Branch) -> Runner:
         runner = self.runners.get(branch.name)
@@ -98,11 +102,23 @@ class Contest:
             if runner.parent is not None and runner:
                 runner.parent.children.append(self.seat(runner))
 
-    def heads(self) -> Iterator[Head]:
-        """Best first. Who asks for the next must have said what became of the last: `won` or `lost`."""
-        while self.urgent or self.root:
-            self.up = self.urgent if self.urgent else self.root
-            yield self.up.head()
+    def rejoin(self, heads: Sequence[Head], *, by_estimate: bool) -> None:
+        """Those contend from now on too. `by_estimate`: what is expected to run shortest comes first (if it says
+        nothing, by its time limit), equal ones as before."""
+        self.by_estimate = by_estimate
+        for runner in [self.urgent, *self.runners.values(), *self.owns.values()]:
+            runner.children.clear()
+            runner.lines = [(self.rank(runner.branch, key, entry), key, entry) for _, key, entry in runner.lines]
+        for key, entry in heads:
+            self.enter(key, entry)
+        self.begin()
+
+    def head(self) -> Head | None:
+        """The best. Who asks for the next must have said what became of the last: `won` or `lost`."""
+        if not (self.urgent or self.root):
+            return None
+        self.up = self.urgent if self.urgent else self.root
+        return self.up.head()
 
     def won(self, following: Entry | None) -> None:
         """The head has started; `following` is the next of its line."""
@@ -150,6 +166,8 @@ class Contest:
         assert runner.parent is not None
         parent, (key, entry) = runner.parent.branch, runner.head()
         ranked = self.rank(parent, key, entry)
+        if self.by_estimate:
+            return ranked
         if parent.order is Order.FAIR:
             priority = runner.branch.queue.priority if runner.branch.queue is not None and not runner.own else 0
             return self.share(runner, cost_of(key)), -priority, ranked
@@ -177,9 +195,19 @@ class Contest:
                 used[key] = used.get(key, 0) - amount
         return used
 
-    def rank(self, branch: Branch, key: LineKey, entry: Entry) -> Rank:
-        order = branch.order
-        return rank(key, entry, order, self.priority_of(entry) if order is Order.MULTIFACTOR else None)
+    def rank(self, branch: Branch, key: LineKey, entry: Entry) -> Standing:
+        ranked = rank(key, entry, branch.order, self.factors(branch, key, entry))
+        return (estimate(key), *ranked) if self.by_estimate else ranked
+
+    def factors(self, branch: Branch, key: LineKey, entry: Entry) -> float | None:
+        return self.priority_of(entry) if branch.order is Order.MULTIFACTOR else None
+
+
+def estimate(key: LineKey) -> float:
+    """How long its jobs are expected to run, s; without an estimate or a limit for ever."""
+    terms = key.terms
+    expected_s = terms.limit_s if terms.estimate_s is None else terms.estimate_s
+    return inf if expected_s is None else expected_s
 
 
 def cost_of(key: LineKey) -> Cost:

@@ -26,11 +26,14 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from heapq import merge
 from itertools import chain
+from typing import TypeAlias
 
-from phalanx.core import denial, explain, gang, quota, replacement, sleep
+from phalanx.core import denial, explain, quota, replacement, sleep
+from phalanx.core.backfill import Held, Outcome
 from phalanx.core.contest import Contest
 from phalanx.core.draft import Draft
 from phalanx.core.gang import Shortfall
+from phalanx.core.lookahead import Lookahead
 from phalanx.core.multifactor import Priorities
 from phalanx.core.obstacle import obstacle
 from phalanx.core.order import place_in_line
@@ -49,6 +52,8 @@ from phalanx.model.tree import Charge
 
 EXPLAINED = 16
 RENEW_REASON = 100  # a line is examined at the latest when it was screened out that often in a row
+Lack: TypeAlias = Shortfall | Held
+
 NO_CHARGE = Charge("", "", "", (), 0)
 NEVER = {Code.NEVER_FITS, Code.NO_NODE_MATCHES, Code.INVALID, Code.UNSUPPORTED}  # such a head holds up nobody
 
@@ -59,6 +64,7 @@ class Cycle:
         self.waiting = cluster.waiting
         self.ledger = Ledger(cluster.tree)
         self.contest = Contest(cluster.tree, self.ledger, self.priority_of)
+        self.lookahead = Lookahead(self)
         self.cleared: dict[Kin, int] = {}  # jobs of arrays that were let through
         self.new: dict[LineKey, list[Entry]] = {}  # newcomers by line, sorted when contending begins
         self.rest: dict[LineKey, Iterator[Entry]] = {}  # of lines that were granted something: who comes next
@@ -72,6 +78,7 @@ class Cycle:
         self.resting: list[tuple[Bid, float]] = []
         self.asleep: list[Asleep] = []
         self.still: list[tuple[LineKey, int]] = []
+        self.won: set[Bid] = set()
         self.dozing: set[LineKey] = set()  # lines of strict queues that take part though nothing has changed for them
 
     @cached_property
@@ -131,17 +138,38 @@ class Cycle:
 
     def contenders(self) -> Iterator[tuple[LineKey, Bid]]:
         """Best first. Who asks for the next must have granted or denied the last."""
-        for key in {**self.waiting.awake, **self.new, **self.held_up()}:
+        for key in {**self.waiting.awake, **self.new, **self.held_up(), **self.lookahead.entrants()}:
             self.contest.enter(key, self.first_of(key))
         self.contest.begin()
-        for key, entry in self.contest.heads():
-            if key in self.dozing:
+        while (head := self.lookahead.next_head()) is not None:
+            key, entry = head
+            if self.lookahead.sleeps(key):
+                self.give_way(key, entry, holds_up=self.may_start_later(key))
+            elif key in self.dozing:
                 self.contest.lost(holds_up=self.may_start_later(key))
             elif self.lacks_room_still(key):
-                self.contest.lost()
+                self.give_way(key, entry)
             else:
                 yield key, entry.bid
         self.tell_behind()
+
+    def give_way(self, key: LineKey, entry: Entry, *, holds_up: bool = True) -> None:
+        """The bid cannot start for want of room. With a reservation it holds up nobody, and the next of its line may
+        have one too."""
+        reserved = self.lookahead.lacks(key, entry.bid, key.gang)
+        following = self.lookahead.next_of(key) if reserved else None
+        if following is not None:
+            self.contest.won(following)
+        else:
+            self.contest.lost(holds_up=holds_up and not reserved)
+
+    def entry_of(self, key: LineKey, bid: Bid) -> Entry:
+        joined = self.joined.get(bid)
+        return joined.entry if joined is not None else self.waiting.lines[key].entries[bid]
+
+    def still_waits(self, bid: Bid) -> bool:
+        """It has not been granted what it asks in this cycle."""
+        return bid not in self.won
 
     def first_of(self, key: LineKey) -> Entry:
         line, new = self.waiting.lines.get(key), self.new.get(key)
@@ -205,11 +233,11 @@ class Cycle:
             given = (record.flavors[bid.slot.role],)
         return quota.offers(self.cluster, self.ledger, key, record.job, given)
 
-    def place(self, key: LineKey, offer: Offer) -> list[Placement] | Shortfall:
+    def place(self, key: LineKey, bid: Bid, offer: Offer) -> Outcome:
         """The whole gang, or nothing; of what is above its minimum only as much as quota allows."""
         if not self.is_whole(key):
             return []
-        return gang.place(self.draft, quota.capped(self.cluster, self.ledger, offer))
+        return self.lookahead.place(bid, quota.capped(self.cluster, self.ledger, offer))
 
     def is_whole(self, key: LineKey) -> bool:
         """Not a job whose pods are placed one by one as they open."""
@@ -218,7 +246,9 @@ class Cycle:
 
     def grant(self, key: LineKey, bid: Bid, offer: Offer, placements: list[Placement]) -> None:
         self.draft.settle()
+        self.lookahead.granted(bid, offer.gang, placements)
         self.joined.pop(bid, None)
+        self.won.add(bid)
         self.unnoted.append((key, bid, placements))
         if bid.slot is None:
             attempt = self.cluster.jobs[bid.job].attempt + 1
@@ -238,18 +268,26 @@ class Cycle:
         beside = set(replacement.together(record, slot)[1:])
         self.parked = [each for each in self.parked if each.job != bid.job or each.slot not in beside]
 
-    def deny(self, key: LineKey, bid: Bid, offers: Sequence[Offer], lacks: Sequence[tuple[Offer, Shortfall]]) -> None:
-        """`lacks`: how far those offers came that quota allows."""
+    def deny(self, key: LineKey, bid: Bid, offers: Sequence[Offer], lacks: Sequence[tuple[Offer, Lack]]) -> None:
+        """`lacks`: how far those offers came that quota allows; or that there is room, but it is kept."""
         reason = self.why_not(key, offers, lacks)
         watches: dict[Demand, Watch] = {}
-        for offer, _ in lacks:
+        for offer, lack in lacks:
+            if isinstance(lack, Held):
+                continue
             watches.update((watch.demand, watch) for watch in sleep.watches(self.draft, offer.gang))
         tolls = [toll for offer in offers if offer.short for toll in offer.short.tolls]
         heeds = any(sleep.heeds(self.draft, offer.gang) for offer, _ in lacks)
-        self.put_to_sleep(key, bid, Asleep(key, reason, tuple(watches.values()), tuple(tolls), heeds=heeds))
-        self.contest.lost(holds_up=reason.code not in NEVER)
+        held = any(isinstance(lack, Held) for _, lack in lacks)
+        place = self.lookahead.place_of(key, bid) if lacks and reason.code not in NEVER else None
+        asleep = Asleep(key, reason, tuple(watches.values()), tuple(tolls), heeds=heeds, place=place, held=held)
+        self.put_to_sleep(key, bid, asleep)
+        if place is not None:
+            self.give_way(key, self.entry_of(key, bid))
+        else:
+            self.contest.lost(holds_up=reason.code not in NEVER)
 
-    def why_not(self, key: LineKey, offers: Sequence[Offer], lacks: Sequence[tuple[Offer, Shortfall]]) -> Reason:
+    def why_not(self, key: LineKey, offers: Sequence[Offer], lacks: Sequence[tuple[Offer, Lack]]) -> Reason:
         """Why each offer fails; the one that the queue likes best gives the code."""
         found = {offer.flavors: lack for offer, lack in lacks}
         reasons = []
@@ -258,6 +296,9 @@ class Cycle:
                 reasons.append(denial.short(self.cluster, self.ledger, key.queue, offer.short))
             else:
                 lack = found[offer.flavors]
+                if isinstance(lack, Held):
+                    reasons.append(lack.reason)
+                    continue
                 reasons.append(explain.why_not(self.cluster, self.draft, offer.gang, lack, self.granted_so_far()))
         return denial.of_flavors([offer.flavors for offer in offers], reasons)
 
@@ -343,5 +384,7 @@ class Cycle:
             resting=tuple(self.resting),
             asleep=tuple(self.asleep),
             still=tuple(self.still),
+            looked=self.lookahead.looked,
+            first=self.lookahead.first(),
         )
         return Plan(actions=actions, wake_s=wake_s, findings=findings)

@@ -7,7 +7,6 @@ turn came. Bids that are alike stand in one line, and a line whose first fails i
 
 from __future__ import annotations
 
-from phalanx.core import gang
 from phalanx.core.cycle import Cycle
 from phalanx.model.cluster import Cluster
 from phalanx.model.plan import Plan
@@ -30,8 +29,8 @@ def decide(cluster: Cluster, policy: Policy, now_s: float) -> Plan:
             if offer.short is not None:
                 continue
             # 4. It is placed whole, or nothing is taken.
-            outcome = cycle.place(key, offer)
-            if isinstance(outcome, gang.Shortfall):
+            outcome = cycle.place(key, bid, offer)
+            if not isinstance(outcome, list):
                 lacks.append((offer, outcome))
             else:
                 # 5. It starts: its room and quota are taken, and the next of its line contends.

@@ -462,6 +462,8 @@ def learn(cluster: Cluster, findings: Findings) -> None:
         waiting.sleep(asleep)
     for key, room in findings.still:
         waiting.sleep_on(key, room)
+    if findings.looked:
+        waiting.sleepers.first, waiting.sleepers.stirred = findings.first, False
 
 
 def note_arrays(cluster: Cluster, findings: Findings) -> None:

@@ -65,7 +65,7 @@ class Profile:
         for demand, role in zip(gang.demands, gang.roles, strict=True):
             if role.minimum:
                 enough &= self.rooms(demand)[self.order] >= role.minimum
-        stops = np.searchsorted(self.times, self.times + runs_s)
+        stops = np.maximum(np.searchsorted(self.times, self.times + runs_s), np.arange(1, len(self.times) + 1))
         lacking = np.concatenate(([0], np.cumsum(~enough)))
         possible = (lacking[stops] == lacking[:-1]).nonzero()[0]
         for at in possible[:TRIES].tolist():

@@ -91,8 +91,9 @@ class Watch:
 @dataclass(frozen=True, slots=True)
 class Asleep:
     """A line whose first bid cannot start: why, and when it is looked at again: when room grows (`watches`), when less
-    is charged to the queue tree (`tolls`), at a time (`again_s`, seconds since the epoch), or when pods of others that it
-    heeds come or go (`heeds`); whichever is first."""
+    is charged to the queue tree (`tolls`), at a time (`again_s`, seconds since the epoch), or when pods of others that
+    it heeds come or go (`heeds`); whichever is first. `place`: its place among those that want room, if backfill may
+    give it a reservation; `held`: there is room, but it is kept."""
 
     line: LineKey
     reason: Reason
@@ -100,6 +101,8 @@ class Asleep:
     tolls: tuple[Toll, ...] = ()
     again_s: float | None = None
     heeds: bool = False
+    place: tuple[float, float, int, str | int] | None = None
+    held: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +119,8 @@ class Findings:
 
     Nothing is lost but time if it is not folded. `version` is the book's at the time: what was found before the latest
     event is not taken in. `parked` bids wait for an event about themselves, `resting` ones also for a time. `still`:
-    lines of one role that go on sleeping for the same reason and need, and how many of their pods fit in all."""
+    lines of one role that go on sleeping for the same reason and need, and how many of their pods fit in all. `looked`:
+    backfill looked at all that sleep; `first`: who has the first reservation, and since when (seconds)."""
 
     version: int
     joined: tuple[Joined, ...] = ()
@@ -124,6 +128,8 @@ class Findings:
     resting: tuple[tuple[Bid, float], ...] = ()
     asleep: tuple[Asleep, ...] = ()
     still: tuple[tuple[LineKey, int], ...] = ()
+    looked: bool = False
+    first: tuple[Bid, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from phalanx.model.columns import Columns
 from phalanx.model.heeding import Heeding
 from phalanx.model.line import Bid, Entry, Line, LineKey
 from phalanx.model.plan import Asleep
+from phalanx.model.sleepers import Sleepers
 from phalanx.model.tree import Tree
 from phalanx.model.watching import Watches
 
@@ -40,6 +41,7 @@ class Waiting:
         self.watches = Watches()
         self.heeding = Heeding()
         self.bars = Bars()
+        self.sleepers = Sleepers()
         self.dawns: list[tuple[float, int, LineKey]] = []  # heap: (when to look at a line again, seconds; …)
         self.dawn_of: dict[LineKey, float] = {}
         self._dawns = 0
@@ -65,6 +67,8 @@ class Waiting:
             del self.fresh[bid]
         elif key := self._line_of.pop(bid, None):
             line = self.lines[key]
+            if line.first().bid == bid and key not in self.awake:
+                self.awake[key] = None  # its place is another's now
             line.remove(bid)
             self.shaken[key.queue] = None
             if not line:
@@ -74,6 +78,7 @@ class Waiting:
                 self.watches.forget(key)
                 self.heeding.forget(key)
                 self.bars.forget(key)
+                self.sleepers.forget(key)
                 self.dawn_of.pop(key, None)
         elif bid in self._rests_until:
             entry = (self._rests_until.pop(bid), bid)
@@ -103,6 +108,10 @@ class Waiting:
             line.reason = asleep.reason
             self.awake.pop(key, None)
             self.watches.sleep(key, asleep.watches)
+            if asleep.place is None:
+                self.sleepers.forget(key)
+            else:
+                self.sleepers.sleep(key, asleep.place, held=asleep.held)
             self.heeding.sleep(key, heeds=asleep.heeds)
             self.bars.forget(key)
             if asleep.tolls:
@@ -119,6 +128,7 @@ class Waiting:
         if line is not None:
             line.unexplained += 1
             self.awake.pop(key, None)
+            self.sleepers.sleep_on(key)
             self.watches.posts[key.gang.demands[0]].room = room
 
     def note_growth(self, row: int, before: dict[str, int]) -> None:
@@ -132,6 +142,7 @@ class Waiting:
         for key, line in self.lines.items():
             line.unexplained = MANY
             self.awake[key] = None
+        self.sleepers.stirred = True
         self.wake_barred()
 
     def wake_barred(self) -> None:
@@ -150,6 +161,7 @@ class Waiting:
 
     def _rouse_by_room(self, columns: Columns) -> None:
         grown, self.grown = self.grown, {}
+        self.sleepers.stirred |= bool(grown)
         self.awake.update(self.heeding.woken(columns.peers.changed))
         columns.peers.changed.clear()
         if not grown or not self.watches.posts:
@@ -167,6 +179,7 @@ class Waiting:
         other.lines = {key: line.copy() for key, line in self.lines.items()}
         other.version, other.grown, other._line_of = self.version, dict(self.grown), dict(self._line_of)
         other.watches, other.bars, other.heeding = self.watches.copy(), self.bars.copy(), self.heeding.copy()
+        other.sleepers = self.sleepers.copy()
         other.lines_of = {queue: dict(lines) for queue, lines in self.lines_of.items()}
         other.shaken = dict(self.shaken)
         other.dawns, other.dawn_of, other._dawns = list(self.dawns), dict(self.dawn_of), self._dawns
