@@ -111,7 +111,8 @@ def test_nodes_and_queues_say_who_holds_what(up: Up) -> None:
     }
     assert used == {"default/holder": 1}
     [queue] = json.loads(up.phalanx("queues", "--json").stdout)
-    assert (queue["jobs"]["running"], queue["held"]["cpu"]) == (1, 2000)
+    [cpu] = [one for one in queue["usage"] if one["resource"] == "cpu"]
+    assert (queue["running"], cpu["used"]) == (1, 2000)
     up.kubectl("delete", "job", "holder", "--wait=false")
 
 

@@ -132,7 +132,7 @@ async def test_a_job_for_an_unknown_queue_says_so() -> None:
     assert view.reason is not None
     assert (view.reason.code, "nowhere" in view.reason.text) == ("QueueUnknown", True)
     [missing] = [queue_view.row(one) for one in queue_view.views(seen) if not one.exists]
-    assert missing[:3] == ["nowhere", "does not exist", "1"]
+    assert missing[:5] == ["nowhere", "0", "1", "0.00", "does not exist"]
 
 
 async def test_a_job_on_many_nodes_names_a_few(one_job: job_view.JobView) -> None:
@@ -222,10 +222,37 @@ async def test_a_node_says_what_is_used_and_by_whom() -> None:
     assert rows[1] == ["n2", "ready", "0/4", "0/8Gi", "-", "0/110", ""]
 
 
-async def test_queues_say_how_they_start_jobs_and_what_waits() -> None:
-    seen = snapshot(queue("default"), queue("loose", gang=False), batch_job("train", 1, "1"))
+async def test_queues_are_shown_as_a_tree_with_what_they_use_and_what_waits() -> None:
+    lab = queue("lab") | {"spec": {"quotas": [{"guaranteed": {"cpu": "4"}, "limit": {"cpu": 8}}]}}
+    vision = queue("vision") | {"spec": {"parent": "lab", "gang": False, "state": "held"}}
+    astray = queue("astray") | {"spec": {"parent": "nowhere"}}
+    running = batch_job("train", 1, "1500m", queue="lab")
+    running["spec"]["suspend"] = False
+    record = '{"attempt":1,"queue":"lab","count":1,"at_s":1767225600.0}'
+    running["metadata"]["annotations"] = {"phalanx.dev/admitted": record}
+    pod = started_pod(running, "n1", {"running": {}})
+    seen = snapshot(node("n1"), queue("default"), lab, vision, astray, running, pod, batch_job("b", 1, "1"))
     rows = [queue_view.row(view) for view in queue_view.views(seen)]
-    assert rows == [["default", "whole jobs", "1", "0", "0", "0"], ["loose", "pod by pod", "0", "0", "0", "0"]]
+    assert rows == [
+        ["astray", "0", "0", "0.00", "misconfigured: the parent 'nowhere' of queue 'astray' does not exist", "nothing"],
+        ["default", "0", "1", "0.00", "open", "nothing"],
+        ["lab", "1", "0", "0.00", "open", "cpu 1.5/4/8"],
+        ["  vision", "0", "0", "0.00", "held, pod by pod", "nothing"],
+    ]
+    [record_of_lab] = [view.record() for view in queue_view.views(seen) if view.standing.queue == "lab"]
+    [cpu] = [one for one in record_of_lab["usage"] if one["resource"] == "cpu"]
+    assert cpu == {"flavor": "", "resource": "cpu", "used": 1500, "guaranteed": 4000, "limit": 8000, "borrowed": 0}
+
+
+async def test_the_page_says_when_a_job_is_expected_to_start() -> None:
+    running = batch_job("train", 1, "4")
+    running["spec"] |= {"suspend": False, "activeDeadlineSeconds": 3730}
+    record = '{"attempt":1,"queue":"default","count":1,"at_s":1767225600.0}'
+    running["metadata"]["annotations"] = {"phalanx.dev/admitted": record}
+    pod = started_pod(running, "n1", {"running": {}})
+    seen = snapshot(node("n1"), queue("default"), running, pod, batch_job("next", 1, "1"))
+    page = job_view.page(find(seen, "next", "default"), seen)
+    assert "expected start\n  in 1h at the latest (2026-01-01T01:02:10Z), when default/train ends" in page
 
 
 async def test_json_has_the_reason_with_its_numbers() -> None:

@@ -14,17 +14,17 @@ import asyncio
 import gc
 import logging
 import sys
-import time
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
 import uvloop
 
-from phalanx import loop
 from phalanx.cli.data_directory import DataDirectory
 from phalanx.cli.informers import Informers
 from phalanx.cli.local_cluster import Machines
+from phalanx.cli.policy_file import Settings, settings_of
+from phalanx.cli.scheduling import schedule
 from phalanx.cli.stopping import until_stopped
 from phalanx.client.connection import Connection
 from phalanx.client.kind import NODES
@@ -32,12 +32,9 @@ from phalanx.embedded.controllers.run import run_controllers
 from phalanx.embedded.node.run import run_node, run_simulated_nodes
 from phalanx.embedded.node.settings import NodeSettings, SimulatedSettings
 from phalanx.kube.definitions import install
-from phalanx.kube.lease import Lease, Terms, leading
+from phalanx.kube.lease import Lease, Terms
 from phalanx.kube.node import read_node
 from phalanx.kube.policy import install_policy
-from phalanx.kube.world import open_world
-from phalanx.model.cluster import Cluster
-from phalanx.model.policy import Policy
 
 IDENTITY = "phalanx-up"
 # Longer than those of `phalanx scheduler`: nobody waits for this lease to run out, and a machine that everything runs
@@ -45,7 +42,7 @@ IDENTITY = "phalanx-up"
 TERMS = Terms(lease_s=60.0, renew_s=45.0, retry_s=5.0)
 
 
-def control_plane(*, data: Path, machines: Machines | None = None) -> None:
+def control_plane(*, data: Path, policy: Path | None = None, machines: Machines | None = None) -> None:
     """Run the control plane of `phalanx up` (started by it, not by hand).
 
     For example:
@@ -54,16 +51,16 @@ def control_plane(*, data: Path, machines: Machines | None = None) -> None:
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     gc.set_threshold(50_000, 20, 50)  # a watch makes many objects and few cycles
-    uvloop.run(_serve(DataDirectory(data), machines or Machines()))
+    uvloop.run(_serve(DataDirectory(data), settings_of(policy), machines or Machines()))
 
 
-async def _serve(directory: DataDirectory, machines: Machines) -> None:
+async def _serve(directory: DataDirectory, settings: Settings, machines: Machines) -> None:
     """Run every part until SIGTERM; pods of this machine go on running."""
     async with await Connection.open(directory.kubeconfig) as connection:
-        await until_stopped(_run_all(connection, directory, machines))
+        await until_stopped(_run_all(connection, directory, settings, machines))
 
 
-async def _run_all(connection: Connection, directory: DataDirectory, machines: Machines) -> None:
+async def _run_all(connection: Connection, directory: DataDirectory, settings: Settings, machines: Machines) -> None:
     async with asyncio.TaskGroup() as group:
         informers = Informers(connection, group)
         await install(connection)
@@ -71,14 +68,8 @@ async def _run_all(connection: Connection, directory: DataDirectory, machines: M
         for part in _companions(connection, informers, directory, machines):
             group.create_task(part)
         group.create_task(_say_ready(informers, machines))
-        await _schedule(connection, informers)
-
-
-async def _schedule(connection: Connection, informers: Informers) -> None:
-    """The scheduler, as soon as no other leads. Raises LeaseLost."""
-    lease = Lease(connection, IDENTITY, terms=TERMS)
-    async with leading(lease), open_world(connection, informers, fence=lease.fence) as world:
-        await loop.run(world, Cluster(), Policy(), time.time)
+        lease = Lease(connection, IDENTITY, terms=TERMS, policy=settings.text())
+        await schedule(connection, informers, lease, settings)
 
 
 def _companions(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,6 +13,7 @@ from phalanx.cli.output import counted, duration
 from phalanx.cli.snapshot import Snapshot
 from phalanx.client.connection import Object
 from phalanx.client.quantity import show
+from phalanx.core.standing import order_of
 from phalanx.kube.labels import QUEUE
 from phalanx.kube.pod import Pod, seconds
 from phalanx.model.cluster import Record
@@ -23,11 +24,13 @@ from phalanx.model.shape import PODS, Amounts
 
 COLUMNS = ("JOB", "QUEUE", "STATE", "PODS", "SINCE", "WHERE, OR WHY NOT")
 _NODES_SHOWN = 3
+_WAITS = ("queued", "promised")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobView:
-    """`state`: queued, starting, running, complete or failed. `placed`: pods that have a node, of `wanted`. `since_s`:
+    """`state`: queued, promised (others leave to make room for it), starting, running, stopping (it gives way to
+    another), complete or failed. `placed`: pods that have a node, of `wanted`. `since_s`:
     in this state, in seconds since the epoch. `nodes`: node -> pods there. `soon`: the next cycle starts it."""
 
     id: str
@@ -83,12 +86,13 @@ class JobView:
 
 def views(snapshot: Snapshot, namespace: str = "", *, finished: bool = False) -> list[JobView]:
     """The jobs of a namespace (or all): what runs first, then what waits in its order; finished Jobs at the end."""
-    reasons, starting = snapshot.reasons, snapshot.starting
+    reasons, starting, promised = snapshot.reasons, snapshot.starting, snapshot.promised
     live = [
         _live(snapshot, record, reasons.get(job), isinstance(starting.get(job), Start))
         for job, record in snapshot.cluster.jobs.items()
     ]
-    found = sorted(live, key=lambda view: (view.state == "queued", -view.priority, view.submitted_s, view.id))
+    live = [replace(view, state="promised") if view.id in promised else view for view in live]
+    found = sorted(live, key=lambda view: (view.state in _WAITS, -view.priority, view.submitted_s, view.id))
     if finished:
         found += _finished(snapshot)
     return [view for view in found if not namespace or view.namespace == namespace]
@@ -142,6 +146,8 @@ def _verdict(view: JobView) -> str:
         return f"{view.reason.code}: {view.reason.text}"
     if view.soon:
         return "There is room for it now: the scheduler starts it in its next cycle. If this stays, does one run?"
+    if view.state == "stopping":
+        return "It gives way to another: its pods are ending, and then it waits again with its age."
     if view.state == "starting":
         return "Its places are decided; it starts when all pods of its minimum exist and are bound together."
     return "It has all that it asked for." if view.state == "running" else view.message or "It is over."
@@ -173,14 +179,25 @@ def _pod_state(pod: Pod) -> str:
 
 def _line_lines(view: JobView, snapshot: Snapshot) -> Iterator[str]:
     """Its place in the queue's order. Order is not a barrier: who fits may start before who does not."""
-    if view.state != "queued":
+    if view.state not in _WAITS:
         return
-    queue = [other.id for other in views(snapshot) if other.state == "queued" and other.queue == view.queue]
+    queue = [place.job for place in order_of(snapshot.cluster, view.queue, len(snapshot.cluster.jobs))]
     before = queue[: queue.index(view.id)]
     yield "place"
     yield f"  {len(before) + 1} of {len(queue)} that wait in queue {view.queue}" + (
         f", after {', '.join(before[-3:])}" if before else ""
     )
+    yield from _start_lines(view, snapshot)
+
+
+def _start_lines(view: JobView, snapshot: Snapshot) -> Iterator[str]:
+    """When it is expected to start. Time limits tell; who states none never ends, as far as anybody knows."""
+    found = None if view.soon else snapshot.expected(view.id)
+    if found is None:
+        return
+    after = f", when {found.after} ends" if found.after else ""
+    yield "expected start"
+    yield f"  in {duration(found.start_s - snapshot.now_s)} at the latest ({_iso(found.start_s)}){after}"
 
 
 def _holder_lines(view: JobView) -> Iterator[str]:
@@ -200,7 +217,7 @@ def _live(snapshot: Snapshot, record: Record, reason: Reason | None, soon: bool)
     nodes = Counter(record.placements.values())
     return JobView(
         id=job.id,
-        queue=job.queue,
+        queue=snapshot.cluster.queue_of(job),
         state=str(record.phase),
         wanted=sum(role.count for role in job.roles),
         placed=len(record.placements),

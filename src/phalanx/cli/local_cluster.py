@@ -13,6 +13,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -107,7 +108,9 @@ def require_free(port: int) -> None:
 
 
 @asynccontextmanager
-async def running(directory: DataDirectory, port: int, machines: Machines, tell: Tell) -> AsyncIterator[LocalCluster]:
+async def running(
+    directory: DataDirectory, port: int, machines: Machines, tell: Tell, policy: Path | None = None
+) -> AsyncIterator[LocalCluster]:
     """Both processes run and are ready; they are kept alive while the context lasts, and stopped in order after it.
 
     Raises PhalanxError if they cannot be started."""
@@ -115,7 +118,7 @@ async def running(directory: DataDirectory, port: int, machines: Machines, tell:
     with owned(directory, port):
         require_free(port)
         server = Child(_api_server(directory, port), tell)
-        plane = Child(_control_plane(directory, machines), tell)
+        plane = Child(_control_plane(directory, machines, policy), tell)
         keepers: dict[Child, asyncio.Task[None]] = {}
 
         async def stop(child: Child) -> None:
@@ -145,12 +148,13 @@ def _api_server(directory: DataDirectory, port: int) -> Program:
     )
 
 
-def _control_plane(directory: DataDirectory, machines: Machines) -> Program:
+def _control_plane(directory: DataDirectory, machines: Machines, policy: Path | None) -> Program:
     return Program(
         name="control plane",
         argv=(
             *(sys.executable, "-m", "phalanx.cli.app", "control-plane"),
             *("--data", str(directory.path), *machines.options()),
+            *(("--policy", str(policy.resolve())) if policy is not None else ()),
         ),
         log=directory.log("control-plane"),
     )

@@ -17,6 +17,8 @@ _STYLES = {
     "complete": "green",
     "starting": "cyan",
     "queued": "yellow",
+    "promised": "cyan",
+    "stopping": "yellow",
     "cordoned": "yellow",
     "failed": "red",
     "not ready": "red",

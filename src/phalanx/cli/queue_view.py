@@ -1,64 +1,128 @@
-"""A queue as people see it: how it starts jobs, and what is in it. Pure: a snapshot in, rows out."""
+"""A queue as people see it: its place in the tree, what it has and uses, who waits. Pure: a snapshot in, rows out."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 from phalanx.cli.snapshot import Snapshot
 from phalanx.client.quantity import show
-from phalanx.kube.queue import read_queue
+from phalanx.core.standing import standings
 from phalanx.model.job import Phase
-from phalanx.model.shape import CPU
+from phalanx.model.queue import State
+from phalanx.model.shape import PODS
+from phalanx.model.standing import Standing, Usage
 
-COLUMNS = ("QUEUE", "STARTS", "QUEUED", "RUNNING", "PODS PLACED", "CPU")
+COLUMNS = ("QUEUE", "RUNNING", "PENDING", "SHARE", "STATE", "USED / GUARANTEED / LIMIT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueView:
-    """`jobs`: phase -> how many. `held`: what its placed pods ask, per resource. `exists`: else jobs only name it."""
+    """`exists`: else jobs only name it. `wrong`: what cannot be read, or contradicts itself."""
 
-    name: str
+    standing: Standing
     gang: bool
     exists: bool
-    jobs: dict[Phase, int]
-    held: dict[str, int]
+    wrong: str
+
+    @property
+    def state(self) -> str:
+        """In a few words."""
+        if not self.exists:
+            return "does not exist"
+        if self.wrong:
+            return f"misconfigured: {self.wrong}"
+        above = self.standing.held_by
+        state = str(self.standing.state)
+        if self.standing.state is State.OPEN and above:
+            state = f"open, under {above}, which is not"
+        return state if self.gang else f"{state}, pod by pod"
 
     def record(self) -> dict[str, Any]:
         """For `--json`; docs/guide/command-line.md describes it."""
-        jobs = {str(phase): self.jobs.get(phase, 0) for phase in Phase}
-        return {"queue": self.name, "exists": self.exists, "gang": self.gang, "jobs": jobs, "held": self.held}
+        standing = self.standing
+        return {
+            "queue": standing.queue,
+            "parent": standing.parent,
+            "exists": self.exists,
+            "gang": self.gang,
+            "state": str(standing.state),
+            "wrong": self.wrong,
+            "running": standing.running,
+            "pending": standing.pending,
+            "share": standing.share if isfinite(standing.share) else None,
+            "usage": [
+                {
+                    "flavor": one.flavor,
+                    "resource": one.resource,
+                    "used": one.used,
+                    "guaranteed": one.guaranteed,
+                    "limit": one.limit,
+                    "borrowed": one.borrowed,
+                }
+                for one in standing.usage
+            ],
+        }
 
 
 def views(snapshot: Snapshot) -> list[QueueView]:
-    """Every queue, and every name of one that does not exist but has jobs waiting for it."""
-    known = {queue.name: queue for queue in map(read_queue, snapshot.queues.values())}
-    jobs: dict[str, Counter[Phase]] = {}
-    held: dict[str, Counter[str]] = {}
-    for record in snapshot.cluster.jobs.values():
-        name = record.job.queue
-        jobs.setdefault(name, Counter())[record.phase] += 1
-        for slot in record.placements:
-            held.setdefault(name, Counter()).update(dict(record.job.roles[slot.role].shape.requests))
-    return [
+    """The tree, parents before children; then every name of a queue that does not exist but has jobs waiting for it."""
+    found = [
         QueueView(
-            name=name,
-            gang=known[name].gang if name in known else True,
-            exists=name in known,
-            jobs=dict(jobs.get(name, {})),
-            held=dict(held.get(name, {})),
+            standing=standing,
+            gang=snapshot.cluster.queues[standing.queue].gang,
+            exists=True,
+            wrong=snapshot.wrong.get(standing.queue, "") or standing.fault,
         )
-        for name in sorted({*known, *jobs})
+        for standing in standings(snapshot.cluster, places=0)
     ]
+    return [*found, *_unknown(snapshot)]
 
 
 def row(view: QueueView) -> list[str]:
     """The cells of `COLUMNS`."""
-    starts = ("whole jobs" if view.gang else "pod by pod") if view.exists else "does not exist"
-    running = view.jobs.get(Phase.RUNNING, 0) + view.jobs.get(Phase.STARTING, 0)
-    queued = view.jobs.get(Phase.QUEUED, 0)
+    standing = view.standing
+    share = f"{standing.share:.2f}" if isfinite(standing.share) else "beyond all"
     return [
-        *(view.name, starts, str(queued), str(running)),
-        *(str(view.held.get("pods", 0)), show(CPU, view.held.get(CPU, 0))),
+        "  " * standing.depth + standing.queue,
+        *(str(standing.running), str(standing.pending), share, view.state),
+        "; ".join(_amounts(one) for one in standing.usage if _worth_showing(one)) or "nothing",
     ]
+
+
+def _amounts(one: Usage) -> str:
+    """`cpu 4/8/16`, of a flavor `cpu (spot) 4/8/-`; only what is used where nothing is bounded."""
+    bounds = [one.guaranteed, one.limit]
+    shown = [show(one.resource, one.used)]
+    if any(bound is not None for bound in bounds):
+        shown += ["-" if bound is None else show(one.resource, bound) for bound in bounds]
+    return f"{one.resource}{f' ({one.flavor})' if one.flavor else ''} {'/'.join(shown)}"
+
+
+def _worth_showing(one: Usage) -> bool:
+    return one.resource != PODS or one.guaranteed is not None or one.limit is not None
+
+
+def _unknown(snapshot: Snapshot) -> Iterator[QueueView]:
+    cluster = snapshot.cluster
+    names = {cluster.queue_of(record.job) for record in cluster.jobs.values()}
+    for name in sorted(names - cluster.queues.keys()):
+        phases = [record.phase for record in cluster.jobs.values() if cluster.queue_of(record.job) == name]
+        pending = phases.count(Phase.QUEUED)
+        standing = Standing(
+            queue=name,
+            parent="",
+            depth=0,
+            pending=pending,
+            running=len(phases) - pending,
+            share=0.0,
+            usage=(),
+            state=State.OPEN,
+            state_since_s=0.0,
+            held_by="",
+            fault="",
+            first=(),
+        )
+        yield QueueView(standing=standing, gang=True, exists=False, wrong="")

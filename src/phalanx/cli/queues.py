@@ -1,4 +1,4 @@
-"""`phalanx queues`: the queues, and what is in them."""
+"""`phalanx queues`: the tree of queues, what each has and uses, and what is in it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ from phalanx.cli.target import Target, connected
 
 
 async def queues(*, target: Target | None = None, json: bool = False) -> None:
-    """Show the queues: how each starts its jobs, how many wait and run, and what they hold.
+    """Show the tree of queues: how many jobs run and wait in each and below, and what they use.
 
-    A queue is an object like any other: `kubectl get queues`, `kubectl edit queue default`.
+    Used / guaranteed / limit are of all nodes, or of a flavor's in brackets. The share is what a queue uses beyond its
+    guarantee, of what there is to share, by its weight: among siblings in fair order the lowest comes first.
+
+    A queue is an object like any other: `kubectl get queues`, `kubectl edit queue default`, `kubectl explain
+    queue.spec`.
 
     For example:
 
         phalanx queues
-        phalanx queues --json | jq '.[] | select(.jobs.queued > 0)'
+        phalanx queues --json | jq '.[] | select(.pending > 0)'
 
     Parameters
     ----------

@@ -7,54 +7,58 @@ import logging
 import os
 import socket
 import sys
-import time
+from pathlib import Path
 
-from phalanx import loop
 from phalanx.cli.informers import Informers
 from phalanx.cli.output import note
+from phalanx.cli.policy_file import Settings, settings_of
+from phalanx.cli.scheduling import schedule
 from phalanx.cli.stopping import until_stopped
 from phalanx.cli.target import Target, connected
 from phalanx.client.connection import Connection
-from phalanx.kube.lease import Lease, Terms, leading
-from phalanx.kube.world import Settings, open_world
-from phalanx.model.cluster import Cluster
-from phalanx.model.policy import Policy
+from phalanx.kube.lease import Lease, Terms
 
 IDENTITY = f"{socket.gethostname()}-{os.getpid()}"
 
 
-async def scheduler(*, target: Target | None = None, default_queue: str = "default", verbose: bool = False) -> None:
+async def scheduler(
+    *,
+    target: Target | None = None,
+    default_queue: str | None = None,
+    policy: Path | None = None,
+    verbose: bool = False,
+) -> None:
     """Schedule the jobs of a cluster, until Ctrl-C. (`phalanx up` does this too, for its own cluster.)
 
     Jobs with the label `phalanx.dev/queue` and pods with `schedulerName: phalanx` are its work; everything else it
-    counts and leaves alone. Installs the definition of queues, and the queue `default`, where they are missing.
-    Stopping it stops nothing that runs. Start it twice, or for the cluster of a `phalanx up`, and one stands by until
-    the other is gone (a Lease, `kube-system/phalanx`).
+    counts and leaves alone. Installs the definitions of queues, flavors and reservations, or brings them up to date,
+    and the queue `default` where it is missing. Stopping it stops nothing that runs. Start it twice, or for the cluster
+    of a `phalanx up`, and one stands by until the other is gone (a Lease, `kube-system/phalanx`).
 
     For example:
 
         phalanx scheduler
         phalanx scheduler --kubeconfig ~/.kube/config --context production
+        phalanx scheduler --policy policy.yaml
 
     Parameters
     ----------
     default_queue
-        The queue of jobs that name none.
+        The queue of jobs that name none. [default: what the policy says, else default]
+    policy
+        How to decide, as YAML: backfill, scores, topologies, factors. docs/guide/kubernetes.md has every field.
     verbose
         Say more on standard error.
     """
     level = logging.INFO if verbose else logging.WARNING
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    settings = settings_of(policy, default_queue)
     async with connected(target) as connection:
         note(f"scheduling for {connection.server}, as soon as no other does; Ctrl-C stops it, and nothing that runs")
-        await until_stopped(schedule(connection, default_queue))
+        await until_stopped(_serve(connection, settings))
 
 
-async def schedule(connection: Connection, default_queue: str) -> None:
-    """The loop over the world that is this API server, until cancelled. Raises LeaseLost if another may lead."""
-    lease = Lease(connection, f"{socket.gethostname()}-{os.getpid()}", terms=Terms())
-    async with leading(lease), asyncio.TaskGroup() as group:
-        note("this process leads")
-        informers = Informers(connection, group)
-        async with open_world(connection, informers, Settings(default_queue=default_queue), fence=lease.fence) as world:
-            await loop.run(world, Cluster(), Policy(default_queue=default_queue), time.time)
+async def _serve(connection: Connection, settings: Settings) -> None:
+    lease = Lease(connection, IDENTITY, terms=Terms(), policy=settings.text())
+    async with asyncio.TaskGroup() as group:
+        await schedule(connection, Informers(connection, group), lease, settings)

@@ -14,27 +14,31 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from phalanx.cli.informers import Informers
+from phalanx.cli.policy_file import settings_from
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.informer import Informer
-from phalanx.client.kind import JOBS, NODES, PODS, Kind
+from phalanx.client.kind import JOBS, LEASES, NODES, PODS, Kind
 from phalanx.core.decide import decide
 from phalanx.core.fold import fold
+from phalanx.core.forecast import forecast
 from phalanx.errors import PhalanxError
 from phalanx.kube.definitions import QUEUES
 from phalanx.kube.gang import Gang
-from phalanx.kube.labels import REASON
+from phalanx.kube.labels import POLICY, REASON
+from phalanx.kube.lease import NAME, NAMESPACE
 from phalanx.kube.world import KubeWorld, Settings
 from phalanx.model.cluster import Cluster
-from phalanx.model.plan import Place, Plan, Start, Wait
+from phalanx.model.event import PolicySeen, Ticked
+from phalanx.model.plan import Place, Plan, Promise, Start, Wait
 from phalanx.model.policy import Policy
-from phalanx.model.reason import Code, Reason
+from phalanx.model.reason import Code, Forecast, Reason
 
 _LISTING_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """`gangs`: job id -> its members. `now_s`: seconds since the epoch."""
+    """`gangs`: job id -> its members. `wrong`: queue -> what of it cannot be read. `now_s`: seconds since the epoch."""
 
     cluster: Cluster
     plan: Plan
@@ -43,7 +47,17 @@ class Snapshot:
     pods: Mapping[str, Object]
     nodes: Mapping[str, Object]
     queues: Mapping[str, Object]
+    wrong: Mapping[str, str]
     now_s: float
+
+    def expected(self, job: str) -> Forecast | None:
+        """When the queued job is expected to start, if time limits tell."""
+        return forecast(self.cluster, self.cluster.policy, self.now_s, [job]).get(job)
+
+    @property
+    def promised(self) -> set[str]:
+        """Jobs for which others are made to leave."""
+        return {action.job for action in self.plan.actions if isinstance(action, Promise) and action.placements}
 
     @property
     def reasons(self) -> dict[str, Reason]:
@@ -79,9 +93,10 @@ def _written(gang: Gang) -> Reason | None:
 async def look(connection: Connection) -> Snapshot:
     """Raises PhalanxError if the cluster has no Phalanx in it."""
     await _require_queues(connection)
+    policy = await _policy(connection)
     async with asyncio.TaskGroup() as group:
         informers = Informers(connection, group)
-        world = KubeWorld(connection, informers, Settings(), time.time)
+        world = KubeWorld(connection, informers, Settings(default_queue=policy.default_queue), time.time)
         try:
             await asyncio.wait_for(world.sync(), _LISTING_S)
         except TimeoutError as error:
@@ -89,19 +104,38 @@ async def look(connection: Connection) -> Snapshot:
                 f"{connection.server} did not list pods, Jobs, nodes and queues within {_LISTING_S:g} s, so there is "
                 "nothing to show. May you list them all? (kubectl auth can-i list pods -A)"
             ) from error
-        snapshot = think(world, informers, time.time())
+        snapshot = think(world, informers, time.time(), policy)
         informers.stop()
     return snapshot
 
 
-def think(world: KubeWorld, informers: Callable[[Kind], Informer], now_s: float) -> Snapshot:
+async def _policy(connection: Connection) -> Policy:
+    """How the scheduler that leads decides: it says so on its Lease."""
+    try:
+        lease = await connection.get(LEASES, NAME, NAMESPACE)
+    except ApiRefusal:
+        return Policy()
+    return settings_from((lease["metadata"].get("annotations") or {}).get(POLICY, "")).policy
+
+
+def think(
+    world: KubeWorld, informers: Callable[[Kind], Informer], now_s: float, policy: Policy | None = None
+) -> Snapshot:
     """Fold what the world sees, and decide on it. The world's writes are never sent: its writer does not run."""
-    cluster = Cluster()
-    fold(cluster, world.events())
-    plan = decide(cluster, Policy(), now_s)
+    cluster, policy = Cluster(), policy or Policy()
+    fold(cluster, (PolicySeen(policy), Ticked(now_s), *world.events()))
+    plan = decide(cluster, policy, now_s)
     jobs, pods, nodes, queues = (dict(informers(kind).objects) for kind in (JOBS, PODS, NODES, QUEUES))
     return Snapshot(
-        cluster=cluster, plan=plan, gangs=world.gangs, jobs=jobs, pods=pods, nodes=nodes, queues=queues, now_s=now_s
+        cluster=cluster,
+        plan=plan,
+        gangs=world.gangs,
+        jobs=jobs,
+        pods=pods,
+        nodes=nodes,
+        queues=queues,
+        wrong=dict(world.tree.wrong),
+        now_s=now_s,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +16,7 @@ from phalanx.cli.data_directory import DataDirectory, chosen_directory
 from phalanx.cli.local_cluster import LocalCluster, Machines, running
 from phalanx.cli.local_pods import cordon, drain, running_pods
 from phalanx.cli.output import counted
+from phalanx.cli.policy_file import settings_of
 from phalanx.cli.stopping import stop_wish
 from phalanx.client.connection import ApiError, Connection
 
@@ -24,6 +26,7 @@ async def up(
     data: Path | None = None,
     port: Annotated[int, Parameter(validator=Number(gte=0, lte=65535))] = 6443,
     machines: Machines | None = None,
+    policy: Path | None = None,
     stop_pods: bool = False,
 ) -> None:
     """Start a Kubernetes on this machine, with Phalanx as its scheduler. Ctrl-C stops it.
@@ -37,6 +40,7 @@ async def up(
         phalanx up
         phalanx up --data ./cluster --port 7443
         phalanx up --simulate-nodes 100 --node-cpu 100 --node-gpu 8
+        phalanx up --policy policy.yaml
 
     Parameters
     ----------
@@ -44,13 +48,17 @@ async def up(
         Where everything is kept. [default: $XDG_DATA_HOME/phalanx, else ~/.phalanx]
     port
         The port of the API; 0 takes any free one.
+    policy
+        How to decide, as YAML: backfill, scores, topologies, factors. docs/guide/kubernetes.md has every field.
     stop_pods
         When it stops, end the pods that run on this machine too. Their Jobs are queued again for the next `up`.
     """
     directory = chosen_directory(data, os.environ)
+    settings_of(policy)  # what is wrong with it is said before anything starts
     with stop_wish() as wish:
         ready = asyncio.Event()
-        serving = asyncio.create_task(_serve(directory, port, machines or Machines(), ready, wish, stop_pods))
+        cluster = running(directory, port, machines or Machines(), _say, policy)
+        serving = asyncio.create_task(_serve(directory, cluster, ready, wish, stop_pods))
         stopping = asyncio.create_task(wish.wait())
         await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
@@ -61,10 +69,14 @@ async def up(
 
 
 async def _serve(
-    directory: DataDirectory, port: int, machines: Machines, ready: asyncio.Event, wish: asyncio.Event, stop_pods: bool
+    directory: DataDirectory,
+    starting: AbstractAsyncContextManager[LocalCluster],
+    ready: asyncio.Event,
+    wish: asyncio.Event,
+    stop_pods: bool,
 ) -> None:
     _say(f"phalanx up: starting in {directory.path}")
-    async with running(directory, port, machines, _say) as cluster:
+    async with starting as cluster:
         _greet(cluster)
         ready.set()
         await wish.wait()

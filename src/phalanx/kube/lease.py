@@ -18,9 +18,12 @@ from datetime import UTC, datetime
 
 from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
 from phalanx.client.kind import LEASES
+from phalanx.kube.labels import POLICY
 from phalanx.kube.write import LeaseLost
 
 log = logging.getLogger(__name__)
+
+NAME, NAMESPACE = "phalanx", "kube-system"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,12 +36,20 @@ class Terms:
 
 
 class Lease:
-    """`identity` must differ between processes (host name and process id will do)."""
+    """`identity` must differ between processes (host name and process id will do). `policy`: how the leader decides, as
+    it is written; it stands in an annotation, so that who explains decisions can make the same ones."""
 
     def __init__(
-        self, api: Connection, identity: str, *, name: str = "phalanx", namespace: str = "kube-system", terms: Terms
+        self,
+        api: Connection,
+        identity: str,
+        *,
+        name: str = NAME,
+        namespace: str = NAMESPACE,
+        terms: Terms,
+        policy: str = "",
     ) -> None:
-        self.identity, self.terms = identity, terms
+        self.identity, self.terms, self._policy = identity, terms, policy
         self._api, self._name, self._namespace = api, name, namespace
         self._until = 0.0  # the fence, in time of the event loop
         self._seen: tuple[str, float] = ("", 0.0)  # version of the lease, and since when we see it unchanged
@@ -86,7 +97,9 @@ class Lease:
             lease = await self._find()
             if not self._free(lease):
                 return False
-            await self._api.replace(LEASES, {**lease, "spec": self._spec(lease["spec"])})
+            words = {**(lease["metadata"].get("annotations") or {}), POLICY: self._policy}
+            meta = {**lease["metadata"], "annotations": {key: text for key, text in words.items() if text}}
+            await self._api.replace(LEASES, {**lease, "metadata": meta, "spec": self._spec(lease["spec"])})
         except ApiError as error:
             log.info("the lease was not renewed: %s", error)
             return False

@@ -1,0 +1,77 @@
+"""`--policy FILE`: the settings of the whole cluster, from YAML, with errors that name the line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from phalanx.dialects.fields import Misread
+from phalanx.dialects.fields import Path as Place
+from phalanx.dialects.policy import read_policy
+from phalanx.errors import PhalanxError
+from phalanx.model.policy import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`policy`, and the same as it was written."""
+
+    policy: Policy
+    values: Mapping[str, Any]
+
+    def text(self) -> str:
+        """For whoever is to decide alike (`settings_from`); empty where nothing is said."""
+        return msgspec.json.encode(self.values).decode() if self.values else ""
+
+
+def settings_of(file: Path | None, default_queue: str | None = None) -> Settings:
+    """What the file says, or the defaults; `default_queue` wins over the file's. Raises PhalanxError."""
+    values = dict({} if file is None else _values(file))
+    if default_queue is not None:
+        values["defaultQueue"] = default_queue
+    return Settings(read_policy(values), values)
+
+
+def settings_from(text: str) -> Settings:
+    """What another process said (`Settings.text`); the defaults where it cannot be read."""
+    try:
+        values = msgspec.json.decode(text or "{}", type=dict[str, Any])
+        return Settings(read_policy(values), values)
+    except (msgspec.MsgspecError, Misread):
+        return Settings(Policy(), {})
+
+
+def _values(file: Path) -> Mapping[str, Any]:
+    try:
+        text = file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise PhalanxError(f"the policy {file} cannot be read: {error}") from error
+    try:
+        tree, values = yaml.compose(text, yaml.SafeLoader), yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise PhalanxError(f"the policy {file} is no YAML: {' '.join(str(error).split())}") from error
+    try:
+        read_policy(values)
+    except Misread as error:
+        raise PhalanxError(f"{file}:{_line(tree, error.path)}: {error}") from None
+    return values or {}
+
+
+def _line(node: Any, path: Place) -> int:
+    """Where that value stands, or the nearest around it; from 1."""
+    found = 1 if node is None else node.start_mark.line + 1
+    for step in path:
+        inside = None
+        if isinstance(node, yaml.MappingNode):
+            inside = next(((key, value) for key, value in node.value if key.value == str(step)), None)
+        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+            inside = (node.value[step], node.value[step])
+        if inside is None:
+            break
+        found, node = inside[0].start_mark.line + 1, inside[1]
+    return int(found)

@@ -1,0 +1,50 @@
+"""`--policy FILE`: what is wrong with it is said with its line, before anything starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from phalanx.cli.policy_file import settings_from, settings_of
+from phalanx.errors import PhalanxError
+from phalanx.model.policy import Backfill, Policy, Score
+
+
+def test_a_file_is_read_and_the_option_wins(tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text("backfill: greedy\nscore: spread\ndefaultQueue: lab\n")
+    assert settings_of(file).policy == Policy(backfill=Backfill.GREEDY, score=Score.SPREAD, default_queue="lab")
+    assert settings_of(file, "other").policy.default_queue == "other"
+    assert settings_of(None).policy == Policy()
+
+
+def test_what_one_process_says_another_decides_by(tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text("topologies: [{levels: [zone, rack]}]\nfactors: {age: 2, maxAge: 1d}\n")
+    assert settings_from(settings_of(file).text()) == settings_of(file)
+    assert settings_from("").policy == settings_from("nonsense").policy == Policy()
+    assert settings_of(None).text() == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("score: pack\nbackfil: easy\n", ":2: backfil: there is no such field; did you mean backfill?"),
+        ("factors:\n  age: 1\n  size: big\n", ":3: factors.size: 'big' is no number of at least 0"),
+        ("topologies:\n- levels: [a]\n- levels: []\n", ":3: topologies[1].levels: a topology has one level"),
+        ("- a\n", ":1: ['a'] is not a mapping of names to values"),
+        ("a: [\n", " is no YAML: while parsing"),
+    ],
+)
+def test_a_mistake_is_told_with_its_line(tmp_path: Path, text: str, complaint: str) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text(text)
+    with pytest.raises(PhalanxError) as raised:
+        settings_of(file)
+    assert f"{file}{complaint}" in str(raised.value)
+
+
+def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(PhalanxError, match="cannot be read"):
+        settings_of(tmp_path / "nothing.yaml")
