@@ -39,6 +39,7 @@ COMMANDS = {
     "explain": (SIGHT, "Why a job waits, in full."),
     "nodes": (SIGHT, "What each node has, and who uses it."),
     "queues": (SIGHT, "The queues, and what is in them."),
+    "replay": (STUDY, "Go through a recording of a scheduler, decision by decision."),
     "simulate": (STUDY, "Play traces in virtual time, and compare policies."),
 }
 

@@ -1,0 +1,69 @@
+"""Events and decisions as plain values, and back: what a recording of a scheduler is written in.
+
+An event, or an action of a plan, is a mapping of its fields with its class's name under `is`. Enumerations are their
+values, tuples are lists. Nothing is left out, so what is read back equals what was written: a recording replayed
+decides the same, or the scheduler has changed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, TypeAlias, get_args
+
+import msgspec
+
+from phalanx.model.event import Event
+from phalanx.model.plan import Action
+
+KIND = "is"
+INFINITE = "inf"  # JSON has no such number
+
+News: TypeAlias = Event | Action
+CLASSES: dict[str, type[Any]] = {each.__name__: each for each in (*get_args(Event), *get_args(Action))}
+
+
+class Unreadable(ValueError):
+    """What stands there is no event or action of this version; the text says what is wrong with it."""
+
+
+def written(item: News) -> dict[str, Any]:
+    """As plain values: mappings, lists, texts, numbers."""
+    plain = msgspec.to_builtins(item)
+    return {KIND: type(item).__name__, **finite(plain)}
+
+
+def read(plain: Mapping[str, Any]) -> Any:
+    """The event or action. Raises `Unreadable`."""
+    fields = dict(plain)
+    name = fields.pop(KIND, None)
+    kind = CLASSES.get(name) if isinstance(name, str) else None
+    if kind is None:
+        raise Unreadable(f"{name!r} is neither an event nor an action (known: {', '.join(CLASSES)})")
+    try:
+        return msgspec.convert(infinite(fields), kind)
+    except msgspec.ValidationError as error:
+        raise Unreadable(f"{name}: {error}") from None
+
+
+def finite(value: Any) -> Any:
+    """Infinity as a text, at any depth."""
+    match value:
+        case float() if math.isinf(value):
+            return INFINITE
+        case dict():
+            return {key: finite(each) for key, each in value.items()}
+        case list() | tuple():
+            return [finite(each) for each in value]
+        case _:
+            return value
+
+
+def infinite(value: Any) -> Any:
+    """The text as infinity again, where a mapping's field holds it by itself."""
+    match value:
+        case dict():
+            return {key: math.inf if each == INFINITE else infinite(each) for key, each in value.items()}
+        case list():
+            return [infinite(each) for each in value]
+        case _:
+            return value

@@ -1,0 +1,134 @@
+"""A recording holds all that a scheduler was told and decided; replayed, it decides the same."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from phalanx import loop
+from phalanx.cli.recording import Recorder, steps
+from phalanx.cli.replay import replay
+from phalanx.errors import PhalanxError
+from phalanx.model.cluster import Cluster
+from phalanx.model.event import Event, Finished, NodeSeen, QueueSeen, Started, Submitted
+from phalanx.model.job import Job, Role
+from phalanx.model.node import Node
+from phalanx.model.plan import Plan
+from phalanx.model.policy import Policy
+from phalanx.model.queue import Queue
+from phalanx.model.shape import Shape
+
+BEGINNING: list[Event] = [
+    NodeSeen(Node(name="a", allocatable=(("cpu", 2000), ("pods", 10)))),
+    QueueSeen(Queue(name="default")),
+]
+
+
+def job(name: str, cpu: int) -> Job:
+    role = Role(name="w", count=1, minimum=1, shape=Shape(requests=(("cpu", cpu),)))
+    return Job(id=name, queue="default", roles=(role,))
+
+
+class Script:
+    """A world that tells its batches one after the other, and is then at its end."""
+
+    def __init__(self, *batches: list[Event]) -> None:
+        self.batches = list(batches)
+
+    def events(self) -> list[Event]:
+        if not self.batches:
+            raise asyncio.CancelledError
+        return self.batches.pop(0)
+
+    def apply(self, plan: Plan) -> None:
+        pass
+
+    async def wait(self, timeout_s: float | None) -> None:
+        pass
+
+
+def record(file: Path, *batches: list[Event]) -> None:
+    recorder = Recorder(Script(*batches), file, Policy(), lambda: 1000.0)
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(loop.run(recorder, Cluster(), Policy(), recorder.clock))
+    recorder.close()
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    file = tmp_path / "monday.jsonl"
+    record(file, [*BEGINNING, Submitted(job("one", 2000)), Submitted(job("two", 1000))])
+    record(
+        file,
+        [*BEGINNING, Submitted(job("one", 2000))],
+        [Started("one", 1), Finished("one"), Submitted(job("two", 1000))],
+    )
+    return file
+
+
+def test_a_recording_replays_as_recorded_restarts_included(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert replay(recording) == 0
+    out, err = capsys.readouterr()
+    assert "decided  start one#1 on a\n  decided  wait two: NoRoom: " in out
+    assert out.count("start two#1 on a") == 1
+    assert "3 steps, as recorded" in err
+
+
+def test_a_step_holds_what_was_told_and_decided(recording: Path) -> None:
+    first, second, third = steps(recording)
+    assert first.events[-1] == Submitted(job("two", 1000))
+    assert [each.begins for each in (first, second, third)] == [True, True, False]
+    assert third.now_s == 1000.0
+    assert third.actions is not None
+    assert third.actions[0].job == "two"
+
+
+def test_only_its_owner_may_read_it(recording: Path) -> None:
+    assert stat.S_IMODE(recording.stat().st_mode) == 0o600
+
+
+def test_another_decision_is_shown_and_fails(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recording.write_text(recording.read_text().replace(',"a",[]]', ',"b",[]]'))
+    assert replay(recording) == 1
+    out, err = capsys.readouterr()
+    assert "  recorded start one#1 on b" in out
+    assert "3 decided otherwise than recorded" in err
+
+
+def test_one_job_can_be_followed(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    replay(recording, job="two", json=True)
+    shown = [json.loads(line)["step"] for line in capsys.readouterr().out.splitlines()]
+    assert shown == [1, 3]
+
+
+def test_a_last_line_cut_short_is_left_out(recording: Path) -> None:
+    recording.write_text(recording.read_text()[:-20])
+    assert [each.number for each in steps(recording)] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "is no recording: its first line is not"),
+        ('{"apiVersion": "v1"}\n', "is no recording"),
+        ('{"phalanx recording": 1}\n{"now_s": 1}\n', "line 2: this is no step of a recording"),
+        ('{"phalanx recording": 1}\n[]\n', "line 2: this is no step"),
+    ],
+)
+def test_what_is_no_recording_is_refused(tmp_path: Path, text: str, complaint: str) -> None:
+    file = tmp_path / "x"
+    file.write_text(text)
+    with pytest.raises(PhalanxError, match=complaint):
+        list(steps(file))
+
+
+def test_a_file_that_is_something_else_is_not_written_to(tmp_path: Path) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("dear diary\n")
+    with pytest.raises(PhalanxError, match="is no recording"):
+        Recorder(Script(), file, Policy(), lambda: 0.0)
+    assert file.read_text() == "dear diary\n"
