@@ -182,10 +182,15 @@ def left_after(draft: Draft, demand: Demand, found: Positions) -> tuple[Floats, 
 
 
 def largest(draft: Draft) -> tuple[int, int]:
-    """(millicores, thousandths of devices) of the largest node."""
-    cpu = draft.columns.allocatable.get(CPU)
-    has = (draft.ledger.resource == draft.ledger.book.codes.get(counted(draft), -2)).sum(axis=1)
-    return max(1, 0 if cpu is None else int(cpu.max())), max(1, int(has.max(initial=0))) * MILLI
+    """(millicores, thousandths of devices) of the largest node; kept with the facts until a node changes."""
+    derived = draft.columns.facts.derived
+    known: tuple[int, int] | None = derived.get(largest)
+    if known is None:
+        cpu, resource = draft.columns.allocatable.get(CPU), counted(draft)
+        has = (draft.ledger.resource == draft.ledger.book.codes.get(resource, -2)).sum(axis=1)
+        known = max(1, 0 if cpu is None else int(cpu.max())), max(1, int(has.max(initial=0))) * MILLI
+        derived[largest] = known
+    return known
 
 
 def counted(draft: Draft) -> str:
