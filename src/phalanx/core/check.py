@@ -78,8 +78,10 @@ def jobs_are_whole(cluster: Cluster) -> Iterator[str]:
             yield f"{job} is not filed under its id and queue"
         if record.phase is Phase.QUEUED and (record.placements or record.open):
             yield f"{job} is queued and yet holds or wants nodes"
-        if record.promise and record.phase is not Phase.QUEUED:
+        if record.promise and record.phase not in {Phase.QUEUED, Phase.STOPPING}:
             yield f"{job} is {record.phase} and still promised room"
+        if bool(record.promise) != (job in cluster.promised) or bool(record.leaving) != (job in cluster.leaving):
+            yield f"{job} is noted as promised {job in cluster.promised} and leaving {job in cluster.leaving}"
         if record.leaving - record.placements.keys():
             yield f"{job} is to give up what it does not hold"
         if record.phase is not Phase.QUEUED and record.attempt < 1:

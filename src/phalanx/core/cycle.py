@@ -28,7 +28,7 @@ from heapq import merge
 from itertools import chain
 from typing import TypeAlias
 
-from phalanx.core import denial, explain, quota, replacement, sleep
+from phalanx.core import denial, explain, explain_preemption, promise, quota, replacement, sleep
 from phalanx.core.backfill import Held, Outcome
 from phalanx.core.contest import Contest
 from phalanx.core.draft import Draft
@@ -37,6 +37,7 @@ from phalanx.core.lookahead import Lookahead
 from phalanx.core.multifactor import Priorities
 from phalanx.core.obstacle import obstacle
 from phalanx.core.order import place_in_line
+from phalanx.core.preempting import Preempting
 from phalanx.core.quota import Ledger, Offer
 from phalanx.core.typical import expected
 from phalanx.model.cluster import Cluster, Record
@@ -79,6 +80,7 @@ class Cycle:
         self.asleep: list[Asleep] = []
         self.still: list[tuple[LineKey, int]] = []
         self.won: set[Bid] = set()
+        self.preempting = Preempting(cluster, self.ledger, now_s)
         self.dozing: set[LineKey] = set()  # lines of strict queues that take part though nothing has changed for them
 
     @cached_property
@@ -90,6 +92,26 @@ class Cycle:
     @cached_property
     def priorities(self) -> Priorities:
         return Priorities(self.cluster, self.policy, self.now_s)
+
+    # Promises
+
+    def keep_promises(self) -> None:
+        """Whoever was promised room starts when others have left it, or stands in line again if they will not."""
+        for record, state in self.preempting.promises():
+            bid = Bid(record.job.id)
+            if state is promise.State.BROKEN or self.hindered(record):
+                self.preempting.withdraw(record)
+                continue
+            self.parked.append(bid)
+            if state is promise.State.FREE:
+                start = Start(bid.job, record.attempt + 1, promise.placements(record), self.now_s, record.flavors)
+                self.starts.append(start)
+            else:
+                leavers = promise.leavers(self.cluster, record)
+                self.tell(record, explain_preemption.preempting(self.cluster, record, leavers))
+
+    def hindered(self, record: Record) -> bool:
+        return obstacle(self.cluster, record, self.now_s, self.cleared) is not None
 
     # Receiving
 
@@ -107,6 +129,8 @@ class Cycle:
         whole = queue is None or queue.gang
         if bid.slot is not None:
             self.stand_in_line(record, bid, whole=whole)
+        elif record.promise:
+            return  # `keep_promises` has looked at it
         elif found := obstacle(self.cluster, record, self.now_s, self.cleared):
             if found.again_s is None:
                 self.parked.append(bid)
@@ -205,6 +229,8 @@ class Cycle:
     def lacks_room_still(self, key: LineKey) -> bool:
         """Those before it have taken what it needs, or what has grown was not enough: its line goes back to sleep."""
         line = self.waiting.lines.get(key)
+        if key in self.waiting.hunters.woken:
+            return False  # others may give way
         if line is None or line.reason is None or len(self.asleep) < EXPLAINED or line.unexplained >= RENEW_REASON:
             return False
         watch = self.waiting.watches.only(key)
@@ -268,6 +294,29 @@ class Cycle:
         beside = set(replacement.together(record, slot)[1:])
         self.parked = [each for each in self.parked if each.job != bid.job or each.slot not in beside]
 
+    def rather_pushes(self, key: LineKey, offer: Offer) -> bool:
+        """The queue would have others give way for this offer rather than look at the next."""
+        branch = self.cluster.tree.branch(key.queue)
+        if branch.queue is None or not offer.flavors:
+            return False
+        wish = branch.queue.fungibility
+        return wish.preempt_before_next or (wish.prefer_preemption and offer.short is not None)
+
+    def make_room(
+        self, key: LineKey, bid: Bid, offers: Sequence[Offer], lacks: Sequence[tuple[Offer, Lack]]
+    ) -> bool:
+        """Others give way, if it may push them and that is enough; not where there is room, and it is only kept."""
+        if not self.preempting.pushes(key):
+            return False
+        kept = [offer for offer, lack in lacks if isinstance(lack, Held)]
+        wanted = [offer for offer in offers if offer not in kept]
+        if not wanted or not self.preempting.make_room(self.draft, key, self.cluster.jobs[bid.job], wanted):
+            return False
+        self.joined.pop(bid, None)
+        self.won.add(bid)
+        self.contest.won(next(self.following(key), None))
+        return True
+
     def deny(self, key: LineKey, bid: Bid, offers: Sequence[Offer], lacks: Sequence[tuple[Offer, Lack]]) -> None:
         """`lacks`: how far those offers came that quota allows; or that there is room, but it is kept."""
         reason = self.why_not(key, offers, lacks)
@@ -280,7 +329,8 @@ class Cycle:
         heeds = any(sleep.heeds(self.draft, offer.gang) for offer, _ in lacks)
         held = any(isinstance(lack, Held) for _, lack in lacks)
         place = self.lookahead.place_of(key, bid) if lacks and reason.code not in NEVER else None
-        asleep = Asleep(key, reason, tuple(watches.values()), tuple(tolls), heeds=heeds, place=place, held=held)
+        again_s = self.preempting.again_s.get(key)
+        asleep = Asleep(key, reason, tuple(watches.values()), tuple(tolls), again_s, heeds=heeds, place=place, held=held)
         self.put_to_sleep(key, bid, asleep)
         if place is not None:
             self.give_way(key, self.entry_of(key, bid))
@@ -371,12 +421,12 @@ class Cycle:
     def plan(self) -> Plan:
         places = [Place(job, tuple(placements)) for job, placements in self.places.items()]
         waits = [Wait(job, reason) for job, reason in self.waits.items()]
-        actions: tuple[Action, ...] = (*places, *self.starts, *waits)
+        actions: tuple[Action, ...] = (*places, *self.starts, *self.preempting.actions, *waits)
         alarms = (at_s for at_s, _ in self.cluster.alarms.order)
         times = chain((at_s for at_s, _ in self.waiting.resting), (at_s for _, at_s in self.resting), alarms)
         dawns = (each.again_s for each in self.asleep if each.again_s is not None)
         times = chain(times, self.waiting.dawn_of.values(), dawns)
-        wake_s = min((at_s for at_s in times if at_s > self.now_s), default=None)
+        wake_s = min((*(at_s for at_s in times if at_s > self.now_s), *self.preempting.wake_s()), default=None)
         findings = Findings(
             version=self.waiting.version,
             joined=tuple(self.joined.values()),
@@ -386,5 +436,6 @@ class Cycle:
             still=tuple(self.still),
             looked=self.lookahead.looked,
             first=self.lookahead.first(),
+            hunting=tuple(self.preempting.hunting.items()),
         )
         return Plan(actions=actions, wake_s=wake_s, findings=findings)

@@ -17,6 +17,9 @@ def decide(cluster: Cluster, policy: Policy, now_s: float) -> Plan:
     """What to do now. `now_s`: seconds since the epoch."""
     cycle = Cycle(cluster, policy, now_s)
 
+    # 0. Whoever was promised room starts where others have left it.
+    cycle.keep_promises()
+
     # 1. Whatever is new, or has rested long enough, is answered at once or gets its place in a line.
     for bid in cycle.newcomers():
         cycle.receive(bid)
@@ -26,19 +29,21 @@ def decide(cluster: Cluster, policy: Policy, now_s: float) -> Plan:
         # 3. The queue tree says in which ways it may start, and what stands against the others.
         offers, lacks = cycle.offers(key, bid), []
         for offer in offers:
-            if offer.short is not None:
-                continue
             # 4. It is placed whole, or nothing is taken.
-            outcome = cycle.place(key, bid, offer)
-            if not isinstance(outcome, list):
-                lacks.append((offer, outcome))
-            else:
+            outcome = None if offer.short is not None else cycle.place(key, bid, offer)
+            if isinstance(outcome, list):
                 # 5. It starts: its room and quota are taken, and the next of its line contends.
                 cycle.grant(key, bid, offer, outcome)
                 break
+            if outcome is not None:
+                lacks.append((offer, outcome))
+            if cycle.rather_pushes(key, offer) and cycle.make_room(key, bid, [offer], lacks):
+                break
         else:
-            # 6. It cannot: its line says why, and sleeps until that may have changed.
-            cycle.deny(key, bid, offers, lacks)
+            # 6. It cannot: others give way, if it may push them and that is enough; then it is promised their room.
+            if not cycle.make_room(key, bid, offers, lacks):
+                # 7. Else its line says why, and sleeps until that may have changed.
+                cycle.deny(key, bid, offers, lacks)
 
-    # 7. The plan, and when to look again though nothing happens.
+    # 8. The plan, and when to look again though nothing happens.
     return cycle.plan()

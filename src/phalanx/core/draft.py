@@ -129,6 +129,12 @@ class Draft:
         if devices:
             self._take_devices(position, demand, self.ledger.choice(int(self.rows[position]), devices), -1)
 
+    def occupy(self, position: int, demand: Demand, devices: Sequence[str] = ()) -> None:
+        """A pod runs there, or will, on those devices."""
+        self.put(position, demand, 1)
+        if devices:
+            self._take_devices(position, demand, self.ledger.choice(int(self.rows[position]), devices))
+
     def names(self, position: int, demand: Demand, pods: int) -> Iterable[tuple[str, ...]]:
         """For each of the pods put there, the devices that it was given; chosen now, if it has not been."""
         given = self._given.get((demand, position), [])
@@ -263,7 +269,7 @@ class Draft:
         column, allowed = self.free.get(resource), self.allowed(demand.where)
         if column is None:
             return 0
-        return int((column if allowed is None else column[allowed]).sum())
+        return int(np.maximum(column if allowed is None else column[allowed], 0).sum())
 
     def overfull(self, where: Where) -> int:
         """How many nodes that match hold more than they have."""

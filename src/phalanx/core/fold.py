@@ -7,13 +7,14 @@ world has heard of it, so that the next decision cannot give it away again."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from collections import deque
 from dataclasses import replace
 from math import nextafter
 from typing import TypeAlias, assert_never
 
 from phalanx.core import dependency, lifecycle, usage
 from phalanx.core.lifecycle import LATE, IllegalMove
-from phalanx.core.room import close_account, hold, let_go, put, refresh_tree, settle, take_back
+from phalanx.core.room import close_account, hold, leaves, let_go, put, refresh_tree, settle, take_back
 from phalanx.model.alarms import NEVER_S
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.demand import bounded
@@ -47,8 +48,12 @@ from phalanx.model.line import Bid
 from phalanx.model.plan import Action, Findings, Place, Plan, Preempt, Promise, Shrink, Start, Wait
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue
+from phalanx.model.reason import Code
 
 News: TypeAlias = Event | Action
+
+SHORT = {Code.NO_ROOM, Code.NO_DOMAIN, Code.QUEUE_QUOTA, Code.QUEUE_LIMIT}  # what others' going can mend
+REMEMBERED = 1 << 16  # preemptions of a queue
 
 
 def fold(cluster: Cluster, news: Iterable[News]) -> None:
@@ -266,6 +271,8 @@ def adopted(cluster: Cluster, event: Adopted) -> None:
     if news:
         usage.backdate(cluster, record)
     opened(cluster, record, event.open)
+    if event.phase is Phase.STOPPING:
+        leaves(cluster, record, record.placements, None)
     settle(cluster, record)
     runs(cluster, record, leaving=event.phase is Phase.STOPPING)
 
@@ -274,7 +281,7 @@ def refused(cluster: Cluster, record: Record, event: Refused) -> None:
     let_go(cluster, record, (*record.placements, *record.open))
     record.phase, record.refusal, record.not_before_s = Phase.QUEUED, event.reason, event.not_before_s
     record.reason, record.size = event.reason, ()
-    close_account(cluster, record)
+    settle(cluster, record)
     cluster.waiting.refresh(Bid(event.job))
     cluster.ends.drop(event.job)
     watch_deadline(cluster, record.job)
@@ -355,6 +362,7 @@ def start(cluster: Cluster, action: Start) -> None:
     take_back(cluster, record)
     record.phase, record.attempt, record.started_s = Phase.STARTING, action.attempt, action.at_s
     record.reason, record.refusal, record.not_before_s, record.flavors = None, None, 0.0, action.flavors
+    record.short_since_s = None
     cluster.waiting.leave(Bid(action.job))
     put_all(cluster, record, action.placements)
     record.size = fixed_size(record, record.placements)
@@ -380,7 +388,8 @@ def preempt(cluster: Cluster, action: Preempt) -> None:
     record = expected(cluster, action)
     let_go(cluster, record, tuple(record.open))
     record.phase, record.reason = Phase.STOPPING, action.reason
-    record.leaving = set(record.placements)
+    leaves(cluster, record, record.placements, action.grace_s)
+    cluster.preempted_at.setdefault(cluster.queue_of(record.job), deque(maxlen=REMEMBERED)).append(cluster.now_s)
     close_account(cluster, record)
     cluster.ends.set(action.job, LEAVING_S)
 
@@ -389,7 +398,7 @@ def shrink(cluster: Cluster, action: Shrink) -> None:
     record = expected(cluster, action)
     if strangers := [slot for slot in action.slots if slot not in record.placements]:
         raise IllegalMove(f"job {action.job!r} holds nothing in {strangers[0]} to give up")
-    record.leaving |= set(action.slots)
+    leaves(cluster, record, action.slots, action.grace_s)
     settle(cluster, record)
 
 
@@ -400,11 +409,15 @@ def promise(cluster: Cluster, action: Promise) -> None:
     record.flavors, record.promised_until_s = action.flavors, action.until_s
     hold(cluster, record, action.placements)
     settle(cluster, record)
-    cluster.waiting.refresh(Bid(action.job))
+    if record.phase is Phase.QUEUED:
+        cluster.waiting.refresh(Bid(action.job))
 
 
 def wait(cluster: Cluster, action: Wait) -> None:
-    expected(cluster, action).reason = action.reason
+    record = expected(cluster, action)
+    record.reason = action.reason
+    if action.reason.code in SHORT and record.short_since_s is None:
+        record.short_since_s = cluster.now_s
 
 
 def expected(cluster: Cluster, action: Action) -> Record:
@@ -460,6 +473,8 @@ def learn(cluster: Cluster, findings: Findings) -> None:
         waiting.rest(bid, not_before_s)
     for asleep in findings.asleep:
         waiting.sleep(asleep)
+    for key, due in findings.hunting:
+        waiting.hunters.add(key, due=due)
     for key, room in findings.still:
         waiting.sleep_on(key, room)
     if findings.looked:

@@ -56,6 +56,7 @@ MOVES: Final[dict[tuple[Phase, type[Move]], Outcome]] = {
     (Phase.RUNNING, Refused): Phase.QUEUED,
     (Phase.RUNNING, Finished): GONE,
     (Phase.STOPPING, Submitted): LATE,
+    (Phase.STOPPING, Promise): STAYS,
     (Phase.STOPPING, Wait): STAYS,
     (Phase.STOPPING, Opened): STAYS,
     (Phase.STOPPING, Released): STAYS,

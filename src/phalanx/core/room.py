@@ -42,7 +42,10 @@ def let_go(cluster: Cluster, record: Record, slots: Iterable[Slot]) -> None:
     for slot in slots:
         node = record.placements.pop(slot, None)
         if node is not None:
-            record.leaving.discard(slot)
+            if slot in record.leaving:
+                record.leaving.remove(slot)
+                if not record.leaving:
+                    cluster.leaving.pop(record.job.id, None)
             cluster.give_up(record, slot, node)
             freed[slot.role] -= 1
         elif record.open.pop(slot, None):
@@ -52,6 +55,8 @@ def let_go(cluster: Cluster, record: Record, slots: Iterable[Slot]) -> None:
 
 def hold(cluster: Cluster, record: Record, placements: Iterable[Placement]) -> None:
     """Charged to their nodes at once, which may be overfull until others have left: so nobody else is placed there."""
+    if placements:
+        cluster.promised[record.job.id] = None
     for placement in placements:
         record.promise[Slot(placement.role, placement.ordinal)] = placement.node
         cluster.take_up(record, placement)
@@ -59,6 +64,7 @@ def hold(cluster: Cluster, record: Record, placements: Iterable[Placement]) -> N
 
 def take_back(cluster: Cluster, record: Record) -> None:
     """What it was promised is promised no more."""
+    cluster.promised.pop(record.job.id, None)
     for slot, node in record.promise.items():
         cluster.give_up(record, slot, node)
     record.promise.clear()
@@ -66,12 +72,28 @@ def take_back(cluster: Cluster, record: Record) -> None:
 
 def note_holding(cluster: Cluster, record: Record, change: list[int]) -> None:
     """The job holds that many pods' worth more of each role."""
+    changed(cluster, record)
     for role, (demand, pods) in enumerate(zip(record.gang.demands, change, strict=True)):
         if pods:
             record.placed[role] += pods
             for resource, amount in demand.asks:
                 cluster.holders.change(record.job.id, resource, amount * pods)
     usage.change(cluster, record, change)
+
+
+def leaves(cluster: Cluster, record: Record, slots: Iterable[Slot], grace_s: float | None) -> None:
+    """Those of its slots were told to go, and have so long for it."""
+    record.leaving.update(slots)
+    if record.leaving:
+        cluster.leaving[record.job.id] = cluster.now_s + (grace_s or 0.0)
+    changed(cluster, record)
+
+
+def changed(cluster: Cluster, record: Record) -> None:
+    """What it holds has changed: for those who look for somebody to give way."""
+    if cluster.residents is not None:
+        cluster.residents.touch(record.job.id)
+        cluster.waiting.hunters.stir()
 
 
 def settle(cluster: Cluster, record: Record) -> None:
@@ -110,11 +132,9 @@ def refresh_tree(cluster: Cluster) -> None:
 def charge_of(cluster: Cluster, record: Record) -> Charge | None:
     """What the queue is charged with for the job; None: nothing, and it does not count as running."""
     match record.phase:
-        case Phase.STOPPING:
+        case Phase.QUEUED | Phase.STOPPING if not record.promise:
             return None
-        case Phase.QUEUED if not record.promise:
-            return None
-        case Phase.QUEUED:
+        case Phase.QUEUED | Phase.STOPPING:
             pods = counted(record.promise, len(record.gang.roles))
         case _:
             pods = charged_pods(cluster, record)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from heapq import heapify, heappop, heapreplace
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +30,19 @@ from phalanx.core import fit
 from phalanx.core.draft import Draft
 from phalanx.model.demand import Demand
 from phalanx.model.residents import Residents
-from phalanx.model.shape import Amounts
 
 PASSES = 32
 
 Ints: TypeAlias = NDArray[np.int64]
+
+
+class Holding(NamedTuple):
+    """So many pods of a demand at a position of the draft; `devices`: of the one pod, if it was given some by name."""
+
+    position: int
+    demand: Demand
+    pods: int
+    devices: tuple[str, ...] = ()
 
 
 class Claims(Protocol):
@@ -72,6 +80,7 @@ class Field:
         self.weight = np.ones(len(job), np.float64)
         self.gone = np.zeros(len(job), np.bool_)
         self.given: dict[int, int] = {}  # entry -> pods of it that are free already, as units of their own
+        self.named: dict[int, Callable[[], list[Holding]]] = {}  # units with devices by name -> their holdings
         self._by_unit = np.argsort(self.unit, kind="stable")
         self._starts = np.searchsorted(self.unit[self._by_unit], np.arange(len(job) + 1)).tolist()
 
@@ -79,14 +88,16 @@ class Field:
         found: list[int] = self._by_unit[self._starts[unit] : self._starts[unit + 1]].tolist()
         return found
 
-    def holdings(self, unit: int) -> list[tuple[int, Amounts, int]]:
-        """(position, what one pod asks, how many pods) per entry of the unit, less what is free already."""
+    def holdings(self, unit: int) -> list[Holding]:
+        """Per entry of the unit, or per pod if its pods have devices by name; less what is free already."""
+        if (named := self.named.get(unit)) is not None:
+            return named()
         demands, found = self.residents.demands, []
         for at in self.entries_of(unit):
             pods = int(self.pods[at])
             if self.given and self.weight[unit] == 1:
                 pods -= self.given.get(int(self.entry[at]), 0)
-            found.append((int(self.position[at]), demands[self.demand[at]].asks, pods))
+            found.append(Holding(int(self.position[at]), demands[self.demand[at]], pods))
         return found
 
     def amounts(self, resource: str, at: Any) -> Ints:
@@ -94,17 +105,28 @@ class Field:
         held: Ints = self.residents.amounts(resource)[self.demand[at]] * self.pods[at]
         return held
 
-    def take(self, unit: int, sign: int) -> None:
-        """On the draft, its room is free (`sign` -1), or its own again (1)."""
-        for position, asks, pods in self.holdings(unit):
-            self.draft.take(position, asks, sign * pods)
+    def leave(self, unit: int) -> None:
+        """On the draft, its room is free."""
+        for position, demand, pods, devices in self.holdings(unit):
+            if devices:
+                self.draft.vacate(position, demand, devices)
+            else:
+                self.draft.put(position, demand, -pods)
+
+    def come_back(self, unit: int) -> None:
+        """On the draft, its room is its own again."""
+        for position, demand, pods, devices in self.holdings(unit):
+            if devices:
+                self.draft.occupy(position, demand, devices)
+            else:
+                self.draft.put(position, demand, pods)
 
     def can_stay(self, unit: int) -> bool:
         """The draft has its room still."""
         views = self.draft.views
         held: dict[tuple[int, str], int] = {}
-        for position, asks, pods in self.holdings(unit):
-            for resource, amount in asks:
+        for position, demand, pods, _ in self.holdings(unit):
+            for resource, amount in demand.asks:
                 held[position, resource] = held.get((position, resource), 0) + amount * pods
         return all(views[resource][position] >= amount for (position, resource), amount in held.items())
 
@@ -238,7 +260,7 @@ def collect(
             if len(chosen) > tried and need < packages.gains[package] and need < packages.need:
                 break  # less is needed than when they were ranked
             members = packages.members(package)
-            positions = {position for unit in members for position, _, _ in field.holdings(unit)}
+            positions = {each.position for unit in members for each in field.holdings(unit)}
             if touched.isdisjoint(positions) or package < len(packages.alone):
                 need -= gained(field, demand, members, positions, claims, chosen)
                 touched |= positions

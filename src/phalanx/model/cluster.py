@@ -9,6 +9,7 @@ Room that grows is noted (`waiting.grown`), because it alone can let anything st
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import replace
 
 from phalanx.model.alarms import Alarms
@@ -24,6 +25,7 @@ from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue
 from phalanx.model.reason import Reason
 from phalanx.model.relations import Relations
+from phalanx.model.residents import Residents
 from phalanx.model.reservation import Reservation
 from phalanx.model.shape import Amounts, Port
 from phalanx.model.tree import Charge, Key, Tree
@@ -42,13 +44,14 @@ class Record:
 
     `started_s`: when it was last started (seconds since the epoch). `flavors`: the flavor of each role, if its queue
     names any. `promise`: placements promised to it while it waits, charged to their nodes, until `promised_until_s`.
+    `short_since_s`: since when it waits for room or quota.
     `leaving`: placed slots that it was told to give up. `devices`: names given to placed and promised slots. `size`: of
     a job whose size is fixed at its start, so many pods of each role are all that it has until it waits again.
     `placed`: how many pods of each role have a node; `charge`: what its queue is charged with for it."""
 
     __slots__ = (
         *("attempt", "charge", "devices", "flavors", "gang", "job", "leaving", "not_before_s", "open", "phase"),
-        *("placed", "placements", "promise", "promised_until_s", "reason", "refusal", "size", "started_s"),
+        *("placed", "placements", "promise", "promised_until_s", "reason", "refusal", "short_since_s", "size", "started_s"),
     )
 
     def __init__(self, job: Job, gang: Gang) -> None:
@@ -65,6 +68,7 @@ class Record:
         self.promise: dict[Slot, str] = {}
         self.promised_until_s = 0.0
         self.leaving: set[Slot] = set()
+        self.short_since_s: float | None = None
         self.devices: dict[Slot, tuple[str, ...]] = {}
         self.placed = [0] * len(job.roles)
         self.charge: Charge | None = None
@@ -77,6 +81,7 @@ class Record:
         other.placements, other.open, other.not_before_s = dict(self.placements), dict(self.open), self.not_before_s
         other.started_s, other.flavors, other.leaving = self.started_s, self.flavors, set(self.leaving)
         other.promise, other.promised_until_s = dict(self.promise), self.promised_until_s
+        other.short_since_s = self.short_since_s
         other.devices, other.size = dict(self.devices), self.size
         other.placed, other.charge = list(self.placed), self.charge
         return other
@@ -102,6 +107,10 @@ class Cluster:
         self.flavored_gangs: dict[tuple[Gang, tuple[str, ...]], Gang] = {}
         self.waiting = Waiting()
         self.holders = Holders()
+        self.residents: Residents | None = None  # made when first asked for
+        self.leaving: dict[str, float] = {}  # jobs of which pods were told to go -> when they must have gone (seconds)
+        self.promised: dict[str, None] = {}  # jobs that are promised room
+        self.preempted_at: dict[str, deque[float]] = {}  # queue -> when its jobs were preempted (seconds since the epoch)
         self.ends = Ends()
         self.usage = Usage()
         self.usage.price(self.policy.billing, self.policy.half_life_s, 0.0)
@@ -219,6 +228,8 @@ class Cluster:
         other.interned, other.flavored_gangs = self.interned, dict(self.flavored_gangs)
         other.waiting = self.waiting.copy()
         other.holders = self.holders.copy()
+        other.leaving, other.promised = dict(self.leaving), dict(self.promised)
+        other.preempted_at = {queue: times.copy() for queue, times in self.preempted_at.items()}
         other.usage = self.usage.copy()
         other.ends, other.relations, other.alarms = self.ends.copy(), self.relations.copy(), self.alarms.copy()
         other.breaches, other.opened, other.latest_s = list(self.breaches), self.opened, self.latest_s

@@ -120,7 +120,8 @@ class Findings:
     Nothing is lost but time if it is not folded. `version` is the book's at the time: what was found before the latest
     event is not taken in. `parked` bids wait for an event about themselves, `resting` ones also for a time. `still`:
     lines of one role that go on sleeping for the same reason and need, and how many of their pods fit in all. `looked`:
-    backfill looked at all that sleep; `first`: who has the first reservation, and since when (seconds)."""
+    backfill looked at all that sleep; `first`: who has the first reservation, and since when (seconds). `hunting`:
+    sleeping lines that may make others give way, and whether they are yet to search (else they found nobody)."""
 
     version: int
     joined: tuple[Joined, ...] = ()
@@ -130,6 +131,7 @@ class Findings:
     still: tuple[tuple[LineKey, int], ...] = ()
     looked: bool = False
     first: tuple[Bid, float] | None = None
+    hunting: tuple[tuple[LineKey, bool], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ import numpy as np
 from phalanx.model.bars import Bars
 from phalanx.model.columns import Columns
 from phalanx.model.heeding import Heeding
+from phalanx.model.hunting import Hunters
 from phalanx.model.line import Bid, Entry, Line, LineKey
 from phalanx.model.plan import Asleep
 from phalanx.model.sleepers import Sleepers
@@ -42,6 +43,7 @@ class Waiting:
         self.heeding = Heeding()
         self.bars = Bars()
         self.sleepers = Sleepers()
+        self.hunters = Hunters()
         self.dawns: list[tuple[float, int, LineKey]] = []  # heap: (when to look at a line again, seconds; …)
         self.dawn_of: dict[LineKey, float] = {}
         self._dawns = 0
@@ -79,6 +81,7 @@ class Waiting:
                 self.heeding.forget(key)
                 self.bars.forget(key)
                 self.sleepers.forget(key)
+                self.hunters.forget(key)
                 self.dawn_of.pop(key, None)
         elif bid in self._rests_until:
             entry = (self._rests_until.pop(bid), bid)
@@ -114,6 +117,7 @@ class Waiting:
                 self.sleepers.sleep(key, asleep.place, held=asleep.held)
             self.heeding.sleep(key, heeds=asleep.heeds)
             self.bars.forget(key)
+            self.hunters.forget(key)
             if asleep.tolls:
                 self.bars.sleep(key, asleep.tolls)
             self.dawn_of.pop(key, None)
@@ -152,6 +156,7 @@ class Waiting:
     def rouse(self, columns: Columns, tree: Tree, now_s: float) -> None:
         """Wake the lines that may have been helped by what changed since the last time."""
         self.awake.update(dict.fromkeys(self.bars.relieve(tree)))
+        self.awake.update(dict.fromkeys(self.hunters.wake()))
         while self.dawns and self.dawns[0][0] <= now_s:
             at_s, _, key = heappop(self.dawns)
             if self.dawn_of.get(key) == at_s:
@@ -180,6 +185,7 @@ class Waiting:
         other.version, other.grown, other._line_of = self.version, dict(self.grown), dict(self._line_of)
         other.watches, other.bars, other.heeding = self.watches.copy(), self.bars.copy(), self.heeding.copy()
         other.sleepers = self.sleepers.copy()
+        other.hunters = self.hunters.copy()
         other.lines_of = {queue: dict(lines) for queue, lines in self.lines_of.items()}
         other.shaken = dict(self.shaken)
         other.dawns, other.dawn_of, other._dawns = list(self.dawns), dict(self.dawn_of), self._dawns

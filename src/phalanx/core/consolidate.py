@@ -1,0 +1,81 @@
+"""Move what runs so that what waits fits: consolidation (KAI's action of that name).
+
+Where enough is free in all but in pieces too small, jobs that may be moved are stopped and promised another place, if
+with that, and nothing less, the waiting job starts: everybody who is moved is placed on the draft at the same moment,
+on room that is free now or that the moves themselves free. So afterwards more runs than before, which also is why it
+comes to an end: a job is moved only for one that then starts.
+
+Moved are whole gangs of queues with `consolidate`, whatever their priority, under the same protection as victims
+(opt-out, minimum run time, budget). They are found by the same search; who cannot be placed again is spared, and the
+search is made anew, a few times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phalanx.core import gang, room
+from phalanx.core.preempt import Found, Hunt
+from phalanx.core.quota import Offer
+from phalanx.core.rights import Mask, Rights, Rule, preemption_of
+from phalanx.core.scene import Scene
+from phalanx.core.units import Victim
+from phalanx.model.job import Job, Placement
+
+ATTEMPTS = 8
+
+
+class Moves(Rights):
+    """Whoever may be moved may be asked."""
+
+    def askable(self) -> tuple[Mask, NDArray[np.int64]]:
+        queues = self.residents.queues
+        latest = np.full(len(queues), -np.inf)
+        for number, name in enumerate(queues):
+            theirs = preemption_of(self.cluster, name)
+            if theirs.consolidate and self._budget(name) > 0:
+                latest[number] = self.now_s - theirs.min_run_s
+        may = self.residents.of_jobs("preemptible").astype(np.bool_)
+        may &= self.residents.of_jobs("started_s") <= latest[self.residents.of_jobs("queue")]
+        return may, np.zeros(len(may), np.int64)
+
+    def rule_for(self, number: int, *, whole: bool) -> Rule | None:
+        queue = self.residents.queues[self.residents.of_jobs("queue")[number]]
+        return Rule.CONSOLIDATION if whole and self._budget(queue) > 0 else None
+
+
+def search(scene: Scene, job: Job, offer: Offer) -> Found | None:
+    """Whose moving lets the job start; draft and ledger are as before afterwards."""
+    # Who has devices by name is spared: in the book a slot's devices are those of its place or of its promise, not both.
+    spared = {name for name in scene.residents.number_of if scene.cluster.jobs[name].devices}
+    for _ in range(ATTEMPTS):
+        drafted, entered = scene.draft.mark(), scene.ledger.mark()
+        try:
+            found = Hunt(scene, job, offer, rights=Moves, spared=spared).run()
+            if found is None:
+                return None
+            moved = [moved_to(scene, victim) for victim in found.victims]
+        finally:
+            scene.draft.rewind(drafted)
+            scene.ledger.rewind(entered)
+        stuck = [victim.job for victim, place in zip(found.victims, moved, strict=True) if place is None]
+        if not stuck:
+            places = zip(found.victims, moved, strict=True)
+            return replace(found, victims=tuple(replace(victim, place=tuple(place or ())) for victim, place in places))
+        spared.update(stuck)
+    return None
+
+
+def moved_to(scene: Scene, victim: Victim) -> list[Placement] | None:
+    """Another place for it, for as many pods of each role as it has, taken from the draft; None: there is none."""
+    cluster, record = scene.cluster, scene.cluster.jobs[victim.job]
+    has = room.counted(record.placements, len(record.job.roles))
+    roles = tuple(replace(role, count=pods, minimum=pods) for role, pods in zip(record.job.roles, has, strict=True))
+    crew = cluster.interned.gang(roles, record.gang.groups, record.gang.closeness, record.gang.size)
+    if record.flavors:
+        crew = cluster.flavored(crew, record.flavors)
+    placements = gang.place(scene.draft, crew)
+    return None if isinstance(placements, gang.Shortfall) else placements

@@ -1,0 +1,243 @@
+"""Make room for a job by making others give way: who, tried on the draft before anyone is harmed.
+
+What is searched for is a *sufficient* set of units, with quota and with nodes, that is small:
+
+1. *Collect.* Role by role, what fits is filled in and units are collected for what does not (`core.victims`: lowest
+   priority, fewest, least waste, newest). Pods above a gang's minimum are units of their own and come first; then whole
+   gangs. If quota is short (also: only quota, and no node), units that are charged where it binds are collected, the
+   same order.
+2. *Try.* The gang is placed on the draft as it would be then, by `gang.place`, so topology and all else counts. If that
+   fails, more room is made, twice as much each time, and it is tried again, until nobody is left to be asked.
+3. *Put back.* With the gang in its place every unit that its place leaves room for, and quota too, stays: the most
+   precious first (highest priority, longest run). So nobody gives way for nothing, and no freed corner that cannot be
+   used is paid for.
+
+Nobody is asked who leaves already: what is on its way out counts as free in all of this, and a job that only needs
+that is promised it without harming anyone.
+
+The answer is what the plan then says: `Shrink` and `Preempt`, and a `Promise` of the place to the job, which is charged
+at once and which nobody else can take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from phalanx.core import gang, quota
+from phalanx.core.devices import asks_devices
+from phalanx.core.packing import fill
+from phalanx.core.quota import Offer
+from phalanx.core.rights import Rights, Rule
+from phalanx.core.scene import Scene
+from phalanx.core.units import Units, Victim
+from phalanx.core.victims import Ints, collect, turns
+from phalanx.model import bars
+from phalanx.model.cluster import Cluster
+from phalanx.model.demand import Gang
+from phalanx.model.job import Job, Placement
+
+TRIALS = 20  # each makes twice as much more room as the last
+TRIED_AGAIN = 64  # units that are put back by placing the gang anew, where its place depends on more than amounts
+PUSHED = {bars.Rule.LIMIT, bars.Rule.GUARANTEE, bars.Rule.POOL}  # what others may be made to give way for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The beneficiary's place, and who gives way for it. No victims: those who leave already leave enough. `at_once`:
+    the place is free now; only quota was short."""
+
+    offer: Offer
+    placements: tuple[Placement, ...]
+    victims: tuple[Victim, ...]
+    at_once: bool = False
+
+
+def search(scene: Scene, job: Job, offer: Offer) -> Found | None:
+    """Whose going lets the job start as the offer says. Draft and ledger are as before afterwards."""
+    if offer.short is not None and offer.short.bar.rule not in PUSHED:
+        return None
+    drafted, entered = scene.draft.mark(), scene.ledger.mark()
+    try:
+        if offer.short is not None and (found := Hunt(scene, job, offer, at_once=True).run()) is not None:
+            return found
+        scene.draft.rewind(drafted)
+        scene.ledger.rewind(entered)
+        return Hunt(scene, job, offer).run()
+    finally:
+        scene.draft.rewind(drafted)
+        scene.ledger.rewind(entered)
+
+
+def at_minimum(cluster: Cluster, crew: Gang) -> Gang:
+    """Nobody gives way for pods above a minimum."""
+    roles = tuple(role if role.count == role.minimum else replace(role, count=role.minimum) for role in crew.roles)
+    return cluster.interned.gang(roles, crew.groups, crew.closeness, crew.size)
+
+
+class Hunt:
+    """One search. `at_once`: the job must have a place as it is, and others give way for quota alone."""
+
+    def __init__(
+        self,
+        scene: Scene,
+        job: Job,
+        offer: Offer,
+        *,
+        at_once: bool = False,
+        rights: type[Rights] = Rights,
+        spared: Collection[str] = (),
+    ) -> None:
+        self.draft, self.ledger, self.job, self.offer, self.at_once = scene.draft, scene.ledger, job, offer, at_once
+        self.gang = at_minimum(scene.cluster, offer.gang)
+        self.placements = gang.place(self.draft, self.gang) if at_once else []
+        self.rights = rights(scene, job, offer.charge.cost)
+        self.units = Units(scene, self.rights, spared)
+        ordinary = all(self.draft.ordinary(demand) for demand in self.gang.demands) and self.gang.tree is None
+        named = any(asks_devices(scene.cluster.columns, demand.asks) for demand in self.gang.demands)
+        self.by_amounts = ordinary and not named  # alone they say whether a place stays one
+
+    def run(self) -> Found | None:
+        if self.at_once:
+            if isinstance(self.placements, gang.Shortfall) or not self.ease_quota():
+                return None
+            return self.settled(self.placements)
+        extra = 0
+        for _ in range(TRIALS):
+            known = len(self.units.going)
+            if not self.make_room(extra) or not self.ease_quota():
+                return None
+            mark = self.draft.mark()
+            placements = gang.place(self.draft, self.gang)
+            if not isinstance(placements, gang.Shortfall):
+                if not self.by_amounts:
+                    self.draft.rewind(mark)
+                    placements = self.placed_again(placements)
+                return self.settled(placements)
+            if extra and len(self.units.going) == known and not self.more_go(extra):
+                return None
+            extra = max(1, 2 * extra)
+        return None
+
+    # Room
+
+    def make_room(self, extra: int) -> bool:
+        """Units go until each role's minimum, and `extra` pods more, would fit by counting; whether the minimum does."""
+        draft, known = self.draft, len(self.units.going)
+        mark = draft.mark()
+        for role in sorted(range(len(self.gang.roles)), key=lambda role: -draft.part_of_node(self.gang.demands[role])):
+            if not self.make_room_for(role, self.gang.roles[role].minimum, extra):
+                return False
+        draft.rewind(mark)
+        for unit in list(self.units.going)[known:]:
+            self.units.field.leave(unit)
+        return True
+
+    def make_room_for(self, role: int, minimum: int, extra: int) -> bool:
+        demand = self.gang.demands[role]
+        missing = fill(self.draft, demand, role, minimum + extra, [])
+        if not missing:
+            return True
+        _, still = collect(self.units.field, demand, missing, self.units, self.rights.share_of)
+        fill(self.draft, demand, role, missing - still, [])
+        return still <= extra or not self.by_amounts
+
+    def more_go(self, count: int) -> bool:
+        """What is lacking cannot be counted: so many of those that may be asked go, in victim order. Whether any did."""
+        field, known = self.units.field, len(self.units.going)
+        left = (~field.gone).nonzero()[0]
+        keys = (-field.started_s[left], field.priority[left], field.tier[left])
+        for unit in left[np.lexsort(keys)].tolist():
+            if len(self.units.going) >= known + count:
+                break
+            if not self.units.let_go(unit):
+                field.gone[unit] = True
+        return len(self.units.going) > known
+
+    # Quota
+
+    def ease_quota(self) -> bool:
+        """Units go until the queue tree allows the job; whether it does."""
+        while (short := self.quota_short()) is not None:
+            if short.bar.rule not in PUSHED or not self.ease(short):
+                return False
+        return True
+
+    def quota_short(self) -> quota.Shortfall | None:
+        branch, charge = self.rights.branch, self.offer.charge
+        return quota.shortfall(self.ledger, branch, charge, preemptible=self.job.preemptible)
+
+    def ease(self, short: quota.Shortfall) -> bool:
+        """Units that are charged where it binds go, until less is missing; whether any did."""
+        units, field = self.units, self.units.field
+        for unit in turns(self.charged_there(short), field.tier, field.group, self.rights.share_of):
+            if field.gone[unit] or not units.let_go(unit):
+                field.gone[unit] = True
+                continue
+            now = self.quota_short()
+            if now is None or now.bar != short.bar or missing(now) < missing(short):
+                return True
+        return False
+
+    def charged_there(self, short: quota.Shortfall) -> Ints:
+        """The units, in victim order, that are charged to that branch for what is short there."""
+        field, (flavor, resource) = self.units.field, short.bar.key
+        count = len(field.job)
+        held = np.bincount(field.unit, field.amounts(resource, np.arange(len(field.unit))), count)
+        under = np.array([self.rights.is_under(queue, short.bar.queue) for queue in self.units.residents.queues], np.bool_)
+        at = ((held > 0) & ~field.gone & under[field.group]).nonzero()[0]
+        if flavor:
+            at = at[[flavor in self.units.record(unit).flavors for unit in at.tolist()]]
+        held = held[at]
+        cost = field.weight[at] / np.minimum(1.0, held / missing(short))
+        waste = np.maximum(0.0, held - missing(short))
+        return at[np.lexsort((-field.started_s[at], waste, cost, field.priority[at], field.tier[at]))]
+
+    # The answer
+
+    def settled(self, placements: list[Placement]) -> Found:
+        """With the job in its place: whoever can stay, stays."""
+        for unit in self.units.most_precious_first():
+            if not self.units.goes_with_its_gang(unit) and self.units.field.can_stay(unit):
+                self.stay_if_allowed(unit)
+        victims = tuple(self.units.victims())
+        return Found(offer=self.offer, placements=tuple(placements), victims=victims, at_once=self.at_once)
+
+    def placed_again(self, placements: list[Placement]) -> list[Placement]:
+        """Whose staying lets the gang still be placed, stays, found by placing it anew each time."""
+        units, rows = self.units, self.units.cluster.columns.row_of
+        places = {int(units.field.position_of[rows[placement.node]]) for placement in placements}
+        precious = units.most_precious_first()
+        aside = [unit for unit in precious if all(each.position not in places for each in units.field.holdings(unit))]
+        self.try_without(aside)
+        for unit in [unit for unit in precious if unit in units.going][:TRIED_AGAIN]:
+            if not units.goes_with_its_gang(unit):
+                self.try_without([unit])
+        placed = gang.place(self.draft, self.gang)
+        assert not isinstance(placed, gang.Shortfall)  # it was placed with as much room
+        return placed
+
+    def try_without(self, units: Sequence[int]) -> None:
+        """They stay, if the gang can still be placed."""
+        stayed = [(unit, rule) for unit in units if (rule := self.stay_if_allowed(unit)) is not None]
+        mark = self.draft.mark()
+        placed = gang.place(self.draft, self.gang)
+        self.draft.rewind(mark)
+        if isinstance(placed, gang.Shortfall):
+            for unit, rule in reversed(stayed):
+                self.units.go(unit, rule)
+
+    def stay_if_allowed(self, unit: int) -> Rule | None:
+        """It stays, if quota leaves it room; then, what allowed that it goes."""
+        rule = self.units.going[unit]
+        self.units.stay(unit)
+        if self.quota_short() is None:
+            return rule
+        self.units.go(unit, rule)
+        return None
+
+
+def missing(short: quota.Shortfall) -> int:
+    return short.used + short.asked - short.allowed

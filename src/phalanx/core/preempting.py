@@ -1,0 +1,176 @@
+"""Preemption's part of a cycle: promises that stand are looked at first, and whoever finds no room may push.
+
+A search costs milliseconds, so it must be worth it: not for a job whose queue preempts nobody, not before its queue's
+delay is over, not again in this cycle for another that may push nobody either, and at most `SEARCHES` times in a cycle.
+A line that came too late for that is looked at in the next cycle, which follows at once; one whose search found nobody
+*hunts*: it is woken when something that runs has changed, a few lines a cycle, those that waited longest for it first
+(`model.waiting`), and when time makes somebody available (a minimum run time, or a budget's hour, passes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from phalanx.core import consolidate, explain_preemption, preempt, promise
+from phalanx.core.draft import Draft
+from phalanx.core.preempt import Found
+from phalanx.core.promise import State
+from phalanx.core.quota import Ledger, Offer
+from phalanx.core.residency import residents
+from phalanx.core.rights import Rights, preemption_of
+from phalanx.core.scene import Scene
+from phalanx.core.units import Victim
+from phalanx.model.cluster import Cluster, Record
+from phalanx.model.demand import MOST, Demand, Gang
+from phalanx.model.job import Job, Phase, Placement
+from phalanx.model.line import Kind, LineKey
+from phalanx.model.plan import Action, Preempt, Promise, Shrink, Start
+from phalanx.model.preemption import Preemption, Reclaim, Within
+from phalanx.model.shape import PODS
+
+SEARCHES = 8
+
+
+class Preempting:
+    """`actions`: what was decided so far. `told`: who gives way by them, whole or in part. `hunting`: lines that may
+    push, and whether they are yet to search; `again_s`: of lines, when time makes another search worth it."""
+
+    def __init__(self, cluster: Cluster, ledger: Ledger, now_s: float) -> None:
+        self.cluster, self.ledger, self.now_s = cluster, ledger, now_s
+        self.actions: list[Action] = []
+        self.told: dict[str, None] = {}
+        self.spent: dict[str, int] = {}
+        self.leaving: list[tuple[str, Demand, tuple[str, ...]]] = []
+        self.searches = 0
+        self.kept: list[str] = []  # whose promises stand
+        self.hunting: dict[LineKey, bool] = {}
+        self.again_s: dict[LineKey, float] = {}
+
+    # Promises that stand
+
+    def promises(self) -> Iterator[tuple[Record, State]]:
+        """Of the jobs that wait: what is to become of their promises, oldest first."""
+        for job in list(self.cluster.promised):
+            record = self.cluster.jobs[job]
+            found = State.KEPT
+            if record.phase is Phase.QUEUED:
+                found = promise.state(self.cluster, record, self.now_s)
+                yield record, found
+            if found is State.KEPT:
+                self.kept.append(job)
+
+    def withdraw(self, record: Record) -> None:
+        """It stands in line again, in the next cycle."""
+        self.actions.append(Promise(record.job.id, ()))
+
+    def wake_s(self) -> Iterator[float]:
+        """When promises and hunters want the next cycle (seconds since the epoch)."""
+        withdrawn = any(isinstance(action, Promise) and not action.placements for action in self.actions)
+        if withdrawn or self.cluster.waiting.hunters.due or any(self.hunting.values()):
+            yield self.now_s
+        yield from (self.cluster.jobs[job].promised_until_s for job in self.kept)
+        yield from (action.until_s for action in self.actions if isinstance(action, Promise) and action.placements)
+
+    # Bids that found no room
+
+    def pushes(self, key: LineKey) -> bool:
+        """Whether jobs of the line may make others give way at all."""
+        return key.kind == Kind.JOB and key.terms.preempts and pushes(preemption_of(self.cluster, key.queue))
+
+    def make_room(self, draft: Draft, key: LineKey, record: Record, offers: Sequence[Offer]) -> bool:
+        """Others give way, so that the line's first starts as one of the offers says. It is promised its place then;
+        else it hunts, or is asked about again in the next cycle, or when its delay is over."""
+        wants = preemption_of(self.cluster, key.queue)
+        since_s = self.now_s if record.short_since_s is None else record.short_since_s
+        if (ready_s := since_s + max(0.0, wants.delay_s)) > self.now_s:
+            self.again_s[key] = ready_s
+            return False
+        if self.searches >= SEARCHES:
+            self.hunting[key] = True
+            return False
+        self.searches += 1
+        scene = self.scene(draft)
+        for offer in offers:
+            found = preempt.search(scene, record.job, offer)
+            if found is None and wants.consolidate and offer.short is None:
+                found = consolidate.search(scene, record.job, offer)
+            if found is not None:
+                self.settle(scene, record.job, found)
+                return True
+        self.hunting[key] = False
+        if (chance_s := Rights(scene, record.job, offers[0].charge.cost).next_chance_s()) is not None:
+            self.again_s[key] = chance_s
+        return False
+
+    def scene(self, draft: Draft) -> Scene:
+        return Scene(
+            cluster=self.cluster,
+            draft=draft,
+            ledger=self.ledger,
+            residents=residents(self.cluster),
+            now_s=self.now_s,
+            leaving=self.leaving,
+            told=self.told,
+            spent=self.spent,
+        )
+
+    # Decided
+
+    def settle(self, scene: Scene, job: Job, found: Found) -> None:
+        """Who goes is given back in the ledger; the job's place is its own from now on."""
+        rights = Rights(scene, job, found.offer.charge.cost)
+        for victim in found.victims:
+            self.tell(victim, rights)
+        for victim in found.victims:
+            if victim.place:
+                keep(scene.draft, self.cluster, self.cluster.jobs[victim.job].gang, victim.place)
+        self.ledger.charge(found.offer.charge)
+        if found.at_once:
+            attempt = self.cluster.jobs[job.id].attempt + 1
+            self.actions.append(Start(job.id, attempt, found.placements, self.now_s, found.offer.flavors))
+        else:
+            until_s = self.now_s + promise.PATIENCE_S + max((self.grace_s(each.job) for each in found.victims), default=0.0)
+            self.actions.append(Promise(job.id, found.placements, found.offer.flavors, until_s))
+        keep(scene.draft, self.cluster, found.offer.gang, found.placements)
+
+    def tell(self, victim: Victim, rights: Rights) -> None:
+        record = self.cluster.jobs[victim.job]
+        queue = self.cluster.queue_of(record.job)
+        grace_s = preemption_of(self.cluster, queue).grace_s
+        reason = explain_preemption.gave_way(rights, record, victim.rule, len(victim.slots))
+        if victim.slots:
+            self.actions.append(Shrink(victim.job, victim.slots, rights.job.id, reason, grace_s))
+        else:
+            self.actions.append(Preempt(victim.job, record.attempt, rights.job.id, reason, grace_s))
+            self.spent[queue] = self.spent.get(queue, 0) + 1
+        if victim.place:
+            until_s = self.now_s + promise.PATIENCE_S + (grace_s or 0.0)
+            self.actions.append(Promise(victim.job, victim.place, record.flavors, until_s))
+        elif victim.charge is not None:
+            self.ledger.charge(victim.charge, -1)
+        self.told[victim.job] = None
+        for slot in victim.slots or sorted(record.placements.keys() - record.leaving):
+            demand = record.gang.demands[slot.role]
+            self.leaving.append((record.placements[slot], demand, record.devices.get(slot, ())))
+
+    def grace_s(self, job: str) -> float:
+        return preemption_of(self.cluster, self.cluster.queue_of(self.cluster.jobs[job].job)).grace_s or 0.0
+
+
+def keep(draft: Draft, cluster: Cluster, crew: Gang, placements: Sequence[Placement]) -> None:
+    """On the draft, the promised room is taken, and what it makes overfull takes nothing more."""
+    position_of = {int(row): position for position, row in enumerate(draft.rows)}
+    rows = cluster.columns.row_of
+    for placement in placements:
+        draft.occupy(position_of[rows[placement.node]], crew.demands[placement.role], placement.devices)
+    for node in dict.fromkeys(placement.node for placement in placements):
+        position = position_of[rows[node]]
+        if any(view[position] < 0 for view in draft.views.values()):
+            draft.take(position, ((PODS, MOST),), 1)
+    draft.settle()
+
+
+def pushes(wants: Preemption) -> bool:
+    """Whether jobs of such a queue may make anybody give way, or have them moved."""
+    others = wants.reclaim is not Reclaim.NEVER or wants.borrowing
+    return others or wants.within is not Within.NEVER or wants.consolidate

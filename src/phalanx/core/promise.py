@@ -1,0 +1,78 @@
+"""Promises: room that others are leaving, kept for the job they leave it to.
+
+A promise is charged to its nodes when it is made, so they are overfull until the others are gone, and nobody else is
+placed there. Every cycle looks at every promise, before anything else is given away, and it is
+
+- *redeemed* when none of its nodes is overfull: the job starts there, and needs nothing of the draft, for its room is
+  its own already;
+- *withdrawn* when its time is over, when a node of it is gone or not ready, or when those who are leaving do not leave
+  enough any more (one of them runs on, after a restart; a pod of others came): then the job stands in line again;
+- else kept, and the job says for whom it waits.
+
+A job that is withdrawn, or changed while it waits, has lost its promise by that (`core.fold`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import Enum
+
+import numpy as np
+
+from phalanx.model.cluster import Cluster, Record
+from phalanx.model.job import Placement, Slot
+
+PATIENCE_S = 600.0  # beyond the grace period: so long others may take to leave
+
+
+class State(Enum):
+    FREE = "free"
+    KEPT = "kept"
+    BROKEN = "broken"
+
+
+def state(cluster: Cluster, record: Record, now_s: float) -> State:
+    """Of a promise that stands in the book."""
+    columns = cluster.columns
+    rows = np.array(sorted({columns.row_of[node] for node in record.promise.values()}), np.intp)
+    if now_s >= record.promised_until_s or not columns.facts.ready[rows].all():
+        return State.BROKEN
+    short = rows[columns.lowest_free(rows) < 0]
+    if not len(short):
+        return State.FREE
+    return State.KEPT if leave_enough(cluster, set(short.tolist()), now_s) else State.BROKEN
+
+
+def leaving(cluster: Cluster, now_s: float) -> Iterator[tuple[Record, Slot]]:
+    """All pods that were told to go and are still expected to."""
+    for job, until_s in cluster.leaving.items():
+        if now_s < until_s + PATIENCE_S:
+            record = cluster.jobs[job]
+            for slot in sorted(record.leaving):
+                yield record, slot
+
+
+def leave_enough(cluster: Cluster, rows: set[int], now_s: float) -> bool:
+    """Whether those rows are not overfull any more once all that are leaving have left."""
+    row_of = cluster.columns.row_of
+    free = {row: cluster.columns.free_of(row) for row in rows}
+    for record, slot in leaving(cluster, now_s):
+        if (row := row_of[record.placements[slot]]) in free:
+            for resource, amount in record.gang.demands[slot.role].asks:
+                free[row][resource] += amount
+    return all(min(amounts.values(), default=0) >= 0 for amounts in free.values())
+
+
+def placements(record: Record) -> tuple[Placement, ...]:
+    """What it is promised, as it is started there."""
+    return tuple(Placement(*slot, node, record.devices.get(slot, ())) for slot, node in sorted(record.promise.items()))
+
+
+def leavers(cluster: Cluster, record: Record) -> Sequence[str]:
+    """Who is still on the nodes that the job is promised."""
+    nodes = set(record.promise.values())
+    return [
+        job
+        for job in sorted(cluster.leaving)
+        if any(cluster.jobs[job].placements[slot] in nodes for slot in cluster.jobs[job].leaving)
+    ]

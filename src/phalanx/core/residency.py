@@ -1,0 +1,50 @@
+"""The columns of who runs where (`model.residents`), brought up to date from the records that changed."""
+
+from __future__ import annotations
+
+from phalanx.core.room import counted
+from phalanx.model.cluster import Cluster, Record
+from phalanx.model.job import Phase, Size
+from phalanx.model.residents import Residents
+
+MOST_DEMANDS = 1 << 16  # beyond that the columns are written anew, so that demands that nobody has are let go of
+
+
+def residents(cluster: Cluster) -> Residents:
+    """Up to date. The first call reads every record, later ones those that changed."""
+    known = cluster.residents
+    if known is None or len(known.demands) > MOST_DEMANDS:
+        known = cluster.residents = Residents()
+        known.touched = dict.fromkeys(job for job, record in cluster.jobs.items() if record.placements)
+    touched, known.touched = known.touched, {}
+    for job in touched:
+        read(cluster, known, job)
+    known.pack()
+    return known
+
+
+def read(cluster: Cluster, known: Residents, job: str) -> None:
+    record = cluster.jobs.get(job)
+    if record is None or not record.placements:
+        known.forget(job)
+        return
+    rows = cluster.columns.row_of
+    known.write(
+        record.job,
+        cluster.queue_of(record.job),
+        record.gang.demands,
+        {slot: rows[node] for slot, node in record.placements.items()},
+        record.leaving,
+        record.started_s,
+        spare_pods(record),
+    )
+
+
+def spare_pods(record: Record) -> list[int]:
+    """By role, how many of its pods could go without breaking the gang."""
+    roles = record.job.roles
+    if record.job.size is not Size.ELASTIC or record.phase is Phase.STOPPING:
+        return [0] * len(roles)
+    pods = counted(record.placements, len(roles))
+    going = counted(record.leaving, len(roles))
+    return [max(0, has - less - role.minimum) for has, less, role in zip(pods, going, roles, strict=True)]

@@ -1,0 +1,223 @@
+"""Whom a job may make give way, by what its queue, theirs and the tree say.
+
+Four rules, under the names that reasons use, with Kueue's names for them in brackets:
+
+- *within* (InClusterQueue): victims in the same queue, of lower priority, or of equal priority and submitted later.
+- *reclaim* (InCohortReclamation): victims in other queues. Where the paths of the two queues part, the preemptor's
+  side stays within its guarantee with the job; the victim's queue, and each above it on its side, has more than is
+  its by right.
+- *fair-share* (InCohortFairSharing): the same, but the preemptor's side goes beyond its guarantee, and only as long as
+  its share with the job is below the share that the victim's side has before losing the victim. So the sorted vector of
+  shares falls with every preemption, and rivals cannot push each other back and forth (Kueue's LessThanInitialShare).
+- *borrowing* (InCohortReclaimWhileBorrowing): the preemptor's queue borrows, and takes from queues that borrow too:
+  victims of lower priority, at most of the threshold if there is one.
+
+The amounts that count are those that the job asks and that either side's guarantees name; if neither names any, all
+that the job asks. Rights are looked at step by step: each victim that goes lowers what its queue has, and a queue
+that is back at what is its by right gives no more. (A gang goes whole, so the last step may go below.)
+
+Whoever runs is spared if it may not be preempted, was not run for its queue's `min_run_s`, is told to go already, or
+if its queue's budget of this hour is used up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import takewhile
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phalanx.core import share
+from phalanx.core.scene import Scene
+from phalanx.core.share import Share
+from phalanx.model.cluster import Cluster
+from phalanx.model.job import Job
+from phalanx.model.preemption import Floor, Preemption, Reclaim, Within
+from phalanx.model.queue import NO_PREEMPTION
+from phalanx.model.residents import bounded
+from phalanx.model.tree import Branch, Cost, Key
+
+HOUR_S = 3600.0
+NOBODY = -(2**62) - 1
+ANYBODY = 2**62
+
+Mask: TypeAlias = NDArray[np.bool_]
+
+
+class Rule(StrEnum):
+    WITHIN = "within"
+    RECLAIM = "reclaim"
+    FAIR_SHARE = "fair-share"
+    BORROWING = "borrowing"
+    CONSOLIDATION = "consolidation"
+
+
+KUEUE = {
+    Rule.WITHIN: "InClusterQueue",
+    Rule.RECLAIM: "InCohortReclamation",
+    Rule.FAIR_SHARE: "InCohortFairSharing",
+    Rule.BORROWING: "InCohortReclaimWhileBorrowing",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tie:
+    """How the preemptor's queue stands to another: their sides below the lowest branch that both are under (None: the
+    queue is that branch itself), and the other's branches up to its side."""
+
+    ours: Branch | None
+    theirs: Branch | None
+    way: tuple[Branch, ...]
+
+
+class Rights:
+    """Of one job that would be charged `cost`. Who goes already is given back in the ledger."""
+
+    def __init__(self, scene: Scene, job: Job, cost: Cost) -> None:
+        self.cluster, self.ledger, self.residents = scene.cluster, scene.ledger, scene.residents
+        self.job, self.cost, self.now_s = job, cost, scene.now_s
+        self.queue = self.cluster.queue_of(job)
+        self.branch = self.cluster.tree.branch(self.queue)
+        self.preemption = preemption_of(self.cluster, self.queue)
+        self.spent = dict(scene.spent)  # queue -> jobs of it that go whole
+        self._ties: dict[str, Tie] = {}
+        self._amounts = dict(cost)
+
+    # Who may be asked at all
+
+    def askable(self) -> tuple[Mask, NDArray[np.int64]]:
+        """By job number: whether anything allows that it is asked now; and its tier: others' queues before one's own."""
+        residents, own = self.residents, self.residents.queue_number(self.queue)
+        queues = residents.queues
+        bound = np.full(len(queues), NOBODY, np.int64)
+        latest = np.full(len(queues), -np.inf)
+        for number, name in enumerate(queues):
+            if (highest := self._highest(name)) > NOBODY and self._budget(name) > 0:
+                bound[number] = highest
+                latest[number] = self.now_s - preemption_of(self.cluster, name).min_run_s
+        queue, priority = residents.of_jobs("queue"), residents.of_jobs("priority")
+        below = priority <= bound[queue]
+        if self.preemption.within is Within.LOWER_OR_NEWER:
+            newer = residents.of_jobs("submitted_s") > self.job.submitted_s
+            below |= (queue == own) & (priority == bounded(self.job.priority)) & newer
+        below &= residents.of_jobs("preemptible").astype(np.bool_)
+        below &= residents.of_jobs("started_s") <= latest[queue]
+        return below, (queue == own).astype(np.int64)
+
+    def _highest(self, queue: str) -> int:
+        """The highest priority of a job of that queue that could be asked now."""
+        if queue == self.queue:
+            return bounded(self.job.priority) - 1 if self.preemption.within is not Within.NEVER else NOBODY
+        return max((self._bound(rule) for rule in self._rules(queue)), default=NOBODY)
+
+    def _bound(self, rule: Rule) -> int:
+        lower = bounded(self.job.priority) - 1
+        if rule is Rule.BORROWING:
+            threshold = self.preemption.borrowing_threshold
+            return lower if threshold is None else min(lower, bounded(threshold))
+        return ANYBODY if self.preemption.reclaim is Reclaim.ANY else lower
+
+    def _budget(self, queue: str) -> int:
+        """How many more of its jobs may be preempted in this hour."""
+        budget = preemption_of(self.cluster, queue).hourly_budget
+        if budget is None:
+            return ANYBODY
+        recent = self.cluster.preempted_at.get(queue, ())
+        return budget - self.spent.get(queue, 0) - sum(at_s > self.now_s - HOUR_S for at_s in recent)
+
+    def next_chance_s(self) -> float | None:
+        """When time alone makes somebody available: a minimum run time, or the hour of a budget, is over (seconds since
+        the epoch)."""
+        residents, times = self.residents, []
+        started_s, queue = residents.of_jobs("started_s"), residents.of_jobs("queue")
+        live = np.zeros(len(residents.ids), np.bool_)
+        live[list(residents.number_of.values())] = True
+        for number, name in enumerate(residents.queues):
+            theirs = preemption_of(self.cluster, name)
+            if not theirs.min_run_s and theirs.hourly_budget is None:
+                continue
+            ends = started_s[live & (queue == number)] + theirs.min_run_s
+            later = ends[ends > self.now_s]
+            if len(later):
+                times.append(float(later.min()))
+            if theirs.hourly_budget is not None and self._budget(name) <= 0:
+                recent = self.cluster.preempted_at.get(name, ())
+                times += [at_s + HOUR_S for at_s in recent if at_s > self.now_s - HOUR_S][:1]
+        return min(times, default=None)
+
+    # What allows it just now, given who goes already
+
+    def rule_for(self, number: int, *, whole: bool) -> Rule | None:
+        """What allows that job (by number) to be made to go now, `whole` or in part."""
+        residents = self.residents
+        queue = residents.queues[residents.of_jobs("queue")[number]]
+        if whole and self._budget(queue) <= 0:
+            return None
+        if queue == self.queue:
+            return Rule.WITHIN
+        priority = int(residents.of_jobs("priority")[number])
+        return next((rule for rule in self._rules(queue) if priority <= self._bound(rule)), None)
+
+    def _rules(self, queue: str) -> Iterator[Rule]:
+        """What allows to take from that other queue as it stands, strongest first."""
+        wants = self.preemption
+        if wants.reclaim is Reclaim.NEVER and not wants.borrowing:
+            return
+        tie = self._tie(queue)
+        keys = self._keys(tie)
+        if tie.theirs is None or not all(self._beyond(branch, keys) for branch in tie.way):
+            return
+        if wants.reclaim is not Reclaim.NEVER and tie.ours is not None:
+            if self._stays_within(tie.ours, keys):
+                yield Rule.RECLAIM
+            elif wants.down_to is Floor.FAIR_SHARE and self.share(tie.ours, self.cost) < self.share(tie.theirs):
+                yield Rule.FAIR_SHARE
+        if wants.borrowing:
+            yield Rule.BORROWING
+
+    def _tie(self, queue: str) -> Tie:
+        tie = self._ties.get(queue)
+        if tie is None:
+            tie = self._ties[queue] = tie_of(self.branch, self.cluster.tree.branch(queue))
+        return tie
+
+    def _keys(self, tie: Tie) -> list[Key]:
+        asked = [key for key, amount in self.cost if amount]
+        sides = [side for side in (tie.ours, *tie.way) if side is not None]
+        return [key for key in asked if any(key in side.guaranteed for side in sides)] or asked
+
+    def _beyond(self, branch: Branch, keys: list[Key]) -> bool:
+        """The branch has more than is its by right of something that matters."""
+        total = self.ledger.account(branch).total
+        return any(total.get(key, 0) > branch.guaranteed.get(key, 0) for key in keys)
+
+    def _stays_within(self, branch: Branch, keys: list[Key]) -> bool:
+        total = self.ledger.account(branch).total
+        return all(total.get(key, 0) + self._amounts[key] <= branch.guaranteed.get(key, 0) for key in keys)
+
+    def share(self, branch: Branch, extra: Cost = ()) -> Share:
+        return share.of(branch, self.ledger.account(branch), self.cluster.tree.pool, extra)
+
+    def is_under(self, queue: str, branch: str) -> bool:
+        return any(each.name == branch for each in self.cluster.tree.branch(queue).path)
+
+    def share_of(self, number: int) -> Share:
+        """Of the side on which the queue (by its number among the residents) is: for whose turn it is to give."""
+        queue = self.residents.queues[number]
+        return self.share(self._tie(queue).theirs or self.cluster.tree.branch(queue))
+
+
+def tie_of(ours: Branch, theirs: Branch) -> Tie:
+    above = {branch.name: at for at, branch in enumerate(ours.path)}
+    way = tuple(takewhile(lambda branch: branch.name not in above, theirs.path))
+    meet = above[theirs.path[len(way)].name]  # at the root at the latest
+    return Tie(ours.path[meet - 1] if meet else None, way[-1] if way else None, way)
+
+
+def preemption_of(cluster: Cluster, queue: str) -> Preemption:
+    known = cluster.queues.get(queue)
+    return NO_PREEMPTION if known is None else known.preemption
