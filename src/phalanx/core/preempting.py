@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from phalanx.core import consolidate, explain_preemption, preempt, promise
 from phalanx.core.draft import Draft
 from phalanx.core.preempt import Found
@@ -159,8 +161,9 @@ class Preempting:
 
 def keep(draft: Draft, cluster: Cluster, crew: Gang, placements: Sequence[Placement]) -> None:
     """On the draft, the promised room is taken, and what it makes overfull takes nothing more."""
-    position_of = {int(row): position for position, row in enumerate(draft.rows)}
     rows = cluster.columns.row_of
+    at = {rows[placement.node] for placement in placements}
+    position_of = {int(draft.rows[position]): position for position in np.isin(draft.rows, list(at)).nonzero()[0].tolist()}
     for placement in placements:
         draft.occupy(position_of[rows[placement.node]], crew.demands[placement.role], placement.devices)
     for node in dict.fromkeys(placement.node for placement in placements):

@@ -19,7 +19,7 @@ def residents(cluster: Cluster) -> Residents:
     touched, known.touched = known.touched, {}
     for job in touched:
         read(cluster, known, job)
-    known.pack()
+    known.settle()
     return known
 
 
@@ -45,6 +45,5 @@ def spare_pods(record: Record) -> list[int]:
     roles = record.job.roles
     if record.job.size is not Size.ELASTIC or record.phase is Phase.STOPPING:
         return [0] * len(roles)
-    pods = counted(record.placements, len(roles))
-    going = counted(record.leaving, len(roles))
-    return [max(0, has - less - role.minimum) for has, less, role in zip(pods, going, roles, strict=True)]
+    going = counted(record.leaving, len(roles)) if record.leaving else [0] * len(roles)
+    return [max(0, has - less - role.minimum) for has, less, role in zip(record.placed, going, roles, strict=True)]

@@ -84,6 +84,8 @@ class Rights:
         self.branch = self.cluster.tree.branch(self.queue)
         self.preemption = preemption_of(self.cluster, self.queue)
         self.spent = dict(scene.spent)  # queue -> jobs of it that go whole
+        others = self.preemption.reclaim is not Reclaim.NEVER or self.preemption.borrowing
+        self.counts = others or not self.branch.unbounded  # it matters what is charged to whom
         self._ties: dict[str, Tie] = {}
         self._amounts = dict(cost)
 

@@ -61,7 +61,9 @@ class Units:
             may[residents.number_of[name]] = False
         alive = (entry("pods") > 0) & (entry("leaving") == 0)
         entries = (alive & may[entry("job")]).nonzero()[0]
-        gangs = np.unique(entry("job")[entries])
+        runs = np.zeros(len(may), np.bool_)
+        runs[entry("job")[entries]] = True
+        gangs = runs.nonzero()[0]
         gang_of = np.zeros(len(may), np.int64)
         gang_of[gangs] = np.arange(len(gangs))
         counts = entry("spare")[entries]
@@ -183,7 +185,7 @@ class Units:
 
     def _enter(self, unit: int, sign: int) -> None:
         """In the ledger, and against its queue's budget."""
-        if (charge := self.charge_of(unit)) is not None:
+        if self.rights.counts and (charge := self.charge_of(unit)) is not None:
             self.ledger.charge(charge, sign)
         if self.is_gang(unit):
             queue = self.queue(unit)

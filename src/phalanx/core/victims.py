@@ -81,6 +81,7 @@ class Field:
         self.gone = np.zeros(len(job), np.bool_)
         self.given: dict[int, int] = {}  # entry -> pods of it that are free already, as units of their own
         self.named: dict[int, Callable[[], list[Holding]]] = {}  # units with devices by name -> their holdings
+        self._holdings: dict[int, list[Holding]] = {}
         self._by_unit = np.argsort(self.unit, kind="stable")
         self._starts = np.searchsorted(self.unit[self._by_unit], np.arange(len(job) + 1)).tolist()
 
@@ -92,13 +93,16 @@ class Field:
         """Per entry of the unit, or per pod if its pods have devices by name; less what is free already."""
         if (named := self.named.get(unit)) is not None:
             return named()
-        demands, found = self.residents.demands, []
-        for at in self.entries_of(unit):
-            pods = int(self.pods[at])
-            if self.given and self.weight[unit] == 1:
-                pods -= self.given.get(int(self.entry[at]), 0)
-            found.append(Holding(int(self.position[at]), demands[self.demand[at]], pods))
-        return found
+        known = self._holdings.get(unit)
+        if known is None:
+            demands, at = self.residents.demands, self.entries_of(unit)
+            columns = (self.position[at].tolist(), self.demand[at].tolist(), self.pods[at].tolist())
+            known = [Holding(position, demands[demand], pods) for position, demand, pods in zip(*columns, strict=True)]
+            self._holdings[unit] = known
+        if self.given and self.weight[unit] == 1:
+            less = [self.given.get(entry, 0) for entry in self.entry[self.entries_of(unit)].tolist()]
+            return [each._replace(pods=each.pods - given) for each, given in zip(known, less, strict=True)]
+        return known
 
     def amounts(self, resource: str, at: Any) -> Ints:
         """By entry, what it holds of the resource."""
@@ -310,7 +314,7 @@ def turns(order: Ints, tiers: Ints, groups: Ints, share: Callable[[int], Any] | 
     if share is None or not len(order):
         yield from order.tolist()
         return
-    for tier in np.unique(tiers[order]).tolist():
+    for tier in sorted(dict.fromkeys(tiers[order].tolist())):
         mine = order[tiers[order] == tier]
         lines = {group: iter(mine[groups[mine] == group].tolist()) for group in dict.fromkeys(groups[mine].tolist())}
         yield from in_turn(lines, share)

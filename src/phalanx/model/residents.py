@@ -9,7 +9,7 @@ Entries of a job that changed are emptied and written anew behind the last; when
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,8 @@ class Residents:
             **{name: np.zeros(FIRST, np.int64) for name in ("priority", "queue", "preemptible")},
             **{name: np.zeros(FIRST, np.float64) for name in ("started_s", "submitted_s")},
         }
+        self._written: list[tuple[int, ...]] = []  # entries that are not in the columns yet
+        self._told: list[tuple[Any, ...]] = []  # the same of jobs
         self._of: dict[int, list[int]] = {}  # job number -> its entries
         self._vacant: list[int] = []
 
@@ -93,33 +95,45 @@ class Residents:
         queue: str,
         demands: tuple[Demand, ...],
         placed: Mapping[Slot, int],
-        leaving: Iterable[Slot] = (),
+        leaving: Collection[Slot] = (),
         started_s: float = 0.0,
         spare: Sequence[int] = (),
     ) -> None:
-        """The job holds these slots now; `placed`: slot -> row; `spare`: pods above its minimum, by role."""
+        """The job holds these slots now; `placed`: slot -> row; `spare`: pods above its minimum, by role. Counts when
+        `settle` is called, before which a job is written once."""
         number = self._number(job.id)
         self._empty(number)
-        for name, value in (
-            *(("priority", bounded(job.priority)), ("queue", self.queue_number(queue))),
-            *(("preemptible", job.preemptible), ("started_s", started_s), ("submitted_s", job.submitted_s)),
-        ):
-            self._jobs[name][number] = value
+        about = (self.queue_number(queue), job.preemptible, started_s, job.submitted_s)
+        self._told.append((number, bounded(job.priority), *about))
         counted: dict[tuple[int, int, bool], int] = {}
-        gone = set(leaving)
         for slot, row in placed.items():
-            key = (slot.role, row, slot in gone)
+            key = (slot[0], row, slot in leaving)
             counted[key] = counted.get(key, 0) + 1
-        entries = self._of[number] = []
+        first = self.used + len(self._written)
+        self._of[number] = list(range(first, first + len(counted)))
         for (role, row, going), pods in counted.items():
-            at = self._next()
-            entries.append(at)
             above = 0 if going or not spare else min(pods, spare[role])
-            values = (row, number, role, self._demand_number(demands[role]), pods, going, above)
-            for column, value in zip(self._entries.values(), values, strict=True):
-                column[at] = value
+            self._written.append((row, number, role, self._demand_number(demands[role]), pods, going, above))
 
-    def pack(self) -> None:
+    def settle(self) -> None:
+        """What was written is in the columns from now on."""
+        if self._told:
+            numbers, *values = zip(*self._told, strict=True)
+            self._told.clear()
+            at = np.array(numbers)
+            for column, told in zip(self._jobs.values(), values, strict=True):
+                column[at] = told
+        if self._written:
+            added = np.array(self._written, np.int64)
+            self._written.clear()
+            first, self.used = self.used, self.used + len(added)
+            if self.used > len(self._entries["row"]):
+                self._entries = {name: longer(column, 2 * self.used) for name, column in self._entries.items()}
+            for at_column, column in enumerate(self._entries.values()):
+                column[first : self.used] = added[:, at_column]
+        self._pack()
+
+    def _pack(self) -> None:
         """Close the gaps, once half of the entries are empty."""
         if self.empty * 2 <= self.used or self.empty < FIRST:
             return
@@ -157,12 +171,6 @@ class Residents:
         for at in self._of.get(number, ()):
             self._entries["pods"][at] = 0
             self.empty += 1
-
-    def _next(self) -> int:
-        if self.used >= len(self._entries["row"]):
-            self._entries = {name: longer(column, 2 * self.used) for name, column in self._entries.items()}
-        self.used += 1
-        return self.used - 1
 
 
 def bounded(priority: int) -> int:
