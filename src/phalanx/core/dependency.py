@@ -132,7 +132,7 @@ def dependencies(cluster: Cluster, job: Job) -> Reason | None:
     missing = [each for each, state in zip(job.after, states, strict=True) if state is Met.NOT_YET]
     return Reason(
         code=Code.DEPENDENCY,
-        text=(" or " if job.requires_any else " and ").join(waits_for(cluster, each) for each in missing),
+        text="waits " + (" or " if job.requires_any else " and ").join(for_whom(cluster, each) for each in missing),
         numbers={"jobs": [each.job for each in missing], "after": [str(each.after) for each in missing]},
     )
 
@@ -168,7 +168,7 @@ def was(outcome: Outcome) -> str:
     return "was deleted" if outcome is Outcome.DELETED else str(outcome)
 
 
-def waits_for(cluster: Cluster, dependency: Dependency) -> str:
+def for_whom(cluster: Cluster, dependency: Dependency) -> str:
     event = {
         After.START: "to start",
         After.OK: "to succeed",
@@ -176,7 +176,7 @@ def waits_for(cluster: Cluster, dependency: Dependency) -> str:
         After.ANY: "to be over",
     }[dependency.after]
     known = "" if dependency.job in cluster.jobs else ", which is not known yet"
-    return f"waits for {dependency.job} {event}{known}"
+    return f"for {dependency.job} {event}{known}"
 
 
 def around(cluster: Cluster, job: Job) -> tuple[str, ...]:
@@ -226,6 +226,6 @@ def array_full(cluster: Cluster, job: Job, cleared: dict[Kin, int]) -> Reason | 
         return None
     return Reason(
         code=Code.ARRAY_LIMIT,
-        text=f"at most {cap} jobs of the array {job.array} run at a time",
+        text=f"at most {cap} of the array {job.array} run at a time",
         numbers={"array": job.array, "cap": cap},
     )

@@ -6,8 +6,8 @@ world has heard of it, so that the next decision cannot give it away again."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import nextafter
 from typing import TypeAlias, assert_never
@@ -175,8 +175,10 @@ def settings_changed(cluster: Cluster, event: FlavorSeen | FlavorGone | Reservat
             cluster.flavors.pop(name, None)
         case ReservationSeen(reservation):
             cluster.reservations[reservation.name] = reservation
+            reconsider_all(cluster)
         case ReservationGone(name):
             cluster.reservations.pop(name, None)
+            reconsider_all(cluster)
     if isinstance(event, FlavorSeen | FlavorGone):
         cluster.flavored_gangs.clear()
         cluster.tree.outdate()
@@ -198,6 +200,9 @@ def tick(cluster: Cluster, now_s: float) -> None:
         cluster.waiting.refresh(Bid(job))
     if any(before_s < at_s <= now_s for each in cluster.reservations.values() for at_s in (each.start_s, each.end_s)):
         cluster.waiting.wake_all()
+        for job, record in cluster.jobs.items():
+            if record.job.reservation and record.phase is Phase.QUEUED:
+                cluster.waiting.refresh(Bid(job))
 
 
 def queue_seen(cluster: Cluster, queue: Queue) -> None:
@@ -225,6 +230,12 @@ def tree_changed(cluster: Cluster) -> None:
             reconsider(cluster, name)
         cluster.waiting.wake_barred()
     refresh_tree(cluster)
+
+
+def reconsider_all(cluster: Cluster) -> None:
+    """Reservations tell persons apart: everybody's line may be another."""
+    for queue in list(cluster.jobs_of):
+        reconsider(cluster, queue)
 
 
 def reconsider(cluster: Cluster, queue: str) -> None:

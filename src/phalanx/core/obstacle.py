@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from phalanx.core import denial, dependency, explain, misfit, quota, room
+from phalanx.core import denial, dependency, explain, misfit, quota, reserve, room
 from phalanx.core.dependency import Obstacle
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.demand import Gang
@@ -32,7 +32,7 @@ def obstacle(cluster: Cluster, record: Record, now_s: float, cleared: dict[Kin, 
     branch = cluster.tree.branch(name)
     if reason := of_queue(branch, record) or beyond_limits(branch, record):
         return Obstacle(reason)
-    return dependency.obstacle(cluster, record, now_s, cleared)
+    return reserve.obstacle(cluster, job, now_s) or dependency.obstacle(cluster, record, now_s, cleared)
 
 
 def of_queue(branch: Branch, record: Record) -> Reason | None:
