@@ -5,8 +5,8 @@ equal in all goes to the node with the smallest row (the one that came first). `
 order is its own criterion. Among devices of a node a share goes to the shared one with the least left, unless said.
 
 - SPREAD: the mean free part, over what the pod asks, after it is placed.
-- LOAD: the smallest of (measured use + what the pod asks) / allocatable, by its worst resource; nodes that are not
-  measured count with what is charged to them.
+- LOAD: the smallest of (measured use + what this cycle has given + what the pod asks) / allocatable, by its worst
+  resource; nodes that are not measured count with what is charged to them.
 - FRAGMENTATION, FEWEST_LOST: `core.fragmentation`.
 - BEST_FIT, DOT_PRODUCT, DEVICE_PACKING, DEVICE_CLUSTERING, RANDOM: the policies that FGD (ATC'23, section 6) is
   compared with, with the weights and roundings of its simulator: cpu and devices count half each, by the largest
@@ -69,7 +69,8 @@ def load(draft: Draft, demand: Demand, found: Positions) -> Floats:
         has = draft.columns.allocatable[name][rows]
         held = has - draft.free[name][found]
         used = np.array([measured(draft, row, name) for row in rows.tolist()])
-        worst = np.maximum(worst, (np.where(used < 0, held, used) + amount) / np.maximum(has, 1))
+        given = draft.columns.free[name][rows] - draft.free[name][found]
+        worst = np.maximum(worst, (np.where(used < 0, held, used + given) + amount) / np.maximum(has, 1))
     return -worst
 
 
@@ -131,8 +132,8 @@ def by_chance(draft: Draft, demand: Demand, found: Positions) -> Floats:
 
 def chance(draft: Draft, found: Positions) -> NDArray[np.uint64]:
     """A number per node that looks random and follows from the rows and how often anything has changed (splitmix64)."""
-    seed = np.uint64(draft.changes())
-    mixed = draft.rows[found].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + seed * np.uint64(0xD1B54A32D192ED03)
+    seed = np.uint64(draft.changes() * 0xD1B54A32D192ED03 % 2**64)
+    mixed = draft.rows[found].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + seed
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.asarray((mixed ^ (mixed >> np.uint64(31))) >> np.uint64(12))

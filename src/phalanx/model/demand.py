@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from weakref import WeakValueDictionary
 
 from phalanx.model import unit
+from phalanx.model.fault import fault
 from phalanx.model.job import Group, Job, Role, Size
 from phalanx.model.peers import Kind
 from phalanx.model.shape import PODS, Amounts, NodeTerm, PodTerm, Shape, Toleration
@@ -76,7 +77,7 @@ class Gang:
     ) -> None:
         self.roles, self.demands, self.groups, self.closeness, self.size = roles, demands, groups, closeness, size
         self.simple = not groups and closeness is None and all(role.closeness is None for role in roles)
-        self.wrong = unit.wrong(roles, groups, closeness)
+        self.wrong = unit.wrong(roles, groups, closeness) or wrong_pod(roles)
         self.tree = None if self.simple or self.wrong else unit.tree(roles, groups, closeness)
 
     def needed(self) -> Sequence[int]:
@@ -88,6 +89,14 @@ class Gang:
         if self.tree is not None:
             return self.tree.placed(pods)
         return all(placed >= role.minimum for placed, role in zip(pods, self.roles, strict=True))
+
+
+def wrong_pod(roles: tuple[Role, ...]) -> str:
+    """What is wrong with what the pods of some role want; empty: nothing."""
+    for role in roles:
+        if found := fault(role.shape):
+            return f"pods of role {role.name}: {found}" if role.name else f"its pods: {found}"
+    return ""
 
 
 class Interned:
