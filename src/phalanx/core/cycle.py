@@ -29,6 +29,7 @@ from itertools import chain
 from typing import TypeAlias
 
 from phalanx.core import denial, explain, explain_preemption, promise, quota, replacement, sleep
+from phalanx.core.appointment import appointments
 from phalanx.core.backfill import Held, Outcome
 from phalanx.core.contest import Contest
 from phalanx.core.draft import Draft
@@ -302,9 +303,7 @@ class Cycle:
         wish = branch.queue.fungibility
         return wish.preempt_before_next or (wish.prefer_preemption and offer.short is not None)
 
-    def make_room(
-        self, key: LineKey, bid: Bid, offers: Sequence[Offer], lacks: Sequence[tuple[Offer, Lack]]
-    ) -> bool:
+    def make_room(self, key: LineKey, bid: Bid, offers: Sequence[Offer], lacks: Sequence[tuple[Offer, Lack]]) -> bool:
         """Others give way, if it may push them and that is enough; not where there is room, and it is only kept."""
         if not self.preempting.pushes(key):
             return False
@@ -330,7 +329,9 @@ class Cycle:
         held = any(isinstance(lack, Held) for _, lack in lacks)
         place = self.lookahead.place_of(key, bid) if lacks and reason.code not in NEVER else None
         again_s = self.preempting.again_s.get(key)
-        asleep = Asleep(key, reason, tuple(watches.values()), tuple(tolls), again_s, heeds=heeds, place=place, held=held)
+        asleep = Asleep(
+            key, reason, tuple(watches.values()), tuple(tolls), again_s, heeds=heeds, place=place, held=held
+        )
         self.put_to_sleep(key, bid, asleep)
         if place is not None:
             self.give_way(key, self.entry_of(key, bid))
@@ -422,8 +423,8 @@ class Cycle:
         places = [Place(job, tuple(placements)) for job, placements in self.places.items()]
         waits = [Wait(job, reason) for job, reason in self.waits.items()]
         actions: tuple[Action, ...] = (*places, *self.starts, *self.preempting.actions, *waits)
-        alarms = (at_s for at_s, _ in self.cluster.alarms.order)
-        times = chain((at_s for at_s, _ in self.waiting.resting), (at_s for _, at_s in self.resting), alarms)
+        started = (start.job for start in self.starts)
+        times = chain((at_s for _, at_s in self.resting), appointments(self.cluster, self.now_s, started, self.won))
         dawns = (each.again_s for each in self.asleep if each.again_s is not None)
         times = chain(times, self.waiting.dawn_of.values(), dawns)
         wake_s = min((*(at_s for at_s in times if at_s > self.now_s), *self.preempting.wake_s()), default=None)

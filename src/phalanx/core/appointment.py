@@ -1,0 +1,28 @@
+"""When to look again though nothing happens: of all that the book says will come at a time, the next of each kind."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Container, Iterable, Iterator
+from math import inf, nextafter
+from operator import itemgetter
+
+from phalanx.core import reserve
+from phalanx.model.cluster import Cluster
+from phalanx.model.line import Bid
+
+WHEN = itemgetter(0)
+
+
+def appointments(cluster: Cluster, now_s: float, started: Iterable[str], won: Container[Bid]) -> Iterator[float]:
+    """Seconds since the epoch, each later than `now_s`. `started`, `won`: the jobs, and bids, that start now."""
+    resting, alarms = cluster.waiting.resting, cluster.alarms.order
+    at = bisect_right(resting, now_s, key=WHEN)
+    yield from (at_s for at_s, _ in resting[at : at + 1])
+    at = bisect_right(alarms, now_s, key=WHEN)
+    while at < len(alarms) and Bid(alarms[at][1]) in won:
+        at += 1
+    yield from (at_s for at_s, _ in alarms[at : at + 1])
+    if any(job in cluster.relations.dependents for job in started):
+        yield nextafter(now_s, inf)  # who waits for their start is looked at next
+    yield from reserve.turns(cluster, now_s)[:1]
