@@ -1,0 +1,67 @@
+"""A gang's description as a tree: what is refused, in words, and with work that is bounded."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from phalanx.model.demand import Interned
+from phalanx.model.job import Group, Role
+from phalanx.model.topology import Closeness
+from phalanx.model.unit import MOST_DEPTH, tree, wrong
+
+from .builders import role
+
+
+def in_group(name: str, group: str, count: int = 1) -> Role:
+    return Role(name=name, count=count, minimum=count, shape=role("w", cpu=1).shape, group=group)
+
+
+@pytest.mark.parametrize(
+    ("roles", "groups", "complaint"),
+    [
+        ((in_group("w", "x"),), (), "role 'w' is in the group 'x', which the job does not declare"),
+        ((), (Group(name="x", parent="y"),), "group 'x' is in the group 'y', which the job does not declare"),
+        ((), (Group(name="x"), Group(name="x")), "two groups are named 'x'"),
+        ((), (Group(name=""),), "a group has no name"),
+        ((), (Group(name="x", parent="x"),), "the group 'x' contains itself (x in x)"),
+        ((in_group("w", "x"),), (Group(name="x", minimum=-1),), "the group 'x' has 1 members and a minimum of -1"),
+        ((role("w", 2, 3, cpu=1),), (), "role 'w' has 2 pods and a minimum of 3"),
+        ((role("w", 150_001, cpu=1),), (), "the job has 150001 pods; the most is 150000"),
+    ],
+)
+def test_what_is_no_gang_is_told_in_words(roles, groups, complaint) -> None:
+    assert wrong(roles, groups, None) == complaint
+
+
+def test_slices_need_pods_and_a_level() -> None:
+    asked = (role("w", 4, cpu=1),)
+    assert wrong(asked, (), Closeness(slice_pods=2)).startswith("the job: slices of 2 pods at level ''")
+    assert wrong(asked, (), Closeness(slice_level="host")).startswith("the job: slices of 0 pods at level 'host'")
+    assert not wrong(asked, (), Closeness(slice_level="host", slice_pods=2))
+
+
+def test_groups_deeper_than_any_sense_are_refused() -> None:
+    chain = tuple(Group(name=f"g{at}", parent=f"g{at - 1}" if at else "") for at in range(MOST_DEPTH + 1))
+    assert "lies more than 16 groups deep" in wrong((), chain, None)
+    assert not wrong((), chain[:-1], None)
+
+
+def test_a_million_roles_or_groups_are_refused_before_they_are_looked_at() -> None:
+    began_s = time.perf_counter()
+    assert wrong((role("w", cpu=1),) * 1_000_000, (), None) == "the job has 1000000 roles; the most is 1000"
+    circle = tuple(Group(name=f"g{at}", parent=f"g{at - 1}") for at in range(100_000))
+    assert wrong((), circle, None) == "the job has 100000 groups; the most is 1000"
+    assert time.perf_counter() - began_s < 1.0
+
+
+def test_a_wrong_gang_has_no_tree_and_a_right_one_knows_what_it_cannot_do_without() -> None:
+    tables = Interned()
+    assert tables.gang((in_group("w", "x"),)).wrong
+    groups = (Group(name="all", minimum=1), Group(name="a", parent="all"), Group(name="b", parent="all"))
+    roles = (in_group("driver", ""), in_group("a", "a", 2), in_group("b", "b", 2))
+    gang = tables.gang(roles, groups)
+    assert list(gang.needed()) == [0]
+    assert [gang.enough(pods) for pods in ([1, 2, 0], [1, 0, 2], [1, 1, 1], [0, 2, 2])] == [True, True, False, False]
+    assert tree(roles, groups, None).placed([1, 2, 2])
