@@ -49,11 +49,12 @@ def test_groups_deeper_than_any_sense_are_refused() -> None:
 
 
 def test_a_million_roles_or_groups_are_refused_before_they_are_looked_at() -> None:
-    began_s = time.perf_counter()
-    assert wrong((role("w", cpu=1),) * 1_000_000, (), None) == "the job has 1000000 roles; the most is 1000"
+    roles = (role("w", cpu=1),) * 1_000_000
     circle = tuple(Group(name=f"g{at}", parent=f"g{at - 1}") for at in range(100_000))
+    began_s = time.process_time()
+    assert wrong(roles, (), None) == "the job has 1000000 roles; the most is 1000"
     assert wrong((), circle, None) == "the job has 100000 groups; the most is 1000"
-    assert time.perf_counter() - began_s < 1.0
+    assert time.process_time() - began_s < 0.01
 
 
 def test_a_wrong_gang_has_no_tree_and_a_right_one_knows_what_it_cannot_do_without() -> None:
