@@ -72,6 +72,7 @@ class Cycle:
         self.rest: dict[LineKey, Iterator[Entry]] = {}  # of lines that were granted something: who comes next
         self.granted = Holders()
         self.unnoted: list[tuple[LineKey, Bid, list[Placement]]] = []  # grants that `granted` does not show yet
+        self.grants = 0
         self.starts: list[Start] = []
         self.places: dict[str, list[Placement]] = {}
         self.waits: dict[str, Reason] = {}
@@ -80,6 +81,7 @@ class Cycle:
         self.resting: list[tuple[Bid, float]] = []
         self.asleep: list[Asleep] = []
         self.still: list[tuple[LineKey, int]] = []
+        self.rooms: dict[Demand, tuple[int, int]] = {}  # how many pods fit in all, and after how many grants
         self.won: set[Bid] = set()
         self.preempting = Preempting(cluster, self.ledger, now_s)
         self.dozing: set[LineKey] = set()  # lines of strict queues that take part though nothing has changed for them
@@ -237,7 +239,7 @@ class Cycle:
         watch = self.waiting.watches.only(key)
         if watch is None or watch.demand is not key.gang.demands[0] or not watch.need:
             return False
-        room = self.draft.room(watch.demand)
+        room = self.room(watch.demand, watch.need)
         if room >= watch.need:
             return False
         if key in self.rest:
@@ -247,6 +249,14 @@ class Cycle:
             self.still.append((key, room))
         self.tell_new(key)
         return True
+
+    def room(self, demand: Demand, need: int) -> int:
+        """How many of its pods fit in all; what was counted before stays an upper bound, since room only shrinks."""
+        counted, grants = self.rooms.get(demand, (need, -1))
+        if counted >= need and grants != self.grants:
+            counted = self.draft.room(demand)
+            self.rooms[demand] = counted, self.grants
+        return counted
 
     # Deciding
 
@@ -275,6 +285,7 @@ class Cycle:
         self.draft.settle()
         self.lookahead.granted(bid, offer.gang, placements)
         self.joined.pop(bid, None)
+        self.grants += 1
         self.won.add(bid)
         self.unnoted.append((key, bid, placements))
         if bid.slot is None:
