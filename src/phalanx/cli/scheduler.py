@@ -61,4 +61,5 @@ async def scheduler(
 async def _serve(connection: Connection, settings: Settings) -> None:
     lease = Lease(connection, IDENTITY, terms=Terms(), policy=settings.text())
     async with asyncio.TaskGroup() as group:
-        await schedule(connection, Informers(connection, group), lease, settings)
+        informers = Informers(connection, group)
+        await schedule(connection, informers, lease, settings, lambda: note("this process leads"))

@@ -17,18 +17,29 @@ from phalanx.kube.lease import Lease, leading
 from phalanx.kube.queue_status import Sight, keep_statuses
 from phalanx.kube.world import KubeWorld, Settings, open_world
 from phalanx.model.cluster import Cluster
+from phalanx.model.policy import Policy
 from phalanx.model.standing import Standing
 
 FORESEEN_JOBS = 200  # with more live jobs than these, a status does not say when jobs are expected to start
 
 
 async def schedule(
-    connection: Connection, informers: Callable[[Kind], Informer], lease: Lease, policies: Policies
+    connection: Connection,
+    informers: Callable[[Kind], Informer],
+    lease: Lease,
+    policies: Policies,
+    leads: Callable[[], None] = lambda: None,
 ) -> None:
-    """As soon as no other leads, until cancelled. Raises LeaseLost if another may lead."""
-    policy, cluster = policies.policy, Cluster()
-    settings = Settings(default_queue=policy.default_queue)
-    async with leading(lease), open_world(connection, informers, settings, fence=lease.fence) as world:
+    """As soon as no other leads (`leads` is called then), until cancelled. Raises LeaseLost if another may lead."""
+    policy = policies.policy
+    async with leading(lease):
+        leads()
+        await _lead(connection, informers, lease, policy)
+
+
+async def _lead(connection: Connection, informers: Callable[[Kind], Informer], lease: Lease, policy: Policy) -> None:
+    cluster, settings = Cluster(), Settings(default_queue=policy.default_queue)
+    async with open_world(connection, informers, settings, fence=lease.fence) as world:
         keeping = asyncio.ensure_future(keep_statuses(connection, seen(world, cluster, informers, lease), time.time))
         try:
             await loop.run(world, cluster, policy, time.time)
