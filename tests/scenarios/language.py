@@ -23,6 +23,7 @@ A block that does not say `cycle` decides nothing. `read` makes steps of a file;
     (devices and zones of nodes, and what pods want of them and of other pods: placing.py)
     cycle at=30                      decide; `at` is now, in seconds
     book                             say what is free on every node
+    expected JOB …                   say when those jobs are expected to start, and whose end they wait for
 """
 
 from __future__ import annotations
@@ -78,7 +79,12 @@ class Book:
     pass
 
 
-Step = Event | Policy | Cycle | Book
+@dataclass(frozen=True, slots=True)
+class Expected:
+    jobs: tuple[str, ...]
+
+
+Step = Event | Policy | Cycle | Book | Expected
 
 
 @dataclass(slots=True)
@@ -168,6 +174,7 @@ class Reader:
             "vacated": lambda words: iter([Vacated(words.next("the pod"))]),
             "cycle": self.cycle,
             "book": lambda words: iter([Book()]),
+            "expected": self.expected,
         }
 
     def statement(self, text: str) -> list[Step]:
@@ -293,6 +300,10 @@ class Reader:
 
     def cycle(self, words: Words) -> Iterator[Step]:
         yield Cycle(float(words.option("at", "0")))
+
+    def expected(self, words: Words) -> Iterator[Step]:
+        jobs, words.rest = tuple(words.rest), []
+        yield Expected(jobs)
 
     def roles(self, name: str) -> tuple[Role, ...]:
         if name not in self.jobs:

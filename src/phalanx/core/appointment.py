@@ -9,6 +9,7 @@ from operator import itemgetter
 
 from phalanx.core import reserve
 from phalanx.model.cluster import Cluster
+from phalanx.model.job import After
 from phalanx.model.line import Bid
 
 WHEN = itemgetter(0)
@@ -23,6 +24,12 @@ def appointments(cluster: Cluster, now_s: float, started: Iterable[str], won: Co
     while at < len(alarms) and Bid(alarms[at][1]) in won:
         at += 1
     yield from (at_s for at_s, _ in alarms[at : at + 1])
-    if any(job in cluster.relations.dependents for job in started):
+    if any(awaited(cluster, job) for job in started):
         yield nextafter(now_s, inf)  # who waits for their start is looked at next
     yield from reserve.turns(cluster, now_s)[:1]
+
+
+def awaited(cluster: Cluster, job: str) -> bool:
+    """Whether anyone waits for the job to start."""
+    others = (cluster.jobs[name].job for name in cluster.relations.dependents.get(job, ()))
+    return any(each.job == job and each.after is After.START for other in others for each in other.after)
