@@ -68,6 +68,7 @@ def simulate(
         Cell(source=source, policy=name, estimates=known, seed=seed, faults=faults, checkpoint_s=checkpoint_s)
         for source, name, known, seed in product(sources, policy, estimates, seeds)
     ]
+    results.check()
     jobs = _check(sources, policy, estimates, chance.seed)
     outcomes = _play(cells, jobs, results.schedule is not None, processes)
     return _report(outcomes, results)

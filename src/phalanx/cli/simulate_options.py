@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -102,6 +103,22 @@ class Results:
 
     json: bool = False
     """Print all measures: a line of JSON for each policy."""
+
+    def check(self) -> None:
+        """Hours of playing shall not end with a file that cannot be written. Raises PhalanxError."""
+        for file in (self.schedule, self.csv, self.parquet):
+            if file is not None and not file.parent.is_dir():
+                raise PhalanxError(f"{file} cannot be written: there is no folder {file.parent}")
+        if self.parquet is not None:
+            pyarrow()
+
+
+def pyarrow() -> tuple[Any, Any]:
+    """pyarrow and pyarrow.parquet. Raises PhalanxError where they are not installed."""
+    try:
+        return import_module("pyarrow"), import_module("pyarrow.parquet")
+    except ImportError:
+        raise PhalanxError("--parquet needs pyarrow, which is not installed: pip install 'phalanx[parquet]'") from None
 
 
 def faults_of(said: Sequence[str]) -> Faults | None:

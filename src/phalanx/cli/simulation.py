@@ -125,8 +125,10 @@ def cluster_of(named: str, on_error: OnError) -> tuple[Node, ...]:
 
 def run(cell: Cell, *, keep: bool, progress: Callable[[int], None] = lambda done: None) -> Outcome:
     """`keep`: the schedule itself is wanted, not its measures alone."""
+    workload = workload_of(cell.source, cell.seed)
+    loop.spare_the_book()  # nor shall a million tasks be walked again and again
     schedule = play(
-        workload_of(cell.source, cell.seed),
+        workload,
         setup_of(cell.policy),
         loop.step,
         estimates=cell.estimates,

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from phalanx.cli.simulate_options import pyarrow
 from phalanx.cli.simulation import Outcome
-from phalanx.errors import PhalanxError
 from phalanx.simulator.schedule import Fate, Schedule
 from phalanx.simulator.statistic import half_width_95, mean
 from phalanx.simulator.sweep import sizes
@@ -114,14 +113,10 @@ def write_csv(rows: Sequence[Row], file: Path) -> None:
 
 
 def write_parquet(rows: Sequence[Row], file: Path) -> None:
-    try:
-        pyarrow = import_module("pyarrow")
-        parquet = import_module("pyarrow.parquet")
-    except ImportError:
-        raise PhalanxError("--parquet needs pyarrow, which is not installed: pip install 'phalanx[parquet]'") from None
+    arrow, parquet = pyarrow()
     flats = [flat(row) for row in rows]
     names = list(dict.fromkeys(name for row in flats for name in row))
-    parquet.write_table(pyarrow.table({name: [row.get(name) for row in flats] for name in names}), file)
+    parquet.write_table(arrow.table({name: [row.get(name) for row in flats] for name in names}), file)
 
 
 def write_schedule(schedule: Schedule, file: Path) -> None:

@@ -88,7 +88,7 @@ def _task(said: Fields, at: int) -> Task:
     queue = said.text("queue")
     job = Job(
         id=said.text("id", f"job-{at}"),
-        queue=queue,
+        queue="",  # the setup decides whether the queue that the workload names is one
         roles=_roles(said),
         submitted_s=submitted_s,
         priority=said.whole("priority"),

@@ -1,0 +1,250 @@
+"""`phalanx simulate`, as it is typed."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from signal import SIGINT
+
+import pytest
+
+from phalanx.cli.app import build
+from phalanx.errors import PhalanxError
+from phalanx.simulator.readers import swf
+from tests.simulator.builders import DATA, KTH
+
+OWN = """
+nodes:
+- {name: n, count: 2, allocatable: {cpu: 8, nvidia.com/gpu: 4}}
+jobs:
+- {id: a, submit: 0, run: 1m, pods: 2, requests: {cpu: 2, nvidia.com/gpu: 4}, queue: x}
+- {id: b, submit: 10, run: 30s, requests: {nvidia.com/gpu: 1}, queue: y, deadline: 50}
+- {id: c, submit: 20, run: 1s, pods: 3, requests: {nvidia.com/gpu: 4}}
+"""
+
+
+def simulate(*words: object) -> int:
+    asked = ["simulate", *map(str, words)]
+    return build("simulate")(asked, exit_on_error=False, result_action="return_value")
+
+
+def objects(capsys: pytest.CaptureFixture[str], *words: object) -> list[dict]:
+    assert simulate(*words, "--json", "--processes", 1) == 0
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def own(tmp_path: Path, text: str = OWN) -> Path:
+    path = tmp_path / "own.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_one_object_for_each_policy_with_the_documented_names(capsys) -> None:
+    found = objects(capsys, KTH, "--first", 60, "--policy", "fifo", "greedy", "--estimates", "user", "exact")
+    assert [(each["policy"], each["estimates"]) for each in found] == [
+        ("fifo", "user"),
+        ("fifo", "exact"),
+        ("greedy", "user"),
+        ("greedy", "exact"),
+    ]
+    page = (Path(__file__).parents[2] / "docs" / "guide" / "simulate.md").read_text()
+    documented = set(re.findall(r"`([a-z0-9_]+)`", page))
+    statistics = re.compile(r"^(median|p90|p95|p99|max)_")
+    unnamed = {name for name in found[0] if statistics.sub("mean_", name) not in documented and name not in documented}
+    assert unnamed <= {"trace", "policy", "estimates", "seed", "interrupted"}
+
+
+def test_many_at_once_give_what_one_after_the_other_gives(tmp_path: Path, capsys) -> None:
+    words = (KTH, "--first", 60, "--policy", "fifo", "easy", "--seeds", 2, "--shake", "60s", "--json")
+    hashes = []
+    for processes in (1, 2):
+        assert simulate(*words, "--processes", processes) == 0
+        hashes.append([json.loads(line)["schedule_sha256"] for line in capsys.readouterr().out.splitlines()])
+    assert hashes[0] == hashes[1]
+    assert len(set(hashes[0][0])) == 2  # each seed shakes in its own way
+
+
+def test_seeds_give_means_intervals_and_paired_differences(capsys) -> None:
+    first, second = objects(
+        capsys,
+        KTH,
+        "--first",
+        80,
+        "--policy",
+        "fifo",
+        "greedy",
+        "--seeds",
+        3,
+        "--seed",
+        5,
+        "--load",
+        3,
+        "--shake",
+        "30m",
+    )
+    assert first["seeds"] == [5, 6, 7]
+    assert first["ci95"]["mean_wait_s"] > 0
+    assert "versus" not in first
+    difference = second["versus"]["mean_wait_s"]
+    assert difference["difference"] == pytest.approx(second["mean_wait_s"] - first["mean_wait_s"])
+
+
+def test_a_workload_of_one_s_own(tmp_path: Path, capsys) -> None:
+    (found,) = objects(capsys, own(tmp_path), "--policy", "greedy")
+    assert (found["jobs"], found["finished"], found["unfinished"]) == (3, 2, 1)
+    assert found["by_queue"]["y"]["mean_wait_s"] == 50
+    assert found["deadline_miss_ratio"] == 1
+
+
+def test_what_can_never_run_is_said_at_the_start(tmp_path: Path, capsys) -> None:
+    simulate(own(tmp_path), "--policy", "greedy", "--processes", 1)
+    told = capsys.readouterr()
+    assert "own.yaml: job c can never run: 3 pods of 4 nvidia.com/gpu each: the empty cluster holds 2" in told.err
+    assert told.out.startswith("POLICY")
+
+
+def test_a_policy_as_a_file(tmp_path: Path, capsys) -> None:
+    policy = tmp_path / "mine.yaml"
+    policy.write_text(
+        "policy: {backfill: greedy, defaultQueue: all}\n"
+        "queues:\n- {name: all}\n- {name: x, parent: all, limits: {perJob: {resources: {nvidia.com/gpu: 4}}}}\n"
+        "each: {parent: all}\n"
+    )
+    (found,) = objects(capsys, own(tmp_path), "--policy", policy)
+    assert found["policy"] == "mine"
+    assert found["unfinished"] == 2  # a asks more than a job may in x, and c more than there is
+
+
+def test_generated_jobs(tmp_path: Path, capsys) -> None:
+    path = own(
+        tmp_path,
+        "nodes: [{count: 4, allocatable: {cpu: 16}}]\n"
+        "generate: {jobs: 50, every: 10s, pods: {values: {1: 3, 8: 1}}, requests: {cpu: 1}, run: {exponential: 1m}, "
+        "limitFactor: {uniform: [1, 2]}, users: 3, queues: {a: 1, b: 1}}\n",
+    )
+    found = objects(capsys, path, "--policy", "greedy", "--seeds", 2)
+    assert found[0]["jobs"] == 50
+    assert len(set(found[0]["schedule_sha256"])) == 2
+
+
+def test_jobs_drawn_from_a_log(tmp_path: Path, capsys) -> None:
+    (tmp_path / KTH.name).write_bytes(KTH.read_bytes())
+    path = own(
+        tmp_path, f"nodes: [{{allocatable: {{cpu: 100}}}}]\ngenerate: {{jobs: 40, every: 1h, like: {KTH.name}}}\n"
+    )
+    (found,) = objects(capsys, path, "--policy", "greedy")
+    assert (found["jobs"], found["finished"]) == (40, 40)
+
+
+def test_schedules_as_csv_and_as_a_log(tmp_path: Path, capsys) -> None:
+    log, table = tmp_path / "s.swf", tmp_path / "s.csv"
+    objects(capsys, KTH, "--first", 30, "--policy", "greedy", "--schedule", log)
+    objects(capsys, KTH, "--first", 30, "--policy", "greedy", "--schedule", table)
+    replayed = swf.read(log, size=100)
+    rows = list(csv.DictReader(table.open()))
+    assert [task.job.id for task in replayed.tasks] == [row["job"] for row in rows]
+    assert [task.waited_s for task in replayed.tasks] == [
+        float(row["start_s"]) - float(row["submit_s"]) for row in rows
+    ]
+    objects(capsys, KTH, "--first", 30, "--policy", "greedy", "fifo", "--schedule", table)
+    assert (tmp_path / "s-kth-sp2-4000.swf-greedy-user-0.csv").exists()
+
+
+def test_results_as_csv_and_parquet(tmp_path: Path, capsys) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    (found,) = objects(
+        capsys,
+        KTH,
+        "--first",
+        30,
+        "--policy",
+        "greedy",
+        "--csv",
+        tmp_path / "r.csv",
+        "--parquet",
+        tmp_path / "r.parquet",
+    )
+    (row,) = csv.DictReader((tmp_path / "r.csv").open())
+    assert float(row["mean_wait_s"]) == found["mean_wait_s"]
+    assert float(row["by_size.1.jobs"]) == found["by_size"]["1"]["jobs"]
+    assert parquet.read_table(tmp_path / "r.parquet").to_pylist()[0]["schedule_sha256"] == found["schedule_sha256"]
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["nothing.swf"], "nothing.swf: there is no such file"),
+        ([KTH, "--policy", "best"], "there is no policy 'best'"),
+        ([KTH, "--policy", "nothing.yaml"], "nothing.yaml: No such file"),
+        ([KTH, "--estimates", "guess"], "--estimates guess: not one of"),
+        ([KTH, "--fault", "flood=1"], "there is no fault 'flood'"),
+        ([KTH, "--fault", "late=2"], "a chance is from 0 to 1"),
+        ([KTH, "--shake", "soon"], "--shake: 'soon' is no length of time"),
+        ([DATA / "philly.csv"], "nothing says what cluster this is to run on"),
+        ([DATA / "philly.csv", "--cluster", "0x8"], "from 1x1 to"),
+        ([DATA / "philly.csv", "--cluster", "nothing.yaml"], "nothing.yaml: "),
+        (
+            [KTH, "--first", "5", "--csv", "/nowhere/at/all.csv"],
+            "/nowhere/at/all.csv cannot be written: there is no folder /nowhere/at",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said(words: list[object], complaint: str) -> None:
+    with pytest.raises(PhalanxError) as raised:
+        simulate(*words)
+    assert complaint in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("jobs:\n- {id: a}\n", "own.yaml:2: jobs[0].run: a job says how long it runs"),
+        ("jobs:\n- {id: a, run: 1}\n- {id: a, run: 1}\n", "own.yaml:3: jobs[1].id: there is a job 'a' above already"),
+        ("jobs:\n- {id: a, run: -1}\n", "own.yaml:2: jobs[0].run: -1 is not from 0 s to a hundred years"),
+        ("jobs:\n- id: a\n  run: 1\n  pods: 0\n", "own.yaml:4: jobs[0].pods: 0 is no whole number from 1"),
+        ("jobs:\n- {id: a, run: 1, requests: {cpu: -1}}\n", "own.yaml:2: jobs[0].requests.cpu: -1 is negative"),
+        ("generate: {run: {weibull: 3}}\n", "own.yaml:1: generate.run: weibull is not as it should be"),
+        ("generate: {day: {swing: 2}}\n", "own.yaml:1: generate.day.swing: 2 is not from 0 to 1"),
+        ("nodes:\n- {name: a}\n- {name: a}\n", "own.yaml:1: nodes: there are two nodes 'a'"),
+        ("job: []\n", "own.yaml:1: job: there is no such field; did you mean jobs?"),
+        ("jobs: [\n", "own.yaml: this is no YAML"),
+        ("- a\n", "own.yaml:1: ['a'] is not a mapping"),
+    ],
+)
+def test_where_a_workload_is_wrong(tmp_path: Path, text: str, complaint: str) -> None:
+    with pytest.raises(PhalanxError) as raised:
+        simulate(own(tmp_path, text))
+    assert complaint in str(raised.value)
+
+
+def test_faults_of_a_trace_are_told_and_left_out(tmp_path: Path, capsys) -> None:
+    path = tmp_path / "log.swf"
+    path.write_text("; MaxProcs: 4\n1 0 0 9 1 -1 -1 1 -1 -1 1 1 1 -1 1 1 -1 -1\nbroken\n")
+    (found,) = objects(capsys, path, "--policy", "greedy", "--on-error", "skip")
+    assert found["jobs"] == 1
+    simulate(path, "--on-error", "skip", "--processes", 1)
+    assert f"{path}:3:7: 1 fields where a record has 18" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_ctrl_c_prints_the_results_so_far() -> None:
+    command = [sys.executable, "-m", "phalanx.cli.app", "simulate", str(KTH), "--policy", "greedy", "--json"]
+    code = "from phalanx.cli.app import main; main()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, *command[3:], "--load", "0.5"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as running:
+        assert running.stderr is not None
+        running.stderr.readline()  # what was left out: playing begins
+        time.sleep(1.0)
+        running.send_signal(SIGINT)
+        out, err = running.communicate(timeout=60)
+    assert running.returncode == 130, err
+    assert json.loads(out)["interrupted"] is True
