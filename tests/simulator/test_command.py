@@ -23,7 +23,7 @@ nodes:
 - {name: n, count: 2, allocatable: {cpu: 8, nvidia.com/gpu: 4}}
 jobs:
 - {id: a, submit: 0, run: 1m, pods: 2, requests: {cpu: 2, nvidia.com/gpu: 4}, queue: x}
-- {id: b, submit: 10, run: 30s, requests: {nvidia.com/gpu: 1}, queue: y, deadline: 50}
+- {id: b, submit: 10, run: 30s, requests: {nvidia.com/gpu: 1}, queue: y, deadline: 85}
 - {id: c, submit: 20, run: 1s, pods: 3, requests: {nvidia.com/gpu: 4}}
 """
 
