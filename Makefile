@@ -27,8 +27,9 @@ test: setup      ## everything `make check` does, and the slow tests (under ten 
 	$(BIN)/mypy
 	$(BIN)/pytest -n 2
 
-fuzz: setup      ## 10,000 seeds of the simulated cluster
+fuzz: setup      ## 10,000 seeds of the simulated cluster, and 10,000 trees of queues that preempt each other
 	PHALANX_SEEDS=10000 $(BIN)/pytest -n 2 tests/simulation
+	PHALANX_TREES=10000 $(BIN)/pytest -n 2 tests/core/test_no_flapping.py
 
 bench: setup     ## the benchmarks, one JSON object a line
 	@for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done

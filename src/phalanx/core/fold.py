@@ -399,6 +399,7 @@ def preempt(cluster: Cluster, action: Preempt) -> None:
     record = expected(cluster, action)
     let_go(cluster, record, tuple(record.open))
     record.phase, record.reason = Phase.STOPPING, action.reason
+    record.preempted += 1
     leaves(cluster, record, record.placements, action.grace_s)
     cluster.preempted_at.setdefault(cluster.queue_of(record.job), deque(maxlen=REMEMBERED)).append(cluster.now_s)
     close_account(cluster, record)

@@ -10,7 +10,8 @@ Four rules, under the names that reasons use, with Kueue's names for them in bra
   its share with the job is below the share that the victim's side has before losing the victim. So the sorted vector of
   shares falls with every preemption, and rivals cannot push each other back and forth (Kueue's LessThanInitialShare).
 - *borrowing* (InCohortReclaimWhileBorrowing): the preemptor's queue borrows, and takes from queues that borrow too:
-  victims of lower priority, at most of the threshold if there is one.
+  victims of lower priority, at most of the threshold if there is one. Not to or from queues that go by shares: what
+  priority gives, fairness would take back (Kueue forbids the combination too).
 
 The amounts that count are those that the job asks and that either side's guarantees name; if neither names any, all
 that the job asks. Rights are looked at step by step: each victim that goes lowers what its queue has, and a queue
@@ -44,6 +45,7 @@ from phalanx.model.tree import Branch, Cost, Key
 HOUR_S = 3600.0
 NOBODY = -(2**62) - 1
 ANYBODY = 2**62
+HIGHEST_HURDLE = 64
 
 Mask: TypeAlias = NDArray[np.bool_]
 
@@ -176,10 +178,16 @@ class Rights:
         if wants.reclaim is not Reclaim.NEVER and tie.ours is not None:
             if self._stays_within(tie.ours, keys):
                 yield Rule.RECLAIM
-            elif wants.down_to is Floor.FAIR_SHARE and self.share(tie.ours, self.cost) < self.share(tie.theirs):
+            elif wants.down_to is Floor.FAIR_SHARE and self._would_be_poorer(tie.ours, tie.theirs):
                 yield Rule.FAIR_SHARE
-        if wants.borrowing:
+        if wants.borrowing and Floor.FAIR_SHARE not in (wants.down_to, preemption_of(self.cluster, queue).down_to):
             yield Rule.BORROWING
+
+    def _would_be_poorer(self, ours: Branch, theirs: Branch) -> bool:
+        """Whether our side's share stays below theirs with the job: and if it was preempted before, by twice as much for
+        each time, so that nobody takes turns (docs/decisions/0006-fair-share.md)."""
+        hurdle = 2.0 ** min(self.cluster.jobs[self.job.id].preempted, HIGHEST_HURDLE)
+        return share.times(self.share(ours, self.cost), hurdle) < self.share(theirs)
 
     def _tie(self, queue: str) -> Tie:
         tie = self._ties.get(queue)

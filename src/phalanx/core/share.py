@@ -82,6 +82,11 @@ def weighted(ratio: float, queue: Queue, resource: str) -> Share:
     return Share(0, ratio / weight) if weight > 0 else Share(1, ratio)
 
 
+def times(share: Share, factor: float) -> Share:
+    """As if it were that many times as much."""
+    return Share(share.weightless, share.ratio * factor)
+
+
 def rivals(one: Branch, other: Branch) -> tuple[Branch, Branch] | None:
     """The two queues below their lowest common ancestor in which they are. None: one is above the other, or they are
     the same, and shares say nothing about which of their jobs should run."""

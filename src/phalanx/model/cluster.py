@@ -39,7 +39,8 @@ class Record:
     """A live job and what was decided about it.
 
     `placements` are charged to their nodes; `open` slots want one, each with (arrival in seconds since the epoch,
-    number of its opening). `attempt` counts the starts. `reason` is the last one told for it; `refusal` why the last
+    number of its opening). `attempt` counts the starts,
+    `preempted` how often it gave way whole. `reason` is the last one told for it; `refusal` why the last
     start came to nothing, since when it rests until `not_before_s` (seconds since the epoch).
 
     `started_s`: when it was last started (seconds since the epoch). `flavors`: the flavor of each role, if its queue
@@ -51,7 +52,8 @@ class Record:
 
     __slots__ = (
         *("attempt", "charge", "devices", "flavors", "gang", "job", "leaving", "not_before_s", "open", "phase"),
-        *("placed", "placements", "promise", "promised_until_s", "reason", "refusal", "short_since_s", "size", "started_s"),
+        *("placed", "placements", "preempted", "promise", "promised_until_s", "reason", "refusal", "short_since_s"),
+        *("size", "started_s"),
     )
 
     def __init__(self, job: Job, gang: Gang) -> None:
@@ -70,6 +72,7 @@ class Record:
         self.leaving: set[Slot] = set()
         self.short_since_s: float | None = None
         self.devices: dict[Slot, tuple[str, ...]] = {}
+        self.preempted = 0
         self.placed = [0] * len(job.roles)
         self.charge: Charge | None = None
         self.size: tuple[int, ...] = ()
@@ -83,6 +86,7 @@ class Record:
         other.promise, other.promised_until_s = dict(self.promise), self.promised_until_s
         other.short_since_s = self.short_since_s
         other.devices, other.size = dict(self.devices), self.size
+        other.preempted = self.preempted
         other.placed, other.charge = list(self.placed), self.charge
         return other
 
