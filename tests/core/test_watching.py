@@ -48,3 +48,19 @@ def test_a_forgotten_line_leaves_nothing_behind() -> None:
     watches.sleep(key, tuple(Watch(demand, 5, 0) for demand in gang.demands))
     watches.forget(key)
     assert not watches.posts
+
+
+@given(amounts, st.data())
+def test_one_row_counts_as_many_do(asked, data: st.DataObject) -> None:
+    """`grow_one` is `grow` of one row."""
+    gangs = [Interned().gang((role("w", 1, cpu=1 + cpu, memory=memory),)) for cpu, memory in asked]
+    one, many = Watches(), Watches()
+    for at, gang in enumerate(gangs):
+        watch = Watch(gang.demands[0], data.draw(st.integers(0, 5)), data.draw(st.integers(0, 6)))
+        for watches in (one, many):
+            watches.sleep(LineKey(2, at, gang), (watch,))
+    before = {"cpu": data.draw(st.integers(-2, 9)), "memory": data.draw(st.integers(0, 9)), "pods": 5}
+    after = {name: amount + data.draw(st.integers(0, 4)) for name, amount in before.items()}
+    arrays = [{name: np.array([amount]) for name, amount in each.items()} for each in (before, after)]
+    assert one.grow_one(before, after) == many.grow(*arrays)
+    assert [post.room for post in one.posts.values()] == [post.room for post in many.posts.values()]

@@ -216,10 +216,11 @@ class Draft:
 
     def renew(self) -> None:
         """Lay the columns out anew, the nodes with least free first; equal ones stay in order."""
-        packed = self.score is Score.PACK
-        order = np.argsort(self._looseness() if packed else self.rows, kind="stable")
-        self.rows = self.rows[order]
-        self.free = {name: column[order] for name, column in self.free.items()}
+        if len(self.rows) > 1:
+            packed = self.score is Score.PACK
+            order = np.argsort(self._looseness() if packed else self.rows, kind="stable")
+            self.rows = self.rows[order]
+            self.free = {name: column[order] for name, column in self.free.items()}
         self.views = {name: column.data for name, column in self.free.items()}
         self._allowed.clear()
         self._taken = 0

@@ -24,7 +24,7 @@ from phalanx.model.line import Bid, Entry, Line, LineKey
 from phalanx.model.plan import Asleep
 from phalanx.model.sleepers import Sleepers
 from phalanx.model.tree import Tree
-from phalanx.model.watching import Watches
+from phalanx.model.watching import FEW, Watches
 
 MANY = 2**30
 
@@ -170,6 +170,11 @@ class Waiting:
         self.awake.update(self.heeding.woken(columns.peers.changed))
         columns.peers.changed.clear()
         if not grown or not self.watches.posts:
+            return
+        if len(grown) == 1 and len(self.watches.posts) <= FEW:
+            ((row, old),) = grown.items()
+            if columns.facts.ready[row] and columns.least_free(row) >= 0:
+                self.awake.update(self.watches.grow_one(old, columns.free_of(row)))
             return
         rows = np.fromiter(grown, np.intp, len(grown))
         good = columns.facts.ready[rows] & (columns.lowest_free(rows) >= 0)
