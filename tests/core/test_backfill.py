@@ -1,0 +1,138 @@
+"""Reservations keep what they promise: checked on random queues, against the schedule that comes of them.
+
+Jobs run exactly as long as their time limits say, in one queue in order of submission, on a few nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+
+import pytest
+
+from phalanx.core.check import check
+from phalanx.core.fold import fold
+from phalanx.core.forecast import forecast
+from phalanx.loop import step
+from phalanx.model.cluster import Cluster
+from phalanx.model.event import Event, Finished, NodeSeen, QueueSeen, Submitted
+from phalanx.model.job import Job, Role
+from phalanx.model.node import Node
+from phalanx.model.plan import Plan, Start
+from phalanx.model.policy import Backfill, BackfillOrder, Policy
+from phalanx.model.queue import Order, Queue
+from phalanx.model.shape import Shape, amounts
+
+SEEDS = range(4)
+
+
+@dataclass
+class Exact:
+    """A world in which every job takes exactly its time limit. `policy` decides; what happens is remembered."""
+
+    policy: Policy
+    nodes: int
+    cpus: int
+    foresees: bool = True
+    cluster: Cluster = field(default_factory=Cluster)
+    now_s: float = 0.0
+    starts: dict[str, float] = field(default_factory=dict)
+    expected: dict[str, float] = field(default_factory=dict)
+    ends: list[tuple[float, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        room = amounts({"cpu": 1000 * self.cpus, "pods": 110})
+        nodes = [NodeSeen(Node(name=f"n{index}", allocatable=room)) for index in range(self.nodes)]
+        fold(self.cluster, [QueueSeen(Queue(name="default", order=Order.FIFO)), *nodes])
+
+    def apply(self, plan: Plan) -> None:
+        for action in plan.actions:
+            if isinstance(action, Start):
+                self.starts[action.job] = self.now_s
+                self.ends.append((self.now_s + self.cluster.jobs[action.job].job.limit_s, action.job))
+
+    def play(self, jobs: list[Job]) -> None:
+        left = sorted(jobs, key=lambda job: job.submitted_s)
+        while left or self.ends:
+            self.now_s = min([job.submitted_s for job in left[:1]] + [end_s for end_s, _ in self.ends])
+            events: list[Event] = [Finished(job) for end_s, job in sorted(self.ends) if end_s <= self.now_s]
+            self.ends = [entry for entry in self.ends if entry[0] > self.now_s]
+            come = [job for job in left if job.submitted_s <= self.now_s]
+            left = left[len(come) :]
+            step(self.cluster, [*events, *map(Submitted, come)], self.policy, self.now_s, self)
+            check(self.cluster)
+            for job in come:
+                if self.foresees and job.id not in self.starts:
+                    found = forecast(self.cluster, self.policy, self.now_s, [job.id])
+                    self.expected[job.id] = found[job.id].start_s
+
+
+def some_jobs(random: Random, nodes: int, cpus: int) -> list[Job]:
+    jobs = []
+    for index in range(16):
+        pods, cpu = random.randint(1, nodes), random.randint(1, cpus)
+        role = Role(name="w", count=pods, minimum=pods, shape=Shape(requests=amounts({"cpu": 1000 * cpu})))
+        limit_s, at_s = float(random.choice([1, 2, 3, 5, 10, 20])), float(random.randint(0, 30))
+        jobs.append(Job(id=f"j{index:02}", queue="default", roles=(role,), submitted_s=at_s, limit_s=limit_s))
+    return jobs
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_conservative_with_exact_limits_nobody_starts_later_than_expected_when_submitted(seed: int) -> None:
+    random = Random(seed)
+    nodes, cpus = random.choice([(1, 8), (3, 4), (5, 2)])
+    world = Exact(Policy(backfill=Backfill.CONSERVATIVE), nodes, cpus)
+    world.play(some_jobs(random, nodes, cpus))
+    late = {job: (world.starts[job], at_s) for job, at_s in world.expected.items() if world.starts[job] > at_s}
+    assert late == {}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_conservative_those_behind_delay_nobody(seed: int) -> None:
+    """Without the later half of the jobs, the earlier half starts at the very same times."""
+    random = Random(seed)
+    nodes, cpus = random.choice([(1, 8), (3, 4)])
+    jobs = sorted(some_jobs(random, nodes, cpus), key=lambda job: job.submitted_s)
+    whole, half = (Exact(Policy(backfill=Backfill.CONSERVATIVE), nodes, cpus, foresees=False) for _ in range(2))
+    whole.play(jobs)
+    half.play(jobs[:8])
+    assert {job.id: whole.starts[job.id] for job in jobs[:8]} == half.starts
+
+
+@pytest.mark.parametrize("order", BackfillOrder)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_easy_the_first_that_waits_is_not_delayed_by_those_behind(seed: int, order: BackfillOrder) -> None:
+    """Whoever is first in the queue when it is submitted starts exactly when it was expected to."""
+    random = Random(seed)
+    nodes, cpus = random.choice([(1, 8), (3, 4)])
+    world = Exact(Policy(backfill=Backfill.EASY, backfill_order=order), nodes, cpus)
+    jobs = sorted(some_jobs(random, nodes, cpus), key=lambda job: job.submitted_s)
+    world.play(jobs)
+    for job in jobs:
+        earlier = [each for each in jobs if each.submitted_s < job.submitted_s]
+        alone = all(each.submitted_s != job.submitted_s for each in jobs if each is not job)
+        if job.id in world.expected and alone and all(world.starts[each.id] < job.submitted_s for each in earlier):
+            assert world.starts[job.id] == world.expected[job.id]
+
+
+@pytest.mark.parametrize("backfill", Backfill)
+def test_the_same_is_decided_if_nothing_that_was_found_is_remembered(backfill: Backfill) -> None:
+    """What backfill keeps between cycles saves time and changes nothing."""
+    for seed in range(2):
+        random = Random(seed)
+        jobs = some_jobs(random, 3, 4)
+        remembering, forgetful = (Exact(Policy(backfill=backfill), 3, 4, foresees=False) for _ in range(2))
+        remembering.play(jobs)
+        forgetting(forgetful)
+        forgetful.play(jobs)
+        assert remembering.starts == forgetful.starts
+
+
+def forgetting(world: Exact) -> None:
+    """Before each decision everybody is looked at as if for the first time."""
+    apply = world.apply
+
+    def wake_all_and_apply(plan: Plan) -> None:
+        apply(plan)
+        world.cluster.waiting.wake_all()
+
+    world.apply = wake_all_and_apply  # type: ignore[method-assign]  # the world is told after each cycle
