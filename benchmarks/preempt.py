@@ -1,10 +1,10 @@
 """What it costs to find who gives way: 5,000 full nodes of 8 GPUs, and a gang that finds no room.
 
-The nodes are full of jobs of the sizes named (pods x GPUs each). A gang of 64 pods of 8 GPUs preempts lower priorities of
-its own queue; one of 250 such pods reclaims 2,000 GPUs of its queue's guarantee from two others; and one preempts
+The nodes are full of jobs of the sizes named (pods x GPUs each). A gang of 64 pods of 8 GPUs preempts lower priorities
+of its own queue; one of 250 such pods reclaims 2,000 GPUs of its queue's guarantee from two others; and one preempts
 though nobody may go. One JSON object a line: the search alone (`search_ms`: collect, try, put back), the whole cycle
-that makes it (`cycle_ms`), the best of several, in milliseconds of CPU; how many jobs give way; and what reading all that
-runs into columns cost once (`first_ms`).
+that makes it (`cycle_ms`), the best of several, in milliseconds of CPU; how many jobs give way; and what reading all
+that runs into columns cost once (`first_ms`).
 
     python benchmarks/preempt.py [--nodes 5000] [--repeat 5]
 """

@@ -49,7 +49,7 @@ class Moves(Rights):
 
 def search(scene: Scene, job: Job, offer: Offer) -> Found | None:
     """Whose moving lets the job start; draft and ledger are as before afterwards."""
-    # Who has devices by name is spared: in the book a slot's devices are those of its place or of its promise, not both.
+    # Who has devices by name is spared: in the book a slot's devices are of its place or of its promise, not of both.
     spared = {name for name in scene.residents.number_of if scene.cluster.jobs[name].devices}
     for _ in range(ATTEMPTS):
         drafted, entered = scene.draft.mark(), scene.ledger.mark()

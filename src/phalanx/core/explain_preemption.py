@@ -16,9 +16,10 @@ def gave_way(rights: Rights, victim: Record, rule: Rule, slots: int) -> Reason:
     """Why a job is preempted whole (`slots` 0), or gives up so many pods above its minimum."""
     by, queue = rights.job, rights.cluster.queue_of(victim.job)
     what = f"gives up {pods(slots)} above its minimum for" if slots else "gives way to"
+    why = because(rights, victim.job, rule, queue)
     return Reason(
         code=Code.PREEMPTED,
-        text=f"{what} {by.id} (priority {by.priority}, queue {rights.queue}): {because(rights, victim.job, rule, queue)}",
+        text=f"{what} {by.id} (priority {by.priority}, queue {rights.queue}): {why}",
         numbers={
             "rule": str(rule),
             "kueue": KUEUE.get(rule, ""),
@@ -55,7 +56,12 @@ def preempting(cluster: Cluster, record: Record, leaving: Sequence[str]) -> Reas
     return Reason(
         code=Code.PREEMPTING,
         text=f"promised room on {where} for {pods(len(record.promise))}; {named(leaving)} still there",
-        numbers={"waits_for": list(leaving), "nodes": nodes, "pods": len(record.promise), "until_s": record.promised_until_s},
+        numbers={
+            "waits_for": list(leaving),
+            "nodes": nodes,
+            "pods": len(record.promise),
+            "until_s": record.promised_until_s,
+        },
     )
 
 

@@ -124,7 +124,7 @@ class Hunt:
     # Room
 
     def make_room(self, extra: int) -> bool:
-        """Units go until each role's minimum, and `extra` pods more, would fit by counting; whether the minimum does."""
+        """Units go until each role's minimum and `extra` pods more would fit by counting; whether the minimum does."""
         draft, known = self.draft, len(self.units.going)
         mark = draft.mark()
         for role in sorted(range(len(self.gang.roles)), key=lambda role: -draft.part_of_node(self.gang.demands[role])):
@@ -145,7 +145,7 @@ class Hunt:
         return still <= extra or not self.by_amounts
 
     def more_go(self, count: int) -> bool:
-        """What is lacking cannot be counted: so many of those that may be asked go, in victim order. Whether any did."""
+        """What is lacking cannot be counted: so many of those that may be asked go, in victim order; if any did."""
         field, known = self.units.field, len(self.units.going)
         left = (~field.gone).nonzero()[0]
         keys = (-field.started_s[left], field.priority[left], field.tier[left])
@@ -186,14 +186,17 @@ class Hunt:
         field, (flavor, resource) = self.units.field, short.bar.key
         count = len(field.job)
         held = np.bincount(field.unit, field.amounts(resource, np.arange(len(field.unit))), count)
-        under = np.array([self.rights.is_under(queue, short.bar.queue) for queue in self.units.residents.queues], np.bool_)
+        under = np.array(
+            [self.rights.is_under(queue, short.bar.queue) for queue in self.units.residents.queues], np.bool_
+        )
         at = ((held > 0) & ~field.gone & under[field.group]).nonzero()[0]
         if flavor:
             at = at[[flavor in self.units.record(unit).flavors for unit in at.tolist()]]
         held = held[at]
         cost = field.weight[at] / np.minimum(1.0, held / missing(short))
         waste = np.maximum(0.0, held - missing(short))
-        return at[np.lexsort((-field.started_s[at], waste, cost, field.priority[at], field.tier[at]))]
+        order: Ints = at[np.lexsort((-field.started_s[at], waste, cost, field.priority[at], field.tier[at]))]
+        return order
 
     # The answer
 

@@ -131,7 +131,9 @@ class Preempting:
             attempt = self.cluster.jobs[job.id].attempt + 1
             self.actions.append(Start(job.id, attempt, found.placements, self.now_s, found.offer.flavors))
         else:
-            until_s = self.now_s + promise.PATIENCE_S + max((self.grace_s(each.job) for each in found.victims), default=0.0)
+            until_s = (
+                self.now_s + promise.PATIENCE_S + max((self.grace_s(each.job) for each in found.victims), default=0.0)
+            )
             self.actions.append(Promise(job.id, found.placements, found.offer.flavors, until_s))
         keep(scene.draft, self.cluster, found.offer.gang, found.placements)
 
@@ -163,7 +165,9 @@ def keep(draft: Draft, cluster: Cluster, crew: Gang, placements: Sequence[Placem
     """On the draft, the promised room is taken, and what it makes overfull takes nothing more."""
     rows = cluster.columns.row_of
     at = {rows[placement.node] for placement in placements}
-    position_of = {int(draft.rows[position]): position for position in np.isin(draft.rows, list(at)).nonzero()[0].tolist()}
+    position_of = {
+        int(draft.rows[position]): position for position in np.isin(draft.rows, list(at)).nonzero()[0].tolist()
+    }
     for placement in placements:
         draft.occupy(position_of[rows[placement.node]], crew.demands[placement.role], placement.devices)
     for node in dict.fromkeys(placement.node for placement in placements):

@@ -94,7 +94,7 @@ class Rights:
     # Who may be asked at all
 
     def askable(self) -> tuple[Mask, NDArray[np.int64]]:
-        """By job number: whether anything allows that it is asked now; and its tier: others' queues before one's own."""
+        """By job number: whether anything allows that it is asked now; and its tier: other queues before one's own."""
         residents, own = self.residents, self.residents.queue_number(self.queue)
         queues = residents.queues
         bound = np.full(len(queues), NOBODY, np.int64)

@@ -16,7 +16,7 @@ from phalanx.core import promise, room
 from phalanx.core.residency import spare_pods
 from phalanx.core.rights import Rights, Rule
 from phalanx.core.scene import Scene
-from phalanx.core.victims import Field, Holding, Ints
+from phalanx.core.victims import Field, Holding
 from phalanx.model.cluster import Record
 from phalanx.model.demand import Demand
 from phalanx.model.job import Placement, Slot
@@ -43,7 +43,12 @@ class Units:
     `excluded`: jobs that are not asked."""
 
     def __init__(self, scene: Scene, rights: Rights, excluded: Collection[str] = ()) -> None:
-        self.cluster, self.draft, self.ledger, self.residents = scene.cluster, scene.draft, scene.ledger, scene.residents
+        self.cluster, self.draft, self.ledger, self.residents = (
+            scene.cluster,
+            scene.draft,
+            scene.ledger,
+            scene.residents,
+        )
         self.rights = rights
         self.going: dict[int, Rule] = {}
         self._spared: dict[tuple[int, int], int] = {}  # (job number, role) -> pods of it that go alone
@@ -127,7 +132,8 @@ class Units:
         return self.cluster.jobs[self.residents.ids[self.field.job[unit]]]
 
     def queue(self, unit: int) -> str:
-        return self.residents.queues[self.field.group[unit]]
+        queue: str = self.residents.queues[int(self.field.group[unit])]
+        return queue
 
     def slot_of(self, unit: int) -> Slot:
         """The pod that goes, of those of its role on that node: the highest ordinals first."""
@@ -181,7 +187,9 @@ class Units:
         if not any(pods):
             return record.charge
         less = dict(room.cost(record.gang, pods, record.flavors))
-        return record.charge._replace(cost=tuple((key, amount - less.get(key, 0)) for key, amount in record.charge.cost))
+        return record.charge._replace(
+            cost=tuple((key, amount - less.get(key, 0)) for key, amount in record.charge.cost)
+        )
 
     def _enter(self, unit: int, sign: int) -> None:
         """In the ledger, and against its queue's budget."""

@@ -25,8 +25,8 @@ from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue
 from phalanx.model.reason import Reason
 from phalanx.model.relations import Relations
-from phalanx.model.residents import Residents
 from phalanx.model.reservation import Reservation
+from phalanx.model.residents import Residents
 from phalanx.model.shape import Amounts, Port
 from phalanx.model.tree import Charge, Key, Tree
 from phalanx.model.usage import Usage
@@ -114,7 +114,7 @@ class Cluster:
         self.residents: Residents | None = None  # made when first asked for
         self.leaving: dict[str, float] = {}  # jobs of which pods were told to go -> when they must have gone (seconds)
         self.promised: dict[str, None] = {}  # jobs that are promised room
-        self.preempted_at: dict[str, deque[float]] = {}  # queue -> when its jobs were preempted (seconds since the epoch)
+        self.preempted_at: dict[str, deque[float]] = {}  # queue -> when its jobs were preempted (seconds)
         self.ends = Ends()
         self.usage = Usage()
         self.usage.price(self.policy.billing, self.policy.half_life_s, 0.0)

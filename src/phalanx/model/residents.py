@@ -24,8 +24,8 @@ Ints = NDArray[np.int64]
 
 
 class Residents:
-    """Entries: `row`, `job` (its number), `role`, `demand` (its number), `pods`, `leaving` (told to go already), `spare`
-    (so many of them could go, alone, without breaking the gang).
+    """Entries: `row`, `job` (its number), `role`, `demand` (its number), `pods`, `leaving` (told to go already) and
+    `spare` (so many of them could go, alone, without breaking the gang).
 
     By job number: `priority`, `queue` (its number), `started_s`, `submitted_s`, `preemptible`."""
 
