@@ -7,7 +7,9 @@ order is its own criterion. Among devices of a node a share goes to the shared o
 - SPREAD: the mean free part, over what the pod asks, after it is placed.
 - LOAD: the smallest of (measured use + what this cycle has given + what the pod asks) / allocatable, by its worst
   resource; nodes that are not measured count with what is charged to them.
-- FRAGMENTATION, FEWEST_LOST: `core.fragmentation`.
+- FRAGMENTATION: `core.fragmentation`, as FGD's program rounds it.
+- FEWEST_LOST, ours: the same, then BEST_FIT among its many equals, which the rounding makes equally good for what is
+  to come; and the device by the unrounded gain.
 - BEST_FIT, DOT_PRODUCT, DEVICE_PACKING, DEVICE_CLUSTERING, RANDOM: the policies that FGD (ATC'23, section 6) is
   compared with, with the weights and roundings of its simulator: cpu and devices count half each, by the largest
   node; whole numbers from 0 to 100."""
@@ -32,6 +34,7 @@ Positions: TypeAlias = NDArray[np.intp]
 Floats: TypeAlias = NDArray[np.float64]
 Criterion: TypeAlias = Callable[[Draft, Demand, Positions], Floats]
 
+TOUCHED = -2  # the stamp of a row that the draft changed: what is computed for it is not remembered
 BY_FRAGMENTATION = {Score.FRAGMENTATION, Score.FEWEST_LOST}
 
 
@@ -139,26 +142,17 @@ def chance(draft: Draft, found: Positions) -> NDArray[np.uint64]:
     return np.asarray((mixed ^ (mixed >> np.uint64(31))) >> np.uint64(12))
 
 
-def rounded_gain(draft: Draft, demand: Demand, found: Positions) -> Floats:
-    return best_gains(draft, demand, found, exact=False)
-
-
-def exact_gain(draft: Draft, demand: Demand, found: Positions) -> Floats:
-    return best_gains(draft, demand, found, exact=True)
-
-
-def best_gains(draft: Draft, demand: Demand, found: Positions, *, exact: bool) -> Floats:
-    """Per node the best of its devices' gains; remembered per row until the row changes."""
+def least_lost(draft: Draft, demand: Demand, found: Positions) -> Floats:
+    """Per node the best of its devices' gains, rounded; remembered per row until the row changes."""
     if draft.typical is None:
         return np.zeros(len(found))
     columns, rows = draft.columns, draft.rows[found]
-    known, seen = columns.scores.of((demand, exact), columns.capacity)
+    known, seen = columns.scores.of(demand, columns.capacity)
     now = np.array(columns.stamps, np.int64)[rows]
-    now[np.isin(rows, list(draft.touched))] = -2
-    stale = (seen[rows] != now) | (now == -2)
+    now[np.isin(rows, list(draft.touched))] = TOUCHED
+    stale = (seen[rows] != now) | (now == TOUCHED)
     if stale.any() and (gains := gains_at(draft, demand, found[stale])) is not None:
-        best = gains.max(axis=1, initial=-np.inf)
-        known[rows[stale]] = best if exact else fragmentation.rounded(best)
+        known[rows[stale]] = fragmentation.rounded(gains.max(axis=1, initial=-np.inf))
         seen[rows[stale]] = now[stale]
     return known[rows]
 
@@ -207,6 +201,6 @@ CRITERIA: dict[Score, tuple[Criterion, ...]] = {
     Score.DEVICE_PACKING: (device_packing,),
     Score.DEVICE_CLUSTERING: (device_clustering,),
     Score.RANDOM: (by_chance,),
-    Score.FRAGMENTATION: (rounded_gain,),
-    Score.FEWEST_LOST: (exact_gain, best_fit),
+    Score.FRAGMENTATION: (least_lost,),
+    Score.FEWEST_LOST: (least_lost, best_fit),
 }
