@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from phalanx.core import usage
 from phalanx.core.recount import noted_truly
-from phalanx.core.room import charge_of, counted
+from phalanx.core.room import charge_of, counted, entrants
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.job import Phase
 from phalanx.model.line import Bid
@@ -130,6 +130,8 @@ def tree_adds_up(cluster: Cluster) -> Iterator[str]:
         noted, true = tree.branches[name].account.shown(), anew.branches[name].account.shown()
         if noted != true:
             yield f"queue {name!r} is charged {noted}, the records say {true}"
+    if cluster.entrants.lists != entrants(cluster).lists:
+        yield f"submitted jobs are counted as {cluster.entrants.lists}, there are {entrants(cluster).lists}"
     pools = [{key: amount for key, amount in pool.items() if amount} for pool in (tree.pool, cluster.pool())]
     if pools[0] != pools[1]:
         yield f"the tree's pool is {pools[0]}, the nodes have {pools[1]}"

@@ -10,6 +10,7 @@ from phalanx.core.moment import clock
 from phalanx.core.quota import Ledger, Shortfall
 from phalanx.model.bars import Rule
 from phalanx.model.cluster import Cluster
+from phalanx.model.entrants import Gate
 from phalanx.model.queue import Queue, State
 from phalanx.model.reason import Code, Reason
 from phalanx.model.tree import Branch, Key
@@ -43,6 +44,18 @@ def closed(queue: Queue, own: str) -> Reason:
 
 def never(text: str, **numbers: object) -> Reason:
     return Reason(code=Code.NEVER_WITHIN_LIMIT, text=text, numbers=numbers)
+
+
+def too_many(gate: Gate, own: str) -> Reason:
+    """Of submitted jobs."""
+    owner = f"{gate.kind} {gate.whose!r}" if gate.whose else f"whoever names no {gate.kind}"
+    queue = f"queue {whose(gate.queue, own)}"
+    text = f"{queue} has" if gate.kind == "queue" else f"{owner} has in {queue}"
+    return Reason(
+        code=Code.USER_LIMIT,
+        text=f"{text} as many earlier submitted jobs as may be there at a time ({gate.allowed})",
+        numbers={"queue": gate.queue, "rule": f"submitted-{gate.kind}", "whose": gate.whose, "allowed": gate.allowed},
+    )
 
 
 def behind_head(head: str, queue: str) -> Reason:

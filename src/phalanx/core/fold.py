@@ -518,6 +518,7 @@ def describe(cluster: Cluster, record: Record, job: Job) -> None:
     record.placed = [0] * len(gang.roles)
     record.job = job if job.roles is gang.roles else replace(job, roles=gang.roles)
     cluster.jobs_of.setdefault(job.queue, {})[job.id] = None
+    admit(cluster, cluster.entrants.enter(cluster.tree.branch(cluster.queue_of(job)), job))
     cluster.latest_s = max(cluster.latest_s, job.submitted_s)
     cluster.relations.enter(job)
     cluster.usage.meter(job.queue, job.user)
@@ -527,8 +528,16 @@ def describe(cluster: Cluster, record: Record, job: Job) -> None:
 def leave_queue(cluster: Cluster, job: Job) -> None:
     jobs = cluster.jobs_of.get(job.queue, {})
     jobs.pop(job.id, None)
+    admit(cluster, cluster.entrants.leave(cluster.tree.branch(cluster.queue_of(job)), job))
     if not jobs:
         cluster.jobs_of.pop(job.queue, None)
+
+
+def admit(cluster: Cluster, jobs: Iterable[str]) -> None:
+    """Limits on submitted jobs let these in, or keep them out, from now on."""
+    for job in jobs:
+        if job in cluster.jobs and cluster.jobs[job].phase is Phase.QUEUED:
+            cluster.waiting.refresh(Bid(job))
 
 
 def known_roles(record: Record, slots: Iterable[Slot | Placement]) -> None:

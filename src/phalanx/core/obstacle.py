@@ -1,8 +1,8 @@
 """What keeps a job from contending whatever room there is; only an event about it, or time, mends it.
 
 In this order: what the world says; a gang that cannot be; its queue (unknown, misconfigured, held, closed); what is
-more than its queue's ceilings, or the limits per job, ever allow; a begin time, dependencies and arrays
-(`core.dependency`).
+more than its queue's ceilings, or the limits per job, ever allow; limits on submitted jobs; a begin time,
+dependencies and arrays (`core.dependency`).
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ def obstacle(cluster: Cluster, record: Record, now_s: float, cleared: dict[Kin, 
     branch = cluster.tree.branch(name)
     if reason := of_queue(branch, record) or beyond_limits(branch, record):
         return Obstacle(reason)
+    if branch.gated and (gate := cluster.entrants.kept_out(branch, job)):
+        return Obstacle(denial.too_many(gate, name))
     return reserve.obstacle(cluster, job, now_s) or dependency.obstacle(cluster, record, now_s, cleared)
 
 

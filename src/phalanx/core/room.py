@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from phalanx.core import usage
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.demand import Gang
+from phalanx.model.entrants import Entrants
 from phalanx.model.job import Phase, Placement, Slot
 from phalanx.model.line import Bid
 from phalanx.model.shape import Amounts
@@ -123,10 +124,20 @@ def refresh_tree(cluster: Cluster) -> None:
             record.charge = charge_of(cluster, record)
             if record.charge is not None:
                 tree.charge(record.charge, 1)
+        cluster.entrants = entrants(cluster)
     if tree.pool_stale:
         tree.pool = cluster.pool()
         tree.pool_stale = False
         tree.eased[tree.root.name] = None
+
+
+def entrants(cluster: Cluster) -> Entrants:
+    """The live jobs that limits on submitted jobs count, found anew."""
+    found = Entrants()
+    for record in cluster.jobs.values():
+        for _ in found.enter(cluster.tree.branch(cluster.queue_of(record.job)), record.job):
+            pass
+    return found
 
 
 def charge_of(cluster: Cluster, record: Record) -> Charge | None:

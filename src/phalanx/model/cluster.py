@@ -16,6 +16,7 @@ from phalanx.model.alarms import Alarms
 from phalanx.model.columns import Columns
 from phalanx.model.demand import Gang, Interned
 from phalanx.model.ends import Ends
+from phalanx.model.entrants import Entrants
 from phalanx.model.flavor import Flavor
 from phalanx.model.holders import Holders
 from phalanx.model.job import Job, Phase, Placement, Slot
@@ -101,6 +102,7 @@ class Cluster:
         self.flavors: dict[str, Flavor] = {}
         self.policy = Policy()  # as last told
         self.tree = Tree()
+        self.entrants = Entrants()
         self.reservations: dict[str, Reservation] = {}
         self.now_s = 0.0  # seconds since the epoch, as last told
         self.jobs_of: dict[str, dict[str, None]] = {}  # queue -> its live jobs
@@ -227,7 +229,7 @@ class Cluster:
         other.reservations, other.now_s = dict(self.reservations), self.now_s
         other.jobs_of = {queue: dict(jobs) for queue, jobs in self.jobs_of.items()}
         other.foreign, other.others = dict(self.foreign), dict(self.others)
-        other.policy, other.tree = self.policy, self.tree.copy()
+        other.policy, other.tree, other.entrants = self.policy, self.tree.copy(), self.entrants.copy()
         other.strangers = dict(self.strangers)
         other.interned, other.flavored_gangs = self.interned, dict(self.flavored_gangs)
         other.waiting = self.waiting.copy()

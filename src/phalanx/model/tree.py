@@ -116,24 +116,14 @@ class Branch:
     """A queue's place in the tree, and its settings by key. `queue` is None at the root. `states`: those of the queue
     and of all above that are not open, nearest first. `kept`, `guaranteed`: nothing is said of a key that is missing;
     `limit`: it is not bounded. `by_user`, `by_group`: somebody on the path limits users, groups; `by_factors`: or
-    orders by factors. `flavors`: those that
-    its jobs may be given, in order: the queue's own, else those of the nearest above that names any. `contested`: of
-    what some child is guaranteed. `unbounded`: nothing on the path bounds what starts here."""
+    orders by factors. `flavors`: those that its jobs may be given, in order: the queue's own, else those of the nearest
+    above that names any. `contested`: of what some child is guaranteed. `gated`: somebody on the path limits submitted
+    jobs. `unbounded`: nothing on the path bounds what starts here."""
 
     __slots__ = (
-        *(
-            "account",
-            "by_factors",
-            "by_group",
-            "by_user",
-            "children",
-            "fault",
-            "guaranteed",
-            "kept",
-            "limit",
-            "limits_groups",
-        ),
-        *("contested", "flavors", "limits_users", "name", "parent", "path", "queue", "states", "stated", "unbounded"),
+        *("account", "by_factors", "by_group", "by_user", "children", "contested", "fault", "flavors", "gated"),
+        *("guaranteed", "kept", "limit", "limits_groups", "limits_users", "name", "parent", "path", "queue"),
+        *("stated", "states", "unbounded"),
     )
 
     def __init__(self, name: str, queue: Queue | None, parent: Branch | None) -> None:
@@ -156,13 +146,15 @@ class Branch:
         named = tuple(quota.flavor for quota in queue.quotas if quota.flavor) if queue else ()
         self.flavors: tuple[str, ...] = named or (parent.flavors if parent else ())
         self.contested: set[Key] = set()
+        stated = (queue.total, queue.per_user, queue.per_group) if queue else ()
+        self.gated: bool = any(limits.submitted is not None for limits in stated) or bool(parent and parent.gated)
         self.unbounded = False
         if queue is not None and queue.state is not State.OPEN:
             self.states = (queue, *self.states)
 
     def treatment(self) -> tuple[object, ...]:
         """What decides how jobs of the queue are received; if it changes, they are received anew."""
-        return self.fault, self.states, self.by_user, self.by_group, self.by_factors
+        return self.fault, self.states, self.by_user, self.by_group, self.by_factors, self.gated
 
     @property
     def order(self) -> Order:
