@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,6 +61,49 @@ def test_the_gpu_job_says_why_it_waits(up: Up) -> None:
     page = up.phalanx("explain", "train-gpu").stdout
     assert "NeverFits" in page
     assert "nvidia.com/gpu" in page
+
+
+def queue_status(up: Up, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(up.kubectl("get", "queue", name, "--output", "json")).get("status", {})
+    return found
+
+
+def used(status: dict[str, Any]) -> str:
+    [cpu] = [one for one in status.get("usage", ()) if (one["flavor"], one["resource"]) == ("", "cpu")] or [{}]
+    return str(cpu.get("used", ""))
+
+
+def job(up: Up, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(up.kubectl("get", "job", name, "--output", "json"))
+    return found
+
+
+def active(up: Up, name: str) -> int:
+    return int(job(up, name).get("status", {}).get("active", 0))
+
+
+@pytest.mark.slow
+def test_who_borrows_gives_back_and_runs_again(up: Up) -> None:
+    """The tree of examples/queues: one is preempted by whose right it is, waits, and is started again."""
+    for name in ("tree", "borrower"):
+        said = up.phalanx("submit", str(EXAMPLES / "queues" / f"{name}.yaml"))
+        assert said.returncode == 0, said.stderr
+    until(lambda: active(up, "borrower") == 2, timeout_s=60)
+    until(lambda: used(queue_status(up, "speech")) == "1", timeout_s=20)
+    assert queue_status(up, "speech")["share"] == 0.5
+    up.kubectl("create", "--filename", str(EXAMPLES / "queues" / "owner.yaml"))
+    until(lambda: "phalanx.dev/preempted" in job(up, "borrower")["metadata"]["annotations"], timeout_s=20)
+    assert json.loads(job(up, "borrower")["metadata"]["annotations"]["phalanx.dev/preempted"])["by"] == "default/owner"
+    until(lambda: active(up, "owner") == 1, timeout_s=20)
+    assert job(up, "borrower")["spec"]["suspend"] is True
+    until(lambda: queue_status(up, "speech").get("pending") == 1, timeout_s=15)
+    status = queue_status(up, "speech")
+    assert [(one["job"], one["position"]) for one in status["pendingJobs"]] == [("default/borrower", 1)]
+    assert status["conditions"][0]["reason"] == "Ready"
+    until(lambda: job(up, "owner")["status"].get("succeeded") == 1, timeout_s=60)
+    until(lambda: active(up, "borrower") == 2, timeout_s=60)
+    until(lambda: job(up, "borrower")["status"].get("succeeded") == 2, timeout_s=90)
+    until(lambda: queue_status(up, "speech").get("running") == 0, timeout_s=20)
 
 
 def test_no_example_is_left_out() -> None:
