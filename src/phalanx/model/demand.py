@@ -118,6 +118,8 @@ class Interned:
         closeness: Closeness | None = None,
         size: Size = Size.ELASTIC,
     ) -> Gang:
+        if len(roles) > unit.MOST_ROLES:  # it will be refused: not worth looking at each
+            return Gang(roles, (self.demand(roles[0].shape),) * len(roles), groups, closeness, size)
         key = (roles, groups, closeness, size)
         gang = self._gangs.get(key)
         if gang is None:
