@@ -78,13 +78,13 @@ class Draft:
         for resource, amount in asks:
             self.views[resource][position] -= amount * count
         self._log.append((position, asks, count))
+        if self._choosy:
+            self._puts += 1
+            self.touched[int(self.rows[position])] = None
 
     def put(self, position: int, demand: Demand, pods: int) -> None:
         """Take what the pods ask; they are there from now on, as others see them (`pods` negative: they are gone)."""
         self.take(position, demand.asks, pods)
-        if self._choosy:
-            self._puts += 1
-            self.touched[int(self.rows[position])] = None
         if demand.noted:
             row = int(self.rows[position])
             self._note(demand, row, pods)
