@@ -41,6 +41,7 @@ from phalanx.model.job import Job, Placement
 
 TRIALS = 20  # each makes twice as much more room as the last
 TRIED_AGAIN = 64  # units that are put back by placing the gang anew, where its place depends on more than amounts
+FEW = 16  # with so few units that is worth it in any case
 PUSHED = {bars.Rule.LIMIT, bars.Rule.GUARANTEE, bars.Rule.POOL}  # what others may be made to give way for
 
 
@@ -112,7 +113,7 @@ class Hunt:
             mark = self.draft.mark()
             placements = gang.place(self.draft, self.gang)
             if not isinstance(placements, gang.Shortfall):
-                if not self.by_amounts:
+                if not self.by_amounts or len(self.units.going) <= FEW:
                     self.draft.rewind(mark)
                     placements = self.placed_again(placements)
                 return self.settled(placements)

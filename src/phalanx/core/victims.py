@@ -31,7 +31,7 @@ from phalanx.core.draft import Draft
 from phalanx.model.demand import Demand
 from phalanx.model.residents import Residents
 
-PASSES = 32
+PASSES = 64
 
 Ints: TypeAlias = NDArray[np.int64]
 
@@ -258,7 +258,7 @@ def collect(
     chosen: list[int] = []
     for _ in range(PASSES):
         packages = Packages(field, demand, need)
-        tried = len(chosen)
+        tried, gone = len(chosen), np.count_nonzero(field.gone)
         touched: set[int] = set()
         for package in turns(packages.order, field.tier[packages.lasts], field.group[packages.lasts], share):
             if len(chosen) > tried and need < packages.gains[package] and need < packages.need:
@@ -270,8 +270,8 @@ def collect(
                 touched |= positions
             if need <= 0:
                 return chosen, 0
-        if len(chosen) == tried:
-            break
+        if np.count_nonzero(field.gone) == gone:
+            break  # nobody went, and nobody was found not to help: the next pass would find the same
     return chosen, need
 
 
