@@ -44,6 +44,7 @@ from phalanx.model.policy import Backfill, Policy
 from phalanx.model.reason import Code, Reason
 
 TRIES = 64  # times at which counting finds room, tried for one gang
+UNFORESEEN = 8  # bids of which that is tried in vain in one cycle of EASY; then nobody has a reservation in it
 MOVES = 8  # how often in a cycle the first is given other nodes so that another can start
 
 INFINITE_S = float("inf")
@@ -83,6 +84,7 @@ class Horizon:
         self.moves = 0
         depth = max(0, policy.backfill_depth)
         self.wanted = {Backfill.GREEDY: 0, Backfill.EASY: 1, Backfill.CONSERVATIVE: depth}[policy.backfill]
+        self.patience = depth if policy.backfill is Backfill.CONSERVATIVE else UNFORESEEN
         easy = policy.backfill is Backfill.EASY and not cluster.reservations
         self.one = OneNode(cluster, draft, now_s) if easy and alone(cluster, draft) else None
         self.free: Free = {}  # EASY: what is left at the shadow time beside the first
@@ -91,7 +93,7 @@ class Horizon:
     @property
     def open(self) -> bool:
         """Whether the next bid that finds no room would get a reservation."""
-        return len(self.holds) < self.wanted and self.failed < max(1, self.policy.backfill_depth)
+        return len(self.holds) < self.wanted and self.failed < self.patience
 
     def place(self, bid: Bid, gang: Gang) -> Outcome:
         """Take room for the gang now, if that delays nobody who has a reservation."""
@@ -123,7 +125,7 @@ class Horizon:
 
     def hold(self, bid: Bid, gang: Gang) -> Hold | None:
         """The bid cannot start now: its reservation, if it is to have one and its start can be foreseen."""
-        if not self.open:
+        if not self.open or not self.anyone_ends():
             return None
         record = self.cluster.jobs[bid.job]
         runs_s = self.ends(record, bid) - self.now_s
@@ -150,6 +152,12 @@ class Horizon:
         if self.policy.backfill is Backfill.CONSERVATIVE:
             return self.in_profile(job, gang, runs_s)
         return self.shadow(job, gang, runs_s)
+
+    def anyone_ends(self) -> bool:
+        """Whether anything at all can be foreseen; where nobody states a limit this is all that backfill costs."""
+        return bool(self.cluster.ends.order or self.cluster.reservations) or any(
+            end_s < INFINITE_S for end_s, _, _ in self.granted
+        )
 
     def anyone_leaves_now(self) -> bool:
         """Whether the forecast has more room now than there is. If not, and yet it finds room for who found none, then

@@ -70,7 +70,7 @@ class Lookahead:
             return {}
         self.looked = True
         found: dict[LineKey, None] = {}
-        if not self.greedy:
+        if not self.greedy and (self.cluster.ends.order or self.cluster.reservations):
             found.update(dict.fromkeys(self.sleepers.best(awake, self.depth())))
         if gone or (stirred and self.sleepers.first is None) or self.conservative:
             self.joined = True
