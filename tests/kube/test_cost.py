@@ -128,12 +128,13 @@ def test_required_node_affinity_is_read() -> None:
 
 
 def test_what_fit_does_not_understand_fails_closed() -> None:
-    rule = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}
+    chosen = {"topologyKey": "zone", "namespaceSelector": {"matchLabels": {"team": "a"}}}
+    rule = {"requiredDuringSchedulingIgnoredDuringExecution": [chosen]}
     specs: list[dict[str, Any]] = [
         {"resourceClaims": [{"name": "gpu"}]},
         {"affinity": {"podAntiAffinity": rule}},
-        {"topologySpreadConstraints": [{"topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}]},
-        {"containers": [{"ports": [{"hostPort": 80, "containerPort": 80}]}]},
+        {"topologySpreadConstraints": [{"topologyKey": "zone", "matchLabelKeys": ["app"]}]},
+        {"topologySpreadConstraints": [{"topologyKey": "zone", "nodeTaintsPolicy": "Honor"}]},
         {"volumes": [{"name": "v", "ephemeral": {}}]},
     ]
     for spec in specs:

@@ -109,7 +109,7 @@ def read_job(obj: Object, around: Surroundings) -> BatchJob:
         foreign=(spec.get("managedBy") or _JOB_CONTROLLER) != _JOB_CONTROLLER,
         scheduler=pod.get("schedulerName") or "default-scheduler",
         gates=tuple(gate["name"] for gate in pod.get("schedulingGates") or ()),
-        ask=around.ask(meta["namespace"], pod),
+        ask=around.ask(meta["namespace"], pod, _pod_meta(meta, spec["template"])),
         priority=around.priority(pod),
         created_s=seconds(meta.get("creationTimestamp")),
         held=labels.held(meta),
@@ -141,6 +141,13 @@ def original(meta: Object, spec: Object) -> Object:
         return {**spec, **msgspec.json.decode(text, type=dict[str, Any])}
     except msgspec.MsgspecError:
         return spec
+
+
+def _pod_meta(meta: Object, template: Object) -> Object:
+    """Of its pods; their Job controller adds the Job's name to the labels."""
+    said = template.get("metadata") or {}
+    own = {labels.JOB_NAME: meta["name"], "job-name": meta["name"]}
+    return {**said, "labels": {**(said.get("labels") or {}), **own}}
 
 
 def _outcome(meta: Object, status: Object) -> Outcome | None:

@@ -43,6 +43,7 @@ ROLE_CLOSENESS = "phalanx.dev/role-closeness"  # as CLOSENESS, for this member o
 ROLE_PREFERRED_CLOSENESS = "phalanx.dev/role-preferred-closeness"
 SUBGROUP = "phalanx.dev/subgroup"  # the group of roles that this member belongs to
 SUBGROUPS = "phalanx.dev/subgroups"  # what those groups are: JSON, see wishes.py
+ZONES = "phalanx.dev/zones"  # on nodes: their NUMA zones and what each has, JSON (node.py)
 GPU_FRACTION = "phalanx.dev/gpu-fraction"  # on pods (templates): part of a GPU, `0.5`
 GPU_MEMORY = "phalanx.dev/gpu-memory"  # on pods (templates): so much of a GPU's memory, `8Gi`
 

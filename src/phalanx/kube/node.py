@@ -6,10 +6,17 @@ autoscaler is about to remove carry a taint or are cordoned; both are read here 
 
 from __future__ import annotations
 
+import logging
+
+import msgspec
+
 from phalanx.client.connection import Object
-from phalanx.client.quantity import QuantityError, amount
-from phalanx.model.node import Node, Taint
+from phalanx.client.quantity import QuantityError, amount, whole
+from phalanx.kube.labels import DEVICES, ZONES
+from phalanx.model.node import Device, Node, Taint, Zone
 from phalanx.model.shape import Amounts, amounts
+
+log = logging.getLogger(__name__)
 
 # Set by cluster-autoscaler on the node that it drains (its effect may be only PreferNoSchedule until the end).
 _TO_BE_DELETED = {"ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler", "karpenter.sh/disrupted"}
@@ -26,7 +33,46 @@ def read_node(obj: Object) -> Node:
         taints=taints,
         unschedulable=bool(spec.get("unschedulable")) or leaving,
         ready=any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions") or ()),
+        devices=_devices(meta),
+        zones=_zones(meta),
     )
+
+
+class _Device(msgspec.Struct, frozen=True):
+    name: str
+    resource: str = "nvidia.com/gpu"
+    memory: str | int = 0
+    zone: str = ""
+
+
+class _Zone(msgspec.Struct, frozen=True):
+    name: str
+    allocatable: dict[str, str | int]
+
+
+def _devices(meta: Object) -> tuple[Device, ...]:
+    """What its annotation lists: `[{"name": "0", "memory": "80Gi", "zone": "0"}]`. One that cannot be read counts as
+    none: its devices are then counted, and not told apart."""
+    try:
+        listed = msgspec.json.decode((meta.get("annotations") or {}).get(DEVICES, "[]"), type=list[_Device])
+        return tuple(
+            Device(name=one.name, resource=one.resource, memory_bytes=max(0, whole(one.memory)), zone=one.zone)
+            for one in listed
+        )
+    except (msgspec.MsgspecError, QuantityError) as error:
+        log.warning("node %s: its annotation %s is passed over: %s", meta["name"], DEVICES, error)
+        return ()
+
+
+def _zones(meta: Object) -> tuple[Zone, ...]:
+    """`[{"name": "0", "allocatable": {"cpu": "32", "memory": "256Gi"}}]`."""
+    try:
+        listed = msgspec.json.decode((meta.get("annotations") or {}).get(ZONES, "[]"), type=list[_Zone])
+        each = [{name: amount(name, text) for name, text in one.allocatable.items()} for one in listed]
+        return tuple(Zone(name=one.name, allocatable=amounts(has)) for one, has in zip(listed, each, strict=True))
+    except (msgspec.MsgspecError, QuantityError) as error:
+        log.warning("node %s: its annotation %s is passed over: %s", meta["name"], ZONES, error)
+        return ()
 
 
 def _allocatable(status: Object) -> Amounts:

@@ -1,8 +1,8 @@
 """Where a pod may run: node selector, required node affinity, tolerations; and what fit does not understand.
 
-The API is k8s.io/api/core/v1. Preferences change no decision yet and are passed over. What could leave a pod bound to
-hang (a volume that its node cannot reach, a device claim, a spread rule) is never guessed: such a pod is refused with
-a reason that says what to do instead.
+The API is k8s.io/api/core/v1. What a pod wants of other pods is in `company`. What could leave a pod bound to hang (a
+volume that its node cannot reach, a device claim) is never guessed: such a pod is refused with a reason that says what
+to do instead.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from phalanx.kube import company
 from phalanx.model.reason import Code, Reason
-from phalanx.model.shape import NodeTerm, Operator, Requirement, Toleration
+from phalanx.model.shape import NodePreference, NodeTerm, Operator, Requirement, Toleration
 
 Spec = Mapping[str, Any]
 
@@ -29,6 +30,12 @@ def affinity(spec: Spec) -> tuple[NodeTerm, ...]:
     node = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = node.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
     return tuple(_term(term) for term in required.get("nodeSelectorTerms") or ())
+
+
+def preferences(spec: Spec) -> tuple[NodePreference, ...]:
+    node = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    rules = node.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+    return tuple(NodePreference(int(rule["weight"]), _term(rule["preference"])) for rule in rules)
 
 
 def _term(term: Mapping[str, Any]) -> NodeTerm:
@@ -74,26 +81,7 @@ def _obstacles(spec: Spec) -> Iterator[str]:
             f"resource claims {_names(claims)} are not understood (DRAUnsupported): ask for the device as an extended "
             "resource such as nvidia.com/gpu"
         )
-    rules = spec.get("affinity") or {}
-    for kind in ("podAffinity", "podAntiAffinity"):
-        if (rules.get(kind) or {}).get("requiredDuringSchedulingIgnoredDuringExecution"):
-            yield f"required {kind} is not understood: make it preferred, or use a node selector"
-    for rule in spec.get("topologySpreadConstraints") or ():
-        if rule.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule":
-            yield (
-                f"the topology spread over {rule.get('topologyKey')} with DoNotSchedule is not understood: "
-                "write whenUnsatisfiable: ScheduleAnyway"
-            )
-    if ports := list(_host_ports(spec)):
-        yield f"host ports {_names(ports)} are not understood: leave hostPort out and use a Service"
-
-
-def _host_ports(spec: Spec) -> Iterator[int]:
-    for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
-        for port in container.get("ports") or ():
-            number = port.get("hostPort") or (port["containerPort"] if spec.get("hostNetwork") else 0)
-            if number:
-                yield number
+    yield from company.obstacles(spec)
 
 
 def _names(values: Iterable[object]) -> str:

@@ -84,7 +84,7 @@ class Pod:
 
 def read_pod(obj: Object, shapes: Shapes) -> Pod:
     meta, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
-    ask = shapes.of_pod(spec, status)
+    ask = shapes.of_pod(spec, status, meta)
     annotations = meta.get("annotations") or {}
     index = annotations.get(labels.COMPLETION_INDEX)
     bound_by_us = spec.get("schedulerName") == labels.SCHEDULER_NAME

@@ -148,6 +148,7 @@ class Seated(ABC):
             slot = self._seat(pod)
             if slot is None:
                 return
+        self._relabel(slot, pod)
         seat = self.seats[slot]
         if pod.node:
             if seat.node != pod.node:  # bound by somebody else, or by an answer that we never got
@@ -164,6 +165,14 @@ class Seated(ABC):
             if not seat.node and not seat.asked and slot not in self._resting:
                 self._since_s = self.outlet.now_s()
                 self._open([slot])
+
+    def _relabel(self, slot: Slot, pod: Pod) -> None:
+        """Others select pods by more words than when this role was planned."""
+        row = self.seats.rows[slot.role]
+        if len(pod.shape.labels) > len(row.role.shape.labels):
+            shape = replace(row.role.shape, labels=pod.shape.labels, namespace=pod.shape.namespace)
+            row.role = replace(row.role, shape=shape)
+            self._restate()
 
     def _settle(self, slot: Slot, pod: Pod) -> None:
         """The pod is on its node."""

@@ -4,6 +4,9 @@ A template is not a pod: on the way the API server adds the RuntimeClass' overhe
 namespace's LimitRange defaults, and requests where only limits stand. A suspended Job is planned with all of that
 added here; at the barrier the real pods decide.
 
+A pod's own labels belong to its shape only as far as somebody selects pods by them (`Shapes.selecting`): labels differ
+from pod to pod, and shapes must not. When a new word selects pods, `version` grows, and all is to be read again.
+
 Thousands of pods share a spec, so what a spec says is remembered by its content: reading a pod again costs one encoding
 of the parts that matter.
 """
@@ -11,14 +14,16 @@ of the parts that matter.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 
 from phalanx.client.quantity import QuantityError
+from phalanx.kube import company
 from phalanx.kube.cost import pod_cost
-from phalanx.kube.placeable import affinity, selector, tolerations, unsupported
+from phalanx.kube.labels import GPU_FRACTION, GPU_MEMORY
+from phalanx.kube.placeable import affinity, preferences, selector, tolerations, unsupported
 from phalanx.model.reason import Code, Reason
 from phalanx.model.shape import PODS, Shape
 
@@ -35,6 +40,8 @@ _PARTS = (
     "topologySpreadConstraints",
 )
 _REMEMBERED = 50_000
+_SHARES = (GPU_FRACTION, GPU_MEMORY)
+_NO_META: Spec = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,27 +56,51 @@ class Shapes:
     """`of_pod` and `of_template`, remembering by content."""
 
     def __init__(self) -> None:
+        self.selecting: dict[str, None] = {}  # label keys by which anybody selects pods
+        self.version = 0
         self._known: dict[bytes, Ask] = {}
 
-    def of_pod(self, spec: Spec, status: Mapping[str, Any] | None = None) -> Ask:
-        """`status` counts only for a pod that was bound: its kubelet may have resized it."""
+    def of_pod(self, spec: Spec, status: Mapping[str, Any] | None = None, meta: Spec = _NO_META) -> Ask:
+        """`status` counts only for a pod that was bound: its kubelet may have resized it. Of `meta` the namespace, the
+        labels and the annotations."""
         resized = _resized(status) if status and spec.get("nodeName") else None
-        key = _content(spec, resized)
+        seen = self._seen(meta)
+        key = _content(spec, resized, seen)
         found = self._known.get(key)
         if found is None:
-            found = _read(spec, resized or {})
+            found = _read(spec, resized or {}, meta)
+            if self._select_by(found.shape):
+                seen = self._seen(meta)
+            wishes = found.shape.near or found.shape.away or found.shape.spread
+            if seen[0] or wishes:
+                shape = replace(found.shape, labels=seen[0], namespace=meta.get("namespace") or "")
+                found = Ask(shape, found.obstacle)
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
-            self._known[key] = found
+            self._known[_content(spec, resized, seen)] = found
         return found
 
-    def of_template(self, spec: Spec, limit_ranges: Iterable[Spec], runtime_class: Spec | None) -> Ask:
+    def _seen(self, meta: Spec) -> tuple[tuple[tuple[str, str], ...], str, tuple[str | None, ...]]:
+        """What of a pod's metadata decides its shape."""
+        labels, words = meta.get("labels") or {}, meta.get("annotations") or {}
+        own = tuple(sorted((key, str(labels[key])) for key in self.selecting if key in labels))
+        return own, meta.get("namespace") or "", tuple(words.get(word) for word in _SHARES)
+
+    def _select_by(self, shape: Shape) -> bool:
+        new = [key for key in company.keys((*shape.near, *shape.away, *shape.spread)) if key not in self.selecting]
+        self.selecting.update(dict.fromkeys(new))
+        self.version += bool(new)
+        return bool(new)
+
+    def of_template(
+        self, spec: Spec, limit_ranges: Iterable[Spec], runtime_class: Spec | None, meta: Spec = _NO_META
+    ) -> Ask:
         if spec.get("runtimeClassName") and runtime_class is None:
             text = (
                 f"runtimeClassName {spec['runtimeClassName']} names no RuntimeClass: create it, or leave the name out"
             )
             return Ask(Shape(requests=((PODS, 1),)), Reason(code=Code.INVALID, text=text))
-        return self.of_pod(with_runtime_class(with_limit_ranges(spec, limit_ranges), runtime_class))
+        return self.of_pod(with_runtime_class(with_limit_ranges(spec, limit_ranges), runtime_class), meta=meta)
 
 
 def covers(planned: Shape, real: Shape, *, narrower: bool = False) -> bool:
@@ -82,6 +113,8 @@ def covers(planned: Shape, real: Shape, *, narrower: bool = False) -> bool:
         all(value <= room.get(name, 0) for name, value in real.requests)
         and (planned.selector == real.selector or (narrower and set(planned.selector) <= set(real.selector)))
         and planned.affinity == real.affinity
+        and (planned.near, planned.away, planned.spread) == (real.near, real.away, real.spread)
+        and (planned.ports, planned.share) == (real.ports, real.share)
         and set(planned.tolerations) <= set(real.tolerations)
     )
 
@@ -126,13 +159,19 @@ def with_runtime_class(spec: Spec, runtime_class: Spec | None) -> Spec:
     }
 
 
-def _read(spec: Spec, status: Mapping[str, Any]) -> Ask:
+def _read(spec: Spec, status: Mapping[str, Any], meta: Spec) -> Ask:
     try:
         shape = Shape(
             requests=pod_cost(spec, status),
             selector=selector(spec),
             affinity=affinity(spec),
             tolerations=tolerations(spec),
+            preferences=preferences(spec),
+            near=company.near(spec),
+            away=company.away(spec),
+            spread=company.spread(spec),
+            ports=company.ports(spec),
+            share=company.share(meta.get("annotations") or {}),
         )
     except (QuantityError, ValueError, KeyError) as error:
         text = f"its demands cannot be read: {error}; correct the pod template"
@@ -140,13 +179,13 @@ def _read(spec: Spec, status: Mapping[str, Any]) -> Ask:
     return Ask(shape, unsupported(spec))
 
 
-def _content(spec: Spec, resized: Mapping[str, Any] | None) -> bytes:
+def _content(spec: Spec, resized: Mapping[str, Any] | None, seen: object) -> bytes:
     containers = [
         (c.get("resources"), c.get("ports"), c.get("name") if resized else None) for c in spec.get("containers") or ()
     ]
     before = [(c.get("resources"), c.get("restartPolicy"), c.get("ports")) for c in spec.get("initContainers") or ()]
     claims = [v for v in spec.get("volumes") or () if "persistentVolumeClaim" in v or "ephemeral" in v]
-    return _encode((containers, before, claims, [spec.get(part) for part in _PARTS], resized))
+    return _encode((containers, before, claims, [spec.get(part) for part in _PARTS], resized, seen))
 
 
 def _resized(status: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -13,6 +13,7 @@ from typing import Any
 from phalanx.client.connection import Object
 from phalanx.kube.shape import Ask, Shapes, with_limit_ranges, with_runtime_class
 
+_NO_META: Mapping[str, Any] = {}
 _SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
@@ -23,10 +24,11 @@ class Surroundings:
     runtime_classes: Mapping[str, Object] = field(default_factory=dict)
     priority_classes: Mapping[str, Object] = field(default_factory=dict)
 
-    def ask(self, namespace: str, spec: Mapping[str, Any]) -> Ask:
-        """What a pod of this template will ask."""
+    def ask(self, namespace: str, spec: Mapping[str, Any], meta: Mapping[str, Any] = _NO_META) -> Ask:
+        """What a pod of this template (with that metadata) will ask."""
         runtime_class = self.runtime_classes.get(spec.get("runtimeClassName") or "")
-        return self.shapes.of_template(spec, self._ranges(namespace), runtime_class)
+        whole = {**meta, "namespace": namespace}
+        return self.shapes.of_template(spec, self._ranges(namespace), runtime_class, whole)
 
     def admitted(self, namespace: str, spec: Mapping[str, Any]) -> Mapping[str, Any]:
         """The spec that pods of this template will have, as far as quotas look at it."""

@@ -57,7 +57,6 @@ from phalanx.kube.write import Writer
 from phalanx.model.event import Event, NodeGone, NodeSeen, Occupied, Refused, Vacated
 from phalanx.model.plan import Place, Plan, Preempt, Promise, Shrink, Start, Wait
 from phalanx.model.reason import Reason
-from phalanx.model.shape import Amounts
 
 log = logging.getLogger(__name__)
 
@@ -127,7 +126,8 @@ class KubeWorld:
         self._pods: dict[str, Pod] = {}
         self._pod_gang: dict[str, Gang] = {}  # pod uid -> its gang
         self._pods_of: dict[str, set[str]] = {}  # Job uid -> its pods
-        self._occupied: dict[str, tuple[str, Amounts]] = {}
+        self._occupied: dict[str, Occupied] = {}
+        self._read_version = 0  # of `Shapes`, when everything was read
         self._dirty: dict[str, None] = {}
         self._touched: dict[str, None] = {}  # pods whose charge may have changed
         self._timers: list[tuple[float, str]] = []
@@ -141,6 +141,7 @@ class KubeWorld:
         self._news.clear()
         if not self._live:
             self._recover()
+        self._read_again()
         self._ring()
         self._dirty.update(dict.fromkeys(self._headroom.quotas.freed()))
         house = self._household()
@@ -391,13 +392,13 @@ class KubeWorld:
         touched, self._touched = self._touched, {}
         for uid in touched:
             pod = self._pods.get(uid)
-            held: tuple[str, Amounts] | None = None
+            held: Occupied | None = None
             if pod is not None and pod.charged:
                 gang = self._pod_gang.get(uid)
                 if gang is None or not gang.holds(pod):
-                    held = (pod.node, pod.requests)
+                    held = _occupying(pod)
                 elif excess := gang.excess(pod):
-                    held = (pod.node, excess)
+                    held = Occupied(uid, pod.node, excess)
             if held == self._occupied.get(uid):
                 continue
             if held is None:
@@ -405,7 +406,7 @@ class KubeWorld:
                 self._out.append(Vacated(uid))
             else:
                 self._occupied[uid] = held
-                self._out.append(Occupied(uid, *held))
+                self._out.append(held)
 
     # --- changes --------------------------------------------------------------------------------------------------
 
@@ -430,6 +431,14 @@ class KubeWorld:
                 adopted.append((gang, begun))
         for gang, begun in sorted(adopted, key=lambda entry: order(*entry)):
             gang.adopt(begun.declared, begun.record, leaving=begun.leaving, mark=begun.mark)
+
+    def _read_again(self) -> None:
+        """Somebody selects pods by a label that nobody did before: it belongs to the shape of all that carry it."""
+        while self._read_version != self._around.shapes.version:
+            self._read_version = self._around.shapes.version
+            for kind, take in ((JOBS, self._on_job), (PODS, self._on_pod)):
+                for obj in list(self._informers(kind).objects.values()):
+                    take(Change(kind=kind, old=obj, new=obj))
 
     def _on_quota(self, change: Change) -> None:
         self._headroom.on_quota(change)
@@ -536,6 +545,21 @@ class KubeWorld:
                 return None
         name = pod.said.get(labels.JOB)
         return f"{pod.namespace}/{name}" if name else f"{pod.namespace}/pod:{pod.name}"
+
+
+def _occupying(pod: Pod) -> Occupied:
+    """What a pod that is not ours holds, and what others see of it."""
+    shape = pod.shape
+    return Occupied(
+        pod.uid,
+        pod.node,
+        pod.requests,
+        labels=shape.labels,
+        namespace=shape.namespace,
+        ports=shape.ports,
+        near=shape.near,
+        away=shape.away,
+    )
 
 
 def _gang_of_job(job: BatchJob) -> str | None:
