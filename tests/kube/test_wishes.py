@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from phalanx.kube import labels
 from phalanx.kube.surroundings import Surroundings
 from phalanx.model.job import After, Dependency, Group, Job, Size
 from phalanx.model.reason import Code
@@ -131,3 +133,10 @@ def test_bare_pods_say_their_limit_themselves() -> None:
     own = double.pod("p")
     own["spec"]["activeDeadlineSeconds"] = 60
     assert declared(own).limit_s == 60.0
+
+
+def test_every_word_is_in_the_guide() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "guide" / "kubernetes.md").read_text()
+    words = [value for name, value in vars(labels).items() if name.isupper() and str(value).startswith("phalanx.dev/")]
+    assert len(words) > 30
+    assert [word for word in words if word not in guide] == []
