@@ -225,12 +225,12 @@ class Units:
         return not self.is_gang(unit) and self.gang_unit[int(self.field.job[unit])] in self.going
 
     def victims(self) -> Iterator[Victim]:
-        """Gangs first, each in the order in which it was found."""
+        """Gangs first, the least precious of them first."""
         alone: dict[str, list[int]] = {}
-        for unit, rule in self.going.items():
+        for unit in reversed(self.most_precious_first()):
             record = self.record(unit)
             if self.is_gang(unit):
-                yield Victim(job=record.job.id, rule=rule, charge=record.charge)
+                yield Victim(job=record.job.id, rule=self.going[unit], charge=record.charge)
             elif not self.goes_with_its_gang(unit):
                 alone.setdefault(record.job.id, []).append(unit)
         for job, units in alone.items():
