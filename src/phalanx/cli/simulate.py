@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Annotated
@@ -18,7 +19,7 @@ from phalanx.cli.output import counted, note, print_json_line, print_table
 from phalanx.cli.setup_file import setup_of
 from phalanx.cli.simulate_options import AtLeastOne, Chance, Given, Results
 from phalanx.cli.simulation import Cell, Outcome, Source, run_all, workload_of
-from phalanx.cli.simulation_results import rows_of, table_rows, write_csv, write_parquet, write_schedule
+from phalanx.cli.simulation_results import rows_of, table_rows, write_csv, write_parquet, write_report, write_schedule
 from phalanx.simulator.estimate import estimator
 from phalanx.simulator.feasible import never_fitting
 from phalanx.simulator.readers.lines import told
@@ -63,14 +64,23 @@ def simulate(
     """
     given, chance, results = given or Given(), chance or Chance(), results or Results()
     sources, seeds = [given.source(trace) for trace in traces], range(chance.seed, chance.seed + chance.seeds)
-    faults, checkpoint_s = chance.faults(), chance.checkpoint_s()
+    of_all = Cell(
+        source=sources[0],
+        policy="",
+        estimates="",
+        seed=0,
+        faults=chance.faults(),
+        checkpoint_s=chance.checkpoint_s(),
+        keep=results.schedule is not None,
+        draw=results.report is not None,
+    )
     cells = [
-        Cell(source=source, policy=name, estimates=known, seed=seed, faults=faults, checkpoint_s=checkpoint_s)
+        replace(of_all, source=source, policy=name, estimates=known, seed=seed)
         for source, name, known, seed in product(sources, policy, estimates, seeds)
     ]
     results.check()
     jobs = _check(sources, policy, estimates, chance.seed)
-    outcomes = _play(cells, jobs, results.schedule is not None, processes)
+    outcomes = _play(cells, jobs, processes)
     return _report(outcomes, results)
 
 
@@ -101,11 +111,11 @@ def _tell(workload: Workload) -> None:
         note(f"{workload.name}: {len(never)} jobs in all can never run")
 
 
-def _play(cells: Sequence[Cell], jobs: int, keep: bool, processes: int | None) -> list[Outcome]:
+def _play(cells: Sequence[Cell], jobs: int, processes: int | None) -> list[Outcome]:
     rounds = len(cells) // max(1, len({cell.source for cell in cells}))
     at_once = max(1, processes or os.cpu_count() or 1)
     with _progress(jobs * rounds) as progress:
-        return list(run_all(cells, keep=keep, processes=at_once, progress=progress))
+        return list(run_all(cells, processes=at_once, progress=progress))
 
 
 class _Rate(ProgressColumn):
@@ -130,6 +140,8 @@ def _report(outcomes: Sequence[Outcome], results: Results) -> int:
     for outcome in outcomes:
         if results.schedule is not None and outcome.schedule is not None:
             write_schedule(outcome.schedule, _named(results.schedule, outcome, several=len(outcomes) > 1))
+    if results.report is not None:
+        write_report(outcomes, results.report)
     if results.csv is not None:
         write_csv(rows, results.csv)
     if results.parquet is not None:

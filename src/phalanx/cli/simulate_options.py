@@ -92,6 +92,9 @@ class Chance:
 class Results:
     """Where results go besides the screen."""
 
+    report: Path | None = None
+    """Write a page (HTML) that draws what each policy made of it, for the first seed of each."""
+
     schedule: Path | None = None
     """Write when each job started and ended: CSV, or SWF if the name ends so."""
 
@@ -106,7 +109,7 @@ class Results:
 
     def check(self) -> None:
         """Hours of playing shall not end with a file that cannot be written. Raises PhalanxError."""
-        for file in (self.schedule, self.csv, self.parquet):
+        for file in (self.report, self.schedule, self.csv, self.parquet):
             if file is not None and not file.parent.is_dir():
                 raise PhalanxError(f"{file} cannot be written: there is no folder {file.parent}")
         if self.parquet is not None:

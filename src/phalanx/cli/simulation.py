@@ -28,6 +28,7 @@ from phalanx.simulator.readers import swf
 from phalanx.simulator.readers.lines import OnError
 from phalanx.simulator.readers.openb import read_nodes
 from phalanx.simulator.readers.recognise import is_node_list, reader_of
+from phalanx.simulator.report.picture import Picture, picture
 from phalanx.simulator.schedule import Schedule
 from phalanx.simulator.workload import Task, Workload, gpu_nodes, machine
 
@@ -57,15 +58,18 @@ class Cell:
     seed: int
     faults: Faults | None = None
     checkpoint_s: float | None = None
+    keep: bool = False  # the schedule itself is wanted, not its measures alone
+    draw: bool = False  # and its picture, for a report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """`measures` by their documented names; `schedule` where it was asked for."""
+    """`measures` by their documented names; `schedule` and `picture` where they were asked for."""
 
     cell: Cell
     measures: dict[str, Any]
     schedule: Schedule | None = None
+    picture: Picture | None = None
 
 
 def workload_of(source: Source, seed: int) -> Workload:
@@ -123,8 +127,7 @@ def cluster_of(named: str, on_error: OnError) -> tuple[Node, ...]:
     return nodes
 
 
-def run(cell: Cell, *, keep: bool, progress: Callable[[int], None] = lambda done: None) -> Outcome:
-    """`keep`: the schedule itself is wanted, not its measures alone."""
+def run(cell: Cell, *, progress: Callable[[int], None] = lambda done: None) -> Outcome:
     workload = workload_of(cell.source, cell.seed)
     loop.spare_the_book()  # nor shall a million tasks be walked again and again
     schedule = play(
@@ -137,7 +140,12 @@ def run(cell: Cell, *, keep: bool, progress: Callable[[int], None] = lambda done
         checkpoint_s=cell.checkpoint_s,
         progress=progress,
     )
-    return Outcome(cell=cell, measures=measure(schedule), schedule=schedule if keep else None)
+    return Outcome(
+        cell=cell,
+        measures=measure(schedule),
+        schedule=schedule if cell.keep else None,
+        picture=picture(schedule) if cell.draw else None,
+    )
 
 
 _done: Synchronized[int] | None = None  # of this process's cells: how many jobs are over
@@ -148,7 +156,7 @@ def _share(done: Synchronized[int]) -> None:
     _done = done
 
 
-def _run_there(cell: Cell, keep: bool) -> Outcome:
+def _run_there(cell: Cell) -> Outcome:
     before = 0
 
     def progress(done: int) -> None:
@@ -158,10 +166,10 @@ def _run_there(cell: Cell, keep: bool) -> Outcome:
                 _done.value += done - before
         before = done
 
-    return run(cell, keep=keep, progress=progress)
+    return run(cell, progress=progress)
 
 
-def run_all(cells: Sequence[Cell], *, keep: bool, processes: int, progress: Callable[[int], None]) -> Iterator[Outcome]:
+def run_all(cells: Sequence[Cell], *, processes: int, progress: Callable[[int], None]) -> Iterator[Outcome]:
     """The outcomes in the order of the cells, as far as they came. `progress` is told how many jobs are over in all."""
     if len(cells) == 1 or processes == 1:
         over = 0
@@ -170,24 +178,22 @@ def run_all(cells: Sequence[Cell], *, keep: bool, processes: int, progress: Call
             progress(over + done)
 
         for cell in cells:
-            outcome = run(cell, keep=keep, progress=told)
+            outcome = run(cell, progress=told)
             over += outcome.measures["finished"]
             yield outcome
             if outcome.measures["interrupted"]:
                 return
         return
-    yield from _side_by_side(cells, keep, processes, progress)
+    yield from _side_by_side(cells, processes, progress)
 
 
-def _side_by_side(
-    cells: Sequence[Cell], keep: bool, processes: int, progress: Callable[[int], None]
-) -> Iterator[Outcome]:
+def _side_by_side(cells: Sequence[Cell], processes: int, progress: Callable[[int], None]) -> Iterator[Outcome]:
     context = get_context()
     done = context.Value("q", 0)
     with ProcessPoolExecutor(
         min(processes, len(cells)), mp_context=context, initializer=_share, initargs=(done,)
     ) as pool:
-        futures = [pool.submit(_run_there, cell, keep) for cell in cells]
+        futures = [pool.submit(_run_there, cell) for cell in cells]
         waiting = set(futures)
         try:
             while waiting:

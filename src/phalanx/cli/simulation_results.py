@@ -7,12 +7,14 @@ of two policies is taken seed by seed, and its confidence interval is that of th
 from __future__ import annotations
 
 import csv
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from phalanx.cli.simulate_options import pyarrow
 from phalanx.cli.simulation import Outcome
+from phalanx.simulator.report.page import page
 from phalanx.simulator.schedule import Fate, Schedule
 from phalanx.simulator.statistic import half_width_95, mean
 from phalanx.simulator.sweep import sizes
@@ -117,6 +119,20 @@ def write_parquet(rows: Sequence[Row], file: Path) -> None:
     flats = [flat(row) for row in rows]
     names = list(dict.fromkeys(name for row in flats for name in row))
     parquet.write_table(arrow.table({name: [row.get(name) for row in flats] for name in names}), file)
+
+
+def write_report(outcomes: Sequence[Outcome], file: Path) -> None:
+    """A page; of a policy that was played with several seeds, the first is drawn."""
+    drawn: dict[tuple[Path, str, str], Outcome] = {}
+    for outcome in outcomes:
+        if outcome.picture is not None:
+            drawn.setdefault((outcome.cell.source.trace, outcome.cell.policy, outcome.cell.estimates), outcome)
+    pictures = [each.picture for each in drawn.values() if each.picture is not None]
+    file.write_text(page(pictures, [each.measures for each in drawn.values()], made_by=command()), encoding="utf-8")
+
+
+def command() -> str:
+    return " ".join(["phalanx", *sys.argv[1:]])
 
 
 def write_schedule(schedule: Schedule, file: Path) -> None:
