@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from heapq import merge
-from itertools import chain
+from itertools import chain, islice
 from typing import TypeAlias
 
 from phalanx.core import denial, explain, explain_preemption, promise, quota, replacement, sleep
@@ -37,12 +37,12 @@ from phalanx.core.gang import Shortfall
 from phalanx.core.lookahead import Lookahead
 from phalanx.core.multifactor import Priorities
 from phalanx.core.obstacle import obstacle
-from phalanx.core.order import place_in_line
+from phalanx.core.order import place_in_line, rank
 from phalanx.core.preempting import Preempting
 from phalanx.core.quota import Ledger, Offer
 from phalanx.core.typical import expected
 from phalanx.model.cluster import Cluster, Record
-from phalanx.model.demand import Demand
+from phalanx.model.demand import Demand, Gang
 from phalanx.model.holders import Holders
 from phalanx.model.job import Placement, Slot
 from phalanx.model.line import Bid, Entry, Kind, LineKey
@@ -53,6 +53,7 @@ from phalanx.model.relations import Kin
 from phalanx.model.tree import Charge
 
 EXPLAINED = 16
+BLOCK = 64
 RENEW_REASON = 100  # a line is examined at the latest when it was screened out that often in a row
 Lack: TypeAlias = Shortfall | Held
 
@@ -81,7 +82,7 @@ class Cycle:
         self.resting: list[tuple[Bid, float]] = []
         self.asleep: list[Asleep] = []
         self.still: list[tuple[LineKey, int]] = []
-        self.rooms: dict[Demand, tuple[int, int]] = {}  # how many pods fit in all, and after how many grants
+        self.rooms: dict[Gang, tuple[int, int]] = {}  # how many pods fit in all, and after how many grants
         self.won: set[Bid] = set()
         self.preempting = Preempting(cluster, self.ledger, now_s)
         self.dozing: set[LineKey] = set()  # lines of strict queues that take part though nothing has changed for them
@@ -239,7 +240,7 @@ class Cycle:
         watch = self.waiting.watches.only(key)
         if watch is None or watch.demand is not key.gang.demands[0] or not watch.need:
             return False
-        room = self.room(watch.demand, watch.need)
+        room = self.room(key.gang, watch.need)
         if room >= watch.need:
             return False
         if key in self.rest:
@@ -250,13 +251,26 @@ class Cycle:
         self.tell_new(key)
         return True
 
-    def room(self, demand: Demand, need: int) -> int:
-        """How many of its pods fit in all; what was counted before stays an upper bound, since room only shrinks."""
-        counted, grants = self.rooms.get(demand, (need, -1))
+    def room(self, gang: Gang, need: int) -> int:
+        """How many pods of its one role fit in all, if that is less than `need`; else at least `need`. What was counted
+        before stays an upper bound, since room only shrinks."""
+        counted, grants = self.rooms.get(gang, (need, -1))
         if counted >= need and grants != self.grants:
-            counted = self.draft.room(demand)
-            self.rooms[demand] = counted, self.grants
+            self.count([gang, *islice(self.uncounted, BLOCK - 1)])
+            counted, _ = self.rooms[gang]
         return counted
+
+    def count(self, gangs: Sequence[Gang]) -> None:
+        """Many at once, since most that wake find that others were sooner."""
+        for gang, room in zip(gangs, sleep.screen(self.draft, gangs), strict=True):
+            self.rooms[gang] = (gang.roles[0].minimum if room is None else room, self.grants)
+
+    @cached_property
+    def uncounted(self) -> Iterator[Gang]:
+        """What lines ask that were woken by room, in the order in which they will roughly come up."""
+        keys = sorted((rank(key, self.waiting.lines[key].first()), key) for key in self.waiting.awake)
+        gangs = dict.fromkeys(key.gang for _, key in keys if self.waiting.watches.only(key) is not None)
+        return (gang for gang in gangs if len(gang.roles) == 1 and gang not in self.rooms)
 
     # Deciding
 
