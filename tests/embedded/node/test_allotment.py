@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phalanx.embedded.node.allotment import allot_address, allot_devices, device_variables
+from phalanx.embedded.node.allotment import allot_address, allot_devices, device_variables, told_devices
 from phalanx.embedded.node.record import PodRecord
 from tests.embedded.node.objects import asking, pod
 
@@ -39,3 +39,15 @@ def test_who_has_no_device_sees_none() -> None:
     assert named == {"CUDA_VISIBLE_DEVICES": "1,3", "NVIDIA_VISIBLE_DEVICES": "GPU-b,GPU-d"}
     assert device_variables([], {}, on_gpu_node=True)["CUDA_VISIBLE_DEVICES"] == ""
     assert device_variables([], {}, on_gpu_node=False) == {}
+
+
+def test_a_pod_gets_the_devices_that_its_scheduler_chose() -> None:
+    chosen = pod(gpus("a", 1), gpus("b", 1))
+    chosen["metadata"] = {"annotations": {"phalanx.dev/devices": "3,1"}}
+    told = told_devices(chosen, ["0", "1", "2", "3"])
+    assert allot_devices(chosen["spec"], ["0", "1", "2", "3"], [], told) == {"a": ("3",), "b": ("1",)}
+    assert told_devices(chosen, ["0", "1"]) == ()
+
+
+def test_a_part_of_a_device_is_seen_by_every_container() -> None:
+    assert allot_devices(pod(gpus("a", 0))["spec"], ["0", "1"], [record(x=("1",))], ("1",)) == {"a": ("1",)}

@@ -16,7 +16,7 @@ from phalanx.client.kind import NODES, PODS
 from phalanx.client.quantity import QuantityError, amount
 from phalanx.embedded.node import cgroup
 from phalanx.embedded.node.admission import Rejection, admit
-from phalanx.embedded.node.allotment import allot_address, allot_devices
+from phalanx.embedded.node.allotment import allot_address, allot_devices, told_devices
 from phalanx.embedded.node.attempt import Running, attempts
 from phalanx.embedded.node.demand import GPU, Amounts, demand
 from phalanx.embedded.node.pod import Pod
@@ -99,7 +99,8 @@ class Agent:
         except QuantityError as error:
             return Rejection(reason="UnexpectedAdmissionError", message=str(error))
         taken = [one.record for one in self.pods.values() if one.holds]
-        devices = allot_devices(pod["spec"], self._device_ids(), taken)
+        ids = self._around.device_ids()
+        devices = allot_devices(pod["spec"], ids, taken, told_devices(pod, ids))
         if devices is None:
             text = f"Allocate failed due to requested number of devices unavailable for {GPU}, which is unexpected"
             return Rejection(reason="UnexpectedAdmissionError", message=text)
@@ -122,12 +123,6 @@ class Agent:
                 for name, value in demand(one.pod["spec"]).items():
                     total[name] = total.get(name, 0) + value
         return total
-
-    def _device_ids(self) -> list[str]:
-        """Real ones, or as many as a setting promises."""
-        count = int(self._around.allocatable.get(GPU, "0"))
-        known = [gpu.index for gpu in self._around.gpus]
-        return known[:count] if known else [str(number) for number in range(count)]
 
     def _keep(self, pod: Object, record: PodRecord) -> None:
         kept = self.pods[record.uid] = Pod(pod, record, self._around, self._forget)

@@ -10,10 +10,26 @@ from phalanx.embedded.node.demand import GPU, requests
 from phalanx.embedded.node.record import PodRecord
 
 Object = Mapping[str, Any]
+DEVICES = "phalanx.dev/devices"  # annotation: on nodes what devices there are, on pods which of them they are given
 
 
-def allot_devices(spec: Object, ids: Sequence[str], taken: Iterable[PodRecord]) -> dict[str, tuple[str, ...]] | None:
-    """Container -> ids, lowest first; None if too few are free. Init containers use what their pod's others will."""
+def told_devices(pod: Object, ids: Sequence[str]) -> tuple[str, ...]:
+    """The devices that its scheduler chose for the pod, if all of them are here."""
+    text = (pod["metadata"].get("annotations") or {}).get(DEVICES, "")
+    told = tuple(one for one in text.split(",") if one)
+    return told if set(told) <= set(ids) else ()
+
+
+def allot_devices(
+    spec: Object, ids: Sequence[str], taken: Iterable[PodRecord], told: Sequence[str] = ()
+) -> dict[str, tuple[str, ...]] | None:
+    """Container -> ids, lowest first; None if too few are free. Init containers use what their pod's others will.
+    `told`: the pod's are these, of which others may have a part; containers that count none of them see all."""
+    asked = sum(requests(container).get(GPU, 0) for container in spec["containers"])
+    if told and not asked:
+        return {one["name"]: tuple(told) for one in (*spec["containers"], *(spec.get("initContainers") or ()))}
+    if len(told) >= asked > 0:
+        ids, taken = told, ()
     used = {one for record in taken for devices in record.devices.values() for one in devices}
     free = [one for one in ids if one not in used]
     found, at = dict[str, tuple[str, ...]](), 0

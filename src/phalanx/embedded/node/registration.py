@@ -88,9 +88,10 @@ async def register(connection: Connection, registration: Registration) -> Object
         if error.code != 404:
             raise
         old = await connection.create(NODES, registration.node(time.time()))
-    if any((old["metadata"].get("labels") or {}).get(key) != value for key, value in registration.labels.items()):
-        body = {"metadata": {"labels": dict(registration.labels)}}
-        await connection.patch(NODES, registration.name, body)
+    ours = {"labels": dict(registration.labels), "annotations": dict(registration.annotations)}
+    said = {part: old["metadata"].get(part) or {} for part in ours}
+    if any(said[part].get(key) != value for part, words in ours.items() for key, value in words.items()):
+        await connection.patch(NODES, registration.name, {"metadata": ours})
     body = {"status": registration.status(old.get("status") or {}, time.time())}
     return await connection.patch(NODES, registration.name, body, subresource="status", content_type=STRATEGIC_PATCH)
 

@@ -10,10 +10,13 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+import msgspec
+
 from phalanx.client.connection import ApiUnknown, Connection, Object
 from phalanx.client.informer import Informer
 from phalanx.client.kind import NODES, PODS, Kind
 from phalanx.embedded.node.agent import Agent
+from phalanx.embedded.node.allotment import DEVICES
 from phalanx.embedded.node.cgroup import CONTROLLERS, Cgroups
 from phalanx.embedded.node.demand import GPU
 from phalanx.embedded.node.durable import sole_owner
@@ -103,7 +106,15 @@ def _registration(around: Surroundings, port: int) -> Registration:
         address=around.settings.address,
         port=port,
         conditions=(_limits_condition(around.cgroups),),
+        annotations=_devices(around),
     )
+
+
+def _devices(around: Surroundings) -> dict[str, str]:
+    """The GPUs by name, so that a scheduler can tell them apart and give parts of them."""
+    memory = {gpu.index: f"{gpu.memory_mib}Mi" for gpu in around.gpus if gpu.memory_mib}
+    listed = [{"name": one, "resource": GPU, "memory": memory.get(one, "0")} for one in around.device_ids()]
+    return {DEVICES: msgspec.json.encode(listed).decode()} if listed else {}
 
 
 def _gpu_labels(gpus: tuple[Gpu, ...]) -> dict[str, str]:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import SERVICE_ACCOUNTS, Kind
 from phalanx.embedded.node.cgroup import Cgroups
+from phalanx.embedded.node.demand import GPU
 from phalanx.embedded.node.environment import ConfigError
 from phalanx.embedded.node.lifecycle import BackOff
 from phalanx.embedded.node.machine import Gpu
@@ -33,6 +34,12 @@ class Surroundings:
     cgroups: Cgroups
     tell: Occurrences
     observe: Callable[[Object], Any]  # takes in the answer to a write, before the watch tells it
+
+    def device_ids(self) -> list[str]:
+        """Real GPUs, or as many as a setting promises."""
+        count = int(self.allocatable.get(GPU, "0"))
+        known = [gpu.index for gpu in self.gpus]
+        return known[:count] if known else [str(number) for number in range(count)]
 
     def pod_dir(self, uid: str) -> Path:
         return self.settings.pods_dir / uid
