@@ -446,7 +446,8 @@ class Cycle:
 
     def plan(self) -> Plan:
         places = [Place(job, tuple(placements)) for job, placements in self.places.items()]
-        waits = [Wait(job, reason) for job, reason in self.waits.items()]
+        gone = self.preempting.withdrawn  # what they were told a moment ago is not true any more
+        waits = [Wait(job, reason) for job, reason in self.waits.items() if job not in gone]
         actions: tuple[Action, ...] = (*places, *self.starts, *self.preempting.actions, *waits)
         started = (start.job for start in self.starts)
         times = chain((at_s for _, at_s in self.resting), appointments(self.cluster, self.now_s, started, self.won))
@@ -456,7 +457,7 @@ class Cycle:
         findings = Findings(
             version=self.waiting.version,
             joined=tuple(self.joined.values()),
-            parked=tuple(self.parked),
+            parked=tuple(bid for bid in self.parked if bid.job not in gone),
             resting=tuple(self.resting),
             asleep=tuple(self.asleep),
             still=tuple(self.still),

@@ -45,6 +45,7 @@ class Preempting:
         self.leaving: list[tuple[str, Demand, tuple[str, ...]]] = []
         self.searches = 0
         self.kept: list[str] = []  # whose promises stand
+        self.withdrawn: dict[str, None] = {}  # whose promises do not
         self.hunting: dict[LineKey, bool] = {}
         self.again_s: dict[LineKey, float] = {}
 
@@ -64,6 +65,7 @@ class Preempting:
     def withdraw(self, record: Record) -> None:
         """It stands in line again, in the next cycle."""
         self.actions.append(Promise(record.job.id, ()))
+        self.withdrawn[record.job.id] = None
 
     def wake_s(self) -> Iterator[float]:
         """When promises and hunters want the next cycle (seconds since the epoch)."""
@@ -99,9 +101,24 @@ class Preempting:
             if found is not None:
                 self.settle(scene, record.job, found)
                 return True
-        self.hunting[key] = False
+        self.hunting[key] = self.takes_over(key, record.job, wants)
         if (chance_s := Rights(scene, record.job, offers[0].charge.cost).next_chance_s()) is not None:
             self.again_s[key] = chance_s
+        return False
+
+    def takes_over(self, key: LineKey, job: Job, wants: Preemption) -> bool:
+        """Another job of its queue, of lower priority, is promised room that holds it: that promise is taken back, and
+        in the next cycle, which follows at once, what is leaving there counts for whoever is first."""
+        if wants.within is Within.NEVER or len(key.gang.roles) != 1:
+            return False
+        for name in self.kept:
+            other = self.cluster.jobs[name]
+            same = self.cluster.queue_of(other.job) == key.queue and other.phase is Phase.QUEUED
+            if same and name not in self.withdrawn and other.job.priority < job.priority:
+                held = promise.holds(self.cluster, other, key.gang.demands[0], self.now_s)
+                if held >= key.gang.roles[0].minimum:
+                    self.withdraw(other)
+                    return True
         return False
 
     def scene(self, draft: Draft) -> Scene:

@@ -19,7 +19,9 @@ from enum import Enum
 
 import numpy as np
 
+from phalanx.core import fit
 from phalanx.model.cluster import Cluster, Record
+from phalanx.model.demand import Demand
 from phalanx.model.job import Placement, Slot
 
 PATIENCE_S = 600.0  # beyond the grace period: so long others may take to leave
@@ -61,6 +63,22 @@ def leave_enough(cluster: Cluster, rows: set[int], now_s: float) -> bool:
             for resource, amount in record.gang.demands[slot.role].asks:
                 free[row][resource] += amount
     return all(min(amounts.values(), default=0) >= 0 for amounts in free.values())
+
+
+def holds(cluster: Cluster, record: Record, demand: Demand, now_s: float) -> int:
+    """How many pods of the demand the promised nodes hold when all have left, and the promise is taken back."""
+    columns = cluster.columns
+    rows = {columns.row_of[node] for node in record.promise.values()}
+    free = {row: columns.free_of(row) for row in rows}
+    back = [(slot, node, record) for slot, node in record.promise.items()]
+    back += [(slot, each.placements[slot], each) for each, slot in leaving(cluster, now_s)]
+    for slot, node, each in back:
+        if (row := columns.row_of[node]) in free:
+            for resource, amount in each.gang.demands[slot.role].asks:
+                free[row][resource] += amount
+    matching = fit.matching(columns.facts, demand.where)
+    fitting = (amounts for row, amounts in free.items() if matching[row])
+    return sum(max(0, min(amounts.get(name, 0) // ask for name, ask in demand.asks)) for amounts in fitting)
 
 
 def placements(record: Record) -> tuple[Placement, ...]:
