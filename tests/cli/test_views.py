@@ -13,7 +13,7 @@ from phalanx.cli import attend, job_view, node_view, queue_view
 from phalanx.cli.explain import find
 from phalanx.cli.output import counted, duration, table
 from phalanx.cli.sending import beyond
-from phalanx.cli.snapshot import Snapshot, think
+from phalanx.cli.sight import Snapshot, think
 from phalanx.client.connection import Connection
 from phalanx.client.informer import Informer
 from phalanx.client.kind import JOBS, NODES, PODS, Kind

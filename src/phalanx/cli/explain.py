@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from phalanx.cli.job_view import JobView, page, views
 from phalanx.cli.output import print_json
-from phalanx.cli.snapshot import Snapshot, look
+from phalanx.cli.sight import Snapshot, look
 from phalanx.cli.target import Namespace, Target, connected
 from phalanx.client.connection import Object
 from phalanx.errors import PhalanxError

@@ -10,7 +10,7 @@ from typing import Any
 
 from phalanx.cli.attend import complaints
 from phalanx.cli.output import counted, duration
-from phalanx.cli.snapshot import Snapshot
+from phalanx.cli.sight import Snapshot
 from phalanx.client.connection import Object
 from phalanx.client.quantity import show
 from phalanx.core.standing import order_of

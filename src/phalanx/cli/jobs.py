@@ -10,7 +10,7 @@ from rich.live import Live
 
 from phalanx.cli.job_view import COLUMNS, JobView, row, views
 from phalanx.cli.output import console, note, print_json, print_json_line, print_table, table
-from phalanx.cli.snapshot import look
+from phalanx.cli.sight import look
 from phalanx.cli.stopping import until_stopped
 from phalanx.cli.target import Scope, Target, connected
 from phalanx.client.connection import Connection

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from phalanx.cli.local_pods import is_simulated
-from phalanx.cli.snapshot import Snapshot
+from phalanx.cli.sight import Snapshot
 from phalanx.client.quantity import show
 from phalanx.kube.node import read_node
 from phalanx.kube.pod import read_pod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from phalanx.cli.node_view import COLUMNS, row, views
 from phalanx.cli.output import note, print_json, print_table
-from phalanx.cli.snapshot import look
+from phalanx.cli.sight import look
 from phalanx.cli.target import Target, connected
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
-from phalanx.cli.snapshot import Snapshot
+from phalanx.cli.sight import Snapshot
 from phalanx.client.quantity import show
 from phalanx.core.standing import standings
 from phalanx.model.job import Phase
