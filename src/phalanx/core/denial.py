@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from phalanx.core.explain import shown
 from phalanx.core.moment import clock
 from phalanx.core.quota import Ledger, Shortfall
+from phalanx.model.amount import shown
 from phalanx.model.bars import Rule
 from phalanx.model.cluster import Cluster
 from phalanx.model.entrants import Gate
