@@ -11,9 +11,11 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 from rich.console import Console
 
 from phalanx.cli.app import COMMANDS, build
+from phalanx.dialects.queue import read_queue
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "guide" / "command-line.md"
@@ -52,3 +54,9 @@ def test_links_lead_somewhere(page: str) -> None:
     targets = re.findall(r"\]\(([^)#:]+)\)", (ROOT / page).read_text())
     assert targets
     assert [target for target in targets if not (ROOT / page).parent.joinpath(target).exists()] == []
+
+
+def test_the_queue_of_the_readme_is_one() -> None:
+    blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    queues = [each for each in map(yaml.safe_load, blocks) if each["kind"] == "Queue"]
+    assert [read_queue(each["metadata"]["name"], each["spec"]).parent for each in queues] == ["research"]
