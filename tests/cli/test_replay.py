@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import stat
 from pathlib import Path
 
 import pytest
 
 from phalanx import loop
-from phalanx.cli.recording import Recorder, steps
+from phalanx.cli.recording import Recorder, require_recordable, steps
 from phalanx.cli.replay import replay
 from phalanx.errors import PhalanxError
 from phalanx.model.cluster import Cluster
@@ -132,3 +133,52 @@ def test_a_file_that_is_something_else_is_not_written_to(tmp_path: Path) -> None
     with pytest.raises(PhalanxError, match="is no recording"):
         Recorder(Script(), file, Policy(), lambda: 0.0)
     assert file.read_text() == "dear diary\n"
+
+
+def test_a_restart_goes_on_behind_what_a_crash_cut_short(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recording.write_text(recording.read_text()[:-20])
+    record(recording, [*BEGINNING, Submitted(job("three", 1000))])
+    assert replay(recording) == 0
+    out, err = capsys.readouterr()
+    assert "start three#1 on a" in out
+    assert "3 steps, as recorded" in err
+
+
+def test_a_full_disk_ends_the_recording_and_not_the_scheduling(tmp_path: Path) -> None:
+    said: list[str] = []
+    script = Script(BEGINNING, [Submitted(job("one", 1000))], [Submitted(job("two", 1000))])
+    recorder = Recorder(script, tmp_path / "full.jsonl", Policy(), lambda: 1000.0, said.append)
+    assert recorder._file is not None
+    os.dup2(os.open("/dev/full", os.O_WRONLY), recorder._file)
+    cluster = Cluster()
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(loop.run(recorder, cluster, Policy(), recorder.clock))
+    assert [record.phase for record in cluster.jobs.values()] == ["starting", "starting"]
+    [text] = said
+    assert "full.jsonl cannot be written any more (No space left on device), so the recording ends here" in text
+
+
+def test_a_file_that_cannot_be_made_is_said_before_anything_starts(tmp_path: Path) -> None:
+    with pytest.raises(PhalanxError, match="cannot be recorded to: No such file or directory"):
+        require_recordable(tmp_path / "nowhere" / "x.jsonl")
+
+
+def test_one_difference_is_one_though_others_follow_from_it(
+    recording: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The book goes on from what was done, so that what the world answered to it fits."""
+    first, second, third, fourth = recording.read_text().splitlines(keepends=True)
+    recording.write_text(first + second + third.replace('"placements":[[0,0,"a",[]]]', '"placements":[]') + fourth)
+    assert replay(recording) == 1
+    assert "1 decided otherwise than recorded" in capsys.readouterr().err
+
+
+def test_what_cannot_have_been_names_its_step(recording: Path) -> None:
+    """Of an answer to a third start of a job that was started once."""
+    recording.write_text(
+        recording.read_text().replace(
+            '"is":"Started","job":"one","attempt":1', '"is":"Started","job":"one","attempt":3'
+        )
+    )
+    with pytest.raises(PhalanxError, match="step 3 of the recording cannot follow those before it"):
+        replay(recording)

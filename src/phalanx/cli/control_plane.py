@@ -42,7 +42,9 @@ IDENTITY = "phalanx-up"
 TERMS = Terms(lease_s=60.0, renew_s=45.0, retry_s=5.0)
 
 
-def control_plane(*, data: Path, policy: Path | None = None, machines: Machines | None = None) -> None:
+def control_plane(
+    *, data: Path, policy: Path | None = None, record: Path | None = None, machines: Machines | None = None
+) -> None:
     """Run the control plane of `phalanx up` (started by it, not by hand).
 
     For example:
@@ -51,16 +53,18 @@ def control_plane(*, data: Path, policy: Path | None = None, machines: Machines 
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     gc.set_threshold(50_000, 20, 50)  # a watch makes many objects and few cycles
-    uvloop.run(_serve(DataDirectory(data), settings_of(policy), machines or Machines()))
+    uvloop.run(_serve(DataDirectory(data), settings_of(policy), machines or Machines(), record))
 
 
-async def _serve(directory: DataDirectory, settings: Settings, machines: Machines) -> None:
+async def _serve(directory: DataDirectory, settings: Settings, machines: Machines, record: Path | None) -> None:
     """Run every part until SIGTERM; pods of this machine go on running."""
     async with await Connection.open(directory.kubeconfig) as connection:
-        await until_stopped(_run_all(connection, directory, settings, machines))
+        await until_stopped(_run_all(connection, directory, settings, machines, record))
 
 
-async def _run_all(connection: Connection, directory: DataDirectory, settings: Settings, machines: Machines) -> None:
+async def _run_all(
+    connection: Connection, directory: DataDirectory, settings: Settings, machines: Machines, record: Path | None
+) -> None:
     async with asyncio.TaskGroup() as group:
         informers = Informers(connection, group)
         await install(connection)
@@ -69,7 +73,7 @@ async def _run_all(connection: Connection, directory: DataDirectory, settings: S
             group.create_task(part)
         group.create_task(_say_ready(informers, machines))
         lease = Lease(connection, IDENTITY, terms=TERMS, policy=settings.text())
-        await schedule(connection, informers, lease, settings)
+        await schedule(connection, informers, lease, settings, record=record)
 
 
 def _companions(

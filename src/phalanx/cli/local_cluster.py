@@ -109,7 +109,12 @@ def require_free(port: int) -> None:
 
 @asynccontextmanager
 async def running(
-    directory: DataDirectory, port: int, machines: Machines, tell: Tell, policy: Path | None = None
+    directory: DataDirectory,
+    port: int,
+    machines: Machines,
+    tell: Tell,
+    policy: Path | None = None,
+    record: Path | None = None,
 ) -> AsyncIterator[LocalCluster]:
     """Both processes run and are ready; they are kept alive while the context lasts, and stopped in order after it.
 
@@ -118,7 +123,7 @@ async def running(
     with owned(directory, port):
         require_free(port)
         server = Child(_api_server(directory, port), tell)
-        plane = Child(_control_plane(directory, machines, policy), tell)
+        plane = Child(_control_plane(directory, machines, policy, record), tell)
         keepers: dict[Child, asyncio.Task[None]] = {}
 
         async def stop(child: Child) -> None:
@@ -148,13 +153,14 @@ def _api_server(directory: DataDirectory, port: int) -> Program:
     )
 
 
-def _control_plane(directory: DataDirectory, machines: Machines, policy: Path | None) -> Program:
+def _control_plane(directory: DataDirectory, machines: Machines, policy: Path | None, record: Path | None) -> Program:
     return Program(
         name="control plane",
         argv=(
             *(sys.executable, "-m", "phalanx.cli.app", "control-plane"),
             *("--data", str(directory.path), *machines.options()),
             *(("--policy", str(policy.resolve())) if policy is not None else ()),
+            *(("--record", str(record.resolve())) if record is not None else ()),
         ),
         log=directory.log("control-plane"),
     )

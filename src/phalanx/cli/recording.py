@@ -1,10 +1,13 @@
 """Recordings of a scheduler: what it was told and what it decided, step by step, as lines of JSON.
 
-The first line names the format; every other is a step: when it was, how to decide, the events, and the actions. A
-recording is appended to while the scheduler runs, each step before it is carried out, so that what stands in it after
-a crash is what was decided until then; a last line that was cut short is left out when it is read. Where a scheduler
-began, with an empty book, its step says so. It holds names, labels and users of a cluster, so only its owner may read
-it.
+The first line names the format; every other is a step: when it was, how to decide (where that is not as in the step
+before), the events, and the actions. A recording is appended to while the scheduler runs, each step before it is
+carried out, so that what stands in it after a crash is what was decided until then; a last line that was cut short is
+left out when it is read. Where a scheduler began, with an empty book, its step says so. It holds names, labels and
+users of a cluster, so only its owner may read it.
+
+A step in which nothing happened, nothing was due and nothing was decided is left out: it changed nothing. When the
+file cannot be written any more (the disk is full), the recording ends and the scheduler goes on.
 
 A *snapshot* is a recording of one step whose events are all that a cluster is now."""
 
@@ -19,13 +22,18 @@ from typing import Any, Protocol
 
 import msgspec
 
+from phalanx.core.decide import decide
+from phalanx.core.fold import fold, fold_plan
+from phalanx.core.lifecycle import IllegalMove
 from phalanx.dialects.recording import Unreadable, read, written
 from phalanx.errors import PhalanxError
-from phalanx.model.event import Event
+from phalanx.model.cluster import Cluster
+from phalanx.model.event import Event, PolicySeen, Ticked
 from phalanx.model.plan import Action, Plan
 from phalanx.model.policy import Policy
 
 FORMAT = {"phalanx recording": 1}
+CHUNK = 1 << 16  # bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,14 +59,23 @@ class World(Protocol):
 
 class Recorder:
     """A world that writes down what is asked of another before it passes it on. Its `clock` belongs to it, because a
-    step is decided at the time that was read for it."""
+    step is decided at the time that was read for it. `complain` is told, once, that and why the recording has ended."""
 
-    def __init__(self, world: World, file: Path, policy: Policy, clock: Callable[[], float]) -> None:
-        self._world, self._policy, self._clock = world, policy, clock
+    def __init__(
+        self,
+        world: World,
+        file: Path,
+        policy: Policy,
+        clock: Callable[[], float],
+        complain: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self._world, self._policy, self._clock, self._complain = world, policy, clock, complain
         self._told: Sequence[Event] = ()
         self._now_s: float | None = None
+        self._wake_s: float | None = None  # when the last plan wants to be looked at again
         self._begins = True
-        self._file = open_private(file)
+        self._path = file
+        self._file: int | None = open_private(file)
 
     def events(self) -> Sequence[Event]:
         self._told, self._now_s = self._world.events(), None
@@ -72,37 +89,78 @@ class Recorder:
         return now_s
 
     def apply(self, plan: Plan) -> None:
-        if self._told or plan.actions:
-            step = step_of(self._now_s or 0.0, self._policy, self._told, plan.actions, begins=self._begins)
-            append(self._file, step)
-            self._begins = False
+        now_s = self._now_s or 0.0
+        due = self._wake_s is not None and now_s >= self._wake_s
+        self._wake_s = plan.wake_s
+        if self._file is not None and (self._told or plan.actions or due):
+            self._record(self._file, now_s, plan)
         self._world.apply(plan)
 
     async def wait(self, timeout_s: float | None) -> None:
         await self._world.wait(timeout_s)
 
     def close(self) -> None:
-        os.close(self._file)
+        if self._file is not None:
+            os.close(self._file)
+        self._file = None
+
+    def _record(self, file: int, now_s: float, plan: Plan) -> None:
+        policy = self._policy if self._begins else None
+        try:
+            append(file, step_of(now_s, policy, self._told, plan.actions, begins=self._begins))
+            self._begins = False
+        except OSError as error:
+            self.close()
+            self._complain(
+                f"{self._path} cannot be written any more ({error.strerror or error}), so the recording ends here. "
+                "Scheduling goes on. To record again, make room and restart the scheduler."
+            )
 
 
 def open_private(file: Path) -> int:
-    """For appending, readable by its owner only; a file that is no recording is not touched."""
+    """For appending, readable by its owner only; a file that is no recording is not touched. What a crash has cut
+    short is taken away, so that the next step begins a line. Raises PhalanxError."""
     try:
         if file.exists() and file.stat().st_size:
             next(lines(file), None)
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        if not os.fstat(descriptor).st_size:
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        end = whole(descriptor)
+        if end != os.fstat(descriptor).st_size:
+            os.ftruncate(descriptor, end)
+        if not end:
             os.write(descriptor, json.dumps(FORMAT).encode() + b"\n")
     except OSError as error:
-        raise PhalanxError(f"{file} cannot be recorded to: {error.strerror or error}") from error
+        raise PhalanxError(
+            f"{file} cannot be recorded to: {error.strerror or error}. Name a file that can be written, in a folder "
+            "that exists."
+        ) from error
     return descriptor
 
 
+def require_recordable(file: Path) -> None:
+    """Raises PhalanxError if it cannot be recorded to."""
+    os.close(open_private(file))
+
+
+def whole(descriptor: int) -> int:
+    """Where the last whole line ends (bytes)."""
+    end = os.fstat(descriptor).st_size
+    while end:
+        begin = max(0, end - CHUNK)
+        found = os.pread(descriptor, end - begin, begin).rfind(b"\n")
+        if found >= 0:
+            return begin + found + 1
+        end = begin
+    return 0
+
+
 def step_of(
-    now_s: float, policy: Policy, events: Sequence[Event], actions: Sequence[Action] | None, *, begins: bool
+    now_s: float, policy: Policy | None, events: Sequence[Event], actions: Sequence[Action] | None, *, begins: bool
 ) -> dict[str, Any]:
-    """As it is written."""
-    step: dict[str, Any] = {"now_s": now_s, "begins": begins, "policy": msgspec.to_builtins(policy)}
+    """As it is written. `policy` None: that of the step before."""
+    step: dict[str, Any] = {"now_s": now_s, "begins": begins}
+    if policy is not None:
+        step["policy"] = msgspec.to_builtins(policy)
     step["events"] = [written(event) for event in events]
     if actions is not None:
         step["actions"] = [written(action) for action in actions]
@@ -110,22 +168,25 @@ def step_of(
 
 
 def append(descriptor: int, step: Mapping[str, Any]) -> None:
-    line = memoryview(json.dumps(step, separators=(",", ":")).encode() + b"\n")
+    line = memoryview(msgspec.json.encode(step) + b"\n")
     while line:  # a write may be short
         line = line[os.write(descriptor, line) :]
 
 
 def steps(file: Path) -> Iterator[Step]:
     """Raises PhalanxError with file and line. A last line without an end is passed over: its writer was stopped."""
+    policy: Policy | None = None
     for number, (line, text) in enumerate(lines(file), 1):
         try:
             plain = json.loads(text)
             actions = plain.get("actions")
+            if policy is None or "policy" in plain:
+                policy = msgspec.convert(plain["policy"], Policy)
             yield Step(
                 number=number,
                 begins=bool(plain["begins"]),
                 now_s=float(plain["now_s"]),
-                policy=msgspec.convert(plain["policy"], Policy),
+                policy=policy,
                 events=tuple(read(each) for each in plain["events"]),
                 actions=None if actions is None else tuple(read(each) for each in actions),
             )
@@ -134,6 +195,23 @@ def steps(file: Path) -> Iterator[Step]:
                 f"{file}, line {line}: this is no step of a recording ({error}), so it and what follows cannot be "
                 "replayed. Was it edited, or made by another version?"
             ) from error
+
+
+def decided(cluster: Cluster, step: Step) -> Plan:
+    """Take the step into the book, and decide it anew: the plan. Where the recording has another, the book goes on from
+    that one, so that one difference is not a hundred. Raises PhalanxError for what cannot have been."""
+    try:
+        fold(cluster, (PolicySeen(step.policy), Ticked(step.now_s), *step.events))
+        plan = decide(cluster, step.policy, step.now_s)
+        if step.actions is None or step.actions == plan.actions:
+            fold_plan(cluster, plan)
+        else:
+            fold(cluster, step.actions)
+    except (IllegalMove, KeyError) as error:
+        raise PhalanxError(
+            f"step {step.number} of the recording cannot follow those before it ({error}). Was something cut out of it?"
+        ) from error
+    return plan
 
 
 def lines(file: Path) -> Iterator[tuple[int, str]]:

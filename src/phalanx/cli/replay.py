@@ -10,9 +10,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from phalanx import loop
 from phalanx.cli.output import note, print_json_line
-from phalanx.cli.recording import Step, steps
+from phalanx.cli.recording import Step, decided, steps
 from phalanx.core.moment import clock
 from phalanx.dialects.recording import written
 from phalanx.model.cluster import Cluster
@@ -21,13 +20,6 @@ from phalanx.model.job import Placement
 from phalanx.model.plan import Action, Place, Plan, Preempt, Promise, Shrink, Start, Wait
 
 SHOWN = 12  # events and decisions of a step that are written out
-
-
-class Unmoved:
-    """A world in which nothing is done: what happened stands in the recording."""
-
-    def apply(self, plan: Plan) -> None:
-        pass
 
 
 def replay(
@@ -69,7 +61,7 @@ def replay(
         if last is not None and each.number > last:
             break
         cluster = Cluster() if each.begins else cluster
-        plan = loop.step(cluster, each.events, each.policy, each.now_s, Unmoved())
+        plan = decided(cluster, each)
         seen, differs = each.number, each.actions is not None and list(each.actions) != list(plan.actions)
         differing += differs
         if each.number < first or (job is not None and not concerns(each, plan, job)):

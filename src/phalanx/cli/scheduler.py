@@ -12,6 +12,7 @@ from pathlib import Path
 from phalanx.cli.informers import Informers
 from phalanx.cli.output import note
 from phalanx.cli.policy_file import Settings, settings_of
+from phalanx.cli.recording import require_recordable
 from phalanx.cli.scheduling import schedule
 from phalanx.cli.stopping import until_stopped
 from phalanx.cli.target import Target, connected
@@ -26,6 +27,7 @@ async def scheduler(
     target: Target | None = None,
     default_queue: str | None = None,
     policy: Path | None = None,
+    record: Path | None = None,
     verbose: bool = False,
 ) -> None:
     """Schedule the jobs of a cluster, until Ctrl-C. (`phalanx up` does this too, for its own cluster.)
@@ -40,6 +42,7 @@ async def scheduler(
         phalanx scheduler
         phalanx scheduler --kubeconfig ~/.kube/config --context production
         phalanx scheduler --policy policy.yaml
+        phalanx scheduler --record monday.jsonl
 
     Parameters
     ----------
@@ -47,19 +50,23 @@ async def scheduler(
         The queue of jobs that name none. [default: what the policy says, else default]
     policy
         How to decide, as YAML: backfill, scores, topologies, factors. docs/guide/kubernetes.md has every field.
+    record
+        Add all that happens and all that is decided to this file, for `phalanx replay` and `phalanx whatif`.
     verbose
         Say more on standard error.
     """
     level = logging.INFO if verbose else logging.WARNING
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     settings = settings_of(policy, default_queue)
+    if record is not None:
+        require_recordable(record)
     async with connected(target) as connection:
         note(f"scheduling for {connection.server}, as soon as no other does; Ctrl-C stops it, and nothing that runs")
-        await until_stopped(_serve(connection, settings))
+        await until_stopped(_serve(connection, settings, record))
 
 
-async def _serve(connection: Connection, settings: Settings) -> None:
+async def _serve(connection: Connection, settings: Settings, record: Path | None) -> None:
     lease = Lease(connection, IDENTITY, terms=Terms(), policy=settings.text())
     async with asyncio.TaskGroup() as group:
         informers = Informers(connection, group)
-        await schedule(connection, informers, lease, settings, lambda: note("this process leads"))
+        await schedule(connection, informers, lease, settings, lambda: note("this process leads"), record)

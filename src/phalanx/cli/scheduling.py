@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from phalanx import loop
+from phalanx.cli.output import note
 from phalanx.cli.policy_file import Settings as Policies
+from phalanx.cli.recording import Recorder
 from phalanx.client.connection import Connection
 from phalanx.client.informer import Informer
 from phalanx.client.kind import Kind
@@ -29,22 +32,37 @@ async def schedule(
     lease: Lease,
     policies: Policies,
     leads: Callable[[], None] = lambda: None,
+    record: Path | None = None,
 ) -> None:
-    """As soon as no other leads (`leads` is called then), until cancelled. Raises LeaseLost if another may lead."""
+    """As soon as no other leads (`leads` is called then), until cancelled. `record`: the recording that every step is
+    added to. Raises LeaseLost if another may lead."""
     policy = policies.policy
     async with leading(lease):
         leads()
-        await _lead(connection, informers, lease, policy)
+        await _lead(connection, informers, lease, policy, record)
 
 
-async def _lead(connection: Connection, informers: Callable[[Kind], Informer], lease: Lease, policy: Policy) -> None:
+async def _lead(
+    connection: Connection, informers: Callable[[Kind], Informer], lease: Lease, policy: Policy, record: Path | None
+) -> None:
     cluster, settings = Cluster(), Settings(default_queue=policy.default_queue)
     async with open_world(connection, informers, settings, fence=lease.fence) as world:
         keeping = asyncio.ensure_future(keep_statuses(connection, seen(world, cluster, informers, lease), time.time))
         try:
-            await loop.run(world, cluster, policy, time.time)
+            await _run(world, cluster, policy, record)
         finally:
             keeping.cancel()
+
+
+async def _run(world: KubeWorld, cluster: Cluster, policy: Policy, record: Path | None) -> None:
+    if record is None:
+        await loop.run(world, cluster, policy, time.time)
+        return
+    recorder = Recorder(world, record, policy, time.time, note)
+    try:
+        await loop.run(recorder, cluster, policy, recorder.clock)
+    finally:
+        recorder.close()
 
 
 def seen(world: KubeWorld, cluster: Cluster, informers: Callable[[Kind], Informer], lease: Lease) -> Sight:

@@ -28,7 +28,7 @@ from phalanx.kube.labels import POLICY, REASON
 from phalanx.kube.lease import NAME, NAMESPACE
 from phalanx.kube.world import KubeWorld, Settings
 from phalanx.model.cluster import Cluster
-from phalanx.model.event import PolicySeen, Ticked
+from phalanx.model.event import Event, PolicySeen, Ticked
 from phalanx.model.plan import Place, Plan, Promise, Start, Wait
 from phalanx.model.policy import Policy
 from phalanx.model.reason import Code, Forecast, Reason
@@ -38,17 +38,32 @@ _LISTING_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """`gangs`: job id -> its members. `wrong`: queue -> what of it cannot be read. `now_s`: seconds since the epoch."""
+    """`events`: what it was folded from. `gangs`: job id -> its members. `objects`: all that was listed, by kind.
+    `wrong`: queue -> what of it cannot be read. `now_s`: seconds since the epoch."""
 
     cluster: Cluster
+    events: tuple[Event, ...]
     plan: Plan
     gangs: Mapping[str, Gang]
-    jobs: Mapping[str, Object]
-    pods: Mapping[str, Object]
-    nodes: Mapping[str, Object]
-    queues: Mapping[str, Object]
+    objects: Mapping[Kind, Mapping[str, Object]]
     wrong: Mapping[str, str]
     now_s: float
+
+    @property
+    def jobs(self) -> Mapping[str, Object]:
+        return self.objects[JOBS]
+
+    @property
+    def pods(self) -> Mapping[str, Object]:
+        return self.objects[PODS]
+
+    @property
+    def nodes(self) -> Mapping[str, Object]:
+        return self.objects[NODES]
+
+    @property
+    def queues(self) -> Mapping[str, Object]:
+        return self.objects[QUEUES]
 
     def expected(self, job: str) -> Forecast | None:
         """When the queued job is expected to start, if time limits tell."""
@@ -123,17 +138,16 @@ def think(
 ) -> Snapshot:
     """Fold what the world sees, and decide on it. The world's writes are never sent: its writer does not run."""
     cluster, policy = Cluster(), policy or Policy()
-    fold(cluster, (PolicySeen(policy), Ticked(now_s), *world.events()))
+    events = tuple(world.events())
+    fold(cluster, (PolicySeen(policy), Ticked(now_s), *events))
     plan = decide(cluster, policy, now_s)
-    jobs, pods, nodes, queues = (dict(informers(kind).objects) for kind in (JOBS, PODS, NODES, QUEUES))
+    kinds = (JOBS, PODS, NODES, QUEUES, *sorted(world.served, key=lambda kind: kind.plural))
     return Snapshot(
         cluster=cluster,
+        events=events,
         plan=plan,
         gangs=world.gangs,
-        jobs=jobs,
-        pods=pods,
-        nodes=nodes,
-        queues=queues,
+        objects={kind: dict(informers(kind).objects) for kind in kinds},
         wrong=dict(world.tree.wrong),
         now_s=now_s,
     )

@@ -17,6 +17,7 @@ from phalanx.cli.local_cluster import LocalCluster, Machines, running
 from phalanx.cli.local_pods import cordon, drain, running_pods
 from phalanx.cli.output import counted
 from phalanx.cli.policy_file import settings_of
+from phalanx.cli.recording import require_recordable
 from phalanx.cli.stopping import stop_wish
 from phalanx.client.connection import ApiError, Connection
 
@@ -27,6 +28,7 @@ async def up(
     port: Annotated[int, Parameter(validator=Number(gte=0, lte=65535))] = 6443,
     machines: Machines | None = None,
     policy: Path | None = None,
+    record: Path | None = None,
     stop_pods: bool = False,
 ) -> None:
     """Start a Kubernetes on this machine, with Phalanx as its scheduler. Ctrl-C stops it.
@@ -50,14 +52,18 @@ async def up(
         The port of the API; 0 takes any free one.
     policy
         How to decide, as YAML: backfill, scores, topologies, factors. docs/guide/kubernetes.md has every field.
+    record
+        Add all that happens and all that is decided to this file, for `phalanx replay` and `phalanx whatif`.
     stop_pods
         When it stops, end the pods that run on this machine too. Their Jobs are queued again for the next `up`.
     """
     directory = chosen_directory(data, os.environ)
     settings_of(policy)  # what is wrong with it is said before anything starts
+    if record is not None:
+        require_recordable(record)
     with stop_wish() as wish:
         ready = asyncio.Event()
-        cluster = running(directory, port, machines or Machines(), _say, policy)
+        cluster = running(directory, port, machines or Machines(), _say, policy, record)
         serving = asyncio.create_task(_serve(directory, cluster, ready, wish, stop_pods))
         stopping = asyncio.create_task(wish.wait())
         await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -61,9 +61,9 @@ from phalanx.model.reason import Reason
 log = logging.getLogger(__name__)
 
 _AGAIN_S = 5.0
-_REQUIRED = (PODS, JOBS, NODES, QUEUES)
+REQUIRED = (PODS, JOBS, NODES, QUEUES)
 # A server may serve fewer of these, or not show them to us.
-_LOOKED_UP = (LIMIT_RANGES, RUNTIME_CLASSES, PRIORITY_CLASSES, RESOURCE_QUOTAS, FLAVORS, RESERVATIONS)
+LOOKED_UP = (LIMIT_RANGES, RUNTIME_CLASSES, PRIORITY_CLASSES, RESOURCE_QUOTAS, FLAVORS, RESERVATIONS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +118,7 @@ class KubeWorld:
         self._default_queue = settings.default_queue
         self._around = Surroundings()
         self._headroom = Headroom(self._around, lambda kind: informers(kind).objects)
-        self._served: frozenset[Kind] = frozenset()  # of those that a server may not serve
+        self.served: frozenset[Kind] = frozenset()  # of those that a server may not serve
         self._live = False  # recovered: changes are routed as they come
         self.tree = Tree()
         self._house: House | None = None
@@ -188,18 +188,21 @@ class KubeWorld:
 
     async def sync(self) -> None:
         """Until every cache that decisions need was listed once."""
-        kinds = [*_REQUIRED, *[kind for kind in _LOOKED_UP if await self._serves(kind)]]
-        caches = {kind: self._informers(kind) for kind in kinds}
-        for cache in caches.values():
+        served = [kind for kind in LOOKED_UP if await self._serves(kind)]
+        for cache in [self._informers(kind) for kind in (*REQUIRED, *served)]:
             await cache.synced.wait()
-        found: dict[Kind, Mapping[str, Object]] = {kind: caches[kind].objects for kind in kinds if kind in _LOOKED_UP}
+        self.look_up(served)
+
+    def look_up(self, kinds: Iterable[Kind]) -> None:
+        """Of the kinds that a server may not serve, there are caches of these."""
+        found: dict[Kind, Mapping[str, Object]] = {kind: self._informers(kind).objects for kind in kinds}
         self._around = Surroundings(
             limit_ranges=found.get(LIMIT_RANGES, {}),
             runtime_classes=found.get(RUNTIME_CLASSES, {}),
             priority_classes=found.get(PRIORITY_CLASSES, {}),
         )
         self._headroom = Headroom(self._around, lambda kind: self._informers(kind).objects)
-        self._served = frozenset(found)
+        self.served = frozenset(found)
         self._news.set()
 
     async def _serves(self, kind: Kind) -> bool:
@@ -422,7 +425,7 @@ class KubeWorld:
             (JOBS, self._on_job),
             (PODS, self._on_pod),
         ):
-            if kind in self._served or kind in _REQUIRED:
+            if kind in self.served or kind in REQUIRED:
                 self._informers(kind).subscribe(take)
         house, adopted = self._household(), []
         for gang in self.gangs.values():
