@@ -6,10 +6,11 @@ from phalanx.core.check import check
 from phalanx.core.decide import decide
 from phalanx.core.fold import fold, fold_plan
 from phalanx.model.cluster import Cluster
-from phalanx.model.event import Finished, NodeSeen, Submitted
+from phalanx.model.event import Finished, NodeSeen, QueueSeen, Submitted
 from phalanx.model.job import Job
 from phalanx.model.plan import Plan, Start, Wait
 from phalanx.model.policy import Policy
+from phalanx.model.queue import Queue
 
 from .builders import cluster, free, job, node, role
 
@@ -81,3 +82,13 @@ def test_only_the_first_is_told_new_numbers() -> None:
     assert [action.job for action in plan.actions if isinstance(action, Wait)] == ["j0"]
     fold_plan(book, plan)
     assert book.reason("j3") == book.reason("j0")
+
+
+def test_a_chain_of_queues_may_be_as_long_as_people_like() -> None:
+    chain = [QueueSeen(Queue(name=f"q{n}", parent=f"q{n - 1}" if n else "")) for n in range(1200)]
+    book = Cluster()
+    fold(book, [*chain, NodeSeen(node("a", cpu=8)), Submitted(job("deep", role("w", 1, cpu=1), queue="q1199"))])
+    plan = decide(book, Policy(), 0.0)
+    assert started(plan) == ["deep"]
+    fold_plan(book, plan)
+    check(book)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
+from itertools import takewhile
 from math import inf
 from typing import TypeAlias
 
@@ -86,10 +87,12 @@ class Contest:
         self.entered.add(key)
 
     def runner(self, branch: Branch) -> Runner:
-        runner = self.runners.get(branch.name)
-        if runner is None:
-            above = self.runner(branch.parent) if branch.parent is not None else None
-            runner = self.runners[branch.name] = Runner(branch, above)
+        if (known := self.runners.get(branch.name)) is not None:
+            return known
+        missing = list(takewhile(lambda each: each.name not in self.runners, branch.path))
+        runner = self.runners[branch.path[len(missing)].name]
+        for each in reversed(missing):
+            runner = self.runners[each.name] = Runner(each, runner)
         return runner
 
     def begin(self) -> None:

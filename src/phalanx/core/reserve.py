@@ -60,16 +60,8 @@ def invited(cluster: Cluster, reservation: Reservation, job: Job) -> bool:
     """Whether it is among those that the reservation names."""
     if job.user in reservation.users or (job.group and job.group in reservation.groups):
         return True
-    return bool(reservation.queues) and any(queue in reservation.queues for queue in upwards(cluster, job.queue))
-
-
-def upwards(cluster: Cluster, queue: str) -> Iterator[str]:
-    """The queue and those above it; each once, whatever the tree says."""
-    seen: set[str] = set()
-    while queue and queue not in seen:
-        yield queue
-        seen.add(queue)
-        queue = cluster.queues[queue].parent if queue in cluster.queues else ""
+    path = cluster.tree.branch(cluster.queue_of(job)).path if reservation.queues else ()
+    return any(branch.name in reservation.queues for branch in path)
 
 
 def open_to(cluster: Cluster, reservation: Reservation, job: Job) -> bool:
