@@ -8,7 +8,8 @@ from math import inf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from phalanx.core.share import NOTHING, Share, of, of_own, rivals
+from phalanx.core.rights import tie_of
+from phalanx.core.share import NOTHING, Share, of, of_own
 from phalanx.model.queue import Queue, Quota
 from phalanx.model.tree import Charge, Cost, Tree
 
@@ -105,17 +106,18 @@ def test_own_jobs_of_an_inner_queue_are_guaranteed_nothing() -> None:
     assert of_own(grown.branch("p"), dict(cost(cpu=10)), grown.pool, cost(cpu=10)) == (0, 0.5)
 
 
-def test_rivals_are_the_queues_below_the_lowest_common_ancestor() -> None:
+def test_two_queues_are_compared_below_their_lowest_common_ancestor() -> None:
     grown = tree(queue("p"), queue("x", "p"), queue("y", "p"), queue("z"), queue("w", "x"))
 
-    def names(one: str, other: str) -> tuple[str, str] | None:
-        found = rivals(grown.branch(one), grown.branch(other))
-        return found and (found[0].name, found[1].name)
+    def sides(one: str, other: str) -> tuple[str | None, str | None]:
+        tie = tie_of(grown.branch(one), grown.branch(other))
+        return tie.ours and tie.ours.name, tie.theirs and tie.theirs.name
 
-    assert names("w", "y") == ("x", "y")
-    assert names("w", "z") == ("p", "z")
-    assert names("w", "p") is None
-    assert names("x", "x") is None
+    assert sides("w", "y") == ("x", "y")
+    assert sides("w", "z") == ("p", "z")
+    assert sides("w", "p") == ("x", None)
+    assert sides("p", "w") == (None, "x")
+    assert sides("x", "x") == (None, None)
 
 
 @st.composite
@@ -144,14 +146,17 @@ def test_what_is_taken_cannot_be_taken_back(grown: Tree, data: st.DataObject) ->
     for name, amounts in data.draw(st.lists(st.tuples(some, JOBS), max_size=6)):
         use(grown, name, **amounts)
     use(grown, victim, **held)
-    sides = rivals(grown.branch(taker), grown.branch(victim))
-    if sides is None or not share(grown, sides[0].name, **asked) < share(grown, sides[1].name):
+    tie = tie_of(grown.branch(taker), grown.branch(victim))
+    if tie.ours is None or tie.theirs is None:
         return
-    before = share(grown, sides[1].name)
+    ours, theirs = tie.ours.name, tie.theirs.name
+    before = share(grown, theirs)
+    if not share(grown, ours, **asked) < before:
+        return
     use(grown, victim, **{resource: -amount for resource, amount in held.items()})
     use(grown, taker, **asked)
-    assert share(grown, sides[0].name) < before
-    assert not share(grown, sides[1].name, **held) < share(grown, sides[0].name)
+    assert share(grown, ours) < before
+    assert not share(grown, theirs, **held) < share(grown, ours)
 
 
 @given(st.lists(st.sampled_from([0.0, 0.3, 1.0, 1.0, 2.0, 7.0]), min_size=2, max_size=5), st.data())

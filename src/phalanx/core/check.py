@@ -101,10 +101,7 @@ def others_add_up(cluster: Cluster) -> Iterator[str]:
 
 
 def held_truly(cluster: Cluster, record: Record) -> Iterator[str]:
-    held: dict[str, int] = {}
-    for slot in record.placements:
-        for resource, amount in record.gang.demands[slot.role].asks:
-            held[resource] = held.get(resource, 0) + amount
+    held = usage.holding(record)
     for resource, jobs in cluster.holders.held.items():
         if jobs.get(record.job.id, 0) != held.get(resource, 0):
             yield f"{record.job.id} holds {held} of {resource}, noted is {jobs.get(record.job.id, 0)}"

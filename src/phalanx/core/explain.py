@@ -14,6 +14,7 @@ import numpy as np
 from phalanx.core import fit, misfit, objection
 from phalanx.core.draft import Draft
 from phalanx.core.gang import Shortfall
+from phalanx.core.moment import clock
 from phalanx.model.amount import shown
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.demand import Demand, Gang
@@ -54,11 +55,9 @@ def queue_unknown(cluster: Cluster, record: Record, default_queue: str) -> Reaso
 def backoff(record: Record) -> Reason:
     """Why the start came to nothing, as the world said, and when it is tried again."""
     why = record.refusal.text if record.refusal else "its last start came to nothing"
-    seconds = int(record.not_before_s) % 86_400
-    at = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02} UTC"
     return Reason(
         code=Code.BACKOFF,
-        text=f"start {record.attempt} came to nothing: {why}; tried again at {at}",
+        text=f"start {record.attempt} came to nothing: {why}; tried again at {clock(record.not_before_s)}",
         numbers={"attempt": record.attempt, "not_before_s": record.not_before_s},
     )
 

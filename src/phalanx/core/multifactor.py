@@ -108,7 +108,7 @@ class Priorities:
 
     def fair_share(self, job: Job) -> float:
         """0 for a user without an association (the queue has no way to the root)."""
-        return self._fair_shares.get((self._queue_of(job), job.user), 0.0)
+        return self._fair_shares.get((self.cluster.queue_of(job), job.user), 0.0)
 
     @cached_property
     def _fair_shares(self) -> Mapping[tuple[str, str | None], float]:
@@ -132,11 +132,8 @@ class Priorities:
             for resource, column in columns.allocatable.items()
         }
 
-    def _queue_of(self, job: Job) -> str:
-        return job.queue or self.policy.default_queue
-
     def _queue_factor(self, job: Job) -> float:
-        queue = self.cluster.queues.get(self._queue_of(job))
+        queue = self.cluster.queues.get(self.cluster.queue_of(job))
         return part(queue.priority if queue else 0, self._highest_queue)
 
     def _asked(self, gang: Gang) -> tuple[float, tuple[tuple[str, float], ...]]:

@@ -7,8 +7,9 @@ Four rules, under the names that reasons use, with Kueue's names for them in bra
   side stays within its guarantee with the job; the victim's queue, and each above it on its side, has more than is
   its by right.
 - *fair-share* (InCohortFairSharing): the same, but the preemptor's side goes beyond its guarantee, and only as long as
-  its share with the job is below the share that the victim's side has before losing the victim. So the sorted vector of
-  shares falls with every preemption, and rivals cannot push each other back and forth (Kueue's LessThanInitialShare).
+  its share with the job is below the share that the victim's side has before losing the victim (Kueue's
+  LessThanInitialShare); a job that was preempted k times needs its share, times 2^k, to be below. So rivals do not push
+  each other back and forth (why: docs/decisions/0006-fair-share.md).
 - *borrowing* (InCohortReclaimWhileBorrowing): the preemptor's queue borrows, and takes from queues that borrow too:
   victims of lower priority, at most of the threshold if there is one. Not to or from queues that go by shares: what
   priority gives, fairness would take back (Kueue forbids the combination too).
@@ -184,8 +185,8 @@ class Rights:
             yield Rule.BORROWING
 
     def _would_be_poorer(self, ours: Branch, theirs: Branch) -> bool:
-        """Whether our side's share stays below theirs with the job: and if it was preempted before, by twice as much for
-        each time, so that nobody takes turns (docs/decisions/0006-fair-share.md)."""
+        """Whether our side's share stays below theirs with the job: and if it was preempted before, by twice as much
+        for each time, so that nobody takes turns (docs/decisions/0006-fair-share.md)."""
         hurdle = 2.0 ** min(self.cluster.jobs[self.job.id].preempted, HIGHEST_HURDLE)
         return share.times(self.share(ours, self.cost), hurdle) < self.share(theirs)
 

@@ -85,13 +85,3 @@ def weighted(ratio: float, queue: Queue, resource: str) -> Share:
 def times(share: Share, factor: float) -> Share:
     """As if it were that many times as much."""
     return Share(share.weightless, share.ratio * factor)
-
-
-def rivals(one: Branch, other: Branch) -> tuple[Branch, Branch] | None:
-    """The two queues below their lowest common ancestor in which they are. None: one is above the other, or they are
-    the same, and shares say nothing about which of their jobs should run."""
-    ups, downs = one.path[::-1], other.path[::-1]
-    for up, down in zip(ups, downs, strict=False):
-        if up is not down:
-            return up, down
-    return None
