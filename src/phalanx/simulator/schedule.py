@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from phalanx.model.job import Outcome, Placement
+from phalanx.model.reason import Reason
 from phalanx.simulator.workload import Task, Workload
 
 MICROSECONDS = 1_000_000
@@ -19,9 +20,12 @@ MICROSECONDS = 1_000_000
 class Fate:
     """What became of one task. `work_s`: how long it has to run with all its pods (a disturbance may stretch it);
     `ran_s`: how long it ran for good, to its end or to its user's limit. `start_s`, `end_s`: its first start and its
-    end, None: it never did. `lost_s`: time that it ran for nothing. `reason`: why it waits, if it never ran."""
+    end, None: it never did. `lost_s`: time that it ran for nothing. `told`: why it waited, as it was last told;
+    `reason`: why it waits at the end, if it does."""
 
-    __slots__ = ("end_s", "index", "lost_s", "outcome", "ran_s", "reason", "start_s", "starts", "task", "work_s")
+    __slots__ = (
+        *("end_s", "index", "lost_s", "outcome", "ran_s", "reason", "start_s", "starts", "task", "told", "work_s"),
+    )
 
     def __init__(self, index: int, task: Task) -> None:
         self.index, self.task, self.work_s = index, task, task.run_s
@@ -31,6 +35,7 @@ class Fate:
         self.starts = 0
         self.lost_s = 0.0
         self.outcome: Outcome | None = None
+        self.told: Reason | None = None
         self.reason = ""
 
 

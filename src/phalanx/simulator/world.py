@@ -33,7 +33,7 @@ from phalanx.model.event import (
 )
 from phalanx.model.job import Outcome, Phase, Placement, Slot
 from phalanx.model.node import Node
-from phalanx.model.plan import Place, Plan, Preempt, Shrink, Start
+from phalanx.model.plan import Place, Plan, Preempt, Shrink, Start, Wait
 from phalanx.model.queue import Queue
 from phalanx.model.reason import Code, Reason
 from phalanx.simulator.agenda import Agenda, Kind
@@ -109,6 +109,8 @@ class World:
                     self.start(self.live[job], attempt, placements)
                 case Place(job, placements):
                     self.place(self.live[job], placements)
+                case Wait(job, reason):
+                    self.live[job].fate.told = reason
                 case Preempt():
                     self.preempt(action)
                 case Shrink():

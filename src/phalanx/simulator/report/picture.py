@@ -173,7 +173,7 @@ def treated(fate: Fate, of: Sequence[str], size: Sequence[float], until_s: float
         run_s=fate.ran_s if ran else fate.task.run_s,
         slowdown=bounded_slowdown(fate) if ran else 0.0,
         starts=fate.starts,
-        reason=fate.reason,
+        reason=fate.reason or (fate.told.text if fate.told is not None else ""),
     )
 
 

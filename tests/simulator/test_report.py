@@ -1,0 +1,110 @@
+"""The report: a page that needs nothing but itself, and shows what the schedules say."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from phalanx.cli.simulation import Cell, Outcome, Source, run
+from phalanx.simulator.report.chart import duration, round_ticks, time_ticks
+from phalanx.simulator.report.page import page
+from phalanx.simulator.report.picture import BINS, OTHERS, PARTIES, Picture, lowest
+
+HEADER = "; MaxProcs: 4\n"
+
+
+def line(number: int, submit_s: int, run_s: int, procs: int, user: int = 1) -> str:
+    return f"{number} {submit_s} -1 {run_s} {procs} -1 -1 {procs} {run_s} -1 1 {user} 1 1 1 1 -1 -1\n"
+
+
+def played(folder: Path, *lines: str, policy: str = "fifo") -> Outcome:
+    trace = folder / "log.swf"
+    trace.write_text(HEADER + "".join(lines))
+    return run(Cell(source=Source(trace=trace), policy=policy, estimates="user", seed=0, draw=True))
+
+
+def drawn(outcome: Outcome) -> Picture:
+    assert outcome.picture is not None
+    return outcome.picture
+
+
+class Tags(HTMLParser):
+    """Checks that what is opened is closed, and collects addresses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.addresses: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.addresses += [value or "" for name, value in attrs if name in {"src", "href"}]
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        pass
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_use_and_queue_over_time_are_those_of_the_schedule(tmp_path: Path) -> None:
+    picture = drawn(played(tmp_path, line(1, 0, 100, 4), line(2, 0, 100, 2)))
+    half = BINS // 2
+    assert [sum(column) for column in zip(*picture.used, strict=True)] == pytest.approx([4.0] * half + [2.0] * half)
+    assert picture.queued == pytest.approx([1.0] * half + [0.0] * half)
+    assert picture.waiting == pytest.approx([2.0] * half + [0.0] * half)
+    assert (picture.waits[0], picture.waits[-1]) == (0.0, 100.0)
+
+
+def test_who_waited_longest_for_least_is_named_with_why(tmp_path: Path) -> None:
+    picture = drawn(played(tmp_path, line(1, 0, 1000, 4), line(2, 0, 10, 2), line(3, 1000, 10, 2)))
+    assert [(worst.job, worst.slowdown, worst.wait_s) for worst in picture.worst] == [("2", 101.0, 1000.0)]
+    assert "cpu asked" in picture.worst[0].reason
+
+
+def test_those_who_used_least_are_drawn_together(tmp_path: Path) -> None:
+    lines = [line(number, 0, 100 + number, 1, user=number) for number in range(1, 21)]
+    picture = drawn(played(tmp_path, *lines))
+    assert len(picture.parties) == PARTIES + 1
+    assert picture.parties[-1] == OTHERS
+
+
+def test_the_page_is_whole_and_loads_nothing(tmp_path: Path) -> None:
+    outcomes = [played(tmp_path, line(1, 0, 100, 4), line(2, 0, 100, 2), policy=name) for name in ("fifo", "easy")]
+    text = page([drawn(each) for each in outcomes], [each.measures for each in outcomes], made_by="phalanx simulate")
+    tags = Tags()
+    tags.feed(text)
+    assert tags.open == []
+    assert tags.addresses == []
+    assert "<script" not in text
+    assert "url(" not in text
+    assert len(re.findall("<svg", text)) == 1 + 2 * 3
+    assert "prefers-color-scheme:dark" in text
+
+
+def test_names_of_a_trace_cannot_become_markup(tmp_path: Path) -> None:
+    outcome = played(tmp_path, line(1, 0, 100, 4))
+    text = page([drawn(outcome)], [outcome.measures], made_by="<script>alert(1)</script>")
+    assert "<script>" not in text
+
+
+def test_jobs_on_a_node_lie_beside_each_other() -> None:
+    taken: list[tuple[float, float, float]] = []
+    assert lowest(taken, 0, 10, 0.5) == 0
+    assert lowest(taken, 0, 20, 0.25) == 0.5
+    assert lowest(taken, 10, 20, 0.5) == 0
+    assert lowest(taken, 12, 20, 0.5) == 0.5  # where there is no gap that large, it lies over others
+
+
+@pytest.mark.parametrize(("high", "ticks"), [(100, [0, 50, 100]), (7, [0, 2, 4, 6]), (0, [0]), (0.5, [0, 0.2, 0.4])])
+def test_ticks_are_round(high: float, ticks: list[float]) -> None:
+    assert round_ticks(high) == pytest.approx(ticks)
+
+
+def test_times_are_written_as_people_say_them() -> None:
+    assert [duration(seconds) for seconds in (5, 90, 5400, 200_000)] == ["5 s", "1.5 min", "1.5 h", "2.3 d"]
+    assert [label for _, label in time_ticks(86_400 * 10)] == ["0 d", "2 d", "4 d", "6 d", "8 d", "10 d"]
