@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 
+import matplotlib.image
 import pytest
 
 from phalanx.cli.simulation import Cell, Outcome, Source, run
@@ -13,6 +16,7 @@ from phalanx.simulator.report.chart import duration, round_ticks, time_ticks
 from phalanx.simulator.report.page import page
 from phalanx.simulator.report.picture import BINS, OTHERS, PARTIES, Picture, lowest
 
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 HEADER = "; MaxProcs: 4\n"
 
 
@@ -108,3 +112,20 @@ def test_ticks_are_round(high: float, ticks: list[float]) -> None:
 def test_times_are_written_as_people_say_them() -> None:
     assert [duration(seconds) for seconds in (5, 90, 5400, 200_000)] == ["5 s", "1.5 min", "1.5 h", "2.3 d"]
     assert [label for _, label in time_ticks(86_400 * 10)] == ["0 d", "2 d", "4 d", "6 d", "8 d", "10 d"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine (apt install chromium)")
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_browser_draws_it(tmp_path: Path, dark: bool) -> None:
+    """In light and in dark, on the ground that the reader prefers."""
+    outcome = played(tmp_path, line(1, 0, 100, 4), line(2, 0, 100, 2))
+    file, picture = tmp_path / "report.html", tmp_path / "report.png"
+    file.write_text(page([drawn(outcome)], [outcome.measures], made_by="phalanx simulate"))
+    scheme = f"--blink-settings=preferredColorScheme={0 if dark else 1}"
+    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}", scheme]
+    asked = [str(CHROMIUM), *options, "--window-size=900,700", f"--screenshot={picture}", file.as_uri()]
+    subprocess.run(asked, check=True, capture_output=True, timeout=60)
+    pixels = matplotlib.image.imread(picture)
+    assert (pixels[2, 2, :3].mean() < 0.2) == dark  # the corner is ground
+    assert len({tuple(pixel) for pixel in pixels[::4, ::4, :3].reshape(-1, 3).round(2).tolist()}) > 10
