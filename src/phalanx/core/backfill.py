@@ -29,7 +29,7 @@ from typing import TypeAlias
 import numpy as np
 
 from phalanx.core import gang as gangs
-from phalanx.core import reserve
+from phalanx.core import quota, reserve
 from phalanx.core.draft import Draft
 from phalanx.core.gang import Shortfall
 from phalanx.core.moment import clock
@@ -167,10 +167,11 @@ class Horizon:
 
     def ends(self, record: Record, bid: Bid) -> float:
         """When it would be over if it started now, seconds since the epoch."""
-        if record.job.limit_s is None:
+        limit_s = quota.time_limit_s(self.cluster, record.job)
+        if limit_s is None:
             return INFINITE_S
         since_s = self.now_s if bid.slot is None else record.started_s
-        return max(self.now_s, since_s + max(0.0, record.job.limit_s))
+        return max(self.now_s, since_s + max(0.0, limit_s))
 
     def kept(self, job: Job, end_s: float) -> Free | None:
         """By row, what is left for a job from now until `end_s`; None: all that is free."""

@@ -108,8 +108,7 @@ class Cycle:
                 continue
             self.parked.append(bid)
             if state is promise.State.FREE:
-                start = Start(bid.job, record.attempt + 1, promise.placements(record), self.now_s, record.flavors)
-                self.starts.append(start)
+                self.start(record, promise.placements(record), record.flavors)
             else:
                 leavers = promise.leavers(self.cluster, record)
                 self.tell(record, explain_preemption.preempting(self.cluster, record, leavers))
@@ -146,7 +145,7 @@ class Cycle:
             self.tell(record, explain.backoff(record))
         elif not whole and self.cluster.tree.branch(self.cluster.queue_of(record.job)).unbounded:
             # Its pods are placed one by one as they open.
-            self.starts.append(Start(bid.job, record.attempt + 1, (), self.now_s))
+            self.start(record)
         else:
             self.stand_in_line(record, bid, whole=whole)
 
@@ -295,6 +294,10 @@ class Cycle:
         queue = self.cluster.queues.get(key.queue)
         return key.kind != Kind.JOB or queue is None or queue.gang
 
+    def start(self, record: Record, placements: tuple[Placement, ...] = (), flavors: tuple[str, ...] = ()) -> None:
+        limit_s = quota.time_limit_s(self.cluster, record.job)
+        self.starts.append(Start(record.job.id, record.attempt + 1, placements, self.now_s, flavors, limit_s))
+
     def grant(self, key: LineKey, bid: Bid, offer: Offer, placements: list[Placement]) -> None:
         self.draft.settle()
         self.lookahead.granted(bid, offer.gang, placements)
@@ -303,8 +306,7 @@ class Cycle:
         self.won.add(bid)
         self.unnoted.append((key, bid, placements))
         if bid.slot is None:
-            attempt = self.cluster.jobs[bid.job].attempt + 1
-            self.starts.append(Start(bid.job, attempt, tuple(placements), self.now_s, offer.flavors))
+            self.start(self.cluster.jobs[bid.job], tuple(placements), offer.flavors)
         else:
             self.seat(bid, bid.slot, placements)
         if key.kind != Kind.REPLACEMENT:

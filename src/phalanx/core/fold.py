@@ -12,7 +12,7 @@ from dataclasses import replace
 from math import nextafter
 from typing import TypeAlias, assert_never
 
-from phalanx.core import dependency, lifecycle, usage
+from phalanx.core import dependency, lifecycle, quota, usage
 from phalanx.core.lifecycle import LATE, IllegalMove
 from phalanx.core.room import close_account, hold, leaves, let_go, put, refresh_tree, settle, take_back
 from phalanx.model.alarms import NEVER_S
@@ -320,8 +320,8 @@ def runs(cluster: Cluster, record: Record, *, leaving: bool = False) -> None:
     job = record.job
     if leaving:
         cluster.ends.set(job.id, LEAVING_S)
-    elif job.limit_s is not None:
-        cluster.ends.set(job.id, record.started_s + max(0.0, job.limit_s))
+    elif (limit_s := quota.time_limit_s(cluster, job)) is not None:
+        cluster.ends.set(job.id, record.started_s + max(0.0, limit_s))
     cluster.alarms.set(job.id, NEVER_S)
     cluster.relations.work(job)
     reconsider_dependents(cluster, job.id)

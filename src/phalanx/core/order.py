@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from phalanx.core import quota
 from phalanx.core.replacement import gang_of
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.job import Job, Slot
@@ -65,7 +66,7 @@ def terms_of(job: Job, branch: Branch, *, by_person: bool) -> Terms:
     terms = Terms(
         user,
         group,
-        job.limit_s,
+        quota.runs_at_most_s(job, branch),
         job.estimate_s,
         job.deadline_s,
         job.preemptible,

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from phalanx.core import consolidate, explain_preemption, preempt, promise
+from phalanx.core import consolidate, explain_preemption, preempt, promise, quota
 from phalanx.core.draft import Draft
 from phalanx.core.preempt import Found
 from phalanx.core.promise import State
@@ -145,8 +145,10 @@ class Preempting:
                 keep(scene.draft, self.cluster, self.cluster.jobs[victim.job].gang, victim.place)
         self.ledger.charge(found.offer.charge)
         if found.at_once:
-            attempt = self.cluster.jobs[job.id].attempt + 1
-            self.actions.append(Start(job.id, attempt, found.placements, self.now_s, found.offer.flavors))
+            attempt, limit_s = self.cluster.jobs[job.id].attempt + 1, quota.time_limit_s(self.cluster, job)
+            self.actions.append(
+                Start(job.id, attempt, found.placements, self.now_s, found.offer.flavors, limit_s=limit_s)
+            )
         else:
             until_s = (
                 self.now_s + promise.PATIENCE_S + max((self.grace_s(each.job) for each in found.victims), default=0.0)

@@ -270,7 +270,12 @@ def within_guarantee(ledger: Ledger, branch: Branch, contested: set[Key], cost: 
 def time_limit_s(cluster: Cluster, job: Job) -> float | None:
     """How long the job may run (seconds): what it states, else the least that the limits of its queue and of those
     above allow; None: as long as it likes."""
-    return job.limit_s if job.limit_s is not None else longest_s(cluster.tree.branch(cluster.queue_of(job)))
+    return runs_at_most_s(job, cluster.tree.branch(cluster.queue_of(job)))
+
+
+def runs_at_most_s(job: Job, branch: Branch) -> float | None:
+    """The same; `branch` is that of its queue."""
+    return job.limit_s if job.limit_s is not None else longest_s(branch)
 
 
 def longest_s(branch: Branch) -> float | None:

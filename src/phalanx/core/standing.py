@@ -35,9 +35,8 @@ def standings(cluster: Cluster, places: int = 20) -> Iterator[Standing]:
 def foreseen(cluster: Cluster, found: list[Standing], now_s: float, most_jobs: int) -> list[Standing]:
     """The same, with when the first are expected to start, if there are not more live jobs than that: it takes playing
     forward what runs."""
-    limited = any(record.phase in _STARTED and record.job.limit_s is not None for record in cluster.jobs.values())
     asked = [place.job for standing in found for place in standing.first]
-    if not asked or not limited or len(cluster.jobs) > most_jobs:
+    if not asked or not cluster.ends.order or len(cluster.jobs) > most_jobs:
         return found
     known = forecast(cluster, cluster.policy, now_s, asked)
     starts = {job: each.start_s for job, each in known.items()}

@@ -22,6 +22,7 @@ class Start:
     placements: tuple[Placement, ...]
     at_s: float = 0.0  # when it was decided, seconds since the epoch
     flavors: tuple[str, ...] = ()  # the flavor of each role's pods; empty: the queue names none
+    limit_s: float | None = None  # it is stopped when it has run that long: its own limit, else its queue's
 
 
 @dataclass(frozen=True, slots=True)
