@@ -43,7 +43,7 @@ def test_the_numbers_are_those_of_the_sentence() -> None:
     reason = reason_of(node("a", gpu=4), node("b", gpu=3), job("x", role("w", 1, gpu=2)), job("y", role("w", 3, gpu=2)))
     assert reason.text == (
         "placed 2 of 3 pods; then the largest free node has 1 of the 2 gpu asked "
-        "(6 gpu asked in all, 5 free; most is held by x (2))"
+        "(6 gpu asked in all, 5 free; most is held in queue default by x (2))"
     )
     numbers = reason.numbers
     assert (numbers["placed"], numbers["pods"], numbers["asked"]["gpu"], numbers["free"]["gpu"]) == (2, 3, 6, 5)

@@ -7,11 +7,12 @@ before the trial. Both are those of the moment the line was last looked at."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from phalanx.core import fit, misfit, objection
+from phalanx.core import fit, misfit, objection, relief
 from phalanx.core.draft import Draft
 from phalanx.core.gang import Shortfall
 from phalanx.core.moment import clock
@@ -22,8 +23,6 @@ from phalanx.model.holders import Holders
 from phalanx.model.job import Role
 from phalanx.model.reason import Code, Reason
 from phalanx.model.shape import PODS, Amounts
-
-LARGEST_HOLDERS = 3
 
 
 def why_not(cluster: Cluster, draft: Draft, gang: Gang, shortfall: Shortfall, granted: Holders) -> Reason:
@@ -143,14 +142,19 @@ def no_room(cluster: Cluster, draft: Draft, gang: Gang, shortfall: Shortfall, gr
     asks, left, total = dict(demand.asks), dict(shortfall.left), totals(gang)
     resource = scarcest(asks, left)
     free = {name: draft.free_in_all(demand, name) for name in asks}
-    held = largest_holders(cluster, granted, resource)
+    held = relief.largest_holders(cluster, granted, resource)
+    missing = max(total[resource] - free[resource], asks[resource] - left[resource])
+    missing += relief.promised(cluster, resource) if missing > 0 else 0
+    until_s = relief.enough_s(cluster, missing, holding(cluster, granted, resource), granted.held.get(resource, ()))
     others = cluster.others.get(resource, 0)
     overfull = draft.overfull(demand.where)
     placed = f"placed {shortfall.placed} of {shortfall.wanted} pods; " if shortfall.wanted > 1 else ""
     whose = f" for {a_pod(role)}" if len(gang.roles) > 1 else ""
     amounts = [f"{shown(resource, total[resource])} {resource} asked in all, {shown(resource, free[resource])} free"]
     if held:
-        amounts.append("most is held by " + ", ".join(f"{job} ({shown(resource, amount)})" for job, amount in held))
+        amounts.append(f"most is held in {relief.named(cluster, held, resource)}")
+    if until_s is not None:
+        amounts.append(relief.expected(cluster, until_s))
     if others:
         amounts.append(f"pods of others hold {shown(resource, others)}")
     if overfull:
@@ -168,6 +172,8 @@ def no_room(cluster: Cluster, draft: Draft, gang: Gang, shortfall: Shortfall, gr
             "asked": total,
             "free": free,
             "holders": dict(held),
+            "queues": {job: cluster.queue_of(cluster.jobs[job].job) for job, _ in held},
+            "enough_s": until_s,
             "held_by_others": others,
             "overfull_nodes": overfull,
         },
@@ -183,12 +189,10 @@ def met(asks: dict[str, int], left: dict[str, int], resource: str, placed: int) 
     return f"{'then ' if placed else ''}the largest free node has {has} of the {asked} {resource} asked"
 
 
-def largest_holders(cluster: Cluster, granted: Holders, resource: str) -> list[tuple[str, int]]:
-    """The jobs that hold most of it, what this cycle has granted so far included."""
-    books = (cluster.holders, granted)
-    jobs = {job for book in books for job, _ in book.largest(resource, LARGEST_HOLDERS)}
-    held = {job: sum(book.held.get(resource, {}).get(job, 0) for book in books) for job in jobs}
-    return sorted(held.items(), key=lambda item: (-item[1], item[0]))[:LARGEST_HOLDERS]
+def holding(cluster: Cluster, granted: Holders, resource: str) -> Callable[[str], int]:
+    """Of a job, how much it holds, what this cycle has granted it included."""
+    held, given = cluster.holders.held.get(resource, {}), granted.held.get(resource, {})
+    return lambda job: held.get(job, 0) + given.get(job, 0)
 
 
 def of_slots(record: Record, reason: Reason, granted: int) -> Reason:

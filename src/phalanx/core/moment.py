@@ -13,3 +13,9 @@ def clock(at_s: float) -> str:
         return "never" if at_s > 0 else "at once"
     seconds = int(at_s) % DAY_S
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02} UTC"
+
+
+def minute(at_s: float) -> str:
+    """`02:29 UTC`: the next full minute."""
+    minutes = -int(-at_s // 60)
+    return f"{minutes // 60 % 24:02}:{minutes % 60:02} UTC"

@@ -1,0 +1,75 @@
+"""Who holds what is lacking, and when enough of it is expected back: for reasons.
+
+By counting alone: what ends is taken in the order in which it is expected to end (`model.ends`), until as much comes
+back as is missing. That is a time by which there will be enough in all, not yet enough in one place; when exactly a job
+starts is asked of `core.forecast`. What states no time limit is not expected to end, so often nothing can be said.
+
+A job's expected end does not move as time passes, so neither do these sentences; a reason is made anew only when the
+job is looked at anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from heapq import merge
+from itertools import islice
+
+from phalanx.core.moment import DAY_S, minute
+from phalanx.core.quota import time_limit_s
+from phalanx.model.amount import shown
+from phalanx.model.cluster import Cluster
+from phalanx.model.ends import LEAVING_S
+from phalanx.model.holders import Holders
+
+LARGEST = 3  # holders named
+LOOKED_AT = 256  # ends; what only comes back after so many is not foretold
+
+
+def largest_holders(cluster: Cluster, granted: Holders, resource: str) -> list[tuple[str, int]]:
+    """The jobs that hold most of it, what this cycle has granted so far included."""
+    books = (cluster.holders, granted)
+    jobs = {job for book in books for job, _ in book.largest(resource, LARGEST)}
+    held = {job: sum(book.held.get(resource, {}).get(job, 0) for book in books) for job in jobs}
+    return sorted(held.items(), key=lambda item: (-item[1], item[0]))[:LARGEST]
+
+
+def named(cluster: Cluster, held: Sequence[tuple[str, int]], resource: str) -> str:
+    """`queue a by x (6), y (2); queue b by z (4)`: the queue with the largest holder first."""
+    by_queue: dict[str, list[str]] = {}
+    for job, amount in held:
+        queue = cluster.queue_of(cluster.jobs[job].job)
+        by_queue.setdefault(queue, []).append(f"{job} ({shown(resource, amount)})")
+    return " and in ".join(f"queue {queue} by {', '.join(jobs)}" for queue, jobs in by_queue.items())
+
+
+def promised(cluster: Cluster, resource: str) -> int:
+    """How much of it will go to jobs that wait for others to leave."""
+    records = (cluster.jobs[job] for job in cluster.promised)
+    return sum(record.gang.demands[slot.role].amounts.get(resource, 0) for record in records for slot in record.promise)
+
+
+def enough_s(cluster: Cluster, missing: int, gives: Callable[[str], int], granted: Iterable[str] = ()) -> float | None:
+    """When as much as is missing is expected to have come back (seconds since the epoch); None: nobody knows, or no
+    amount is missing. `gives`: how much comes back when a job ends; `granted`: jobs that this cycle has started."""
+    if missing <= 0:
+        return None
+    starting = [(cluster.now_s + limit_s, job) for job in granted if (limit_s := limit_of(cluster, job)) is not None]
+    for end_s, job in islice(merge(cluster.ends.order, sorted(starting)), LOOKED_AT):
+        missing -= gives(job)
+        if missing <= 0:
+            return end_s
+    return None
+
+
+def limit_of(cluster: Cluster, job: str) -> float | None:
+    return time_limit_s(cluster, cluster.jobs[job].job)
+
+
+def expected(cluster: Cluster, end_s: float) -> str:
+    """The half sentence that says it."""
+    if end_s == LEAVING_S:
+        return "enough is on its way back"
+    if end_s <= cluster.now_s:
+        return "enough is overdue to come back"
+    if (days := (end_s - cluster.now_s) // DAY_S) >= 1:
+        return f"enough is expected back in about {int(days)} {'day' if days == 1 else 'days'}"
+    return f"enough is expected back by {minute(end_s)}"
