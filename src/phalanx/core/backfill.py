@@ -194,12 +194,7 @@ class Horizon:
         outcome = gangs.place(self.draft, gang)
         if isinstance(outcome, Shortfall):
             return outcome
-        if (
-            self.holds
-            and self.profile is None
-            and self.one is None
-            and self.move_first(record.job, gang, outcome, end_s)
-        ):
+        if self.may_move and self.move_first(record.job, gang, outcome, end_s):
             return outcome
         self.draft.rewind(mark)
         return Held(self.why(record.job, end_s))
