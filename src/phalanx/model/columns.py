@@ -25,6 +25,7 @@ from phalanx.model.scores import Scores
 from phalanx.model.shape import Amounts, Port
 
 FIRST_ROWS = 16
+FEW_FACTS = 1024  # that many values are never worth forgetting
 
 
 class Columns:
@@ -44,6 +45,7 @@ class Columns:
         self.scores = Scores()
         self.tenants: dict[int, dict[Demand, int]] = {}  # row -> who was given devices there
         self.stamps: list[int] = []  # row -> how often anything about it has changed
+        self._most_facts = FEW_FACTS
         self._views: dict[str, memoryview[int]] = {}  # of `free`
         self._vacant: list[int] = []
 
@@ -63,7 +65,7 @@ class Columns:
         row = self.row(node.name)
         self._allocate(row, dict(node.allocatable))
         self.nodes[row] = node
-        self.facts.write(row, node)
+        self._describe(row, node)
         self._list(row, node)
         return row
 
@@ -72,7 +74,7 @@ class Columns:
         row = self.row_of[name]
         self._allocate(row, {})
         self.nodes[row] = None
-        self.facts.write(row, None)
+        self._describe(row, None)
         self._list(row, None)
         self._vacate_if_unused(row)
 
@@ -185,8 +187,20 @@ class Columns:
         other.tenants = {row: dict(tenants) for row, tenants in self.tenants.items()}
         other.allocatable = {resource: column.copy() for resource, column in self.allocatable.items()}
         other.facts, other.devices, other.peers = self.facts.copy(), self.devices.copy(), self.peers.copy()
+        other._most_facts = self._most_facts
         other._take(column.copy() for column in self.free.values())
         return other
+
+    def _describe(self, row: int, node: Node | None) -> None:
+        """The row's facts. What no node says any more (names of nodes that are gone, taints with times in them) is
+        forgotten at the latest when it is more than half of all."""
+        self.facts.write(row, node)
+        if self.facts.remembered > self._most_facts:
+            self.facts = Facts(self.capacity)
+            for at, known in enumerate(self.nodes):
+                if known is not None:
+                    self.facts.write(at, known)
+            self._most_facts = 2 * self.facts.remembered + FEW_FACTS
 
     def _list(self, row: int, node: Node | None) -> None:
         self.stamps[row] += 1

@@ -61,8 +61,18 @@ class Facts:
 
     @property
     def prefers(self) -> bool:
-        """Whether some taint only prefers that pods stay away."""
-        return any(taint.effect == "PreferNoSchedule" for taints in self.taint_sets for taint in taints)
+        """Whether some taint of a ready node only prefers that pods stay away."""
+        soft = [
+            index
+            for index, taints in enumerate(self.taint_sets)
+            if any(taint.effect == "PreferNoSchedule" for taint in taints)
+        ]
+        return bool(soft) and bool(np.isin(self.taints[self.ready], soft).any())
+
+    @property
+    def remembered(self) -> int:
+        """How many values and sets of taints it knows, whether a node has them still or not."""
+        return len(self.values) + len(self.taint_sets)
 
     def resize(self, capacity: int) -> None:
         """Room for `capacity` rows; the new ones have no node."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-REMEMBERED = 4096
+REMEMBERED = 1 << 24  # cells (a demand and a row) of 16 bytes
 
 
 class Scores:
@@ -23,7 +23,7 @@ class Scores:
         """(the score of each row, the stamp as of which it is right; -1: never)."""
         known = self._known.get(key)
         if known is None or len(known[0]) < rows:
-            if len(self._known) >= REMEMBERED:
+            if (len(self._known) + 1) * rows > REMEMBERED:
                 self._known.clear()
             known = self._known[key] = (np.zeros(rows), np.full(rows, -1, np.int64))
         return known
