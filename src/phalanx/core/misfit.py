@@ -13,7 +13,7 @@ def invalid(gang: Gang) -> Reason:
 
 
 def no_domain(gang: Gang, nearest: Nearest) -> Reason:
-    """All nodes together would hold it, but no domain does: not now, not even if nothing ran, or there is none."""
+    """All nodes together would hold it, but no domain does: not now; or not even if nothing ran, or there is none."""
     what = f"all {nearest.wanted} pods" if nearest.wanted > 1 else "the pod"
     if len(gang.roles) > 1:
         what += f" of {nearest.unit}" if nearest.unit else " of the job"
@@ -21,6 +21,7 @@ def no_domain(gang: Gang, nearest: Nearest) -> Reason:
         what += " in slices of {} per {}".format(*nearest.slices)
     code, numbers = Code.NO_DOMAIN, {"level": nearest.level, "domains": nearest.domains, "pods": nearest.wanted}
     if not nearest.domains:
+        code = Code.NEVER_FITS
         text = f"{what} must share a domain of {nearest.level}, but no node has that label and those of coarser levels"
     elif nearest.empty < nearest.wanted:
         code = Code.NEVER_FITS

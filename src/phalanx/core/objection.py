@@ -31,5 +31,7 @@ def turned_away(draft: Draft, gang: Gang, shortfall: Shortfall) -> Reason | None
 
 def singular(text: str) -> str:
     """`are not ready` -> `is not ready`."""
-    verb, _, rest = text.partition(" ")
-    return f"{ {'are': 'is', 'do': 'does', 'have': 'has'}.get(verb, verb) } {rest}"
+    for many, one in (("are", "is"), ("do", "does"), ("have", "has")):
+        if text.startswith((f"{many} ", f"{many},")):
+            return one + text.removeprefix(many)
+    return text
