@@ -17,12 +17,12 @@ from typing import Any, TypeAlias, TypeVar
 from phalanx.client.moment import MomentError, read_moment
 from phalanx.client.quantity import QuantityError, amount
 from phalanx.errors import PhalanxError
+from phalanx.model.demand import MOST
 from phalanx.model.queue import Bounds, Weights
 
 Path: TypeAlias = tuple[str | int, ...]
 Choice = TypeVar("Choice", bound=StrEnum)
 
-MOST = 2**53  # no amount is larger: beyond any cluster, and exact as a float
 LONGEST_S = 100 * 365 * 86400.0
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+")
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")

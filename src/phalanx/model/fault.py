@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from phalanx.model.devices import MILLI
 from phalanx.model.shape import DeviceShare, Operator, PodTerm, Port, Requirement, Shape, Spread
 
 MOST_WEIGHT = 100
 MOST_PORT = 65_535
 MOST_DEVICES = 1024
-MILLI = 1000
 PROTOCOLS = ("TCP", "UDP", "SCTP")
 ALIGNMENTS = ("", "required", "preferred")
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from phalanx.model.amount import shown
 from phalanx.model.job import Role
-from phalanx.model.shape import CPU, MEMORY, Amounts
-from phalanx.simulator.workload import MILLI_CPU, Task, Workload
-
-GIB = 2**30
+from phalanx.model.shape import Amounts
+from phalanx.simulator.workload import Task, Workload
 
 
 def never_fitting(workload: Workload) -> list[tuple[Task, str]]:
@@ -34,7 +33,7 @@ def too_large(role: Role, kinds: Mapping[Amounts, int]) -> str:
     room = sum(count * pods_on(dict(kind), role) for kind, count in kinds.items())
     if room >= role.minimum:
         return ""
-    asked = ", ".join(shown(name, amount) for name, amount in role.shape.requests)
+    asked = ", ".join(f"{shown(name, amount)} {name}" for name, amount in role.shape.requests)
     pods = "a pod" if role.minimum == 1 else f"{role.minimum} pods"
     return f"{pods} of {asked} each: the empty cluster holds {room}"
 
@@ -45,10 +44,3 @@ def pods_on(room: dict[str, int], role: Role) -> int:
     if share is not None:
         asked.append((share.resource, share.count))
     return min((room.get(name, 0) // amount for name, amount in asked), default=role.minimum)
-
-
-def shown(resource: str, amount: int) -> str:
-    """cpu in cores, memory in Gi, all else as a number."""
-    if resource == CPU:
-        return f"{amount / MILLI_CPU:g} cpu"
-    return f"{amount / GIB:.4g}Gi memory" if resource == MEMORY else f"{amount} {resource}"

@@ -40,12 +40,12 @@ def typical(schedule: Schedule) -> list[tuple[dict[str, float], float]]:
     for fate in schedule.fates:
         for role in fate.task.job.roles:
             counts[role.shape] += role.count
-    enough, found = TYPICAL * counts.total(), list[tuple[Shape, int]]()
+    enough, total, found = TYPICAL * counts.total(), 0, list[tuple[Shape, int]]()
     for shape, count in counts.most_common():
-        if sum(each for _, each in found) >= enough:
+        if total >= enough:
             break
         found.append((shape, count))
-    total = sum(count for _, count in found)
+        total += count
     return [(asks(shape), count / total) for shape, count in found]
 
 
