@@ -134,14 +134,9 @@ def declare(members: Members, house: House) -> Declaration:
 def _said(members: Members) -> dict[str, Any]:
     """What the objects say besides queue, size and shape. Raises DeclarationError."""
     said = wishes(members, members.id.partition("/")[0])
-    if members.pods and (who := next(iter(members.said(labels.TIME_LIMIT).values()), "")):
-        raise DeclarationError(
-            f"{who} says {labels.TIME_LIMIT}, but the gang has bare pods, whose limit nobody but their node enforces: "
-            "say spec.activeDeadlineSeconds in each pod instead"
-        )
     ends = [member.active_s for member in members.everyone]
     if None not in ends:
-        said["limit_s"] = min(said.get("limit_s", inf), max(end for end in ends if end is not None))
+        said["limit_s"] = min(said.get("limit_s", inf), float(max(end for end in ends if end is not None)))
     said["preempts"] = all(member.preempts for member in members.everyone)
     return said
 

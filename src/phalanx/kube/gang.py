@@ -175,6 +175,7 @@ class Gang(GivingWay):
             at_s=now_s,
             gang=gang,
             flavors=decided.flavors,
+            limit_s=decided.limit_s,
         )
         self.stage, self.gate_open, self._since_s = Stage.STARTING, not gang, now_s
         self.seats = Seats(roles, declared.sources)

@@ -27,7 +27,7 @@ _JOB_CONTROLLER = "kubernetes.io/job-controller"
 class BatchJob:
     """`parallelism` is what it may run now, `wished` what its user asked for: less was given to an elastic one.
     `failed` counts failed indexes. `scheduler` is that of its pods, `gates` are their scheduling gates. `foreign`:
-    another controller manages it. `active_s`: its activeDeadlineSeconds. `outcome`: how it ended, if it did."""
+    another controller manages it. `active_s`: the activeDeadlineSeconds that its user gave it. `outcome`: how it ended, if it did."""
 
     uid: str
     namespace: str
@@ -48,7 +48,7 @@ class BatchJob:
     priority: int
     created_s: float
     held: bool
-    active_s: float | None
+    active_s: int | None
     preempts: bool
     record: Record | None
     mark: Mark | None
@@ -92,7 +92,6 @@ def read_job(obj: Object, around: Surroundings) -> BatchJob:
     meta, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
     pod = original(meta, spec["template"]["spec"])
     parallelism = _number(spec.get("parallelism"), 1)
-    active_s = spec.get("activeDeadlineSeconds")
     return BatchJob(
         uid=meta["uid"],
         namespace=meta["namespace"],
@@ -113,7 +112,7 @@ def read_job(obj: Object, around: Surroundings) -> BatchJob:
         priority=around.priority(pod),
         created_s=seconds(meta.get("creationTimestamp")),
         held=labels.held(meta),
-        active_s=None if active_s is None else float(active_s),
+        active_s=_active_s(meta, spec.get("activeDeadlineSeconds")),
         preempts=around.preempts(pod),
         record=read_record(meta.get("annotations")),
         mark=read_mark(meta.get("annotations")),
@@ -124,6 +123,19 @@ def read_job(obj: Object, around: Surroundings) -> BatchJob:
 def given(parallelism: int, wished: int) -> str | None:
     """The annotation that says how many pods an elastic Job may run of those that it asks for; None: all."""
     return f"{parallelism} of {wished}" if parallelism != wished else None
+
+
+def limited(active_s: int | None, own: int | None) -> str | None:
+    """The annotation that says which activeDeadlineSeconds we gave a Job, of those that it had; None: its own."""
+    return f"{active_s} of {'none' if own is None else own}" if active_s != own else None
+
+
+def _active_s(meta: Object, active_s: int | None) -> int | None:
+    """What its user gave it. Where he has changed it since, that counts."""
+    now, of, own = (meta.get("annotations") or {}).get(labels.LIMITED, "").partition(" of ")
+    if of and now == str(active_s):
+        return int(own) if own.isascii() and own.isdigit() else None
+    return active_s
 
 
 def _wished(meta: Object, parallelism: int) -> int:

@@ -10,7 +10,7 @@ import msgspec
 from phalanx.client.connection import ApiError, Connection, Object
 from phalanx.client.kind import EVENTS, JOBS
 from phalanx.kube import labels
-from phalanx.kube.job import BatchJob, given, original
+from phalanx.kube.job import BatchJob, given, limited, original
 from phalanx.kube.pin import with_gate
 from phalanx.kube.record import Mark, Record, read_record
 from phalanx.kube.write import Verdict, Write
@@ -42,7 +42,7 @@ class JobPatch(Write):
 class Resume(JobPatch):
     """`suspend: false` and the record of the start, in one write: a Job that runs without the record was not started by
     us, and one with it was. What kept it waiting is no longer true and goes. An elastic Job gets the `parallelism` that
-    was placed, and a time limit becomes the Job's own (`limit_s`), so that its controller stops it.
+    was placed, and the time limit of the start becomes the Job's own, so that its controller stops it.
 
     The same write changes the template, for only that of a suspended Job may change (KEP-2926): where another scheduler
     binds the pods, our gate goes in; and pods that are given a flavor get its labels and tolerations."""
@@ -54,11 +54,10 @@ class Resume(JobPatch):
         obj: Object,
         *,
         parallelism: int | None = None,
-        limit_s: float | None = None,
         flavor: Flavor | None = None,
     ) -> None:
         super().__init__(job, obj)
-        self.record, self.limit_s, self.flavor = record, limit_s, flavor
+        self.record, self.flavor = record, flavor
         self.parallelism = job.wished if parallelism is None else parallelism
 
     async def send(self, api: Connection) -> Object:
@@ -68,10 +67,17 @@ class Resume(JobPatch):
         if self.parallelism != self.job.parallelism or labels.PARALLELISM in self._words:
             spec["parallelism"] = self.parallelism
             words[labels.PARALLELISM] = given(self.parallelism, self.job.wished)
-        if self.limit_s is not None and (self.job.active_s is None or self.limit_s < self.job.active_s):
-            spec["activeDeadlineSeconds"] = max(1, round(self.limit_s))
+        self._limit(spec, words)
         template = self._template(words)
         return await self.patch(api, {**spec, **({"template": {"spec": template}} if template else {})}, words)
+
+    def _limit(self, spec: Object, words: dict[str, str | None]) -> None:
+        """Its own activeDeadlineSeconds, or the limit of this start if that is shorter."""
+        own, limit_s = self.job.active_s, self.record.limit_s
+        active_s = own if limit_s is None or (own is not None and own <= limit_s) else max(1, round(limit_s))
+        if active_s != self.obj["spec"].get("activeDeadlineSeconds") or labels.LIMITED in self._words:
+            spec["activeDeadlineSeconds"] = active_s
+            words[labels.LIMITED] = limited(active_s, own)
 
     def judge(self, obj: Object) -> Verdict:
         meta = obj["metadata"]

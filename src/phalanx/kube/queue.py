@@ -29,7 +29,6 @@ from phalanx.model.event import (
     ReservationSeen,
 )
 from phalanx.model.flavor import Flavor
-from phalanx.model.job import Job
 from phalanx.model.queue import Queue, State
 
 log = logging.getLogger(__name__)
@@ -62,18 +61,6 @@ class Tree:
     def gang(self, queue: str) -> bool:
         """Whether it starts its jobs whole."""
         return queue not in self.queues or self.queues[queue].gang
-
-    def limit_s(self, job: Job) -> float | None:
-        """When the job is to be stopped: its own limit, else what its queue, or one above, gives those without."""
-        if job.limit_s is not None:
-            return job.limit_s
-        found, name, seen = None, job.queue, set[str]()
-        while (queue := self.queues.get(name)) is not None and name not in seen:
-            seen.add(name)
-            if queue.per_job.wall_s is not None:
-                found = min(queue.per_job.wall_s, found or queue.per_job.wall_s)
-            name = queue.parent
-        return found
 
     def on_queue(self, change: Change, now_s: float) -> Iterator[Event]:
         name = _name(change)

@@ -17,9 +17,9 @@ from typing import Any
 
 from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
 from phalanx.client.moment import write_moment
-from phalanx.client.quantity import show
 from phalanx.kube.definitions import QUEUES
 from phalanx.kube.labels import FIELD_MANAGER
+from phalanx.model.amount import shown
 from phalanx.model.queue import State
 from phalanx.model.shape import CPU, PODS
 from phalanx.model.standing import Standing, Usage
@@ -118,8 +118,8 @@ def used(standing: Standing) -> str:
     for one in standing.usage:
         if one.flavor or (one.resource == PODS and PODS not in named):
             continue
-        own = f"/{show(one.resource, one.guaranteed)}" if one.guaranteed is not None else ""
-        found.append(f"{show(one.resource, one.used)}{own} {one.resource}")
+        own = f"/{shown(one.resource, one.guaranteed)}" if one.guaranteed is not None else ""
+        found.append(f"{shown(one.resource, one.used)}{own} {one.resource}")
     return ", ".join(found) or "nothing"
 
 

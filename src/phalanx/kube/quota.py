@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from phalanx.client.connection import Object
-from phalanx.client.quantity import amount, show
+from phalanx.client.quantity import amount
 from phalanx.kube.cost import pod_cost
+from phalanx.model.amount import shown
 from phalanx.model.reason import Code, Reason
 from phalanx.model.shape import PODS, Amounts, amounts
 
@@ -136,7 +137,9 @@ class Ledger:
 
     def _line(self, name: str, asked: int) -> str:
         unit = _unit(name)
-        return f"{name} asked {show(unit, asked)}, used {show(unit, self.used(name))} of {show(unit, self.hard[name])}"
+        return (
+            f"{name} asked {shown(unit, asked)}, used {shown(unit, self.used(name))} of {shown(unit, self.hard[name])}"
+        )
 
 
 def _read(values: Mapping[str, str]) -> dict[str, int]:

@@ -17,7 +17,7 @@ from phalanx.kube.labels import ADMITTED, PREEMPTED
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`at_s`: when it was decided (seconds since the epoch). `gang=False`: its pods are placed one by one. `flavors`:
-    the flavor of each role, if its queue names any."""
+    the flavor of each role, if its queue names any. `limit_s`: it is stopped when it has run that long."""
 
     attempt: int
     queue: str
@@ -26,6 +26,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     at_s: float = 0.0
     gang: bool = True
     flavors: tuple[str, ...] = ()
+    limit_s: float | None = None
 
     def text(self) -> str:
         return msgspec.json.encode(self).decode()

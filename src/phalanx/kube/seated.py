@@ -257,6 +257,7 @@ class Seated(ABC):
         spared = self.outlet.now_s() < self._guarded_s
         job = replace(self.told.job, roles=self.seats.roles, blocked=None)
         job = replace(job, preemptible=False) if spared else job
+        job = replace(job, limit_s=self.record.limit_s) if job.limit_s is None else job
         phases = {Stage.RUNNING: Phase.RUNNING, Stage.LEAVING: Phase.STOPPING}
         flavors = self.record.flavors and (*self.record.flavors, *[""] * len(self.seats.rows))[: len(self.seats.rows)]
         self.outlet.tell(

@@ -232,7 +232,6 @@ class KubeWorld:
             record,
             self._informers(JOBS).objects[job.key],
             parallelism=parallelism,
-            limit_s=self.tree.limit_s(gang.told.job) if gang.told is not None else None,
             flavor=self.tree.flavors.get(flavor),
         )
 
