@@ -146,3 +146,28 @@ def test_killed_while_somebody_gives_way(name: str, how: str) -> None:
         assert not [record for record in stage.cluster.jobs.values() if record.leaving]
         if name != "an elastic Job":  # that one may grow for a moment
             assert verbs(stage.api.writes) == verbs(whole), f"write {number} was {how}"
+
+
+# --- what the next scheduler has to be told ---------------------------------------------------------------------------
+
+
+def finished(name: str, condition: str) -> Object:
+    return {**job(name, 1), "status": {"conditions": [{"type": condition, "status": "True"}]}}
+
+
+def test_jobs_that_are_over_still_answer_those_that_wait_for_them() -> None:
+    async def scene() -> None:
+        stage = Stage(nodes=NODES)
+        stage.put(finished("fine", "Complete"), finished("broken", "Failed"))
+        stage.put(*(job(name, 1, job="two", job_roles="2") for name in ("half", "other")))
+        stage.put(job("a", 1), job("b", 1), job("c", 1), job("d", 1))
+        for name, after in (("a", "fine:ok"), ("b", "broken:ok"), ("c", "broken:not-ok"), ("d", "two:ok")):
+            stage.change(name, {}, {"phalanx.dev/after": after})
+        for name in ("half", "other"):  # a gang is over when all of it is
+            stage.api.put(JOBS, {**stage.api.job(name), "status": finished(name, "Complete")["status"]})
+        async with stage.scheduler():
+            await stage.until(lambda: len(stage.api.bound()) == 3)
+            assert sorted(name[0] for name in stage.api.bound()) == ["a", "c", "d"]
+            assert stage.reason("b").startswith("DependencyNever")
+
+    asyncio.run(scene())

@@ -1,4 +1,4 @@
-"""Who states no time limit gets that of its queue, as its own `activeDeadlineSeconds`: it holds without the scheduler."""
+"""Who states no time limit gets that of its queue, as its own `activeDeadlineSeconds`: it holds without us."""
 
 from __future__ import annotations
 

@@ -27,7 +27,8 @@ _JOB_CONTROLLER = "kubernetes.io/job-controller"
 class BatchJob:
     """`parallelism` is what it may run now, `wished` what its user asked for: less was given to an elastic one.
     `failed` counts failed indexes. `scheduler` is that of its pods, `gates` are their scheduling gates. `foreign`:
-    another controller manages it. `active_s`: the activeDeadlineSeconds that its user gave it. `outcome`: how it ended, if it did."""
+    another controller manages it. `active_s`: the activeDeadlineSeconds that its user gave it. `outcome`: how it
+    ended, if it did."""
 
     uid: str
     namespace: str

@@ -123,6 +123,13 @@ class Seated(ABC):
         return next((end for end in (Outcome.FAILED, Outcome.SUCCEEDED) if end in known), Outcome.DELETED)
 
     @property
+    def over(self) -> bool:
+        """It ended before anything of it was told: its Jobs are over, and no bare pod of it is left."""
+        owners = (pod.owner for pod in self.pods.values())
+        alive = any(owner is None or owner[1] not in self.jobs for owner in owners)
+        return bool(self._outcomes) and not alive and all(job.finished for job in self.jobs.values())
+
+    @property
     def queue(self) -> str:
         return self.told.job.queue if self.told is not None else ""
 

@@ -54,7 +54,7 @@ from phalanx.kube.seated import Seated
 from phalanx.kube.seats import Seat
 from phalanx.kube.surroundings import Surroundings
 from phalanx.kube.write import Writer
-from phalanx.model.event import Event, NodeGone, NodeSeen, Occupied, Refused, Vacated
+from phalanx.model.event import Event, NodeGone, NodeSeen, Occupied, OutcomeTold, Refused, Vacated
 from phalanx.model.plan import Place, Plan, Preempt, Promise, Shrink, Start, Wait
 from phalanx.model.reason import Reason
 
@@ -413,7 +413,8 @@ class KubeWorld:
     # --- changes --------------------------------------------------------------------------------------------------
 
     def _recover(self) -> None:
-        """The first events: what is there, and then the starts of before, in the order in which they hold room."""
+        """The first events: what is there, how jobs ended that are over, for those that wait for them, and then the
+        starts of before, in the order in which they hold room."""
         self._live = True
         for kind, take in (
             (RESOURCE_QUOTAS, self._on_quota),
@@ -428,6 +429,8 @@ class KubeWorld:
                 self._informers(kind).subscribe(take)
         house, adopted = self._household(), []
         for gang in self.gangs.values():
+            if gang.over:
+                self.tell(OutcomeTold(gang.id, gang.outcome))
             begun = unfinished(gang, house, self._clock(), self.patience.hold_s)
             if begun is not None:
                 adopted.append((gang, begun))
