@@ -2,7 +2,7 @@
 
 import pytest
 
-from phalanx.client.quantity import QuantityError, amount, show
+from phalanx.client.quantity import QuantityError, amount
 
 
 @pytest.mark.parametrize(
@@ -30,10 +30,3 @@ def test_amounts(resource: str, text: str, expected: int) -> None:
 def test_other_texts_are_refused(text: str) -> None:
     with pytest.raises(QuantityError, match="is not a quantity"):
         amount("memory", text)
-
-
-@pytest.mark.parametrize(
-    ("resource", "value", "text"), [("cpu", 1500, "1.5"), ("memory", 3 << 29, "1.5Gi"), ("pods", 7, "7")]
-)
-def test_shown_for_people(resource: str, value: int, text: str) -> None:
-    assert show(resource, value) == text

@@ -12,10 +12,10 @@ from phalanx.cli.attend import complaints
 from phalanx.cli.output import counted, duration
 from phalanx.cli.sight import Snapshot
 from phalanx.client.connection import Object
-from phalanx.client.quantity import show
 from phalanx.core.standing import order_of
 from phalanx.kube.labels import QUEUE
 from phalanx.kube.pod import Pod, seconds
+from phalanx.model.amount import shown
 from phalanx.model.cluster import Record
 from phalanx.model.job import Role
 from phalanx.model.plan import Start
@@ -127,7 +127,7 @@ def page(view: JobView, snapshot: Snapshot) -> str:
 def written(amounts: Amounts) -> str:
     """`4 cpu, 8Gi memory`."""
     return (
-        ", ".join(f"{show(name, value)} {name}" for name, value in amounts if (name, value) != (PODS, 1)) or "nothing"
+        ", ".join(f"{shown(name, value)} {name}" for name, value in amounts if (name, value) != (PODS, 1)) or "nothing"
     )
 
 
@@ -206,7 +206,7 @@ def _holder_lines(view: JobView) -> Iterator[str]:
     if holders:
         yield f"most {resource} is held by"
         for job, amount in holders.items():
-            yield f"  {job}: {show(resource, amount)}"
+            yield f"  {job}: {shown(resource, amount)}"
 
 
 # --- views --------------------------------------------------------------------------------------------------------

@@ -8,10 +8,10 @@ from typing import Any
 
 from phalanx.cli.local_pods import is_simulated
 from phalanx.cli.sight import Snapshot
-from phalanx.client.quantity import show
 from phalanx.kube.node import read_node
 from phalanx.kube.pod import read_pod
 from phalanx.kube.shape import Shapes
+from phalanx.model.amount import shown
 from phalanx.model.shape import CPU, MEMORY, PODS
 
 GPU = "nvidia.com/gpu"
@@ -76,7 +76,7 @@ def row(view: NodeView) -> list[str]:
 
 def _share(view: NodeView, resource: str) -> str:
     has = view.allocatable.get(resource, 0)
-    return f"{show(resource, view.used.get(resource, 0))}/{show(resource, has)}" if has else "-"
+    return f"{shown(resource, view.used.get(resource, 0))}/{shown(resource, has)}" if has else "-"
 
 
 def _users(users: dict[str, int]) -> str:

@@ -8,8 +8,8 @@ from math import isfinite
 from typing import Any
 
 from phalanx.cli.sight import Snapshot
-from phalanx.client.quantity import show
 from phalanx.core.standing import standings
+from phalanx.model.amount import shown
 from phalanx.model.job import Phase
 from phalanx.model.queue import State
 from phalanx.model.shape import PODS
@@ -95,10 +95,10 @@ def row(view: QueueView) -> list[str]:
 def _amounts(one: Usage) -> str:
     """`cpu 4/8/16`, of a flavor `cpu (spot) 4/8/-`; only what is used where nothing is bounded."""
     bounds = [one.guaranteed, one.limit]
-    shown = [show(one.resource, one.used)]
+    parts = [shown(one.resource, one.used)]
     if any(bound is not None for bound in bounds):
-        shown += ["-" if bound is None else show(one.resource, bound) for bound in bounds]
-    return f"{one.resource}{f' ({one.flavor})' if one.flavor else ''} {'/'.join(shown)}"
+        parts += ["-" if bound is None else shown(one.resource, bound) for bound in bounds]
+    return f"{one.resource}{f' ({one.flavor})' if one.flavor else ''} {'/'.join(parts)}"
 
 
 def _worth_showing(one: Usage) -> bool:

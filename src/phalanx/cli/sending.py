@@ -13,12 +13,12 @@ from phalanx.cli.job_view import written
 from phalanx.cli.manifest import Document, refusal
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import NODES
-from phalanx.client.quantity import show
 from phalanx.errors import PhalanxError
 from phalanx.kube.definitions import QUEUES
 from phalanx.kube.labels import QUEUE
 from phalanx.kube.node import read_node
 from phalanx.kube.surroundings import Surroundings
+from phalanx.model.amount import shown
 from phalanx.model.node import Node
 from phalanx.model.shape import Amounts
 
@@ -88,7 +88,7 @@ def beyond(asks: Amounts, nodes: list[Node]) -> str:
         most = max(node.get(name, 0) for node in holds)
         if amount > most:
             return (
-                f"one of its pods asks {show(name, amount)} {name}, but the largest node has {show(name, most)}; it "
+                f"one of its pods asks {shown(name, amount)} {name}, but the largest node has {shown(name, most)}; it "
                 "waits until a larger node joins. Ask less, or delete it."
             )
     return f"no single node has all that one of its pods asks ({written(asks)}); it waits until such a node joins"

@@ -52,14 +52,3 @@ def whole(text: str | int | float) -> int:
 def amount(resource: str, text: str | int | float) -> int:
     """`text` in the unit in which Phalanx counts `resource`: millicores for cpu, whole units else."""
     return milli(text) if resource == "cpu" else whole(text)
-
-
-def show(resource: str, value: int) -> str:
-    """`value` (in the unit of `amount`) for a person: `1.5` cores, `2Gi`, `8`."""
-    if resource == "cpu":
-        return f"{value / 1000:g}"
-    if resource in {"memory", "ephemeral-storage"} or resource.startswith("hugepages-"):
-        for power, letter in ((4, "Ti"), (3, "Gi"), (2, "Mi"), (1, "Ki")):
-            if abs(value) >= 1024**power:
-                return f"{value / 1024**power:.4g}{letter}"
-    return str(value)
