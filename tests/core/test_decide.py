@@ -59,7 +59,7 @@ def test_a_sleeping_line_is_not_looked_at_until_its_threshold_is_reached() -> No
     fold_plan(book, decide(book, Policy(), 0.0))
     for name, awake in (("r0", 0), ("r1", 0), ("r2", 1)):
         fold(book, [Finished(name)])
-        assert len(book.waiting.awake) == awake
+        assert len(book.waiting.watches.roused) == awake
     assert started(decide(book, Policy(), 0.0)) == ["big"]
 
 

@@ -17,7 +17,7 @@ that can never start does not count."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 from itertools import takewhile
 from math import inf
@@ -26,23 +26,29 @@ from typing import TypeAlias
 from phalanx.core import room, share
 from phalanx.core.order import rank
 from phalanx.core.quota import Ledger, within_guarantee
+from phalanx.model.demand import Gang
 from phalanx.model.line import Entry, Kind, LineKey
 from phalanx.model.queue import Order
 from phalanx.model.tree import Branch, Cost, Key, Tree
+from phalanx.model.turns import Turn
 
 Head: TypeAlias = tuple[LineKey, Entry]
 Standing: TypeAlias = tuple[object, ...]
 
 
 class Runner:
-    """A queue in the contest, or the own jobs of an inner one (`own`). `lines` and `children` are heaps."""
+    """A queue in the contest, or the own jobs of an inner one (`own`). `lines` and `children` are heaps. `turns`: its
+    lines that sleep in crowds, in order; read up to `at`, of which `drawn` contends, if any does."""
 
-    __slots__ = ("branch", "children", "lines", "own", "parent")
+    __slots__ = ("at", "branch", "children", "drawn", "lines", "own", "parent", "turns")
 
     def __init__(self, branch: Branch, parent: Runner | None, *, own: bool = False) -> None:
         self.branch, self.parent, self.own = branch, parent, own
         self.lines: list[tuple[Standing, LineKey, Entry]] = []
         self.children: list[tuple[Standing, str, bool, Runner]] = []
+        self.turns: Sequence[Turn] = ()
+        self.at = 0
+        self.drawn: LineKey | None = None
 
     def __bool__(self) -> bool:
         return bool(self.lines or self.children)
@@ -74,17 +80,66 @@ class Contest:
         self.runners: dict[str, Runner] = {tree.root.name: self.root}
         self.owns: dict[str, Runner] = {}
         self.entered: set[LineKey] = set()
+        self.live: Container[Gang] = ()
+        self.first_of: Callable[[LineKey], Entry] | None = None  # of lines that sleep in crowds
         self.by_estimate = False
         self.behind: dict[LineKey, tuple[LineKey, Entry]] = {}  # lines that a strict queue's head holds up -> that head
 
     def enter(self, key: LineKey, entry: Entry) -> None:
         """That bid contends for its line. Call `begin` when all have entered."""
         branch = self.tree.branch(key.queue)
-        runner = self.urgent if key.kind == Kind.REPLACEMENT else self.runner(branch)
-        if branch.children and runner is not self.urgent:
-            runner = self.owns.get(branch.name) or self.owns.setdefault(branch.name, Runner(branch, runner, own=True))
+        runner = self.urgent if key.kind == Kind.REPLACEMENT else self.leaf(branch)
         runner.lines.append((self.rank(branch, key, entry), key, entry))
         self.entered.add(key)
+
+    def leaf(self, branch: Branch) -> Runner:
+        """That in which the queue's own lines are."""
+        runner = self.runner(branch)
+        if not branch.children:
+            return runner
+        return self.owns.get(branch.name) or self.owns.setdefault(branch.name, Runner(branch, runner, own=True))
+
+    def draw_from(
+        self, turns: Mapping[str, Sequence[Turn]], live: Container[Gang], first_of: Callable[[LineKey], Entry]
+    ) -> None:
+        """Of every queue, besides those that have entered, the first of a live crowd contends; when it is done, the
+        next. `turns`: by queue, the lines that sleep in crowds, in order. Call it before `begin`."""
+        self.live, self.first_of = live, first_of
+        for queue, sleeping in turns.items():
+            at = self.next_live(sleeping, 0)
+            if at < len(sleeping):
+                runner = self.leaf(self.tree.branch(queue))
+                runner.turns, runner.at = sleeping, at
+                self.draw(runner)
+
+    def next_live(self, turns: Sequence[Turn], at: int) -> int:
+        live, entered = self.live, self.entered
+        while at < len(turns) and (turns[at][1].gang not in live or turns[at][1] in entered):
+            at += 1
+        return at
+
+    def draw(self, runner: Runner) -> None:
+        """The runner's next line of a live crowd takes its place among the others."""
+        assert self.first_of is not None
+        runner.drawn, runner.at = None, self.next_live(runner.turns, runner.at)
+        if runner.at < len(runner.turns):
+            key = runner.drawn = runner.turns[runner.at][1]
+            runner.at += 1
+            entry = self.first_of(key)
+            heappush(runner.lines, (self.rank(runner.branch, key, entry), key, entry))
+
+    def draw_no_more(self) -> None:
+        """No crowd is live: what was drawn cannot start."""
+        for runner in [*self.runners.values(), *self.owns.values()]:
+            runner.children.clear()
+            if runner.drawn is not None:
+                runner.lines = [each for each in runner.lines if each[1] is not runner.drawn]
+            runner.turns, runner.drawn = (), None
+        self.begin()
+
+    def was_drawn(self, key: LineKey) -> bool:
+        """Whether the head, of that line, was drawn from a crowd."""
+        return self.up.last().drawn is key
 
     def runner(self, branch: Branch) -> Runner:
         if (known := self.runners.get(branch.name)) is not None:
@@ -129,6 +184,8 @@ class Contest:
         _, key, _ = heappop(runner.lines)
         if following is not None:
             heappush(runner.lines, (self.rank(runner.branch, key, following), key, following))
+        if key is runner.drawn:
+            self.draw(runner)
         self.reseat(runner)
 
     def lost(self, *, holds_up: bool = True) -> None:
@@ -136,6 +193,8 @@ class Contest:
         behind it wait."""
         runner = self.up.last()
         _, key, entry = heappop(runner.lines)
+        if key is runner.drawn:
+            self.draw(runner)
         strict = self.tree.strict_above(runner.branch.name) if holds_up else None
         if strict is not None and runner is not self.urgent:
             runner = self.close(self.runners[strict.name], (key, entry))

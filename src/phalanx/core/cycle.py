@@ -23,6 +23,7 @@ anew."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from heapq import merge
 from itertools import chain, islice
@@ -32,6 +33,7 @@ from phalanx.core import denial, explain, explain_preemption, promise, quota, re
 from phalanx.core.appointment import appointments
 from phalanx.core.backfill import Held, Outcome
 from phalanx.core.contest import Contest
+from phalanx.core.crowds import BLOCK, EXPLAINED, RENEW_REASON, Crowds
 from phalanx.core.draft import Draft
 from phalanx.core.gang import Shortfall
 from phalanx.core.lookahead import Lookahead
@@ -48,26 +50,23 @@ from phalanx.model.job import Placement, Slot
 from phalanx.model.line import Bid, Entry, Kind, LineKey
 from phalanx.model.plan import Action, Asleep, Findings, Joined, Place, Plan, Start, Wait, Watch
 from phalanx.model.policy import Policy
-from phalanx.model.reason import Code, Reason
+from phalanx.model.reason import NEVER, Code, Reason
 from phalanx.model.relations import Kin
 from phalanx.model.tree import Charge
 
-EXPLAINED = 16
-BLOCK = 64
-RENEW_REASON = 100  # a line is examined at the latest when it was screened out that often in a row
 Lack: TypeAlias = Shortfall | Held
 
 NO_CHARGE = Charge("", "", "", (), 0)
-NEVER = {Code.NEVER_FITS, Code.NO_NODE_MATCHES, Code.INVALID, Code.UNSUPPORTED}  # such a head holds up nobody
 
 
 class Cycle:
     def __init__(self, cluster: Cluster, policy: Policy, now_s: float) -> None:
         self.cluster, self.policy, self.now_s = cluster, policy, now_s
-        self.waiting = cluster.waiting
+        self.waiting, self.awake = cluster.waiting, cluster.waiting.awake
         self.ledger = Ledger(cluster.tree)
         self.contest = Contest(cluster.tree, self.ledger, self.priority_of)
         self.lookahead = Lookahead(self)
+        self.crowds = Crowds(self)
         self.cleared: dict[Kin, int] = {}  # jobs of arrays that were let through
         self.new: dict[LineKey, list[Entry]] = {}  # newcomers by line, sorted when contending begins
         self.rest: dict[LineKey, Iterator[Entry]] = {}  # of lines that were granted something: who comes next
@@ -156,7 +155,8 @@ class Cycle:
         key, entry = place_in_line(self.cluster, self.policy.topologies, record, bid, whole=whole)
         self.joined[bid] = Joined(key, entry)
         line = self.waiting.lines.get(key)
-        if line is not None and line.reason is not None and key not in self.waiting.awake:
+        sleeps = line is not None and key not in self.awake and not self.crowds.is_roused(key)
+        if sleeps and line is not None and line.reason is not None:
             self.tell_bid(bid, line.reason)  # what its likes could not get, it cannot get
         else:
             self.new.setdefault(key, []).append(entry)
@@ -165,12 +165,20 @@ class Cycle:
 
     def contenders(self) -> Iterator[tuple[LineKey, Bid]]:
         """Best first. Who asks for the next must have granted or denied the last."""
-        for key in {**self.waiting.awake, **self.new, **self.held_up(), **self.lookahead.entrants()}:
+        if alone := self.crowds.divide():
+            self.awake = {**self.awake, **alone}
+        for key in {**self.awake, **self.new, **self.held_up(), **self.lookahead.entrants()}:
             self.contest.enter(key, self.first_of(key))
+        if self.crowds.draws():
+            self.contest.draw_from(self.waiting.turns.of, self.crowds.live, self.first_of)
         self.contest.begin()
         while (head := self.lookahead.next_head()) is not None:
             key, entry = head
-            if self.lookahead.sleeps(key):
+            if self.contest.was_drawn(key) and self.crowds.lacks(key):
+                self.contest.lost()
+                if not self.crowds.live:
+                    self.contest.draw_no_more()
+            elif self.lookahead.sleeps(key):
                 self.give_way(key, entry, holds_up=self.may_start_later(key))
             elif key in self.dozing:
                 self.contest.lost(holds_up=self.may_start_later(key))
@@ -211,7 +219,7 @@ class Cycle:
         found: dict[LineKey, None] = {}
         if not tree.stricts:
             return found
-        for name in {**waiting.shaken, **{key.queue: None for key in (*waiting.awake, *self.new)}}:
+        for name in {**waiting.shaken, **{key.queue: None for key in (*self.awake, *self.new)}}:
             strict = [each for each in tree.branch(name).path if each.name in tree.stricts]
             for each in strict[-1].below() if strict else ():
                 found.update(waiting.lines_of.get(each.name, {}))
@@ -221,7 +229,7 @@ class Cycle:
     def dozes(self, key: LineKey) -> bool:
         """The line sleeps for another reason than who is before it."""
         line = self.waiting.lines[key]
-        if key in self.waiting.awake or line.reason is None:
+        if key in self.awake or line.reason is None:
             return False
         return line.reason.code is not Code.BEHIND_HEAD
 
@@ -244,7 +252,8 @@ class Cycle:
             return False
         if key in self.rest:
             # What it was granted may have emptied the line that the book knows: all is said anew.
-            self.asleep.append(Asleep(key, line.reason, (Watch(watch.demand, room, watch.need),)))
+            asleep = Asleep(key, line.reason, (Watch(watch.demand, room, watch.need),))
+            self.asleep.append(replace(asleep, foremost=self.crowds.foremost_of(asleep, self.first_of(key))))
         else:
             self.still.append((key, room))
         self.tell_new(key)
@@ -267,7 +276,7 @@ class Cycle:
     @cached_property
     def uncounted(self) -> Iterator[Gang]:
         """What lines ask that were woken by room, in the order in which they will roughly come up."""
-        keys = sorted((rank(key, self.waiting.lines[key].first()), key) for key in self.waiting.awake)
+        keys = sorted((rank(key, self.waiting.lines[key].first()), key) for key in self.awake)
         gangs = dict.fromkeys(key.gang for _, key in keys if self.waiting.watches.only(key) is not None)
         return (gang for gang in gangs if len(gang.roles) == 1 and gang not in self.rooms)
 
@@ -359,6 +368,8 @@ class Cycle:
         asleep = Asleep(
             key, reason, tuple(watches.values()), tuple(tolls), again_s, heeds=heeds, place=place, held=held
         )
+        asleep = replace(asleep, foremost=self.crowds.foremost_of(asleep, self.entry_of(key, bid)))
+        self.crowds.denied(asleep)
         self.put_to_sleep(key, bid, asleep)
         if place is not None:
             self.give_way(key, self.entry_of(key, bid))
@@ -402,7 +413,7 @@ class Cycle:
                 reason = denial.behind_head(entry.bid.job, strict.name if strict else head.queue)
                 self.put_to_sleep(key, self.first_of(key).bid, Asleep(key, reason))
             else:
-                if key in self.waiting.awake:
+                if key in self.awake:
                     self.asleep.append(Asleep(key, line.reason))
                 self.tell_new(key)
 
@@ -461,8 +472,9 @@ class Cycle:
             joined=tuple(self.joined.values()),
             parked=tuple(bid for bid in self.parked if bid.job not in gone),
             resting=tuple(self.resting),
-            asleep=tuple(self.asleep),
+            asleep=(*self.asleep, *self.crowds.told.values()),
             still=tuple(self.still),
+            quiet=tuple(self.crowds.quiet()),
             looked=self.lookahead.looked,
             first=self.lookahead.first(),
             hunting=tuple(self.preempting.hunting.items()),

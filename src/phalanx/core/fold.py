@@ -489,6 +489,8 @@ def learn(cluster: Cluster, findings: Findings) -> None:
         waiting.hunters.add(key, due=due)
     for key, room in findings.still:
         waiting.sleep_on(key, room)
+    for gang, counted, unexplained in findings.quiet:
+        waiting.watches.quieten(gang, counted, unexplained)
     if findings.looked:
         waiting.sleepers.first, waiting.sleepers.stirred = findings.first, False
 

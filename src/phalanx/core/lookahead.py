@@ -64,7 +64,7 @@ class Lookahead:
 
     def entrants(self) -> dict[LineKey, None]:
         """Sleeping lines that take part from the start."""
-        awake, stirred = self.cycle.waiting.awake, self.sleepers.stirred
+        awake, stirred = self.cycle.awake, self.sleepers.stirred
         gone = self.first_is_gone()
         if not (awake or stirred or gone or self.cycle.new):
             return {}

@@ -33,6 +33,9 @@ class Hunters:
         for where in (self.resting, self.due, self.woken):
             where.pop(key, None)
 
+    def __contains__(self, key: LineKey) -> bool:
+        return any(key in where for where in (self.resting, self.due, self.woken))
+
     def stir(self) -> None:
         """Something that runs has changed."""
         for where in (self.resting, self.woken):

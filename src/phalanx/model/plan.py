@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from phalanx.model.bars import Toll
-from phalanx.model.demand import Demand
+from phalanx.model.demand import Demand, Gang
 from phalanx.model.job import Placement, Slot
 from phalanx.model.line import Bid, Entry, LineKey
 from phalanx.model.reason import Reason
@@ -94,7 +94,8 @@ class Asleep:
     """A line whose first bid cannot start: why, and when it is looked at again: when room grows (`watches`), when less
     is charged to the queue tree (`tolls`), at a time (`again_s`, seconds since the epoch), or when pods of others that
     it heeds come or go (`heeds`); whichever is first. `place`: its place among those that want room, if backfill may
-    give it a reservation; `held`: there is room, but it is kept."""
+    give it a reservation; `held`: there is room, but it is kept. `foremost`: it lacks nothing but room for one role, so
+    it sleeps in a crowd; what its queue's order counts most."""
 
     line: LineKey
     reason: Reason
@@ -104,6 +105,7 @@ class Asleep:
     heeds: bool = False
     place: tuple[float, float, int, str | int] | None = None
     held: bool = False
+    foremost: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,8 @@ class Findings:
 
     Nothing is lost but time if it is not folded. `version` is the book's at the time: what was found before the latest
     event is not taken in. `parked` bids wait for an event about themselves, `resting` ones also for a time. `still`:
-    lines of one role that go on sleeping for the same reason and need, and how many of their pods fit in all. `looked`:
+    lines of one role that go on sleeping for the same reason and need, and how many of their pods fit in all. `quiet`:
+    the same of crowds that were roused (None: not counted), and how often in a row without asking why. `looked`:
     backfill looked at all that sleep; `first`: who has the first reservation, and since when (seconds). `hunting`:
     sleeping lines that may make others give way, and whether they are yet to search (else they found nobody)."""
 
@@ -130,6 +133,7 @@ class Findings:
     resting: tuple[tuple[Bid, float], ...] = ()
     asleep: tuple[Asleep, ...] = ()
     still: tuple[tuple[LineKey, int], ...] = ()
+    quiet: tuple[tuple[Gang, int | None, int], ...] = ()
     looked: bool = False
     first: tuple[Bid, float] | None = None
     hunting: tuple[tuple[LineKey, bool], ...] = ()

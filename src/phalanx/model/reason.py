@@ -46,6 +46,10 @@ class Code(StrEnum):
     UNSUPPORTED = "Unsupported"  # asks for something that fit does not understand: it fails closed
 
 
+# Such a head holds up nobody.
+NEVER = {Code.NEVER_FITS, Code.NO_NODE_MATCHES, Code.INVALID, Code.UNSUPPORTED}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
     """`more_nodes_help`: a cluster autoscaler could mend it (a pod then says Unschedulable, else PhalanxQueued)."""

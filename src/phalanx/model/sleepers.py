@@ -47,6 +47,11 @@ class Sleepers:
         if key in self._of:
             self._push(key)
 
+    def move(self, key: LineKey, place: Place) -> None:
+        """Another is the line's first now."""
+        if key in self._of:
+            self.sleep(key, place, held=self._of[key][2])
+
     def forget(self, key: LineKey) -> None:
         """It sleeps for another reason, or is no more."""
         ticket, _, held = self._of.pop(key, (0, None, False))

@@ -24,6 +24,7 @@ from phalanx.model.line import Bid, Entry, Line, LineKey
 from phalanx.model.plan import Asleep
 from phalanx.model.sleepers import Sleepers
 from phalanx.model.tree import Tree
+from phalanx.model.turns import Turns
 from phalanx.model.watching import FEW, Watches
 
 MANY = 2**30
@@ -43,9 +44,11 @@ class Waiting:
         self.heeding = Heeding()
         self.bars = Bars()
         self.sleepers = Sleepers()
+        self.turns = Turns()
         self.hunters = Hunters()
         self.dawns: list[tuple[float, int, LineKey]] = []  # heap: (when to look at a line again, seconds; …)
         self.dawn_of: dict[LineKey, float] = {}
+        self.timed = 0  # lines of jobs that state a time limit
         self._dawns = 0
         self.lines_of: dict[str, dict[LineKey, None]] = {}  # queue -> its lines
         self.shaken: dict[str, None] = {}  # queues that bids have left since what they wait for was last found
@@ -69,23 +72,38 @@ class Waiting:
             del self.fresh[bid]
         elif key := self._line_of.pop(bid, None):
             line = self.lines[key]
-            if line.first().bid == bid and key not in self.awake:
-                self.awake[key] = None  # its place is another's now
+            was_first = line.first().bid == bid
             line.remove(bid)
             self.shaken[key.queue] = None
             if not line:
-                del self.lines[key]
-                del self.lines_of[key.queue][key]
-                self.awake.pop(key, None)
-                self.watches.forget(key)
-                self.heeding.forget(key)
-                self.bars.forget(key)
-                self.sleepers.forget(key)
-                self.hunters.forget(key)
-                self.dawn_of.pop(key, None)
+                self._end(key)
+            elif was_first:
+                self._follow(key, line)
         elif bid in self._rests_until:
             entry = (self._rests_until.pop(bid), bid)
             del self.resting[bisect_left(self.resting, entry)]
+
+    def _end(self, key: LineKey) -> None:
+        """Nobody stands in the line any more."""
+        del self.lines[key]
+        del self.lines_of[key.queue][key]
+        self.timed -= key.terms.limit_s is not None
+        self.awake.pop(key, None)
+        self.watches.forget(key)
+        self.heeding.forget(key)
+        self.bars.forget(key)
+        self.sleepers.forget(key)
+        self.turns.drop(key)
+        self.hunters.forget(key)
+        self.dawn_of.pop(key, None)
+
+    def _follow(self, key: LineKey, line: Line) -> None:
+        """Another is the line's first. In a crowd that only changes its turn: there is no more room for it."""
+        if key in self.turns:
+            self.turns.move(key, line.first())
+            self.sleepers.move(key, self.turns.place(key))
+        if key not in self.turns or key in self.hunters or key in self.dawn_of:
+            self.awake[key] = None
 
     def join(self, key: LineKey, entry: Entry) -> None:
         """The bid stands in its line from now on."""
@@ -93,10 +111,14 @@ class Waiting:
         line = self.lines.get(key)
         if line is None:
             line = self.lines[key] = Line(key)
+            self.timed += key.terms.limit_s is not None
             self.lines_of.setdefault(key.queue, {})[key] = None
             self.awake[key] = None
         line.add(entry)
         self._line_of[entry.bid] = key
+        if key in self.turns and line.first() is entry:
+            self.turns.move(key, entry)
+            self.sleepers.move(key, self.turns.place(key))
 
     def line_of(self, job: str) -> Line | None:
         key = self._line_of.get(Bid(job))
@@ -110,11 +132,17 @@ class Waiting:
             line.unexplained = 0
             line.reason = asleep.reason
             self.awake.pop(key, None)
-            self.watches.sleep(key, asleep.watches)
-            if asleep.place is None:
+            self.watches.sleep(key, asleep.watches, in_crowd=asleep.foremost is not None)
+            place = asleep.place
+            if asleep.foremost is None:
+                self.turns.drop(key)
+            else:
+                self.turns.put(key, asleep.foremost, line.first())
+                place = place and self.turns.place(key)
+            if place is None:
                 self.sleepers.forget(key)
             else:
-                self.sleepers.sleep(key, asleep.place, held=asleep.held)
+                self.sleepers.sleep(key, place, held=asleep.held)
             self.heeding.sleep(key, heeds=asleep.heeds)
             self.bars.forget(key)
             self.hunters.forget(key)
@@ -189,7 +217,8 @@ class Waiting:
         other.lines = {key: line.copy() for key, line in self.lines.items()}
         other.version, other.grown, other._line_of = self.version, dict(self.grown), dict(self._line_of)
         other.watches, other.bars, other.heeding = self.watches.copy(), self.bars.copy(), self.heeding.copy()
-        other.sleepers = self.sleepers.copy()
+        other.timed = self.timed
+        other.sleepers, other.turns = self.sleepers.copy(), self.turns.copy()
         other.hunters = self.hunters.copy()
         other.lines_of = {queue: dict(lines) for queue, lines in self.lines_of.items()}
         other.shaken = dict(self.shaken)

@@ -6,6 +6,9 @@ and the lines whose need is reached wake. The cost follows (watched demands x gr
 the jobs.
 
 A line that watches with `need` 0 wakes as soon as a grown row holds one pod of that demand.
+
+Lines of many queues may ask for the same gang. Those that lack nothing but room for its one role sleep as a *crowd*,
+which is `roused` as one: with a thousand queues, waking the lines would cost more than deciding.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from phalanx.model.demand import Demand
+from phalanx.model.demand import Demand, Gang
 from phalanx.model.line import LineKey
 from phalanx.model.plan import Watch
 
@@ -27,40 +30,73 @@ Amounts = Mapping[str, NDArray[np.int64]]  # resource -> an amount per grown row
 
 
 class Post:
-    """One watched demand: the lines that wait for `room` to reach what they need, and those that any growth wakes."""
+    """One watched demand: the lines, and the crowds, that wait for `room` to reach what they need; and the lines that
+    any growth wakes."""
 
-    __slots__ = ("any", "demand", "needs", "room")
+    __slots__ = ("any", "crowds", "demand", "needs", "room")
 
     def __init__(self, demand: Demand, room: int = 0) -> None:
         self.demand, self.room = demand, room
+        self.crowds: dict[Gang, None] = {}
         self.needs: dict[int, dict[LineKey, None]] = {}
         self.any: dict[LineKey, None] = {}
 
     def lines(self, need: int) -> dict[LineKey, None]:
         return self.needs.setdefault(need, {}) if need else self.any
 
+    def reached(self) -> Iterator[LineKey]:
+        """The lines whose need the room now meets."""
+        for need, lines in self.needs.items():
+            if need <= self.room:
+                yield from lines
+
+    def reached_by(self) -> Iterator[Gang]:
+        """The crowds whose need the room now meets."""
+        return (gang for gang in self.crowds if gang.roles[0].minimum <= self.room)
+
     def copy(self) -> Post:
         other = Post(self.demand, self.room)
         other.needs = {need: dict(lines) for need, lines in self.needs.items()}
-        other.any = dict(self.any)
+        other.any, other.crowds = dict(self.any), dict(self.crowds)
         return other
 
 
 class Watches:
-    """What a line watches is kept while it is awake too, so that going back to sleep costs nothing."""
+    """What a line watches is kept while it is awake too, so that going back to sleep costs nothing. `crowds`: the lines
+    of each; `roused`: those for which there may be room; `unexplained`: how often in a row each was found to have none
+    without asking why."""
 
     def __init__(self) -> None:
         self.posts: dict[Demand, Post] = {}
+        self.crowds: dict[Gang, dict[LineKey, None]] = {}
+        self.roused: dict[Gang, None] = {}
+        self.unexplained: dict[Gang, int] = {}
         self._watched: dict[LineKey, tuple[Watch, ...]] = {}
 
-    def sleep(self, key: LineKey, watches: tuple[Watch, ...]) -> None:
-        """The line waits for these from now on."""
+    def sleep(self, key: LineKey, watches: tuple[Watch, ...], *, in_crowd: bool = False) -> None:
+        """The line waits for these from now on. `in_crowd`: for one thing, the room that its gang's one role needs,
+        together with all that ask the same."""
         self.forget(key)
         self._watched[key] = watches
         for watch in watches:
             post = self.posts.setdefault(watch.demand, Post(watch.demand))
             post.room = watch.room
-            post.lines(watch.need)[key] = None
+            if in_crowd:
+                post.crowds[key.gang] = None
+                self.crowds.setdefault(key.gang, {})[key] = None
+            else:
+                post.lines(watch.need)[key] = None
+
+    def in_crowd(self, key: LineKey) -> bool:
+        return key in self.crowds.get(key.gang, ())
+
+    def quieten(self, gang: Gang, room: int | None, unexplained: int) -> None:
+        """The crowd was looked at. `room`: of its pods fit in all, if that was counted."""
+        self.roused.pop(gang, None)
+        if gang in self.crowds:
+            self.unexplained[gang] = unexplained
+            if room is not None:
+                self.posts[gang.demands[0]].room = room
 
     def only(self, key: LineKey) -> Watch | None:
         """What the line watches, if that is one thing."""
@@ -69,26 +105,37 @@ class Watches:
 
     def forget(self, key: LineKey) -> None:
         """The line waits for nothing any more."""
+        together = self.in_crowd(key)
         for watch in self._watched.pop(key, ()):
             post = self.posts[watch.demand]
-            lines = post.lines(watch.need)
-            lines.pop(key, None)
-            if watch.need and not lines:
-                del post.needs[watch.need]
-            if not post.needs and not post.any:
+            if together:
+                self._leave_crowd(key, post)
+            else:
+                lines = post.lines(watch.need)
+                lines.pop(key, None)
+                if watch.need and not lines:
+                    del post.needs[watch.need]
+            if not (post.needs or post.any or post.crowds):
                 del self.posts[watch.demand]
 
+    def _leave_crowd(self, key: LineKey, post: Post) -> None:
+        gang, lines = key.gang, self.crowds[key.gang]
+        del lines[key]
+        if not lines:
+            del self.crowds[gang], post.crowds[gang]
+            self.roused.pop(gang, None)
+            self.unexplained.pop(gang, None)
+
     def grow(self, before: Amounts, after: Amounts) -> dict[LineKey, None]:
-        """Rows grew: the lines to wake."""
+        """Rows grew: the lines to wake; crowds are roused."""
         woken: dict[LineKey, None] = {}
         for post, touched, growth in self._growths(list(self.posts.values()), before, after):
             post.room += growth
             if touched:
                 woken.update(post.any)
             if growth:
-                for need, lines in post.needs.items():
-                    if need <= post.room:
-                        woken.update(lines)
+                woken.update(dict.fromkeys(post.reached()))
+                self.roused.update(dict.fromkeys(post.reached_by()))
         return woken
 
     def grow_one(self, before: Mapping[str, int], after: Mapping[str, int]) -> dict[LineKey, None]:
@@ -103,14 +150,15 @@ class Watches:
             growth = held - held_by(before, asks)
             if growth > 0:
                 post.room += growth
-                for need, lines in post.needs.items():
-                    if need <= post.room:
-                        woken.update(lines)
+                woken.update(dict.fromkeys(post.reached()))
+                self.roused.update(dict.fromkeys(post.reached_by()))
         return woken
 
     def copy(self) -> Watches:
         other = Watches()
         other.posts = {demand: post.copy() for demand, post in self.posts.items()}
+        other.crowds = {gang: dict(lines) for gang, lines in self.crowds.items()}
+        other.roused, other.unexplained = dict(self.roused), dict(self.unexplained)
         other._watched = dict(self._watched)
         return other
 

@@ -1,0 +1,174 @@
+"""Crowds in a cycle: lines of many queues that ask for the same room, decided together as far as they can be.
+
+When room grows, crowds are roused for which there may be enough (`model.watching`). Counting, many at once, shows for
+which there is: those are *live*. Within a cycle room only shrinks, so a crowd that is not live, or not any more, can
+start nothing, and none of its lines needs to contend: the contest draws from each queue's sleeping lines, in order,
+only those of live crowds, and when none is live it is over but for those who contend by themselves. So a cycle costs
+what starts, the crowds and the queues, and not the lines.
+
+A crowd keeps the reasons it has; the first failures of a cycle are explained anew, and each crowd at times. A newcomer
+that asks what a sleeping crowd asks is told what the crowd was told.
+
+Where backfill may make reservations every failure counts, in order, so there all lines of roused crowds contend; as
+they do where they are few."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from phalanx.core.order import rank
+from phalanx.model.demand import Gang
+from phalanx.model.line import Entry, Kind, LineKey
+from phalanx.model.plan import Asleep, Watch
+from phalanx.model.policy import Backfill
+from phalanx.model.queue import Order
+from phalanx.model.reason import NEVER, Code
+
+if TYPE_CHECKING:
+    from phalanx.core.cycle import Cycle
+
+FEW = 64  # lines in all: they contend each by itself
+BLOCK = 64  # crowds counted at once
+EXPLAINED = 16  # failures explained in a cycle, at least
+RENEW_REASON = 100  # a crowd's first is examined at the latest when it was screened out that often in a row
+
+
+class Crowds:
+    """Of one cycle. `live` is asked for membership only."""
+
+    def __init__(self, cycle: Cycle) -> None:
+        self.cycle, self.waiting = cycle, cycle.waiting
+        self.watches = cycle.waiting.watches
+        self.roused = self.watches.roused
+        self.live: set[Gang] = set()
+        self.due: set[Gang] = set()  # to be explained anew
+        self.explained: set[Gang] = set()
+        self.told: dict[LineKey, Asleep] = {}  # new lines that fell asleep as their crowd has
+        self.together = False  # crowds contend as such in this cycle
+
+    def divide(self) -> dict[LineKey, None]:
+        """Who contends as a crowd and who by itself: the lines that do."""
+        self.together = not self.may_be_reserved()
+        if self.together and len(self.cycle.new) > EXPLAINED:
+            self.tell_newcomers()
+        if not self.together or sum(len(self.watches.crowds[gang]) for gang in self.roused) <= FEW:
+            self.together = False
+            return dict.fromkeys(key for gang in self.roused for key in self.watches.crowds[gang])
+        self.due = {gang for gang in self.roused if self.watches.unexplained.get(gang, 0) >= RENEW_REASON}
+        self.live = set(self.roused)
+        self.screen(gang for gang in self.roused if gang not in self.due)
+        return {}
+
+    def may_be_reserved(self) -> bool:
+        """Whether some bid that fails in this cycle may be given a reservation."""
+        cluster, policy = self.cycle.cluster, self.cycle.policy
+        if policy.backfill is Backfill.GREEDY:
+            return False
+        if cluster.ends.order or cluster.reservations or self.waiting.timed:
+            return True
+        return any(key.terms.limit_s is not None for key in self.cycle.new)
+
+    def is_roused(self, key: LineKey) -> bool:
+        return key.gang in self.roused and key in self.watches.crowds[key.gang]
+
+    # Newcomers
+
+    def tell_newcomers(self) -> None:
+        """New lines, but for the first few, that ask what a sleeping crowd asks need not contend."""
+        cycle = self.cycle
+        for key in list(islice(cycle.new, EXPLAINED, None)):
+            crowd = self.watches.crowds.get(key.gang)
+            if crowd is None or key.gang in self.roused or not self.lacks_room_only(key):
+                continue
+            reason = self.waiting.lines[next(iter(crowd))].reason
+            if reason is None or reason.code is not Code.NO_ROOM:
+                continue
+            entries = sorted(cycle.new.pop(key))
+            demand, need = key.gang.demands[0], key.gang.roles[0].minimum
+            watch = Watch(demand, self.watches.posts[demand].room, need)
+            place = cycle.lookahead.place_of(key, entries[0].bid)
+            foremost = self.foremost(key, entries[0])
+            self.told[key] = Asleep(key, reason, (watch,), place=place, foremost=foremost)
+            for entry in entries:
+                cycle.tell_bid(entry.bid, reason)
+
+    def lacks_room_only(self, key: LineKey) -> bool:
+        """Nothing but room can keep the new line from starting, and its queue makes nobody give way for it."""
+        tree = self.cycle.cluster.tree
+        plain = key.kind == Kind.JOB and key not in self.waiting.lines and self.cycle.is_whole(key)
+        return (
+            plain
+            and tree.branch(key.queue).unbounded
+            and not self.cycle.preempting.pushes(key)
+            and tree.strict_above(key.queue) is None
+        )
+
+    # While contending
+
+    def draws(self) -> bool:
+        """Whether lines are to be drawn from crowds; if not, those that were drawn cannot start either."""
+        return self.together and bool(self.live)
+
+    def lacks(self, key: LineKey) -> bool:
+        """A line that was drawn finds too little room, by counting."""
+        gang = key.gang
+        if gang not in self.live:
+            return True
+        if gang in self.due or len(self.cycle.asleep) < EXPLAINED:
+            self.due.discard(gang)
+            return False
+        need, rooms, grants = gang.roles[0].minimum, self.cycle.rooms, self.cycle.grants
+        if rooms.get(gang, (need, -1))[1] != grants:
+            self.screen([gang])
+        if gang in self.live:
+            return False
+        # Where one has died others will have: they are found many at once.
+        stale = (each for each in self.roused if each in self.live and rooms.get(each, (0, -1))[1] != grants)
+        self.screen(each for each in list(islice(stale, BLOCK)) if each not in self.due)
+        return True
+
+    def screen(self, gangs: Iterable[Gang]) -> None:
+        """Count the room of those; crowds for which there is too little live no more."""
+        left = iter(gangs)
+        while block := list(islice(left, BLOCK)):
+            self.cycle.count(block)
+            self.live.difference_update(
+                gang for gang in block if self.cycle.rooms[gang][0] < gang.roles[0].minimum
+            )
+
+    def denied(self, asleep: Asleep) -> None:
+        """A line was examined and denied: if only room for its one role was lacking, no other of its crowd finds it."""
+        if asleep.foremost is not None:
+            self.live.discard(asleep.line.gang)
+            self.explained.add(asleep.line.gang)
+
+    def foremost(self, key: LineKey, entry: Entry) -> float | None:
+        """What the order of its queue counts most, if its lines may sleep in crowds: by factors, ranks change with
+        time; and in a strict queue the first is looked at whatever changes."""
+        tree = self.cycle.cluster.tree
+        branch = tree.branch(key.queue)
+        crowds = key.kind in {Kind.JOB, Kind.POD} and branch.order is not Order.MULTIFACTOR
+        if not crowds or tree.strict_above(key.queue) is not None:
+            return None
+        return rank(key, entry, branch.order)[0]
+
+    def foremost_of(self, asleep: Asleep, entry: Entry) -> float | None:
+        """The same, None too if it lacks anything but room for one role."""
+        gang, watches = asleep.line.gang, asleep.watches
+        if asleep.tolls or asleep.held or len(watches) != 1 or len(gang.roles) != 1 or asleep.reason.code in NEVER:
+            return None
+        watch = watches[0]
+        if watch.demand is not gang.demands[0] or not watch.need or watch.room >= watch.need:
+            return None
+        return self.foremost(asleep.line, entry)
+
+    # Found
+
+    def quiet(self) -> Iterator[tuple[Gang, int | None, int]]:
+        """Of all that were roused: how many pods fit, if counted; and how often in a row that was not explained."""
+        for gang in self.roused:
+            room, _ = self.cycle.rooms.get(gang, (gang.roles[0].minimum, 0))
+            unexplained = self.watches.unexplained.get(gang, 0) + self.together
+            yield gang, room if room < gang.roles[0].minimum else None, 0 if gang in self.explained else unexplained
