@@ -151,6 +151,11 @@ def test_killed_while_somebody_gives_way(name: str, how: str) -> None:
 # --- what the next scheduler has to be told ---------------------------------------------------------------------------
 
 
+def running(stage: Stage, name: str) -> bool:
+    record = stage.cluster.jobs.get(f"default/{name}")
+    return record is not None and record.phase is Phase.RUNNING
+
+
 def finished(name: str, condition: str) -> Object:
     return {**job(name, 1), "status": {"conditions": [{"type": condition, "status": "True"}]}}
 
@@ -169,5 +174,29 @@ def test_jobs_that_are_over_still_answer_those_that_wait_for_them() -> None:
             await stage.until(lambda: len(stage.api.bound()) == 3)
             assert sorted(name[0] for name in stage.api.bound()) == ["a", "c", "d"]
             assert stage.reason("b").startswith("DependencyNever")
+
+    asyncio.run(scene())
+
+
+def test_how_often_a_job_was_preempted_survives_while_it_waits_and_while_it_runs() -> None:
+    async def scene() -> None:
+        stage = Stage(nodes=NODES)
+        stage.put(job("a", 4))
+        for times in (1, 2):
+            async with stage.scheduler():
+                await stage.until(lambda: running(stage, "a"))
+                attempt = stage.cluster.jobs["default/a"].attempt
+                stage.controller.slow = True
+                stage.decide(Preempt("default/a", attempt, "default/b", WHY))
+                await stage.until(lambda: bool(stage.api.job("a")["spec"]["suspend"]))
+            stage.controller.slow = False
+            async with stage.scheduler():
+                await stage.turn()
+                assert stage.cluster.jobs["default/a"].preempted == times
+                await stage.until(lambda: running(stage, "a"))
+            async with stage.scheduler():
+                await stage.turn()
+                assert stage.phase("a") is Phase.RUNNING
+                assert stage.cluster.jobs["default/a"].preempted == times
 
     asyncio.run(scene())

@@ -516,6 +516,7 @@ def describe(cluster: Cluster, record: Record, job: Job) -> None:
     leave_queue(cluster, record.job)
     if record.job is not job:
         cluster.relations.leave(record.job)
+    record.preempted = max(record.preempted, job.preempted)
     record.gang = gang = cluster.interned.of(job)
     record.placed = [0] * len(gang.roles)
     record.job = job if job.roles is gang.roles else replace(job, roles=gang.roles)

@@ -137,6 +137,7 @@ def _said(members: Members) -> dict[str, Any]:
     ends = [member.active_s for member in members.everyone]
     if None not in ends:
         said["limit_s"] = min(said.get("limit_s", inf), float(max(end for end in ends if end is not None)))
+    said["preempted"] = max((job.preempted for job in members.jobs), default=0)
     said["preempts"] = all(member.preempts for member in members.everyone)
     return said
 

@@ -28,7 +28,7 @@ class BatchJob:
     """`parallelism` is what it may run now, `wished` what its user asked for: less was given to an elastic one.
     `failed` counts failed indexes. `scheduler` is that of its pods, `gates` are their scheduling gates. `foreign`:
     another controller manages it. `active_s`: the activeDeadlineSeconds that its user gave it. `outcome`: how it
-    ended, if it did."""
+    ended, if it did. `preempted`: how often it was."""
 
     uid: str
     namespace: str
@@ -53,6 +53,7 @@ class BatchJob:
     preempts: bool
     record: Record | None
     mark: Mark | None
+    preempted: int
     said: Mapping[str, str]
 
     @property
@@ -117,6 +118,7 @@ def read_job(obj: Object, around: Surroundings) -> BatchJob:
         preempts=around.preempts(pod),
         record=read_record(meta.get("annotations")),
         mark=read_mark(meta.get("annotations")),
+        preempted=_preempted((meta.get("annotations") or {}).get(labels.PREEMPTIONS, "")),
         said=_said(meta),
     )
 
@@ -137,6 +139,10 @@ def _active_s(meta: Object, active_s: int | None) -> int | None:
     if of and now == str(active_s):
         return int(own) if own.isascii() and own.isdigit() else None
     return active_s
+
+
+def _preempted(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
 def _wished(meta: Object, parallelism: int) -> int:

@@ -133,7 +133,9 @@ class Suspend(JobPatch):
         if self.mark is None:
             self.quote = self.quote or await failed_create(api, self.job)
         text = f"{self.reason.code}: {self.reason.text}" + (f" ({self.quote})" if self.quote else "")
-        mark = {labels.PREEMPTED: self.mark.text()} if self.mark is not None else {}
+        mark: dict[str, str] = {}
+        if self.mark is not None:
+            mark = {labels.PREEMPTED: self.mark.text(), labels.PREEMPTIONS: str(self.job.preempted + 1)}
         return await self.patch(api, {"suspend": True}, {labels.ADMITTED: None, labels.REASON: text, **mark})
 
     def judge(self, obj: Object) -> Verdict:

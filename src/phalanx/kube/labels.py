@@ -56,6 +56,7 @@ REASON = "phalanx.dev/reason"  # on Jobs: why it waits, `Code: text`
 GATE = "phalanx.dev/pinned"  # scheduling gate of pods that another scheduler binds, see pin.py
 PINNED = "phalanx.dev/pinned"  # on such pods, ungated: the node that they were let go to
 PREEMPTED = "phalanx.dev/preempted"  # the mark of a preemption: JSON, see record.py
+PREEMPTIONS = "phalanx.dev/preemptions"  # on Jobs: how often they were preempted
 PARALLELISM = "phalanx.dev/parallelism"  # on elastic Jobs: `5 of 8`, what it has now of what its user asked for
 LIMITED = "phalanx.dev/limited"  # on Jobs: `600 of 3600`, the activeDeadlineSeconds that we gave, of its own (`none`)
 TEMPLATE = "phalanx.dev/template"  # on Jobs that were given a flavor: what their template said before

@@ -90,6 +90,7 @@ class Job:
     is known better than by `limit_s`; used to order backfill, never to promise. `blocked` says why the world lets it
     wait whatever room there is (a hold, missing members); such a job is never started.
 
+    `preempted`: how often it gave way whole before the book knew it, as its world remembers.
     `preemptible=False`: nobody may preempt it. `preempts=False`: it preempts nobody. `requires_any`: one of the
     dependencies is enough; else all. `singleton`: one of the user's jobs of that name at a time. `array`: at most
     `array_cap` jobs of the same user and array run at a time. `reservation`: it asks to run in that one."""
@@ -119,6 +120,7 @@ class Job:
     reservation: str = ""
     nice: int = 0
     qos: str = ""
+    preempted: int = 0
 
 
 class Phase(StrEnum):
