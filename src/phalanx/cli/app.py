@@ -40,6 +40,7 @@ COMMANDS = {
     "nodes": (SIGHT, "What each node has, and who uses it."),
     "queues": (SIGHT, "The queues, and what is in them."),
     "replay": (STUDY, "Go through a recording of a scheduler, decision by decision."),
+    "whatif": (STUDY, "See what a change would do, before it is made."),
     "snapshot": (STUDY, "Write down what a cluster is now."),
     "simulate": (STUDY, "Play traces in virtual time, and compare policies."),
 }

@@ -46,10 +46,12 @@ class Assumptions:
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """It was told to leave at `at_s` (seconds since the epoch) for the job `by`; empty: it lacked pods."""
+    """It was told to leave at `at_s` (seconds since the epoch) for the job `by`; empty: it lacked pods. It had run for
+    `ran_s`, which is lost."""
 
     at_s: float
     by: str
+    ran_s: float
 
 
 @dataclass(slots=True, kw_only=True)
@@ -232,7 +234,7 @@ class Ahead:
 
     def _leave(self, job: str, by: str) -> None:
         course = self.courses[job]
-        course.evictions.append(Eviction(self.now_s, by))
+        course.evictions.append(Eviction(self.now_s, by, self._ran_s(course)))
         course.end_s = None
         if course.waits_since_s is None:
             course.waits_since_s = self.now_s
@@ -246,6 +248,13 @@ class Ahead:
             return ()
         self._leave(job, "")
         return (Refused(job, record.attempt, LACKING),)
+
+    def _ran_s(self, course: Course) -> float:
+        """How long it has run since it was last started."""
+        if course.waits_since_s is not None:
+            return 0.0
+        began_s = course.starts_s[-1] if course.starts_s else self.book.jobs[course.job].started_s
+        return max(0.0, self.now_s - began_s) if began_s else 0.0
 
     def _is_gang(self, record: Record) -> bool:
         queue = self.book.queues.get(self.book.queue_of(record.job))
