@@ -31,7 +31,7 @@ def test_philly() -> None:
 def test_muri() -> None:
     found = muri.read(DATA / "muri.csv")
     second = found.tasks[1]
-    assert (second.job.id, second.job.submitted_s, second.run_s) == ("1", 201_694, 4_472_936)
+    assert (second.job.id, second.job.submitted_s, second.run_s) == ("1", 201_694, 4_540_029.773055)
     assert second.job.roles[0].shape.requests == ((GPU, 8),)
 
 

@@ -57,6 +57,8 @@ def play(
         estimator=estimator(estimates),
         disturbance=Disturbance(faults, seed) if faults is not None else None,
         checkpoint_s=checkpoint_s,
+        rounds=setup.rounds,
+        counted=(workload.counted, workload.unit),
     )
     found = Schedule(
         workload=workload, policy=setup.name, estimates=estimates, seed=seed, fates=fates, stints=world.stints

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from phalanx.model.policy import Backfill, BackfillOrder, Policy, Score
 from phalanx.model.queue import Order, Queue
 from phalanx.simulator.readers.lines import TraceError
+from phalanx.simulator.rounds import Rounds
 
 ONE = "default"
 ALL = "all"
@@ -24,10 +25,25 @@ class Setup:
     flat: bool = True
     of_each: Queue | None = None  # what a queue that the trace names and `queues` does not is made like
     about: str = ""
+    rounds: Rounds | None = None  # whether, and by what, all that runs is preempted in rounds
 
 
-def one_queue(name: str, about: str, policy: Policy, *, order: Order = Order.FIFO, strict: bool = False) -> Setup:
-    return Setup(name=name, about=about, policy=policy, queues=(Queue(name=ONE, order=order, strict=strict),))
+def one_queue(
+    name: str,
+    about: str,
+    policy: Policy,
+    *,
+    order: Order = Order.FIFO,
+    strict: bool = False,
+    rounds: Rounds | None = None,
+) -> Setup:
+    queue = Queue(name=ONE, order=order, strict=strict)
+    return Setup(name=name, about=about, policy=policy, queues=(queue,), rounds=rounds)
+
+
+def scored(name: str, about: str, score: Score) -> Setup:
+    """Greedy, with a score of its own."""
+    return one_queue(name, about, Policy(default_queue=ONE, backfill=Backfill.GREEDY, score=score))
 
 
 GREEDY = Policy(default_queue=ONE, backfill=Backfill.GREEDY)
@@ -50,15 +66,27 @@ BUILT_IN: Mapping[str, Setup] = {
             Policy(default_queue=ONE, backfill=Backfill.CONSERVATIVE),
         ),
         one_queue("priority", "higher priority first, then EASY", EASY, order=Order.PRIORITY),
+        scored("spread", "greedy, each pod on the emptiest node", Score.SPREAD),
+        scored("fgd", "greedy, where fragmentation grows least (FGD, ATC'23)", Score.FRAGMENTATION),
+        scored("fewest-lost", "as fgd, and ties go to the fullest (ours)", Score.FEWEST_LOST),
+        scored("best-fit", "greedy, where least cpu and GPUs are left", Score.BEST_FIT),
+        scored("dot-product", "greedy, where what is free is least like what is asked", Score.DOT_PRODUCT),
+        scored("gpu-packing", "greedy, shared GPUs first, then used nodes", Score.DEVICE_PACKING),
+        scored("gpu-clustering", "greedy, beside pods that ask as many GPUs", Score.DEVICE_CLUSTERING),
+        scored("random", "greedy, any node that fits", Score.RANDOM),
         one_queue(
-            "spread",
-            "greedy, each pod on the emptiest node",
-            Policy(default_queue=ONE, backfill=Backfill.GREEDY, score=Score.SPREAD),
+            "srtf",
+            "least remaining time first, preempting in rounds (Muri, SIGCOMM'22)",
+            GREEDY,
+            order=Order.PRIORITY,
+            rounds=Rounds.TIME,
         ),
         one_queue(
-            "fgd",
-            "greedy, where fragmentation grows least (FGD, ATC'23)",
-            Policy(default_queue=ONE, backfill=Backfill.GREEDY, score=Score.FRAGMENTATION),
+            "srsf",
+            "least remaining time times GPUs first, preempting in rounds (Muri, SIGCOMM'22)",
+            GREEDY,
+            order=Order.PRIORITY,
+            rounds=Rounds.SERVICE,
         ),
         Setup(
             name="fair",

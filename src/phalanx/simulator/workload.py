@@ -21,12 +21,14 @@ MILLI_CPU = MILLI = 1000  # cpu is held in millicores, shares of devices in thou
 class Task:
     """`job` as it would be submitted: `limit_s` is what its user asked for; `submitted_s` counts from the trace's
     own origin. `run_s`: how long it runs with all its pods if nobody stops it. `queue`: what the trace calls its queue,
-    virtual cluster or partition. `waited_s`: how long it waited in the trace, where that is known."""
+    virtual cluster or partition. `waited_s`: how long it waited in the trace, where that is known.
+    `restart_s`: how much of its work it loses when it is saved, stopped and started again."""
 
     job: Job
     run_s: float
     queue: str = ""
     waited_s: float | None = None
+    restart_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

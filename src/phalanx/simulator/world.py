@@ -9,6 +9,7 @@ What it does with a job, in an undisturbed run:
 - a preempted job stops when its grace is over; what it did since it started (since its last checkpoint, if it takes
   any) is lost, and it waits again. A shrunk one gives the named pods up likewise.
 - an elastic job works at the rate of the part of its pods that it has.
+- with `rounds`, everything that runs is saved, stopped and in line again whenever jobs are submitted or over.
 
 Each thing that happens is one scheduling pass; `agenda` says in which order. What can go wrong besides is in
 `disturbance`. A message that is late does not overtake an earlier one about the same subject."""
@@ -16,6 +17,7 @@ Each thing that happens is one scheduling pass; `agenda` says in which order. Wh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from math import inf
 from typing import TypeAlias
@@ -36,16 +38,20 @@ from phalanx.model.node import Node
 from phalanx.model.plan import Place, Plan, Preempt, Shrink, Start, Wait
 from phalanx.model.queue import Queue
 from phalanx.model.reason import Code, Reason
+from phalanx.model.shape import CPU
 from phalanx.simulator.agenda import Agenda, Kind
 from phalanx.simulator.disturbance import Disturbance
 from phalanx.simulator.estimate import Estimator
 from phalanx.simulator.listing import Live, everything
+from phalanx.simulator.rounds import Rounds
 from phalanx.simulator.schedule import Fate, Stint
+from phalanx.simulator.workload import MILLI_CPU
 
 Happening: TypeAlias = Callable[[], Sequence[Event]]
 
 NODE_LOST = Reason(code=Code.BACKOFF, text="a node that it ran on was lost")
 GAVE_WAY = Reason(code=Code.PREEMPTED, text="it gave way to another job")
+ROUND_OVER = Reason(code=Code.PREEMPTED, text="the round is over: all that ran stands in line again")
 NO_NODE = Reason(code=Code.BACKOFF, text="a node that it was to run on is not there")
 
 
@@ -61,15 +67,20 @@ class World:
         estimator: Estimator,
         disturbance: Disturbance | None = None,
         checkpoint_s: float | None = None,
+        rounds: Rounds | None = None,
+        counted: tuple[str, int] = (CPU, MILLI_CPU),
     ) -> None:
         self.nodes, self.queues = {node.name: node for node in nodes}, queues
         self.estimator, self.disturbance, self.checkpoint_s = estimator, disturbance, checkpoint_s
+        self.rounds, self.counted = rounds, counted
         self.agenda: Agenda[Fate | Happening] = Agenda([(fate.task.job.submitted_s, fate) for fate in fates])
         self.live: dict[str, Live] = {}
+        self.running: dict[str, Live] = {}
         self.outcomes: dict[str, Outcome] = {}
         self.stints: list[Stint] = []
         self.ended = 0
         self.era = 0  # how often the scheduler was restarted
+        self._round_over = False
         self._unheard: list[Event] = []
         self._told_until_s: dict[str, float] = {}
         self._wake_s = inf
@@ -93,8 +104,11 @@ class World:
             else:
                 assert not isinstance(what, Fate)
                 events = what()
-            if kind == Kind.FORESEEN and agenda.next_s() == agenda.now_s:
+            together = self.rounds is not None or kind == Kind.FORESEEN
+            if together and agenda.next_s() == agenda.now_s:
                 self._unheard += events
+            elif self.rounds is not None and self._round_over:
+                yield self._with_unheard((*events, *self._end_round(self.rounds)))
             elif events or kind == Kind.WAKE:
                 yield self._with_unheard(events)
             if not self._left:
@@ -127,7 +141,10 @@ class World:
     # Jobs
 
     def submit(self, fate: Fate) -> Sequence[Event]:
+        self._round_over = True
         job = self.estimator.told(fate.task)
+        if self.rounds is not None:
+            job = replace(job, priority=self.rounds.priority(fate.task, fate.work_s, *self.counted))
         self.live[job.id] = Live(job, fate)
         return self._tell(job.id, Submitted(job))
 
@@ -189,6 +206,7 @@ class World:
             return ()
         now_s, fate = self.now_s, live.fate
         live.phase, live.began_s, live.since_s = Phase.RUNNING, now_s, now_s
+        self.running[live.job.id] = live
         fate.starts += 1
         if fate.start_s is None:
             fate.start_s = now_s
@@ -228,9 +246,10 @@ class World:
         fate.end_s, fate.outcome = now_s, Outcome.SUCCEEDED if done else Outcome.FAILED
         self.stints.append(Stint(fate.index, live.since_s, now_s, live.placed, True))
         self.estimator.ended(fate.task, fate.ran_s)
-        del self.live[live.job.id]
+        del self.live[live.job.id], self.running[live.job.id]
         self.outcomes[live.job.id] = fate.outcome
         live.number += 1
+        self._round_over = True
         self.ended += 1
         self._left -= 1
         return self._tell(live.job.id, Finished(live.job.id, fate.outcome))
@@ -244,6 +263,7 @@ class World:
         live.phase, live.number, live.plan = Phase.QUEUED, live.number + 1, live.plan + 1
         live.placed, live.rate = (), 0.0
         live.open.clear()
+        self.running.pop(live.job.id, None)
         return self._tell(live.job.id, Refused(live.job.id, live.attempt, reason, self.now_s))
 
     def _lose_work(self, live: Live) -> None:
@@ -253,6 +273,22 @@ class World:
         live.fate.lost_s += worked_s - kept_s
         self.stints.append(Stint(live.fate.index, live.since_s, self.now_s, live.placed, kept_s > live.kept_s))
         live.worked_s = live.kept_s = kept_s
+
+    def _end_round(self, rounds: Rounds) -> Sequence[Event]:
+        """All that runs is saved, stopped, and in line again by what is left of it."""
+        self._round_over = False
+        events: list[Event] = []
+        for live in list(self.running.values()):
+            task, live.kept_s = live.fate.task, live.worked_s + self._saved(live)
+            events += self._go_back(live, live.number, ROUND_OVER)
+            left_s = live.fate.work_s - live.worked_s
+            live.job = replace(live.job, priority=rounds.priority(task, left_s, *self.counted))
+            events.append(Submitted(live.job))
+        return events
+
+    def _saved(self, live: Live) -> float:
+        """Of what it did since it started, all but what saving and starting again costs."""
+        return max(0.0, (self.now_s - live.since_s) * live.rate - live.fate.task.restart_s)
 
     def _release(self, live: Live, number: int, slots: tuple[Slot, ...]) -> Sequence[Event]:
         if live.number != number:
