@@ -7,6 +7,7 @@ or texts such as `1h30m`; `submit` and `deadline` count from the beginning of th
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,10 +53,8 @@ def assembled(name: str, tasks: list[Task], nodes: tuple[Node, ...]) -> Workload
 
 def _written(said: Fields) -> Written:
     nodes = tuple(node for entry in said.each("nodes") for node in _nodes(entry))
-    names = [node.name for node in nodes]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise Misread(("nodes",), f"there are two nodes {twice!r}")
+    if twice := [name for name, count in Counter(node.name for node in nodes).items() if count > 1]:
+        raise Misread(("nodes",), f"there are two nodes {twice[0]!r}")
     tasks = [_task(entry, at) for at, entry in enumerate(said.each("jobs"))]
     ids = [task.job.id for task in tasks]
     if len(set(ids)) < len(ids):

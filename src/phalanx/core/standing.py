@@ -12,6 +12,7 @@ from math import inf
 
 from phalanx.core import share
 from phalanx.core.forecast import forecast
+from phalanx.core.multifactor import Priorities
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.job import Phase
 from phalanx.model.queue import Order, State
@@ -25,10 +26,10 @@ _STARTED = (Phase.STARTING, Phase.RUNNING)
 def standings(cluster: Cluster, places: int = 20) -> Iterator[Standing]:
     """Every queue's, parents before children, siblings by name; with its first `places` places."""
     pending, running = _counts(cluster)
-    rows = [(branch, 0) for branch in _by_name(cluster.tree.root)]
-    while rows:
-        branch, depth = rows.pop(0)
-        rows[:0] = [(child, depth + 1) for child in _by_name(branch)]
+    left = [(branch, 0) for branch in reversed(_by_name(cluster.tree.root))]
+    while left:
+        branch, depth = left.pop()
+        left += [(child, depth + 1) for child in reversed(_by_name(branch))]
         yield _standing(cluster, branch, depth, (pending[branch.name], running[branch.name]), places)
 
 
@@ -80,9 +81,21 @@ def _records(cluster: Cluster, queue: str) -> Iterator[Record]:
 
 
 def _ranking(cluster: Cluster, queue: str) -> Callable[[Record], tuple[float, float, str]]:
-    """As `core.order.rank` compares queued jobs; in MULTIFACTOR order by priority, for factors change all the time."""
-    fifo = cluster.tree.branch(queue).order is Order.FIFO
-    return lambda record: (0.0 if fifo else -record.job.priority, record.job.submitted_s, record.job.id)
+    """As `core.order.rank` compares queued jobs, with the factors as they are now."""
+    order = cluster.tree.branch(queue).order
+    priorities = Priorities(cluster, cluster.policy, cluster.now_s)
+
+    def ranked(record: Record) -> tuple[float, float, str]:
+        match order:
+            case Order.FIFO:
+                first = 0.0
+            case Order.MULTIFACTOR:
+                first = -priorities.of(record)
+            case _:
+                first = -record.job.priority
+        return first, record.job.submitted_s, record.job.id
+
+    return ranked
 
 
 def _standing(cluster: Cluster, branch: Branch, depth: int, counts: tuple[int, int], places: int) -> Standing:

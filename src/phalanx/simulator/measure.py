@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from math import fsum
 from typing import Any
 
+from phalanx.model.job import Outcome
 from phalanx.simulator.fairness import fairness
 from phalanx.simulator.fragmentation import fragmentation
 from phalanx.simulator.schedule import Fate, Schedule
@@ -136,7 +137,7 @@ def stops(schedule: Schedule) -> dict[str, float]:
     """Jobs that were stopped at their user's limit; starts beyond the first, and the time they ran for nothing."""
     again = [max(0, fate.starts - 1) for fate in schedule.fates]
     return {
-        "stopped_at_limit": sum(fate.outcome is not None and fate.outcome != "succeeded" for fate in schedule.fates),
+        "stopped_at_limit": sum(fate.outcome is Outcome.FAILED for fate in schedule.fates),
         "restarts": sum(again),
         "restarted_jobs": sum(each > 0 for each in again),
         "lost_s": fsum(fate.lost_s for fate in schedule.fates),

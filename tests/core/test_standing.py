@@ -1,0 +1,43 @@
+"""How queues stand: what people are shown is what would be decided."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from phalanx.core.decide import decide
+from phalanx.core.fold import fold
+from phalanx.core.standing import order_of, standings
+from phalanx.model.cluster import Cluster
+from phalanx.model.event import NodeSeen, PolicySeen, QueueSeen, Submitted, Ticked
+from phalanx.model.plan import Start
+from phalanx.model.policy import Factors, Policy
+from phalanx.model.queue import Order, Queue
+
+from .builders import job, node, role
+
+BY_SIZE = Policy(factors=Factors(size=1000, age=1, max_age_s=1000))
+
+
+@pytest.mark.parametrize("order", [Order.PRIORITY, Order.FIFO, Order.MULTIFACTOR])
+def test_places_are_in_the_order_in_which_jobs_start(order: Order) -> None:
+    asks = {"small": (1, 5, 0.0), "wide": (6, 0, 20.0), "urgent": (1, 9, 30.0), "early": (3, 0, 10.0)}
+    jobs = [
+        replace(job(name, role("w", pods, cpu=1000), queue="q", at=at_s), priority=priority)
+        for name, (pods, priority, at_s) in asks.items()
+    ]
+    book = Cluster()
+    fold(book, [PolicySeen(BY_SIZE), QueueSeen(Queue(name="q", order=order)), NodeSeen(node("a", cpu=99_000))])
+    fold(book, [Ticked(100.0), *map(Submitted, jobs)])
+    started = [action.job for action in decide(book, BY_SIZE, 100.0).actions if isinstance(action, Start)]
+    assert [place.job for place in order_of(book, "q", 9)] == started
+
+
+def test_parents_come_before_children_and_siblings_by_name() -> None:
+    book = Cluster()
+    fold(
+        book,
+        [QueueSeen(Queue(name=name, parent=above)) for name, above in (("b", ""), ("c", "b"), ("a", "b"), ("a0", ""))],
+    )
+    assert [(each.queue, each.depth) for each in standings(book)] == [("a0", 0), ("b", 0), ("a", 1), ("c", 1)]
