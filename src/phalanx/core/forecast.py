@@ -11,6 +11,7 @@ It is a question that people ask, not a part of any cycle: it costs a cycle for 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from math import inf
 
 from phalanx.core.decide import decide
 from phalanx.core.fold import fold, fold_plan
@@ -81,7 +82,7 @@ class Played:
         times = [end_s for end_s, _ in self.book.ends.order[:1]]
         if plan.wake_s is not None:
             times.append(plan.wake_s)
-        later = [at_s for at_s in times if at_s > self.now_s]
+        later = [at_s for at_s in times if self.now_s < at_s < inf]
         if not later:
             return False
         self.now_s, self.ended = min(later), ""

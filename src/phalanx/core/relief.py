@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from heapq import merge
 from itertools import islice
+from math import inf
 
 from phalanx.core.moment import DAY_S, minute
 from phalanx.core.quota import time_limit_s
@@ -56,7 +57,7 @@ def enough_s(cluster: Cluster, missing: int, gives: Callable[[str], int], grante
     for end_s, job in islice(merge(cluster.ends.order, sorted(starting)), LOOKED_AT):
         missing -= gives(job)
         if missing <= 0:
-            return end_s
+            return end_s if end_s < inf else None
     return None
 
 
