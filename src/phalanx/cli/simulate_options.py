@@ -39,6 +39,10 @@ class Given:
     shake: str = "0"
     """Move every submission by up to that time either way."""
 
+    inflate: Annotated[float | None, Parameter(validator=Number(gt=0, lte=1000))] = None
+    """Fill the cluster up: jobs drawn from the trace come, one a second, until they ask so many times what the cluster
+    has, and stay."""
+
     first: Annotated[int | None, AtLeastOne] = None
     """Play the first so many jobs only."""
 
@@ -58,6 +62,7 @@ class Given:
             follow=self.follow,
             first=self.first,
             load=self.load,
+            inflate=self.inflate,
             shake_s=seconds("--shake", self.shake),
         )
 

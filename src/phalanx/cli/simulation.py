@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, ProcessPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from math import inf
 from multiprocessing import get_context
 from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
@@ -22,6 +23,7 @@ from phalanx.errors import PhalanxError
 from phalanx.model.node import Node
 from phalanx.simulator.disturbance import Faults
 from phalanx.simulator.generate import generated, scaled, shaken
+from phalanx.simulator.inflate import allocated, inflated
 from phalanx.simulator.measure import measure
 from phalanx.simulator.play import play
 from phalanx.simulator.readers import swf
@@ -48,6 +50,7 @@ class Source:
     first: int | None = None
     load: float = 1.0
     shake_s: float = 0.0
+    inflate: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +96,8 @@ def workload_of(source: Source, seed: int) -> Workload:
             f"{source.trace}: nothing says what cluster this is to run on.\n"
             "Say it with --cluster: a file, or for instance 8x8 (nodes times GPUs)."
         )
-    return replace(found, tasks=tasks, nodes=nodes)
+    found = replace(found, tasks=tasks, nodes=nodes)
+    return found if source.inflate is None else replace(found, tasks=inflated(found, source.inflate, seed))
 
 
 def _size(source: Source) -> int | None:
@@ -142,10 +146,15 @@ def run(cell: Cell, *, progress: Callable[[int], None] = lambda done: None) -> O
     )
     return Outcome(
         cell=cell,
-        measures=measure(schedule),
+        measures={**measure(schedule), **(_filling(schedule) if cell.source.inflate is not None else {})},
         schedule=schedule if cell.keep else None,
         picture=picture(schedule) if cell.draw else None,
     )
+
+
+def _filling(schedule: Schedule) -> dict[str, float]:
+    """How much of the cluster is allocated when all that has come asks for the whole of it, and at the end."""
+    return {"allocated_at_full_demand": allocated(schedule, 1.0), "allocated_at_end": allocated(schedule, inf)}
 
 
 _done: Synchronized[int] | None = None  # of this process's cells: how many jobs are over

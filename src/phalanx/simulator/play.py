@@ -13,10 +13,11 @@ from phalanx.model.cluster import Cluster
 from phalanx.model.event import Event
 from phalanx.model.job import Job
 from phalanx.model.plan import Plan
-from phalanx.model.policy import Policy
+from phalanx.model.policy import Policy, Score
 from phalanx.model.queue import Queue
 from phalanx.simulator.disturbance import Disturbance, Faults
 from phalanx.simulator.estimate import estimator
+from phalanx.simulator.inflate import frequencies
 from phalanx.simulator.schedule import Fate, Schedule
 from phalanx.simulator.setup import Setup
 from phalanx.simulator.workload import Task, Workload
@@ -63,12 +64,13 @@ def play(
     found = Schedule(
         workload=workload, policy=setup.name, estimates=estimates, seed=seed, fates=fates, stints=world.stints
     )
+    policy = expecting(setup.policy, workload)
     began_s, cluster, era = time.perf_counter(), Cluster(), 0
     try:
         for events in world.happenings():
             if world.era != era:
                 cluster, era = Cluster(), world.era
-            step(cluster, events, setup.policy, world.now_s, world)
+            step(cluster, events, policy, world.now_s, world)
             found.passes += 1
             if not found.passes % REPORT_EVERY:
                 progress(world.ended)
@@ -81,6 +83,13 @@ def play(
         reason = cluster.reason(live.job.id) if live.job.id in cluster.jobs else None
         live.fate.reason = reason.text if reason is not None else ""
     return found
+
+
+def expecting(policy: Policy, workload: Workload) -> Policy:
+    """A scheduler that minds fragmentation has seen such workloads before, and knows which pods to expect."""
+    if policy.typical or policy.score not in {Score.FRAGMENTATION, Score.FEWEST_LOST}:
+        return policy
+    return replace(policy, typical=frequencies(workload))
 
 
 def queued(tasks: Iterable[Task], setup: Setup) -> Iterable[Task]:

@@ -1,0 +1,76 @@
+"""Filling a cluster up: pods come until they ask more than it has, and stay (Weng et al., "Beware of Fragmentation:
+Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent", USENIX ATC'23, section 6).
+
+The tasks of a trace are shuffled; then copies of tasks drawn from them (uniformly, with replacement) follow, until what
+all ask together is `ratio` times the cluster's capacity. If the trace asks more than that, its end is cut off. One
+comes each second, none ever ends. What is measured is how much of the cluster is allocated when the pods that have come
+so far, placed or not, ask so much of it: `allocated`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import inf
+from random import Random
+
+from phalanx.model.shape import CPU, Shape
+from phalanx.simulator.schedule import Schedule
+from phalanx.simulator.sweep import capacity
+from phalanx.simulator.workload import Task, Workload, of_resource
+
+
+def inflated(workload: Workload, ratio: float, seed: int) -> list[Task]:
+    """`ratio` of what the nodes have of the counted resource; a workload that asks none of it is only shuffled."""
+    has = sum(amount for node in workload.nodes for name, amount in node.allocatable if name == workload.counted)
+    random, found, asked = Random(f"{seed} inflating"), list[Task](), 0.0
+    for task in drawn(workload.tasks, random):
+        asks = of_resource(task.job.roles, workload.counted)
+        if asked >= ratio * has or (len(found) >= len(workload.tasks) and not asked):
+            break
+        asked += asks
+        found.append(staying(task, len(found), copy=len(found) >= len(workload.tasks)))
+    return found
+
+
+def drawn(tasks: Sequence[Task], random: Random) -> Iterator[Task]:
+    """Each once, in an order by chance (Fisher and Yates), then any of them, without end."""
+    order = list(tasks)
+    for last in range(len(order) - 1, 0, -1):
+        other = int(random.random() * (last + 1))
+        order[last], order[other] = order[other], order[last]
+    yield from order
+    while order:
+        yield order[int(random.random() * len(order))]
+
+
+def staying(task: Task, at: int, *, copy: bool) -> Task:
+    """The task, coming at that second and running for ever."""
+    name = f"{task.job.id}-{at}" if copy else task.job.id
+    job = replace(task.job, id=name, submitted_s=float(at), limit_s=None, deadline_s=None, begin_s=None, after=())
+    return replace(task, job=job, run_s=inf, waited_s=None)
+
+
+def allocated(schedule: Schedule, demand: float) -> float:
+    """The part of the cluster that is allocated when what has come asks `demand` times the cluster; at the end, if it
+    never does."""
+    workload, has = schedule.workload, capacity(schedule)
+    came = placed = 0.0
+    for fate in schedule.fates:
+        asks = of_resource(fate.task.job.roles, workload.counted)
+        if came >= demand * has:
+            break
+        came += asks
+        placed += asks if fate.start_s is not None else 0.0
+    return placed / has if has else 0.0
+
+
+def frequencies(workload: Workload) -> tuple[tuple[Shape, float], ...]:
+    """How often each kind of pod is in the workload, told apart by cpu, the counted resource and where it may go, as
+    FGD tells them apart: what a scheduler that has seen such workloads before expects."""
+    counts: Counter[Shape] = Counter()
+    for task in workload.tasks:
+        for role in task.job.roles:
+            asks = tuple(each for each in role.shape.requests if each[0] in {CPU, workload.counted})
+            counts[replace(role.shape, requests=asks)] += role.count
+    return tuple((shape, float(count)) for shape, count in counts.most_common())
