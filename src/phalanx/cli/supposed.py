@@ -82,8 +82,8 @@ def told(objects: Objects, book: Cluster, default_queue: str, now_s: float) -> t
             caches[kind].observe(obj)
     world = KubeWorld(nowhere, caches.__getitem__, Settings(default_queue=default_queue), lambda: now_s)
     world.look_up(LOOKED_UP)
-    world.tree.queues.update(book.queues)
-    world.tree.flavors.update(book.flavors)
+    world.tree.queues.update({name: queue for name, queue in book.queues.items() if name not in objects[QUEUES]})
+    world.tree.flavors.update({name: each for name, each in book.flavors.items() if name not in objects[FLAVORS]})
     return tuple(world.events())
 
 
