@@ -13,6 +13,7 @@ from phalanx.core.check import check
 from phalanx.core.fold import fold
 from phalanx.core.forecast import forecast
 from phalanx.loop import step
+from phalanx.model.amount import shown
 from phalanx.model.cluster import Cluster
 from phalanx.model.event import Event, QueueSeen
 from phalanx.model.job import Placement
@@ -172,7 +173,7 @@ def on_nodes(cluster: Cluster, job: str, placements: Sequence[Placement]) -> str
 def book(cluster: Cluster) -> Iterator[str]:
     for node in sorted(cluster.columns, key=lambda node: node.name):
         free = cluster.columns.free_of(cluster.columns.row_of[node.name])
-        amounts = (f"{name} {free[name] / 1000 if name == 'cpu' else free[name]:g}" for name, _ in node.allocatable)
+        amounts = (f"{name} {shown(name, free[name])}" for name, _ in node.allocatable)
         yield f"free on {node.name}: {', '.join((*amounts, *placing.left(cluster.columns, node)))}"
 
 
