@@ -16,12 +16,12 @@ from typing import Any
 
 from phalanx.client.connection import ApiRefusal, ApiUnknown
 from phalanx.client.informer import Informer, key_of
-from phalanx.client.kind import DISRUPTION_BUDGETS, EVENTS, JOBS, NODES, PODS, RESOURCE_QUOTAS, Kind
+from phalanx.client.kind import CONFIG_MAPS, DISRUPTION_BUDGETS, EVENTS, JOBS, NODES, PODS, RESOURCE_QUOTAS, Kind
 from phalanx.kube.definitions import FLAVORS, QUEUES, RESERVATIONS
 from phalanx.kube.labels import SCHEDULER_NAME
 
 Object = dict[str, Any]
-KINDS = (JOBS, NODES, PODS, QUEUES, FLAVORS, RESERVATIONS, RESOURCE_QUOTAS, EVENTS, DISRUPTION_BUDGETS)
+KINDS = (JOBS, NODES, PODS, QUEUES, FLAVORS, RESERVATIONS, RESOURCE_QUOTAS, EVENTS, DISRUPTION_BUDGETS, CONFIG_MAPS)
 
 
 class Killed(Exception):

@@ -18,6 +18,7 @@ from phalanx.core.standing import foreseen, standings
 from phalanx.kube.definitions import QUEUES
 from phalanx.kube.lease import Lease, leading
 from phalanx.kube.queue_status import Sight, keep_statuses
+from phalanx.kube.usage import keep_usage
 from phalanx.kube.world import KubeWorld, Settings, open_world
 from phalanx.model.cluster import Cluster
 from phalanx.model.policy import Policy
@@ -47,11 +48,17 @@ async def _lead(
 ) -> None:
     cluster, settings = Cluster(), Settings(default_queue=policy.default_queue)
     async with open_world(connection, informers, settings, fence=lease.fence) as world:
-        keeping = asyncio.ensure_future(keep_statuses(connection, seen(world, cluster, informers, lease), time.time))
+        sight = seen(world, cluster, informers, lease)
+        keeping = (
+            asyncio.ensure_future(keep_statuses(connection, sight, time.time)),
+            asyncio.ensure_future(keep_usage(connection, cluster.usage, time.time, sight.may_write)),
+        )
         try:
             await _run(world, cluster, policy, record)
         finally:
-            keeping.cancel()
+            for task in keeping:
+                task.cancel()
+            await asyncio.wait(keeping)
 
 
 async def _run(world: KubeWorld, cluster: Cluster, policy: Policy, record: Path | None) -> None:

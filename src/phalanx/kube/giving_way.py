@@ -6,8 +6,10 @@ do not count as failures. Bare pods are marked one by one, and evicted when all 
 PodDisruptionBudget by that stays, and is spared for a while. When no pod is left the book is told, and the gang waits
 again with its age.
 
-Smaller: an elastic Job's parallelism is lowered, and its controller chooses which pods go (of an Indexed Job the
-highest indexes, which are the ordinals that the core gives up first). Bare pods above the minimum are evicted by name.
+Smaller: an elastic Job's parallelism is lowered, and its controller chooses which pods go: those not yet running, then
+the youngest (ActivePods of k8s.io/kubernetes/pkg/controller; it does not look at `pod-deletion-cost`, which only
+ReplicaSets heed). The core gives up the highest ordinals first, which are mostly the same; where they are not, the book
+is told which seats are left. Bare pods above the minimum are evicted by name.
 What has gone is `Released`. Larger: its empty seats are `Opened`, and where the book gives them nodes the parallelism
 is raised to match.
 """

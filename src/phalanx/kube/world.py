@@ -53,6 +53,7 @@ from phalanx.kube.report import Budget, Reporter
 from phalanx.kube.seated import Seated
 from phalanx.kube.seats import Seat
 from phalanx.kube.surroundings import Surroundings
+from phalanx.kube.usage import recall
 from phalanx.kube.write import Writer
 from phalanx.model.event import Event, NodeGone, NodeSeen, Occupied, OutcomeTold, Refused, Vacated
 from phalanx.model.plan import Place, Plan, Preempt, Promise, Shrink, Start, Wait
@@ -119,6 +120,7 @@ class KubeWorld:
         self._around = Surroundings()
         self._headroom = Headroom(self._around, lambda kind: informers(kind).objects)
         self.served: frozenset[Kind] = frozenset()  # of those that a server may not serve
+        self._remembered: Sequence[Event] = ()  # what the scheduler before us kept
         self._live = False  # recovered: changes are routed as they come
         self.tree = Tree()
         self._house: House | None = None
@@ -187,11 +189,12 @@ class KubeWorld:
             return
 
     async def sync(self) -> None:
-        """Until every cache that decisions need was listed once."""
+        """Until every cache that decisions need was listed once, and it is known what was used in the past."""
         served = [kind for kind in LOOKED_UP if await self._serves(kind)]
         for cache in [self._informers(kind) for kind in (*REQUIRED, *served)]:
             await cache.synced.wait()
         self.look_up(served)
+        self._remembered = await recall(self._api)
 
     def look_up(self, kinds: Iterable[Kind]) -> None:
         """Of the kinds that a server may not serve, there are caches of these."""
@@ -416,6 +419,7 @@ class KubeWorld:
         """The first events: what is there, how jobs ended that are over, for those that wait for them, and then the
         starts of before, in the order in which they hold room."""
         self._live = True
+        self._out += self._remembered
         for kind, take in (
             (RESOURCE_QUOTAS, self._on_quota),
             (NODES, self._on_node),
