@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable
 from math import inf, nextafter
 from operator import itemgetter
 
@@ -11,22 +11,27 @@ from phalanx.core import reserve
 from phalanx.model.cluster import Cluster
 from phalanx.model.job import After
 from phalanx.model.line import Bid
+from phalanx.model.plan import Start
 
 WHEN = itemgetter(0)
 
 
-def appointments(cluster: Cluster, now_s: float, started: Iterable[str], won: Container[Bid]) -> Iterator[float]:
-    """Seconds since the epoch, each later than `now_s`. `started`, `won`: the jobs, and bids, that start now."""
-    resting, alarms = cluster.waiting.resting, cluster.alarms.order
-    at = bisect_right(resting, now_s, key=WHEN)
-    yield from (at_s for at_s, _ in resting[at : at + 1])
-    at = bisect_right(alarms, now_s, key=WHEN)
-    while at < len(alarms) and Bid(alarms[at][1]) in won:
-        at += 1
-    yield from (at_s for at_s, _ in alarms[at : at + 1])
-    if any(awaited(cluster, job) for job in started):
-        yield nextafter(now_s, inf)  # who waits for their start is looked at next
-    yield from reserve.turns(cluster, now_s)[:1]
+def appointments(cluster: Cluster, now_s: float, starts: Iterable[Start], won: Container[Bid]) -> list[float]:
+    """Seconds since the epoch, each later than `now_s`. `starts`, `won`: the jobs, and bids, that start now."""
+    resting, alarms, times = cluster.waiting.resting, cluster.alarms.order, []
+    if resting:
+        at = bisect_right(resting, now_s, key=WHEN)
+        times += [at_s for at_s, _ in resting[at : at + 1]]
+    if alarms:
+        at = bisect_right(alarms, now_s, key=WHEN)
+        while at < len(alarms) and Bid(alarms[at][1]) in won:
+            at += 1
+        times += [at_s for at_s, _ in alarms[at : at + 1]]
+    if cluster.relations.dependents and any(awaited(cluster, each.job) for each in starts):
+        times.append(nextafter(now_s, inf))  # who waits for their start is looked at next
+    if cluster.reservations:
+        times += reserve.turns(cluster, now_s)[:1]
+    return times
 
 
 def awaited(cluster: Cluster, job: str) -> bool:

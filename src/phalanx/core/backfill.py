@@ -82,10 +82,12 @@ class Horizon:
         self.holds: list[Hold] = []
         self.failed = 0  # bids whose start could not be foreseen
         self.moves = 0
-        depth = max(0, policy.backfill_depth)
-        self.wanted = {Backfill.GREEDY: 0, Backfill.EASY: 1, Backfill.CONSERVATIVE: depth}[policy.backfill]
-        self.patience = depth if policy.backfill is Backfill.CONSERVATIVE else UNFORESEEN
-        easy = policy.backfill is Backfill.EASY and not cluster.reservations
+        easy = policy.backfill is Backfill.EASY
+        if policy.backfill is Backfill.CONSERVATIVE:
+            self.wanted = self.patience = max(0, policy.backfill_depth)
+        else:
+            self.wanted, self.patience = int(easy), UNFORESEEN
+        easy = easy and not cluster.reservations
         self.one = OneNode(cluster, draft, now_s) if easy and alone(cluster, draft) else None
         self.free: Free = {}  # EASY: what is left at the shadow time beside the first
         self.profile: Profile | None = None  # CONSERVATIVE
@@ -101,8 +103,10 @@ class Horizon:
             return gangs.place(self.draft, gang)
         record = self.cluster.jobs[bid.job]
         end_s = self.ends(record, bid)
-        if self.one is not None and (end_s <= self.one.shadow_s or self.one.fits(gang)) and rigid(gang):
-            return gangs.place(self.draft, gang)
+        if self.one is not None and rigid(gang):  # it is counting alone that tells
+            if end_s <= self.one.shadow_s or self.one.fits(gang):
+                return gangs.place(self.draft, gang)
+            return self.beyond(record, gang, end_s)
         kept = self.kept(record.job, end_s)
         if kept is None:
             return gangs.place(self.draft, gang)

@@ -26,7 +26,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from heapq import merge
-from itertools import chain, islice
+from itertools import islice
 from typing import TypeAlias
 
 from phalanx.core import denial, explain, explain_preemption, promise, quota, replacement, sleep
@@ -100,6 +100,8 @@ class Cycle:
 
     def keep_promises(self) -> None:
         """Whoever was promised room starts when others have left it, or stands in line again if they will not."""
+        if not self.cluster.promised:
+            return
         for record, state in self.preempting.promises():
             bid = Bid(record.job.id)
             if state is promise.State.BROKEN or self.hindered(record):
@@ -167,7 +169,10 @@ class Cycle:
         """Best first. Who asks for the next must have granted or denied the last."""
         if alone := self.crowds.divide():
             self.awake = {**self.awake, **alone}
-        for key in {**self.awake, **self.new, **self.held_up(), **self.lookahead.entrants()}:
+        keys = {**self.awake, **self.new, **self.held_up(), **self.lookahead.entrants()}
+        if not keys and not self.crowds.draws():
+            return
+        for key in keys:
             self.contest.enter(key, self.first_of(key))
         if self.crowds.draws():
             self.contest.draw_from(self.waiting.turns.of, self.crowds.live, self.first_of)
@@ -462,11 +467,6 @@ class Cycle:
         gone = self.preempting.withdrawn  # what they were told a moment ago is not true any more
         waits = [Wait(job, reason) for job, reason in self.waits.items() if job not in gone]
         actions: tuple[Action, ...] = (*places, *self.starts, *self.preempting.actions, *waits)
-        started = (start.job for start in self.starts)
-        times = chain((at_s for _, at_s in self.resting), appointments(self.cluster, self.now_s, started, self.won))
-        dawns = (each.again_s for each in self.asleep if each.again_s is not None)
-        times = chain(times, self.waiting.dawn_of.values(), dawns)
-        wake_s = min((*(at_s for at_s in times if at_s > self.now_s), *self.preempting.wake_s()), default=None)
         findings = Findings(
             version=self.waiting.version,
             joined=tuple(self.joined.values()),
@@ -479,4 +479,14 @@ class Cycle:
             first=self.lookahead.first(),
             hunting=tuple(self.preempting.hunting.items()),
         )
-        return Plan(actions=actions, wake_s=wake_s, findings=findings)
+        return Plan(actions=actions, wake_s=self.wake_s(), findings=findings)
+
+    def wake_s(self) -> float | None:
+        """When to look again though nothing happens, seconds since the epoch."""
+        times = appointments(self.cluster, self.now_s, self.starts, self.won)
+        times += [at_s for _, at_s in self.resting]
+        times += [each.again_s for each in self.asleep if each.again_s is not None]
+        times += self.waiting.dawn_of.values()
+        times = [at_s for at_s in times if at_s > self.now_s]
+        times += self.preempting.wake_s()
+        return min(times, default=None)

@@ -37,6 +37,7 @@ Expected: TypeAlias = tuple[tuple[Shape, float], ...]  # which pods are expected
 Objections: TypeAlias = tuple[int, tuple[tuple[str, int], ...]]
 
 ORDINARY = {CPU, MEMORY, PODS, "ephemeral-storage"}
+FEW = 32  # nodes; so many are looked at one by one faster than together
 RENEW_PART = 25  # the order is renewed when 1/25 of the nodes was taken from
 BEHIND = 16.0  # a node with a free device weighs more than any without, whatever else is free on it
 
@@ -49,9 +50,8 @@ class Draft:
         self, columns: Columns, topologies: Sequence[Topology] = (), score: Score = Score.PACK, expected: Expected = ()
     ) -> None:
         self.columns, self.topologies, self.score = columns, topologies, score
-        self._not_overfull = fit.not_overfull(columns)
-        usable = columns.facts.ready & self._not_overfull
-        self.rows: NDArray[np.intp] = usable.nonzero()[0]
+        self.rows = usable(columns)
+        self.few = len(self.rows) <= FEW
         self.free: dict[str, Column] = {name: column[self.rows] for name, column in columns.free.items()}
         self.views: dict[str, memoryview[int]] = {}
         self._matching: dict[Where, fit.Rows | None] = {}
@@ -64,11 +64,11 @@ class Draft:
         self.touched: dict[int, None] = {}  # rows that the draft gave devices or room of, as far as scores ask
         self._puts = 0
         self._tenants: dict[int, dict[Demand, int]] = {}
-        self._choosy = score is not Score.PACK or columns.facts.prefers
+        self._choosy = score is not Score.PACK or prefers(columns)
         self._named = bool(columns.devices)
         self.objections: dict[Demand, Objections] = {}
         self._taken = 0
-        self._scales = {name: max(1, int(column.max(initial=0))) for name, column in columns.allocatable.items()}
+        self._scales = scales(columns)
         self.renew()
 
     def __len__(self) -> int:
@@ -236,8 +236,11 @@ class Draft:
     def matching(self, where: Where) -> fit.Rows | None:
         """By row, which nodes match; None if all that are laid out do."""
         if where not in self._matching:
-            rows = fit.matching(self.columns.facts, where)
-            self._matching[where] = None if bool(rows[self.rows].all()) else rows
+            rows = None
+            if not fit.matches_all(self.columns.facts, where):
+                rows = fit.matching(self.columns.facts, where)
+                rows = None if bool(rows[self.rows].all()) else rows
+            self._matching[where] = rows
         return self._matching[where]
 
     def asked(self, demand: Demand) -> list[tuple[Column, memoryview[int], int]] | None:
@@ -256,6 +259,9 @@ class Draft:
         columns = self.asked(demand)
         if columns is None:
             return 0
+        if self.few and within is None and self.matching(demand.where) is None:
+            views = [(view, amount) for _, view, amount in columns]
+            return sum([max(0, min([view[at] // amount for view, amount in views])) for at in range(len(self))])
         fits = self.allowed(demand.where)
         for column, _, amount in columns:
             enough = column >= amount
@@ -265,16 +271,30 @@ class Draft:
         found = fits.nonzero()[0]
         return int(fit.holds(self.free, demand.asks, found).sum()) if len(found) else 0
 
+    def most_free(self, demand: Demand, resource: str) -> int:
+        """The most that is free of a resource on one node that the demand matches."""
+        column, allowed = self.free.get(resource), self.allowed(demand.where)
+        if column is None:
+            return 0
+        if self.few and allowed is None:
+            return max(0, max(self.views[resource], default=0))
+        return int((column if allowed is None else column[allowed]).max(initial=0))
+
     def free_in_all(self, demand: Demand, resource: str) -> int:
         """What is free of a resource on all nodes that the demand matches."""
         column, allowed = self.free.get(resource), self.allowed(demand.where)
         if column is None:
             return 0
+        if self.few and allowed is None:
+            return sum([max(0, amount) for amount in self.views[resource]])
         return int(np.maximum(column if allowed is None else column[allowed], 0).sum())
 
     def overfull(self, where: Where) -> int:
         """How many nodes that match hold more than they have."""
-        return int((fit.matching(self.columns.facts, where) & ~self._not_overfull).sum())
+        matching = fit.matching(self.columns.facts, where)
+        if self.few and fit.matches_all(self.columns.facts, where) and len(self) == fit.ready_nodes(self.columns.facts):
+            return 0  # all that are ready are laid out
+        return int((matching & ~fit.not_overfull(self.columns)).sum())
 
     def _looseness(self) -> NDArray[np.float64]:
         total = np.zeros(len(self), np.float64)
@@ -282,6 +302,33 @@ class Draft:
             share = column / self._scales[name]
             total += share if name in ORDINARY else share + BEHIND * (column > 0)
         return total
+
+
+def usable(columns: Columns) -> NDArray[np.intp]:
+    """The rows that may take something."""
+    count = len(columns.names)
+    if count > FEW:
+        return (columns.facts.ready & fit.not_overfull(columns)).nonzero()[0]
+    ready = columns.facts.ready
+    return np.array([row for row in range(count) if ready[row] and columns.least_free(row) >= 0], np.intp)
+
+
+def scales(columns: Columns) -> dict[str, int]:
+    """resource -> the most that any node has of it, 1 at least. Kept with the facts."""
+    known: dict[str, int] | None = columns.facts.derived.get(scales)
+    if known is None or len(known) != len(columns.allocatable):
+        known = {name: max(1, int(column.max(initial=0))) for name, column in columns.allocatable.items()}
+        fit.remember(columns.facts, scales, known)
+    return known
+
+
+def prefers(columns: Columns) -> bool:
+    """Whether some node would rather not be used. Kept with the facts."""
+    known: bool | None = columns.facts.derived.get(prefers)
+    if known is None:
+        known = columns.facts.prefers
+        fit.remember(columns.facts, prefers, known)
+    return known
 
 
 def take_last(given: list[Choice]) -> None:

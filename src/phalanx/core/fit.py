@@ -38,6 +38,24 @@ def matching(facts: Facts, where: Where) -> Rows:
     return passed
 
 
+def matches_all(facts: Facts, where: Where) -> bool:
+    """Whether a pod may go to every node that is ready, amounts aside. Kept with the facts."""
+    known: bool | None = facts.derived.get((matches_all, where))
+    if known is None:
+        known = int(np.count_nonzero(matching(facts, where))) == ready_nodes(facts)
+        remember(facts, (matches_all, where), known)
+    return known
+
+
+def ready_nodes(facts: Facts) -> int:
+    """How many. Kept with the facts."""
+    known: int | None = facts.derived.get(ready_nodes)
+    if known is None:
+        known = int(np.count_nonzero(facts.ready))
+        remember(facts, ready_nodes, known)
+    return known
+
+
 def selected(facts: Facts, where: Where) -> Rows:
     """The rows with a node that the selector and the node affinity leave, readiness and taints aside."""
     passed = facts.names != ABSENT

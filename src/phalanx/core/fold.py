@@ -17,7 +17,7 @@ from phalanx.core.lifecycle import LATE, IllegalMove
 from phalanx.core.room import close_account, hold, leaves, let_go, put, refresh_tree, settle, take_back
 from phalanx.model.alarms import NEVER_S
 from phalanx.model.cluster import Cluster, Record
-from phalanx.model.demand import bounded
+from phalanx.model.demand import Gang, bounded
 from phalanx.model.ends import LEAVING_S
 from phalanx.model.event import (
     Adopted,
@@ -95,7 +95,16 @@ def take_in(cluster: Cluster, item: News) -> None:
 
 
 def happen(cluster: Cluster, event: Event) -> None:
-    match event:
+    match event:  # what comes most often, first
+        case Ticked(now_s):
+            tick(cluster, now_s)
+        case Submitted(job):
+            submitted(cluster, job)
+        case Finished() | Started() | Opened() | Released() | Refused():
+            answered(cluster, event)
+        case PolicySeen(policy):
+            if cluster.policy is not policy and cluster.policy != policy:
+                policy_changed(cluster, policy)
         case NodeSeen(node):
             if cluster.columns.node(node.name) != node:
                 cluster.see_node(node)
@@ -108,11 +117,6 @@ def happen(cluster: Cluster, event: Event) -> None:
                 cluster.tree.outdate(name)
         case FlavorSeen() | FlavorGone() | ReservationSeen() | ReservationGone():
             settings_changed(cluster, event)
-        case Ticked(now_s):
-            tick(cluster, now_s)
-        case PolicySeen(policy):
-            if cluster.policy is not policy and cluster.policy != policy:
-                policy_changed(cluster, policy)
         case UsageTold(queue_name, user, used, at_s):
             cluster.usage.tell(queue_name, user, used, at_s, cluster.now_s)
         case OutcomeTold(job, outcome):
@@ -125,10 +129,6 @@ def happen(cluster: Cluster, event: Event) -> None:
             cluster.vacate(pod)
         case Adopted():
             adopted(cluster, event)
-        case Submitted(job):
-            submitted(cluster, job)
-        case Opened() | Released() | Started() | Refused() | Finished():
-            answered(cluster, event)
         case _:
             assert_never(event)
 
@@ -195,10 +195,15 @@ def policy_changed(cluster: Cluster, policy: Policy) -> None:
 
 def tick(cluster: Cluster, now_s: float) -> None:
     """Time has come for those that wait for it. It never goes back."""
-    before_s, cluster.now_s = cluster.now_s, max(cluster.now_s, now_s)
-    for job in cluster.alarms.ring(now_s):
-        cluster.waiting.refresh(Bid(job))
-    if any(before_s < at_s <= now_s for each in cluster.reservations.values() for at_s in (each.start_s, each.end_s)):
+    before_s = cluster.now_s
+    if now_s > before_s:
+        cluster.now_s = now_s
+    if cluster.alarms.order:
+        for job in cluster.alarms.ring(now_s):
+            cluster.waiting.refresh(Bid(job))
+    if cluster.reservations and any(
+        before_s < at_s <= now_s for each in cluster.reservations.values() for at_s in (each.start_s, each.end_s)
+    ):
         cluster.waiting.wake_all()
         for job, record in cluster.jobs.items():
             if record.job.reservation and record.phase is Phase.QUEUED:
@@ -258,7 +263,7 @@ def submitted(cluster: Cluster, job: Job) -> None:
     elif record.job != job and record.phase is Phase.QUEUED:
         take_back(cluster, record)
         close_account(cluster, record)
-        describe(cluster, record, job)
+        describe(cluster, record, job, cluster.interned.of(job))
         cluster.waiting.refresh(Bid(job.id))
         look_at_kin(cluster, job)
 
@@ -272,7 +277,7 @@ def adopted(cluster: Cluster, event: Adopted) -> None:
     let_go(cluster, record, (*record.placements, *record.open))
     take_back(cluster, record)
     if record.job != event.job:
-        describe(cluster, record, event.job)
+        describe(cluster, record, event.job, cluster.interned.of(event.job))
     record.phase, record.attempt = event.phase, event.attempt
     record.reason, record.refusal, record.not_before_s = None, None, 0.0
     record.started_s, record.flavors = event.started_s, event.flavors
@@ -506,22 +511,25 @@ def note_arrays(cluster: Cluster, findings: Findings) -> None:
 
 
 def enter(cluster: Cluster, job: Job) -> Record:
-    record = cluster.jobs[job.id] = Record(job, cluster.interned.of(job))
-    describe(cluster, record, job)
+    gang = cluster.interned.of(job)
+    record = cluster.jobs[job.id] = Record(job, gang)
+    describe(cluster, record, job, gang)
     return record
 
 
-def describe(cluster: Cluster, record: Record, job: Job) -> None:
-    """The record is of this job now; equal roles are kept once for all jobs that have them."""
-    leave_queue(cluster, record.job)
+def describe(cluster: Cluster, record: Record, job: Job, gang: Gang) -> None:
+    """The record is of this job now, which asks `gang`; equal roles are kept once for all jobs that have them."""
     if record.job is not job:
+        leave_queue(cluster, record.job)
         cluster.relations.leave(record.job)
     record.preempted = max(record.preempted, job.preempted)
-    record.gang = gang = cluster.interned.of(job)
+    record.gang = gang
     record.placed = [0] * len(gang.roles)
     record.job = job if job.roles is gang.roles else replace(job, roles=gang.roles)
     cluster.jobs_of.setdefault(job.queue, {})[job.id] = None
-    admit(cluster, cluster.entrants.enter(cluster.tree.branch(cluster.queue_of(job)), job))
+    branch = cluster.tree.branch(cluster.queue_of(job))
+    if branch.gated:
+        admit(cluster, cluster.entrants.enter(branch, job))
     cluster.latest_s = max(cluster.latest_s, job.submitted_s)
     cluster.relations.enter(job)
     cluster.usage.meter(job.queue, job.user)
@@ -531,7 +539,9 @@ def describe(cluster: Cluster, record: Record, job: Job) -> None:
 def leave_queue(cluster: Cluster, job: Job) -> None:
     jobs = cluster.jobs_of.get(job.queue, {})
     jobs.pop(job.id, None)
-    admit(cluster, cluster.entrants.leave(cluster.tree.branch(cluster.queue_of(job)), job))
+    branch = cluster.tree.branch(cluster.queue_of(job))
+    if branch.gated:
+        admit(cluster, cluster.entrants.leave(branch, job))
     if not jobs:
         cluster.jobs_of.pop(job.queue, None)
 

@@ -44,7 +44,7 @@ class Lookahead:
         self.reserved: set[Bid] = set()
         self.joining: dict[LineKey, None] = {}
         self.by_estimate = False
-        self.looked = self.turned = self.joined = False
+        self.looked = self.turned = self.joined = self.asked = False
         self._horizon: Horizon | None = None
 
     @property
@@ -79,7 +79,19 @@ class Lookahead:
         return found
 
     def depth(self) -> int:
-        return max(0, self.policy.backfill_depth) if self.conservative else SLEEPERS
+        """How many sleepers of a queue take part from the start."""
+        return max(0, self.policy.backfill_depth) if self.conservative else 1
+
+    def ask_more(self) -> None:
+        """The start of one that was to have the reservation cannot be foreseen: more sleepers of each queue take
+        part."""
+        if self.conservative or self.asked:
+            return
+        self.asked = True
+        if self.cluster.ends.order or self.cluster.reservations:
+            more = [key for key in self.sleepers.best(self.cycle.awake, SLEEPERS) if key not in self.cycle.new]
+            self.asleep.update(key for key in more if not self.sleepers.is_held(key))
+            self.joining.update(dict.fromkeys(more))
 
     def first_is_gone(self) -> bool:
         """Whether the one that had the first reservation waits no more."""
@@ -130,7 +142,11 @@ class Lookahead:
 
     def lacks(self, key: LineKey, bid: Bid, gang: Gang) -> bool:
         """The bid cannot start for want of room: whether it is given a reservation."""
-        if self.greedy or key.kind == Kind.GROWTH or self.horizon.hold(bid, gang) is None:
+        if self.greedy or key.kind == Kind.GROWTH:
+            return False
+        if self.horizon.hold(bid, gang) is None:
+            if self.horizon.open:
+                self.ask_more()
             return False
         self.reserved.add(bid)
         if not self.horizon.open and not self.turned:

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from heapq import merge
 from typing import TypeAlias
 
-from phalanx.core import fit
 from phalanx.core.draft import Draft
 from phalanx.core.timeline import Free
 from phalanx.model.cluster import Cluster
@@ -58,11 +57,13 @@ class OneNode:
     def find(self, gang: Gang, granted: Sequence[tuple[float, Gang, Sequence[Placement]]]) -> bool:
         """The first time at which the gang fits; whether there is one. `granted`: in this cycle, and till when."""
         draft, need = self.draft, asked(gang)
-        if any(not fit.matching(draft.columns.facts, demand.where)[draft.rows[0]] for demand in gang.demands):
+        if any(draft.matching(demand.where) is not None for demand in gang.demands):
             return False
-        left = {resource: view[0] - need.pop(resource, 0) for resource, view in draft.views.items()}
-        if need:
-            return False
+        left = {resource: view[0] for resource, view in draft.views.items()}
+        for resource, amount in need.items():
+            if resource not in left:
+                return False
+            left[resource] -= amount
         shadow_s = self.now_s if min(left.values()) >= 0 else INFINITE_S
         for end_s, held in self.releases(granted):
             if end_s > shadow_s:
@@ -78,7 +79,7 @@ class OneNode:
         """What ends when, in order, and what that gives back."""
         ends = self.cluster.ends.order
         held = [(name, of) for name, of in self.cluster.holders.held.items() if name in self.draft.views]
-        running = ((end_s, [(name, of.get(job, 0)) for name, of in held]) for end_s, job in ends)
+        running = ((end_s, [(name, of[job]) for name, of in held if job in of]) for end_s, job in ends)
         if not granted:
             return running
         started = [(end_s, list(taken(gang, placements).items())) for end_s, gang, placements in granted]

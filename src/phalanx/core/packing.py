@@ -127,6 +127,8 @@ def fill(draft: Draft, demand: Demand, role: int, count: int, shares: list[Share
     if not draft.ordinary(demand):
         return special.fill(draft, demand, role, count, shares, within)
     allowed = both(draft.allowed(demand.where), within)
+    if draft.few:
+        return fill_few(draft, demand, role, count, shares, allowed)
     for start in range(0, len(draft), CHUNK):
         if not count:
             break
@@ -150,6 +152,25 @@ def fill(draft: Draft, demand: Demand, role: int, count: int, shares: list[Share
     return count
 
 
+def fill_few(draft: Draft, demand: Demand, role: int, count: int, shares: list[Share], allowed: Rows | None) -> int:
+    """`fill`, node by node: where there are but a few, that is many times faster than arrays."""
+    views = [(draft.views[resource], amount) for resource, amount in demand.asks]
+    for position in range(len(draft)):
+        if not count:
+            break
+        if allowed is not None and not allowed[position]:
+            continue
+        taken = count
+        for view, amount in views:
+            if (most := view[position] // amount) < taken:
+                taken = most
+        if taken > 0:
+            draft.put(position, demand, taken)
+            shares.append((role, position, taken))
+            count -= taken
+    return count
+
+
 def both(some: Rows | None, others: Rows | None) -> Rows | None:
     """Where both are true; None is true everywhere."""
     if some is None or others is None:
@@ -159,11 +180,4 @@ def both(some: Rows | None, others: Rows | None) -> Rows | None:
 
 def largest_left(draft: Draft, demand: Demand) -> tuple[tuple[str, int], ...]:
     """Per resource asked, the most that is free now on one matching node."""
-    allowed = draft.allowed(demand.where)
-    left = []
-    for resource, _ in demand.asks:
-        column = draft.free.get(resource)
-        if column is not None and allowed is not None:
-            column = column[allowed]
-        left.append((resource, 0 if column is None else int(column.max(initial=0))))
-    return tuple(left)
+    return tuple([(resource, draft.most_free(demand, resource)) for resource, _ in demand.asks])

@@ -64,13 +64,17 @@ class Ledger:
         self.of_jobs: dict[str, list[Charge]] = {}  # what this cycle has granted
         self._over: dict[str, Account] = {}
         self._log: list[tuple[Charge, int]] = []
+        self._entered = 0  # so much of the log is in the accounts: the rest when somebody asks
 
     def account(self, branch: Branch) -> Account:
+        if self._entered < len(self._log):
+            for charge, sign in self._log[self._entered :]:
+                self._enter(charge, sign)
+            self._entered = len(self._log)
         return self._over.get(branch.name, branch.account)
 
     def charge(self, charge: Charge, sign: int = 1) -> None:
         """`sign` -1: given back (a victim's)."""
-        self._enter(charge, sign)
         self._log.append((charge, sign))
 
     def mark(self) -> int:
@@ -80,7 +84,9 @@ class Ledger:
         """As it was at `mark`."""
         while len(self._log) > mark:
             charge, sign = self._log.pop()
-            self._enter(charge, -sign)
+            if self._entered > len(self._log):
+                self._enter(charge, -sign)
+                self._entered -= 1
 
     def _enter(self, charge: Charge, sign: int) -> None:
         accounts = []
@@ -270,6 +276,8 @@ def within_guarantee(ledger: Ledger, branch: Branch, contested: set[Key], cost: 
 def time_limit_s(cluster: Cluster, job: Job) -> float | None:
     """How long the job may run (seconds): what it states, else the least that the limits of its queue and of those
     above allow; None: as long as it likes."""
+    if job.limit_s is not None:
+        return job.limit_s
     return runs_at_most_s(job, cluster.tree.branch(cluster.queue_of(job)))
 
 

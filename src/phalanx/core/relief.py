@@ -27,6 +27,8 @@ LOOKED_AT = 256  # ends; what only comes back after so many is not foretold
 
 def largest_holders(cluster: Cluster, granted: Holders, resource: str) -> list[tuple[str, int]]:
     """The jobs that hold most of it, what this cycle has granted so far included."""
+    if not granted.held:
+        return cluster.holders.largest(resource, LARGEST)
     books = (cluster.holders, granted)
     jobs = {job for book in books for job, _ in book.largest(resource, LARGEST)}
     held = {job: sum(book.held.get(resource, {}).get(job, 0) for book in books) for job in jobs}

@@ -74,6 +74,8 @@ def take_back(cluster: Cluster, record: Record) -> None:
 def note_holding(cluster: Cluster, record: Record, change: list[int]) -> None:
     """The job holds that many pods' worth more of each role."""
     changed(cluster, record)
+    if not any(change):
+        return
     for role, (demand, pods) in enumerate(zip(record.gang.demands, change, strict=True)):
         if pods:
             record.placed[role] += pods

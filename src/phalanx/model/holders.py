@@ -30,7 +30,9 @@ class Holders:
 
     def largest(self, resource: str, count: int) -> list[tuple[str, int]]:
         """The largest holders, (job, amount), largest first; equal ones by name."""
-        held, heap = self.held.get(resource, {}), self._heaps.get(resource, [])
+        held, heap = self.held.get(resource), self._heaps.get(resource)
+        if not held or heap is None:
+            return []
         found: list[tuple[int, str]] = []
         while heap and len(found) < count:
             entry = heappop(heap)

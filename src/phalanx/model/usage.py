@@ -119,7 +119,9 @@ class Usage:
 
     def bring_forward(self, meter: Meter, now_s: float) -> None:
         if now_s > meter.at_s:
-            meter.usage, meter.at_s = self.at(meter, now_s), now_s
+            if meter.usage or self.billing:
+                meter.usage = self.at(meter, now_s)
+            meter.at_s = now_s
 
     def __iter__(self) -> Iterator[tuple[str, str, Meter]]:
         for queue, meters in self.meters.items():

@@ -55,6 +55,10 @@ class Waiting:
         self._line_of: dict[Bid, LineKey] = {}
         self._rests_until: dict[Bid, float] = {}
 
+    def __bool__(self) -> bool:
+        """Whether anybody does."""
+        return bool(self.fresh or self.lines or self.resting)
+
     def refresh(self, bid: Bid) -> None:
         """Look at it by itself next time, wherever it stands now."""
         self.leave(bid)
