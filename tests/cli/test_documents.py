@@ -49,10 +49,14 @@ def test_every_dependency_has_its_reason() -> None:
     assert set(re.findall(r"^\| ([A-Za-z_-]+) \|", page, re.MULTILINE)) - {"library"} == named
 
 
-@pytest.mark.parametrize("page", ["README.md", "examples/README.md", "docs/guide/one-machine.md"])
-def test_links_lead_somewhere(page: str) -> None:
-    targets = re.findall(r"\]\(([^)#:]+)\)", (ROOT / page).read_text())
-    assert targets
+PAGES = [
+    path.relative_to(ROOT) for glob in ("*.md", "docs/**/*.md", "examples/**/*.md") for path in sorted(ROOT.glob(glob))
+]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", (ROOT / page).read_text())
     assert [target for target in targets if not (ROOT / page).parent.joinpath(target).exists()] == []
 
 
