@@ -124,7 +124,7 @@ def together(cluster: Cluster, gang: Gang) -> Reason | None:
     if len(gang.roles) == 1 or len(gang.needed()) < len(gang.roles):
         return None
     rows = cluster.columns.facts.ready.nonzero()[0]
-    for name, asked in totals(gang).items():
+    for name, asked in gang.asked().items():
         column = cluster.columns.allocatable.get(name)
         has = 0 if column is None else int(column[rows].sum())
         if asked > has:
@@ -139,7 +139,7 @@ def together(cluster: Cluster, gang: Gang) -> Reason | None:
 
 def no_room(cluster: Cluster, draft: Draft, gang: Gang, shortfall: Shortfall, granted: Holders) -> Reason:
     demand, role = gang.demands[shortfall.role], gang.roles[shortfall.role]
-    asks, left, total = dict(demand.asks), dict(shortfall.left), totals(gang)
+    asks, left, total = dict(demand.asks), dict(shortfall.left), gang.asked()
     resource = scarcest(asks, left)
     free = {name: draft.free_in_all(demand, name) for name in asks}
     held = relief.largest_holders(cluster, granted, resource)
@@ -209,15 +209,6 @@ def of_slots(record: Record, reason: Reason, granted: int) -> Reason:
 def scarcest(asks: dict[str, int], left: dict[str, int]) -> str:
     """The resource of which one node has the smallest part of what a pod asks."""
     return min(asks, key=lambda name: (left[name] / asks[name], name))
-
-
-def totals(gang: Gang) -> dict[str, int]:
-    """resource -> what the minimums of all roles ask together."""
-    total: dict[str, int] = {}
-    for demand, role in zip(gang.demands, gang.roles, strict=True):
-        for name, amount in demand.asks:
-            total[name] = total.get(name, 0) + amount * role.minimum
-    return total
 
 
 def largest_of(column: np.ndarray[Any, Any] | None, rows: np.ndarray[Any, Any]) -> int:

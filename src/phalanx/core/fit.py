@@ -22,7 +22,8 @@ from phalanx.model.shape import Amounts, NodeTerm, Operator, Requirement, Tolera
 Rows: TypeAlias = NDArray[np.bool_]
 
 UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable")
-REMEMBERED = 4096  # that many answers of one byte per node
+REMEMBERED = 4096  # answers
+CELLS = 1 << 26  # and rows in all of them together: a byte each, or eight
 KEEPS_AWAY = {"NoSchedule", "NoExecute"}
 
 
@@ -78,7 +79,7 @@ def when_empty(columns: Columns, demand: Demand) -> int:
 
 def remember(facts: Facts, key: object, answer: object) -> None:
     """Until a node changes."""
-    if len(facts.derived) >= REMEMBERED:
+    if len(facts.derived) >= min(REMEMBERED, CELLS // facts.capacity):
         facts.derived.clear()
     facts.derived[key] = answer
 

@@ -140,11 +140,7 @@ class Priorities:
         """The size factor of such a gang, and the parts that it asks."""
         known = self._asks.get(gang)
         if known is None:
-            amounts: dict[str, int] = {}
-            for role, demand in zip(gang.roles, gang.demands, strict=True):
-                for resource, amount in demand.asks:
-                    amounts[resource] = amounts.get(resource, 0) + amount * role.minimum
-            whole = self._whole
+            amounts, whole = gang.asked(), self._whole
             parts = tuple(
                 (resource, part(amount, whole.get(resource, (0, 0))[0])) for resource, amount in amounts.items()
             )

@@ -28,15 +28,6 @@ def alone(cluster: Cluster, draft: Draft) -> bool:
     return len(draft) == 1 and len(cluster.columns.row_of) == 1
 
 
-def asked(gang: Gang) -> Amounts:
-    """What the minimums of all roles ask together."""
-    total: Amounts = {}
-    for demand, role in zip(gang.demands, gang.roles, strict=True):
-        for resource, amount in demand.asks:
-            total[resource] = total.get(resource, 0) + amount * role.minimum
-    return total
-
-
 def taken(gang: Gang, placements: Sequence[Placement]) -> Amounts:
     """What those pods hold together."""
     total: Amounts = {}
@@ -56,7 +47,7 @@ class OneNode:
 
     def find(self, gang: Gang, granted: Sequence[tuple[float, Gang, Sequence[Placement]]]) -> bool:
         """The first time at which the gang fits; whether there is one. `granted`: in this cycle, and till when."""
-        draft, need = self.draft, asked(gang)
+        draft, need = self.draft, gang.asked()
         if any(draft.matching(demand.where) is not None for demand in gang.demands):
             return False
         left = {resource: view[0] for resource, view in draft.views.items()}
@@ -87,7 +78,7 @@ class OneNode:
 
     def fits(self, gang: Gang) -> bool:
         """Whether it fits beside the first at the shadow time."""
-        return all(amount <= self.left.get(resource, 0) for resource, amount in asked(gang).items())
+        return all(amount <= self.left.get(resource, 0) for resource, amount in gang.asked().items())
 
     def take(self, gang: Gang, placements: Sequence[Placement]) -> None:
         """It runs beyond the shadow time."""

@@ -112,13 +112,7 @@ def holds(columns: Columns, free: Free, gang: Gang) -> bool:
 
 def count(columns: Columns, free: Free, asks: Amounts, rows: NDArray[np.bool_]) -> int:
     """How many such pods those rows hold."""
-    fits = rows
-    for resource, amount in asks:
-        column = free.get(resource)
-        if column is None:
-            return 0
-        fits = fits & (column >= amount)
-    found = fits.nonzero()[0]
+    found = fit.fitting(free, asks, rows)
     return int(fit.holds(free, asks, found).sum()) if len(found) else 0
 
 

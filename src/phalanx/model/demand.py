@@ -6,7 +6,7 @@ them cheap keys. The tables hold their objects weakly: what no job has any more 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from weakref import WeakValueDictionary
 
 from phalanx.model import unit
@@ -65,7 +65,7 @@ class Gang:
     """What alike jobs ask: their roles, the demand of each, and how these belong together. `simple`: by room alone, as
     there are no groups and no closeness; else `tree` says how. `wrong`: what makes it no gang at all, in words."""
 
-    __slots__ = ("__weakref__", "closeness", "demands", "groups", "roles", "simple", "size", "tree", "wrong")
+    __slots__ = ("__weakref__", "_asked", "closeness", "demands", "groups", "roles", "simple", "size", "tree", "wrong")
 
     def __init__(
         self,
@@ -79,10 +79,20 @@ class Gang:
         self.simple = not groups and closeness is None and all(role.closeness is None for role in roles)
         self.wrong = unit.wrong(roles, groups, closeness) or wrong_pod(roles)
         self.tree = None if self.simple or self.wrong else unit.tree(roles, groups, closeness)
+        self._asked: dict[str, int] | None = None
 
     def needed(self) -> Sequence[int]:
         """The roles without whose minimum it cannot start."""
         return range(len(self.roles)) if self.tree is None else tuple(self.tree.needed())
+
+    def asked(self) -> Mapping[str, int]:
+        """resource -> what the minimums of all roles ask together. Added up when first asked for."""
+        if self._asked is None:
+            self._asked = {}
+            for demand, role in zip(self.demands, self.roles, strict=True):
+                for resource, amount in demand.asks:
+                    self._asked[resource] = self._asked.get(resource, 0) + amount * role.minimum
+        return self._asked
 
     def enough(self, pods: Sequence[int]) -> bool:
         """Whether so many pods of each role are its minimum."""
