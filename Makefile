@@ -2,7 +2,7 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-.PHONY: help setup demo check test fuzz bench clean
+.PHONY: help setup demo check test fuzz bench tables clean
 
 help:            ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -33,6 +33,9 @@ fuzz: setup      ## 10,000 seeds of the simulated cluster, and 10,000 trees of q
 
 bench: setup     ## the benchmarks, one JSON object a line
 	@for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+tables: setup    ## tables that others published, with ours beside them (hours on two cores; TABLE=easy: one of them)
+	@$(BIN)/python benchmarks/tables $(if $(TABLE),--table $(TABLE)) $(if $(QUICK),--quick)
 
 clean:           ## remove .venv and every cache
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build out src/*.egg-info
