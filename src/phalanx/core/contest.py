@@ -38,9 +38,10 @@ Standing: TypeAlias = tuple[object, ...]
 
 class Runner:
     """A queue in the contest, or the own jobs of an inner one (`own`). `lines` and `children` are heaps. `turns`: its
-    lines that sleep in crowds, in order; read up to `at`, of which `drawn` contends, if any does."""
+    lines that sleep in crowds, in order; read up to `at`, of which `drawn` contends, if any does. `ranked`: the rank of
+    its head in its parent's order, since it was last seated."""
 
-    __slots__ = ("at", "branch", "children", "drawn", "lines", "own", "parent", "turns")
+    __slots__ = ("at", "branch", "children", "drawn", "lines", "own", "parent", "ranked", "turns")
 
     def __init__(self, branch: Branch, parent: Runner | None, *, own: bool = False) -> None:
         self.branch, self.parent, self.own = branch, parent, own
@@ -49,6 +50,7 @@ class Runner:
         self.turns: Sequence[Turn] = ()
         self.at = 0
         self.drawn: LineKey | None = None
+        self.ranked: Standing = ()
 
     def __bool__(self) -> bool:
         return bool(self.lines or self.children)
@@ -123,10 +125,11 @@ class Contest:
         assert self.first_of is not None
         runner.drawn, runner.at = None, self.next_live(runner.turns, runner.at)
         if runner.at < len(runner.turns):
-            key = runner.drawn = runner.turns[runner.at][1]
-            runner.at += 1
+            place, key = runner.turns[runner.at]
+            runner.drawn, runner.at = key, runner.at + 1
             entry = self.first_of(key)
-            heappush(runner.lines, (self.rank(runner.branch, key, entry), key, entry))
+            ranked = self.rank(runner.branch, key, entry) if self.by_estimate else place
+            heappush(runner.lines, (ranked, key, entry))
 
     def draw_no_more(self) -> None:
         """No crowd is live: what was drawn cannot start."""
@@ -227,7 +230,11 @@ class Contest:
         """What the parent compares its children by: lower is sooner."""
         assert runner.parent is not None
         parent, (key, entry) = runner.parent.branch, runner.head()
-        ranked = self.rank(parent, key, entry)
+        if parent.order is runner.branch.order:  # what was found below holds here
+            ranked = runner.children[0][3].ranked if runner.children else runner.lines[0][0]
+        else:
+            ranked = self.rank(parent, key, entry)
+        runner.ranked = ranked
         if self.by_estimate:
             return ranked
         if parent.order is Order.FAIR:

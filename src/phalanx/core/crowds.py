@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 FEW = 64  # lines in all: they contend each by itself
 BLOCK = 64  # crowds counted at once
 EXPLAINED = 16  # failures explained in a cycle, at least
+OFTEN = 8  # starts, after which all live crowds are counted anew
 RENEW_REASON = 100  # a crowd's first is examined at the latest when it was screened out that often in a row
 
 
@@ -46,6 +47,7 @@ class Crowds:
         self.due: set[Gang] = set()  # to be explained anew
         self.explained: set[Gang] = set()
         self.told: dict[LineKey, Asleep] = {}  # new lines that fell asleep as their crowd has
+        self.screened = 0  # after how many starts all were counted
         self.together = False  # crowds contend as such in this cycle
 
     def divide(self) -> dict[LineKey, None]:
@@ -124,9 +126,10 @@ class Crowds:
             self.screen([gang])
         if gang in self.live:
             return False
-        # Where one has died others will have: they are found many at once.
-        stale = (each for each in self.roused if each in self.live and rooms.get(each, (0, -1))[1] != grants)
-        self.screen(each for each in list(islice(stale, BLOCK)) if each not in self.due)
+        if grants >= self.screened + OFTEN:  # others will have died: they are found many at once
+            self.screened = grants
+            stale = [each for each in self.roused if each in self.live and each not in self.due]
+            self.screen(each for each in stale if rooms.get(each, (0, -1))[1] != grants)
         return True
 
     def screen(self, gangs: Iterable[Gang]) -> None:
@@ -134,9 +137,7 @@ class Crowds:
         left = iter(gangs)
         while block := list(islice(left, BLOCK)):
             self.cycle.count(block)
-            self.live.difference_update(
-                gang for gang in block if self.cycle.rooms[gang][0] < gang.roles[0].minimum
-            )
+            self.live.difference_update(gang for gang in block if self.cycle.rooms[gang][0] < gang.roles[0].minimum)
 
     def denied(self, asleep: Asleep) -> None:
         """A line was examined and denied: if only room for its one role was lacking, no other of its crowd finds it."""
