@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,8 @@ from phalanx.model.event import PolicySeen, Submitted, Ticked
 from phalanx.model.job import Phase
 from phalanx.model.policy import Policy
 from phalanx.simulator.forward import Assumptions, Future, forward
+
+PATIENCE_S = 60.0  # of this machine's time, for each of the two futures
 
 
 @Parameter(name="*")
@@ -190,8 +193,16 @@ def overtaken(book: Cluster, events: Sequence[object]) -> list[str]:
 def played(book: Cluster, horizon_s: float, run_s: float) -> Future:
     """The book is used up."""
     assumptions = Assumptions(limit_s=lambda job: time_limit_s(book, job), run_s=run_s, patience_s=Patience().place_s)
-    now_s = book.now_s
-    return forward(book, book.policy, loop.step, now_s=now_s, until_s=now_s + horizon_s, assumptions=assumptions)
+    now_s, give_up_s = book.now_s, time.monotonic() + PATIENCE_S
+    return forward(
+        book,
+        book.policy,
+        loop.step,
+        now_s=now_s,
+        until_s=now_s + horizon_s,
+        assumptions=assumptions,
+        patient=lambda: time.monotonic() < give_up_s,
+    )
 
 
 def seconds(option: str, text: str) -> float:

@@ -87,14 +87,21 @@ class Future:
 
 
 def forward(
-    book: Cluster, policy: Policy, step: Step, *, now_s: float, until_s: float, assumptions: Assumptions | None = None
+    book: Cluster,
+    policy: Policy,
+    step: Step,
+    *,
+    now_s: float,
+    until_s: float,
+    assumptions: Assumptions | None = None,
+    patient: Callable[[], bool] = lambda: True,
 ) -> Future:
     """Play the book forward, which is changed by it (`Cluster.copy`), from `now_s` to `until_s` (seconds since the
-    epoch) at most, or until no job waits. `step`: `phalanx.loop.step`."""
+    epoch) at most, or until no job waits, or nobody is `patient` any more. `step`: `phalanx.loop.step`."""
     world = Ahead(book, now_s, assumptions or Assumptions())
     events: Sequence[Event] | None = world.beginning()
     passes = 0
-    while events is not None and passes < PASSES:
+    while events is not None and passes < PASSES and (patient() or not passes):
         step(book, events, policy, world.now_s, world)
         passes += 1
         events = world.next_events(until_s) if world.waiting else None
