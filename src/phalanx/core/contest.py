@@ -26,6 +26,7 @@ from typing import TypeAlias
 from phalanx.core import room, share
 from phalanx.core.order import rank
 from phalanx.core.quota import Ledger, within_guarantee
+from phalanx.model.amount import Amount
 from phalanx.model.demand import Gang
 from phalanx.model.line import Entry, Kind, LineKey
 from phalanx.model.queue import Order
@@ -256,7 +257,7 @@ class Contest:
             return any(key in contested for key, _ in extra)
         return not within_guarantee(self.ledger, runner.branch, contested, extra)
 
-    def own_use(self, branch: Branch) -> dict[Key, int]:
+    def own_use(self, branch: Branch) -> dict[Key, Amount]:
         """What a queue's own jobs use: all that is charged to it but not to its children."""
         used = dict(self.ledger.account(branch).total)
         for child in branch.children.values():

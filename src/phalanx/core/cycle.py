@@ -431,7 +431,7 @@ class Cycle:
         for key, bid, placements in self.unnoted:
             for role, demand in enumerate(key.gang.demands):
                 pods = sum(placement.role == role for placement in placements)
-                for resource, amount in demand.asks if pods else ():
+                for resource, amount in demand.costs if pods else ():
                     self.granted.change(bid.job, resource, amount * pods)
         self.unnoted.clear()
         return self.granted

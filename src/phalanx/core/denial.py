@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from phalanx.core.moment import clock
 from phalanx.core.quota import Ledger, Shortfall
-from phalanx.model.amount import shown
+from phalanx.model.amount import Amount, number, shown
 from phalanx.model.bars import Rule
 from phalanx.model.cluster import Cluster
 from phalanx.model.entrants import Gate
@@ -70,8 +70,14 @@ def short(cluster: Cluster, ledger: Ledger, own: str, lack: Shortfall) -> Reason
     """`own`: the job's queue."""
     bar = lack.bar
     branch = cluster.tree.branch(bar.queue)
-    numbers = {"queue": bar.queue, "rule": str(bar.rule), "asked": lack.asked, "used": lack.used}
-    numbers |= {"allowed": lack.allowed, "flavor": bar.key[0], "resource": bar.key[1], "whose": bar.whose}
+    numbers: dict[str, object] = {"queue": bar.queue, "rule": str(bar.rule), "asked": number(lack.asked)}
+    numbers |= {
+        "used": number(lack.used),
+        "allowed": lack.allowed,
+        "flavor": bar.key[0],
+        "resource": bar.key[1],
+        "whose": bar.whose,
+    }
     asked, used, allowed = (amount(bar.key, each) for each in (lack.asked, lack.used, lack.allowed))
     queue = "" if not bar.queue else f"queue {whose(bar.queue, own)}"
     match bar.rule:
@@ -97,7 +103,7 @@ def short(cluster: Cluster, ledger: Ledger, own: str, lack: Shortfall) -> Reason
             code = Code.USER_LIMIT
             text = f"{asked} asked, but {who(bar.rule, bar.whose)} uses {used} of at most {allowed} in {queue}"
     if bar.key[1] and (holders := largest(cluster, ledger, branch, bar.key)):
-        numbers["holders"] = dict(holders)
+        numbers["holders"] = {name: number(has) for name, has in holders}
         text += " (most is used by " + ", ".join(f"{name} ({shown(bar.key[1], has)})" for name, has in holders) + ")"
     return Reason(code=code, text=text, numbers=numbers)
 
@@ -121,13 +127,13 @@ def whose(name: str, own: str) -> str:
     return f"{name!r}" if name == own else f"{name!r} (above {own!r})"
 
 
-def amount(key: Key, value: int) -> str:
+def amount(key: Key, value: Amount) -> str:
     """`4 cpu on spot`."""
     flavor, resource = key
     return f"{shown(resource, value)} {resource}{' on ' + flavor if flavor else ''}" if resource else str(value)
 
 
-def largest(cluster: Cluster, ledger: Ledger, branch: Branch, key: Key) -> list[tuple[str, int]]:
+def largest(cluster: Cluster, ledger: Ledger, branch: Branch, key: Key) -> list[tuple[str, Amount]]:
     """Who uses most of it, what this cycle has granted included: the queues below that one, or if there are none,
     its jobs."""
     if branch.children:
@@ -145,7 +151,8 @@ def largest(cluster: Cluster, ledger: Ledger, branch: Branch, key: Key) -> list[
     return sorted((each for each in found if each[1]), key=lambda each: (-each[1], each[0]))[:LARGEST]
 
 
-def use(cluster: Cluster, ledger: Ledger, job: str, key: Key) -> int:
+def use(cluster: Cluster, ledger: Ledger, job: str, key: Key) -> Amount:
     """What the job is charged with, or will be when this cycle is folded in."""
     charges = [cluster.jobs[job].charge, *ledger.of_jobs.get(job, ())]
-    return sum(dict(charge.cost).get(key, 0) for charge in charges if charge is not None)
+    total: Amount = sum(dict(charge.cost).get(key, 0) for charge in charges if charge is not None)
+    return total

@@ -16,7 +16,7 @@ from phalanx.core import fit, misfit, objection, relief
 from phalanx.core.draft import Draft
 from phalanx.core.gang import Shortfall
 from phalanx.core.moment import clock
-from phalanx.model.amount import shown
+from phalanx.model.amount import Amount, number, shown
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.demand import Demand, Gang
 from phalanx.model.holders import Holders
@@ -171,7 +171,7 @@ def no_room(cluster: Cluster, draft: Draft, gang: Gang, shortfall: Shortfall, gr
             "left_on_one_node": left,
             "asked": total,
             "free": free,
-            "holders": dict(held),
+            "holders": {job: number(amount) for job, amount in held},
             "queues": {job: cluster.queue_of(cluster.jobs[job].job) for job, _ in held},
             "enough_s": until_s,
             "held_by_others": others,
@@ -189,7 +189,7 @@ def met(asks: dict[str, int], left: dict[str, int], resource: str, placed: int) 
     return f"{'then ' if placed else ''}the largest free node has {has} of the {asked} {resource} asked"
 
 
-def holding(cluster: Cluster, granted: Holders, resource: str) -> Callable[[str], int]:
+def holding(cluster: Cluster, granted: Holders, resource: str) -> Callable[[str], Amount]:
     """Of a job, how much it holds, what this cycle has granted it included."""
     held, given = cluster.holders.held.get(resource, {}), granted.held.get(resource, {})
     return lambda job: held.get(job, 0) + given.get(job, 0)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from phalanx.core import denial, dependency, explain, misfit, quota, reserve, room
 from phalanx.core.dependency import Obstacle
+from phalanx.model.amount import number
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.demand import Gang
 from phalanx.model.queue import State
@@ -101,7 +102,7 @@ def of_amounts(branch: Branch, cost: Cost) -> Reason | None:
                         queue=each.name,
                         flavor=key[0],
                         resource=key[1],
-                        asked=asked,
+                        asked=number(asked),
                         allowed=allowed,
                     )
     return None

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from phalanx.core.draft import Draft
 from phalanx.core.timeline import Free
+from phalanx.model.amount import Amount
 from phalanx.model.cluster import Cluster
 from phalanx.model.demand import Gang
 from phalanx.model.job import Placement
@@ -70,7 +71,7 @@ class OneNode:
         """What ends when, in order, and what that gives back."""
         ends = self.cluster.ends.order
         held = [(name, of) for name, of in self.cluster.holders.held.items() if name in self.draft.views]
-        running = ((end_s, [(name, of[job]) for name, of in held if job in of]) for end_s, job in ends)
+        running = ((end_s, [(name, whole(of[job])) for name, of in held if job in of]) for end_s, job in ends)
         if not granted:
             return running
         started = [(end_s, list(taken(gang, placements).items())) for end_s, gang, placements in granted]
@@ -91,6 +92,12 @@ class OneNode:
         for resource, amount in self.left.items():
             free[resource][self.draft.rows] = amount
         return free
+
+
+def whole(amount: Amount) -> int:
+    """Of what a job holds. Parts of devices count for nothing: what comes back when they end depends on who else
+    shares the device."""
+    return amount if isinstance(amount, int) else 0
 
 
 def when(release: tuple[float, Held]) -> float:

@@ -96,9 +96,10 @@ class Hunt:
         self.placements = gang.place(self.draft, self.gang) if at_once else []
         self.rights = rights(scene, job, offer.charge.cost)
         self.units = Units(scene, self.rights, spared)
-        ordinary = all(self.draft.ordinary(demand) for demand in self.gang.demands) and self.gang.tree is None
+        ordinary = all(self.draft.ordinary(demand) for demand in self.gang.demands)
         named = any(asks_devices(scene.cluster.columns, demand.asks) for demand in self.gang.demands)
-        self.by_amounts = ordinary and not named  # alone they say whether a place stays one
+        self.stays_by_amounts = ordinary and not named  # they say whether a place that was found stays one
+        self.by_amounts = self.stays_by_amounts and self.gang.tree is None  # and whether there is one
 
     def run(self) -> Found | None:
         if self.at_once:
@@ -186,7 +187,7 @@ class Hunt:
         """The units, in victim order, that are charged to that branch for what is short there."""
         field, (flavor, resource) = self.units.field, short.bar.key
         count = len(field.job)
-        held = np.bincount(field.unit, field.amounts(resource, np.arange(len(field.unit))), count)
+        held = np.bincount(field.unit, field.costs(resource), count)
         under = np.array(
             [self.rights.is_under(queue, short.bar.queue) for queue in self.units.residents.queues], np.bool_
         )
@@ -202,8 +203,9 @@ class Hunt:
     # The answer
 
     def settled(self, placements: list[Placement]) -> Found:
-        """With the job in its place: whoever can stay, stays."""
-        for unit in self.units.most_precious_first():
+        """With the job in its place: whoever can stay, stays. (Where rules or devices decide, that was found out by
+        placing it anew.)"""
+        for unit in self.units.most_precious_first() if self.stays_by_amounts or self.at_once else ():
             if not self.units.goes_with_its_gang(unit) and self.units.field.can_stay(unit):
                 self.stay_if_allowed(unit)
         victims = tuple(self.units.victims())
@@ -243,5 +245,5 @@ class Hunt:
         return None
 
 
-def missing(short: quota.Shortfall) -> int:
-    return short.used + short.asked - short.allowed
+def missing(short: quota.Shortfall) -> float:
+    return float(short.used + short.asked - short.allowed)

@@ -16,9 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import islice, product
 
 from phalanx.core import room
+from phalanx.model.amount import Amount
 from phalanx.model.bars import Bar, Rule, Toll
 from phalanx.model.cluster import Cluster
 from phalanx.model.demand import Gang
@@ -29,6 +31,7 @@ from phalanx.model.tree import Account, Branch, Charge, Cost, Key, Tally, Tree, 
 
 COMBINATIONS = 64  # of flavors that a gang of several roles is tried with
 NOTHING = Tally()
+SLIVER = Fraction(1, 1000)  # the least that can be charged of anything
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +39,8 @@ class Shortfall:
     """`asked` more is wanted of what `bar` bounds; `used` of `allowed` are charged. `tolls`: when to look again."""
 
     bar: Bar
-    asked: int
-    used: int
+    asked: Amount
+    used: Amount
     allowed: int
     tolls: tuple[Toll, ...]
 
@@ -231,7 +234,7 @@ def of_subject(
     return None
 
 
-def short(bar: Bar, asked: int, used: int, allowed: int) -> Shortfall:
+def short(bar: Bar, asked: Amount, used: Amount, allowed: int) -> Shortfall:
     return Shortfall(bar=bar, asked=asked, used=used, allowed=allowed, tolls=(Toll(bar, asked),))
 
 
@@ -259,7 +262,7 @@ def of_pool(ledger: Ledger, branch: Branch, cost: Cost) -> Shortfall | None:
             before, kept = ledger.account(each).claimed.get(key, 0), each.kept.get(key, 0)
             rising = max(kept, before + rising) - max(kept, before)
             if kept:
-                tolls.append(Toll(Bar(each.name, Rule.KEEP, key), max(0, kept - before) + 1))
+                tolls.append(Toll(Bar(each.name, Rule.KEEP, key), max(0, kept - before) + SLIVER))
         if rising and claimed + rising > pool.get(key, 0):
             bar = Bar(path[-1].name, Rule.POOL, key)
             tolls.append(Toll(bar, rising))

@@ -16,7 +16,7 @@ from math import inf
 
 from phalanx.core.moment import DAY_S, minute
 from phalanx.core.quota import time_limit_s
-from phalanx.model.amount import shown
+from phalanx.model.amount import Amount, shown
 from phalanx.model.cluster import Cluster
 from phalanx.model.ends import LEAVING_S
 from phalanx.model.holders import Holders
@@ -25,17 +25,17 @@ LARGEST = 3  # holders named
 LOOKED_AT = 256  # ends; what only comes back after so many is not foretold
 
 
-def largest_holders(cluster: Cluster, granted: Holders, resource: str) -> list[tuple[str, int]]:
+def largest_holders(cluster: Cluster, granted: Holders, resource: str) -> list[tuple[str, Amount]]:
     """The jobs that hold most of it, what this cycle has granted so far included."""
     if not granted.held:
         return cluster.holders.largest(resource, LARGEST)
     books = (cluster.holders, granted)
     jobs = {job for book in books for job, _ in book.largest(resource, LARGEST)}
-    held = {job: sum(book.held.get(resource, {}).get(job, 0) for book in books) for job in jobs}
+    held: dict[str, Amount] = {job: sum(book.held.get(resource, {}).get(job, 0) for book in books) for job in jobs}
     return sorted(held.items(), key=lambda item: (-item[1], item[0]))[:LARGEST]
 
 
-def named(cluster: Cluster, held: Sequence[tuple[str, int]], resource: str) -> str:
+def named(cluster: Cluster, held: Sequence[tuple[str, Amount]], resource: str) -> str:
     """`queue a by x (6), y (2); queue b by z (4)`: the queue with the largest holder first."""
     by_queue: dict[str, list[str]] = {}
     for job, amount in held:
@@ -50,7 +50,9 @@ def promised(cluster: Cluster, resource: str) -> int:
     return sum(record.gang.demands[slot.role].amounts.get(resource, 0) for record in records for slot in record.promise)
 
 
-def enough_s(cluster: Cluster, missing: int, gives: Callable[[str], int], granted: Iterable[str] = ()) -> float | None:
+def enough_s(
+    cluster: Cluster, missing: Amount, gives: Callable[[str], Amount], granted: Iterable[str] = ()
+) -> float | None:
     """When as much as is missing is expected to have come back (seconds since the epoch); None: nobody knows, or no
     amount is missing. `gives`: how much comes back when a job ends; `granted`: jobs that this cycle has started."""
     if missing <= 0:

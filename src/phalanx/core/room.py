@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from phalanx.core import usage
+from phalanx.model.amount import Amount
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.demand import Gang
 from phalanx.model.entrants import Entrants
 from phalanx.model.job import Phase, Placement, Slot
 from phalanx.model.line import Bid
-from phalanx.model.shape import Amounts
-from phalanx.model.tree import Charge, Cost
+from phalanx.model.tree import Charge, Cost, Key
 
 
 def put(cluster: Cluster, record: Record, placements: Iterable[Placement]) -> list[Placement]:
@@ -79,7 +79,7 @@ def note_holding(cluster: Cluster, record: Record, change: list[int]) -> None:
     for role, (demand, pods) in enumerate(zip(record.gang.demands, change, strict=True)):
         if pods:
             record.placed[role] += pods
-            for resource, amount in demand.asks:
+            for resource, amount in demand.costs:
                 cluster.holders.change(record.job.id, resource, amount * pods)
     usage.change(cluster, record, change)
 
@@ -180,12 +180,12 @@ def cost(gang: Gang, pods: Iterable[int], flavors: tuple[str, ...] = ()) -> Cost
     """What that many pods of each role come to, by key: of their flavor if they have one, and of all nodes."""
     if len(gang.demands) == 1 and not flavors:
         (count,) = pods
-        asks: Amounts = gang.demands[0].asks
-        return tuple([(("", resource), amount * count) for resource, amount in asks]) if count else ()
-    total: dict[tuple[str, str], int] = {}
+        costs = gang.demands[0].costs
+        return tuple([(("", resource), amount * count) for resource, amount in costs]) if count else ()
+    total: dict[Key, Amount] = {}
     for role, (demand, count) in enumerate(zip(gang.demands, pods, strict=True)):
         named = {"", flavors[role]} if role < len(flavors) else {""}
-        for resource, amount in demand.asks if count else ():
+        for resource, amount in demand.costs if count else ():
             for flavor in sorted(named):
                 total[flavor, resource] = total.get((flavor, resource), 0) + amount * count
     return tuple(sorted(total.items()))

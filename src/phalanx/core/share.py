@@ -24,6 +24,7 @@ from collections.abc import Mapping
 from math import inf
 from typing import NamedTuple
 
+from phalanx.model.amount import Amount
 from phalanx.model.queue import Queue
 from phalanx.model.tree import Account, Branch, Cost, Key
 
@@ -53,14 +54,14 @@ def of(branch: Branch, account: Account, pool: Mapping[Key, int], extra: Cost = 
     return most
 
 
-def of_own(branch: Branch, used: Mapping[Key, int], pool: Mapping[Key, int], extra: Cost = ()) -> Share:
+def of_own(branch: Branch, used: Mapping[Key, Amount], pool: Mapping[Key, int], extra: Cost = ()) -> Share:
     """Of a queue's own jobs among its children: they are guaranteed nothing and weigh 1. `used`: by them alone."""
     together = added(used, extra)
     ratios = [ratio(together.get(key, 0), branch, key, pool) for key in branch.contested or together]
     return Share(0, max(ratios, default=0.0))
 
 
-def added(used: Mapping[Key, int], extra: Cost) -> Mapping[Key, int]:
+def added(used: Mapping[Key, Amount], extra: Cost) -> Mapping[Key, Amount]:
     if not extra:
         return used
     together = {**used}
@@ -69,12 +70,12 @@ def added(used: Mapping[Key, int], extra: Cost) -> Mapping[Key, int]:
     return together
 
 
-def ratio(beyond: int, above: Branch, key: Key, pool: Mapping[Key, int]) -> float:
+def ratio(beyond: Amount, above: Branch, key: Key, pool: Mapping[Key, int]) -> float:
     """Of what the branch above has to share out."""
     lendable = above.guaranteed[key] if key in above.stated else pool.get(key, 0)
     if beyond <= 0:
         return 0.0
-    return beyond / lendable if lendable > 0 else inf
+    return float(beyond / lendable) if lendable > 0 else inf
 
 
 def weighted(ratio: float, queue: Queue, resource: str) -> Share:

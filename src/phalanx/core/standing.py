@@ -13,6 +13,7 @@ from math import inf
 from phalanx.core import share
 from phalanx.core.forecast import forecast
 from phalanx.core.multifactor import Priorities
+from phalanx.model.amount import Amount
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.job import Phase
 from phalanx.model.queue import Order, State
@@ -120,7 +121,7 @@ def _standing(cluster: Cluster, branch: Branch, depth: int, counts: tuple[int, i
 
 def _usage(branch: Branch) -> Iterator[Usage]:
     """What is used or named, by flavor and resource."""
-    used: Mapping[Key, int] = branch.account.total
+    used: Mapping[Key, Amount] = branch.account.total
     keys = {key for key, amount in used.items() if amount} | branch.guaranteed.keys() | branch.limit.keys()
     for flavor, resource in sorted(keys):
         key = flavor, resource

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import isclose
 
 from phalanx.core.fairshare import Account, Key, Standing, User, account, standings
+from phalanx.model.amount import Amount
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue
@@ -27,7 +28,7 @@ def change(cluster: Cluster, record: Record, pods: Sequence[int]) -> None:
     job = record.job
     for demand, count in zip(record.gang.demands, pods, strict=True):
         if count:
-            cluster.usage.hold(job.queue, job.user, demand.asks, count, cluster.now_s)
+            cluster.usage.hold(job.queue, job.user, demand.costs, count, cluster.now_s)
 
 
 def backdate(cluster: Cluster, record: Record) -> None:
@@ -37,10 +38,10 @@ def backdate(cluster: Cluster, record: Record) -> None:
         cluster.usage.backdate(job.queue, job.user, held, record.started_s, cluster.now_s)
 
 
-def holding(record: Record) -> dict[str, int]:
-    held: dict[str, int] = {}
+def holding(record: Record) -> dict[str, Amount]:
+    held: dict[str, Amount] = {}
     for slot in record.placements:
-        for resource, amount in record.gang.demands[slot.role].asks:
+        for resource, amount in record.gang.demands[slot.role].costs:
             held[resource] = held.get(resource, 0) + amount
     return held
 
@@ -80,7 +81,7 @@ def users_of(queue: Queue, usage: Usage, policy: Policy, now_s: float) -> Iterat
 
 def untrue(cluster: Cluster) -> Iterator[str]:
     """For `core.check`: what is noted as held is what the records hold, and nothing else costs anything."""
-    held: dict[tuple[str, str], dict[str, int]] = {}
+    held: dict[tuple[str, str], dict[str, Amount]] = {}
     for record in cluster.jobs.values():
         of_user = held.setdefault((record.job.queue, record.job.user), {})
         for resource, amount in holding(record).items():

@@ -109,6 +109,11 @@ class Field:
         held: Ints = self.residents.amounts(resource)[self.demand[at]] * self.pods[at]
         return held
 
+    def costs(self, resource: str) -> NDArray[np.float64]:
+        """By entry, what its queue is charged with for it."""
+        cost: NDArray[np.float64] = self.residents.costs(resource)[self.demand] * self.pods
+        return cost
+
     def leave(self, unit: int) -> None:
         """On the draft, its room is free."""
         for position, demand, pods, devices in self.holdings(unit):

@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from math import isfinite
 from typing import Any
 
@@ -19,7 +20,7 @@ from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
 from phalanx.client.moment import write_moment
 from phalanx.kube.definitions import QUEUES
 from phalanx.kube.labels import FIELD_MANAGER
-from phalanx.model.amount import shown
+from phalanx.model.amount import Amount, shown
 from phalanx.model.queue import State
 from phalanx.model.shape import CPU, PODS
 from phalanx.model.standing import Standing, Usage
@@ -129,8 +130,10 @@ def _amounts(one: Usage) -> Object:
     return {"flavor": one.flavor, "resource": one.resource, **said}
 
 
-def exact(resource: str, value: int) -> str:
-    """`value` (cpu in millicores, else whole units) as a quantity, without loss."""
+def exact(resource: str, value: Amount) -> str:
+    """`value` (cpu in millicores, else units) as a quantity, without loss."""
+    if isinstance(value, Fraction) and value.denominator != 1:
+        return f"{value * 1000}m"
     if resource == CPU:
         return f"{value}m" if value % 1000 else str(value // 1000)
     if resource in {"memory", "ephemeral-storage"} or resource.startswith("hugepages-"):

@@ -15,6 +15,7 @@ from enum import StrEnum
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
+from phalanx.model.amount import Amount
 from phalanx.model.line import LineKey
 from phalanx.model.tree import Branch, Key, Tree
 
@@ -44,7 +45,7 @@ class Toll(NamedTuple):
     """The line is looked at again when that bar's room has reached `need`."""
 
     bar: Bar
-    need: int
+    need: Amount
 
 
 class Bars:
@@ -52,7 +53,7 @@ class Bars:
     more are dropped when they come up."""
 
     def __init__(self) -> None:
-        self.heaps: dict[str, dict[Bar, list[tuple[int, int, LineKey]]]] = {}
+        self.heaps: dict[str, dict[Bar, list[tuple[Amount, int, LineKey]]]] = {}
         self._asleep: dict[LineKey, int] = {}
         self._tickets = 0
 
@@ -103,7 +104,7 @@ class Bars:
         return other
 
 
-def room(branch: Branch, bar: Bar, pool: dict[Key, int]) -> int:
+def room(branch: Branch, bar: Bar, pool: dict[Key, int]) -> Amount:
     """How much more the bar lets in by what is charged now."""
     account, queue, key = branch.account, branch.queue, bar.key
     match bar.rule:

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from phalanx.model.alarms import Alarms
 from phalanx.model.columns import Columns
-from phalanx.model.demand import Gang, Interned
+from phalanx.model.demand import MOST, Gang, Interned, bounded
 from phalanx.model.ends import Ends
 from phalanx.model.entrants import Entrants
 from phalanx.model.flavor import Flavor
@@ -127,6 +127,8 @@ class Cluster:
         self.latest_s = 0.0  # the latest submission seen: what opens now counts as arrived then
 
     def see_node(self, node: Node) -> None:
+        if any(not 0 <= amount <= MOST for _, amount in node.allocatable):
+            node = replace(node, allocatable=bounded(node.allocatable))  # nobody has as much, or less than nothing
         known = self.columns.node(node.name) is not None
         self.waiting.note_growth(self.columns.see(node), {})
         self.tree.pool_stale = True

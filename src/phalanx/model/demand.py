@@ -7,17 +7,22 @@ them cheap keys. The tables hold their objects weakly: what no job has any more 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import TypeAlias
 from weakref import WeakValueDictionary
 
 from phalanx.model import unit
+from phalanx.model.amount import Amount
 from phalanx.model.fault import fault
 from phalanx.model.job import Group, Job, Role, Size
 from phalanx.model.peers import Kind
-from phalanx.model.shape import PODS, Amounts, NodeTerm, PodTerm, Shape, Toleration
+from phalanx.model.shape import PODS, Amounts, DeviceShare, NodeTerm, PodTerm, Shape, Toleration
 from phalanx.model.topology import Closeness
 
 # Nine petabytes, nine trillion cores: no node has as much, and a thousand such pods still sum within an int64.
 MOST = 2**53
+
+Costs: TypeAlias = tuple[tuple[str, Amount], ...]
 
 
 def charged(requests: Amounts) -> Amounts:
@@ -29,6 +34,15 @@ def charged(requests: Amounts) -> Amounts:
 def bounded(requests: Amounts) -> Amounts:
     """The amounts above zero, none beyond `MOST`."""
     return tuple((resource, min(amount, MOST)) for resource, amount in requests if amount > 0)
+
+
+def with_share(asks: Amounts, share: DeviceShare) -> Costs:
+    """And the part of devices that the share comes to. One in bytes of a device's memory counts as the whole device:
+    which part it is depends on the device, and quotas are decided before a device is chosen."""
+    part = Fraction(max(0, share.milli), 1000) if share.milli and not share.memory_bytes else Fraction(1)
+    costs: dict[str, Amount] = dict(asks)
+    costs[share.resource] = costs.get(share.resource, 0) + min(Fraction(MOST), part * max(0, share.count))
+    return tuple(sorted(costs.items()))
 
 
 class Where:
@@ -46,16 +60,18 @@ class Where:
 
 
 class Demand:
-    """`asks`: what each pod holds on its node (`charged`); `amounts`: the same by resource. `plain`: which nodes take
+    """`asks`: what each pod holds on its node (`charged`); `amounts`: the same by resource; `costs`: what its queue is
+    charged with, which is the same and its part of devices. `plain`: which nodes take
     it depends on `where` and on amounts alone, and all that do are equally good. `kind`: what others see of such pods,
     None if there is nothing to see. `noted`: others see it, or its ports."""
 
-    __slots__ = ("__weakref__", "amounts", "asks", "kind", "noted", "plain", "shape", "where")
+    __slots__ = ("__weakref__", "amounts", "asks", "costs", "kind", "noted", "plain", "shape", "where")
 
     def __init__(self, shape: Shape, where: Where, kind: Kind | None) -> None:
         self.shape, self.where, self.kind = shape, where, kind
         self.asks = charged(shape.requests)
         self.amounts = dict(self.asks)
+        self.costs: Costs = self.asks if shape.share is None else with_share(self.asks, shape.share)
         apart = (shape.preferences, shape.near, shape.away, shape.spread, shape.ports, shape.share, shape.aligned)
         self.plain = not any(apart)
         self.noted = kind is not None or bool(shape.ports)

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
 
+from phalanx.model.amount import Amount
+
 
 class Holders:
     def __init__(self) -> None:
-        self.held: dict[str, dict[str, int]] = {}  # resource -> job -> amount
-        self._heaps: dict[str, list[tuple[int, str]]] = {}
+        self.held: dict[str, dict[str, Amount]] = {}  # resource -> job -> amount
+        self._heaps: dict[str, list[tuple[Amount, str]]] = {}
 
-    def change(self, job: str, resource: str, amount: int) -> None:
+    def change(self, job: str, resource: str, amount: Amount) -> None:
         """The job holds `amount` more of it (less, if negative)."""
         held = self.held.setdefault(resource, {})
         now = held.get(job, 0) + amount
@@ -28,12 +30,12 @@ class Holders:
             self._heaps[resource] = [(-amount, job) for job, amount in held.items()]
             heapify(self._heaps[resource])
 
-    def largest(self, resource: str, count: int) -> list[tuple[str, int]]:
+    def largest(self, resource: str, count: int) -> list[tuple[str, Amount]]:
         """The largest holders, (job, amount), largest first; equal ones by name."""
         held, heap = self.held.get(resource), self._heaps.get(resource)
         if not held or heap is None:
             return []
-        found: list[tuple[int, str]] = []
+        found: list[tuple[Amount, str]] = []
         while heap and len(found) < count:
             entry = heappop(heap)
             if held.get(entry[1]) == -entry[0] and entry not in found:

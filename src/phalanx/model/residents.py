@@ -40,6 +40,7 @@ class Residents:
         self._queue_numbers: dict[str, int] = {}
         self._demand_numbers: dict[Demand, int] = {}
         self._amounts: dict[str, Ints] = {}
+        self._costs: dict[str, NDArray[np.float64]] = {}
         self._entries: dict[str, NDArray[Any]] = {
             name: np.zeros(FIRST, np.int64) for name in ("row", "job", "role", "demand", "pods", "leaving", "spare")
         }
@@ -73,6 +74,14 @@ class Residents:
         if known is None or len(known) < len(self.demands):
             known = np.array([demand.amounts.get(resource, 0) for demand in self.demands], np.int64)
             self._amounts[resource] = known
+        return known
+
+    def costs(self, resource: str) -> NDArray[np.float64]:
+        """By demand number, what the queue is charged with for one pod of it."""
+        known = self._costs.get(resource)
+        if known is None or len(known) < len(self.demands):
+            known = np.array([float(dict(demand.costs).get(resource, 0)) for demand in self.demands], np.float64)
+            self._costs[resource] = known
         return known
 
     def queue_number(self, queue: str) -> int:

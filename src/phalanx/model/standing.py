@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from phalanx.model.amount import Amount
 from phalanx.model.queue import State
 
 
@@ -13,12 +14,12 @@ class Usage:
 
     flavor: str
     resource: str
-    used: int
+    used: Amount
     guaranteed: int | None = None
     limit: int | None = None
 
     @property
-    def borrowed(self) -> int:
+    def borrowed(self) -> Amount:
         return max(0, self.used - (self.guaranteed or 0))
 
 

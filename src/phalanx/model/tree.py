@@ -25,14 +25,14 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
-from phalanx.model.amount import shown
+from phalanx.model.amount import Amount, shown
 from phalanx.model.demand import MOST
 from phalanx.model.queue import Borrow, Limits, Order, Queue, Quota, State
 
 ROOT = ""
 
 Key: TypeAlias = tuple[str, str]  # (flavor, resource); the empty flavor: of all nodes
-Cost: TypeAlias = tuple[tuple[Key, int], ...]
+Cost: TypeAlias = tuple[tuple[Key, Amount], ...]
 
 
 class Charge(NamedTuple):
@@ -52,7 +52,7 @@ class Tally:
 
     def __init__(self) -> None:
         self.running = 0
-        self.used: dict[str, int] = {}
+        self.used: dict[str, Amount] = {}
 
     def copy(self) -> Tally:
         other = Tally()
@@ -66,8 +66,8 @@ class Account:
     __slots__ = ("claimed", "groups", "running", "total", "users")
 
     def __init__(self) -> None:
-        self.total: dict[Key, int] = {}
-        self.claimed: dict[Key, int] = {}
+        self.total: dict[Key, Amount] = {}
+        self.claimed: dict[Key, Amount] = {}
         self.running = 0
         self.users: dict[str, Tally] = {}
         self.groups: dict[str, Tally] = {}
@@ -260,14 +260,18 @@ def post(accounts: Iterable[tuple[Branch, Account]], charge: Charge, sign: int, 
 
 def _claim(branch: Branch, account: Account, rising: Cost, sign: int) -> Cost:
     """Enter what is claimed of the branch; by how much its own claim on its parent changes."""
-    claimed, kept, passed = account.claimed, branch.kept, []
+    claimed, kept, passed = account.claimed, branch.kept, list[tuple[Key, Amount]]()
     for key, amount in rising:
         before = claimed.get(key, 0)
         claimed[key] = after = before + sign * amount
-        floor = kept.get(key, 0)
-        if change := max(floor, after) - max(floor, before):
-            passed.append((key, abs(change)))
+        floor: Amount = kept.get(key, 0)
+        if change := _at_least(floor, after) - _at_least(floor, before):
+            passed.append((key, change if change > 0 else -change))
     return tuple(passed)
+
+
+def _at_least(floor: Amount, amount: Amount) -> Amount:
+    return amount if amount > floor else floor
 
 
 def _limits(limits: Limits) -> bool:

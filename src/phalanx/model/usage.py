@@ -15,10 +15,10 @@ Time is the book's (`Cluster.now_s`), which never goes back.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
+from phalanx.model.amount import Amount
 from phalanx.model.queue import Weights
-from phalanx.model.shape import Amounts
 
 MOST = 1e30  # beyond it a usage told is a mistake: no cluster runs that long
 
@@ -31,7 +31,7 @@ class Meter:
 
     def __init__(self) -> None:
         self.usage = self.at_s = self.told_s = 0.0
-        self.held: dict[str, int] = {}
+        self.held: dict[str, Amount] = {}
 
     def copy(self) -> Meter:
         other = Meter()
@@ -67,7 +67,7 @@ class Usage:
             self.bring_forward(meter, now_s)
         self.billing, self.half_life_s = sound, lasting
 
-    def hold(self, queue: str, user: str, asks: Amounts, pods: int, now_s: float) -> None:
+    def hold(self, queue: str, user: str, asks: Iterable[tuple[str, Amount]], pods: int, now_s: float) -> None:
         """The user holds that many pods' worth more (less, if negative) from now on."""
         meter = self.meter(queue, user)
         self.bring_forward(meter, now_s)
@@ -85,7 +85,7 @@ class Usage:
         meter.at_s = meter.told_s = min(at_s, now_s) if math.isfinite(at_s) else now_s
         self.bring_forward(meter, now_s)
 
-    def backdate(self, queue: str, user: str, held: Mapping[str, int], since_s: float, now_s: float) -> None:
+    def backdate(self, queue: str, user: str, held: Mapping[str, Amount], since_s: float, now_s: float) -> None:
         """What is `held` as of now, the user has held since then; what was told includes what came before it."""
         meter = self.meter(queue, user)
         meter.usage += self.accrued(self.rate(held), max(0.0, now_s - max(since_s, meter.told_s)))
@@ -112,7 +112,7 @@ class Usage:
         lifetime_s = self.half_life_s / math.log(2)
         return rate * lifetime_s * -math.expm1(-after_s / lifetime_s)
 
-    def rate(self, held: Mapping[str, int]) -> float:
+    def rate(self, held: Mapping[str, Amount]) -> float:
         """Billed units."""
         billing = self.billing
         return math.fsum(billing[resource] * amount for resource, amount in held.items() if resource in billing)
