@@ -8,6 +8,7 @@ before the trial. Both are those of the moment the line was last looked at."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from heapq import nsmallest
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ from phalanx.model.holders import Holders
 from phalanx.model.job import Role
 from phalanx.model.reason import Code, Reason
 from phalanx.model.shape import PODS, Amounts
+
+QUEUES_NAMED = 10  # to who names one that does not exist
 
 
 def why_not(cluster: Cluster, draft: Draft, gang: Gang, shortfall: Shortfall, granted: Holders) -> Reason:
@@ -42,12 +45,13 @@ def why_not(cluster: Cluster, draft: Draft, gang: Gang, shortfall: Shortfall, gr
 
 def queue_unknown(cluster: Cluster, record: Record, default_queue: str) -> Reason:
     name = record.job.queue or default_queue
-    known = ", ".join(sorted(cluster.queues)) or "none"
+    first, more = nsmallest(QUEUES_NAMED, cluster.queues), len(cluster.queues) - QUEUES_NAMED
+    known = (", ".join(first) or "none") + (f" and {more} more" if more > 0 else "")
     via = "" if record.job.queue else " (the default, since the job names none)"
     return Reason(
         code=Code.QUEUE_UNKNOWN,
         text=f"there is no queue {name!r}{via}; queues: {known}",
-        numbers={"queue": name, "queues": sorted(cluster.queues)},
+        numbers={"queue": name, "queues": first},
     )
 
 
