@@ -71,7 +71,7 @@ class Cycle:
         self.new: dict[LineKey, list[Entry]] = {}  # newcomers by line, sorted when contending begins
         self.rest: dict[LineKey, Iterator[Entry]] = {}  # of lines that were granted something: who comes next
         self.granted = Holders()
-        self.unnoted: list[tuple[LineKey, Bid, list[Placement]]] = []  # grants that `granted` does not show yet
+        self.unnoted: list[tuple[Gang, str, Sequence[Placement]]] = []  # what jobs got, and `granted` does not show yet
         self.grants = 0
         self.starts: list[Start] = []
         self.places: dict[str, list[Placement]] = {}
@@ -109,7 +109,9 @@ class Cycle:
                 continue
             self.parked.append(bid)
             if state is promise.State.FREE:
-                self.start(record, promise.placements(record), record.flavors)
+                placements = promise.placements(record)
+                self.start(record, placements, record.flavors)
+                self.unnoted.append((record.gang, bid.job, placements))
             else:
                 leavers = promise.leavers(self.cluster, record)
                 self.tell(record, explain_preemption.preempting(self.cluster, record, leavers))
@@ -318,7 +320,7 @@ class Cycle:
         self.joined.pop(bid, None)
         self.grants += 1
         self.won.add(bid)
-        self.unnoted.append((key, bid, placements))
+        self.unnoted.append((key.gang, bid.job, placements))
         if bid.slot is None:
             self.start(self.cluster.jobs[bid.job], tuple(placements), offer.flavors)
         else:
@@ -428,11 +430,11 @@ class Cycle:
 
     def granted_so_far(self) -> Holders:
         """For reasons, which say who holds most: what this cycle has given to whom."""
-        for key, bid, placements in self.unnoted:
-            for role, demand in enumerate(key.gang.demands):
+        for gang, job, placements in self.unnoted:
+            for role, demand in enumerate(gang.demands):
                 pods = sum(placement.role == role for placement in placements)
                 for resource, amount in demand.costs if pods else ():
-                    self.granted.change(bid.job, resource, amount * pods)
+                    self.granted.change(job, resource, amount * pods)
         self.unnoted.clear()
         return self.granted
 

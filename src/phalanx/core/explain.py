@@ -148,7 +148,7 @@ def no_room(cluster: Cluster, draft: Draft, gang: Gang, shortfall: Shortfall, gr
     free = {name: draft.free_in_all(demand, name) for name in asks}
     held = relief.largest_holders(cluster, granted, resource)
     missing = max(total[resource] - free[resource], asks[resource] - left[resource])
-    missing += relief.promised(cluster, resource) if missing > 0 else 0
+    missing += relief.promised(cluster, granted, resource) if missing > 0 else 0
     until_s = relief.enough_s(cluster, missing, holding(cluster, granted, resource), granted.held.get(resource, ()))
     others = cluster.others.get(resource, 0)
     overfull = draft.overfull(demand.where)

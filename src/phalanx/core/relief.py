@@ -44,9 +44,10 @@ def named(cluster: Cluster, held: Sequence[tuple[str, Amount]], resource: str) -
     return " and in ".join(f"queue {queue} by {', '.join(jobs)}" for queue, jobs in by_queue.items())
 
 
-def promised(cluster: Cluster, resource: str) -> int:
-    """How much of it will go to jobs that wait for others to leave."""
-    records = (cluster.jobs[job] for job in cluster.promised)
+def promised(cluster: Cluster, granted: Holders, resource: str) -> int:
+    """How much of it will go to jobs that wait for others to leave; those that start in this cycle have it."""
+    has = granted.held.get(resource, {})
+    records = (cluster.jobs[job] for job in cluster.promised if job not in has)
     return sum(record.gang.demands[slot.role].amounts.get(resource, 0) for record in records for slot in record.promise)
 
 
