@@ -1,0 +1,71 @@
+"""What the peers' own conditions call the reasons why a job waits.
+
+Whoever reads a Workload, a PodGroup or a Slurm queue with tools that know the peer finds the word that the peer would
+have used; the sentence beside it stays ours. A code for which a peer has no word is `Ignored`, with why.
+
+Sources: Kueue's reasons of the condition QuotaReserved=False (apis/kueue/v1beta2/workload_types.go); Volcano's of the
+PodGroup condition Unschedulable (scheduling/v1beta1/types.go); KAI's `UnschedulableReason` of a PodGroup's scheduling
+conditions (scheduling/v2alpha2/podgroup_types.go); Slurm's JOB REASON CODES (squeue(1))."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from phalanx.model.reason import Code
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """The peer has no word for it."""
+
+    why: str
+
+
+Word: TypeAlias = str | Ignored
+
+
+class Words(NamedTuple):
+    """By peer. KAI gives reasons for quotas only, all else is its sentence."""
+
+    kueue: Word
+    volcano: Word
+    kai: Word
+    slurm: Word
+
+
+SENTENCE = Ignored("KAI has a sentence for this, no reason code")
+NO_TIME = Ignored("no such peer knows times or dependencies of jobs")
+NOT_ENOUGH = "NotEnoughResources"
+NEVER_TOLD = Ignored("the object is refused before it could wait")
+
+PEERS: dict[Code, Words] = {
+    Code.NO_ROOM: Words("WaitingForQuota", NOT_ENOUGH, SENTENCE, "Resources"),
+    Code.NEVER_FITS: Words("ExceedsMaxQuota", NOT_ENOUGH, SENTENCE, "BadConstraints"),
+    Code.NO_NODE_MATCHES: Words("NoMatchingFlavor", NOT_ENOUGH, SENTENCE, "BadConstraints"),
+    Code.WAITING_FOR_MEMBERS: Words("PendingEvaluation", "NotEnoughTasks", SENTENCE, Ignored("jobs come whole")),
+    Code.QUOTA: Words("PendingEvaluation", NOT_ENOUGH, SENTENCE, Ignored("it has no namespaces")),
+    Code.HELD: Words("Suspended", Ignored("its jobs have no hold"), SENTENCE, "JobHeldUser"),
+    Code.QUEUE_HELD: Words("Suspended", NOT_ENOUGH, SENTENCE, "PartitionDown"),
+    Code.QUEUE_CLOSED: Words("Suspended", NOT_ENOUGH, SENTENCE, "PartitionInactive"),
+    Code.QUEUE_MISCONFIGURED: Words("Misconfigured", NOT_ENOUGH, SENTENCE, "PartitionConfig"),
+    Code.QUEUE_LIMIT: Words("WaitingForQuota", NOT_ENOUGH, "OverLimit", "AssocGrpCpuLimit"),
+    Code.QUEUE_QUOTA: Words("WaitingForQuota", NOT_ENOUGH, "NonPreemptibleOverQuota", "AssocGrpCpuLimit"),
+    Code.NEVER_WITHIN_LIMIT: Words("ExceedsMaxQuota", NOT_ENOUGH, "OverLimit", "PartitionNodeLimit"),
+    Code.USER_LIMIT: Words("WaitingForQuota", NOT_ENOUGH, SENTENCE, "QOSMaxJobsPerUserLimit"),
+    Code.BEHIND_HEAD: Words("PendingEvaluation", NOT_ENOUGH, SENTENCE, "Priority"),
+    Code.RESERVED: Words("WaitingForQuota", NOT_ENOUGH, SENTENCE, "Priority"),
+    Code.BEGIN_TIME: Words(NO_TIME, NO_TIME, NO_TIME, "BeginTime"),
+    Code.DEADLINE: Words(NO_TIME, NO_TIME, NO_TIME, "DeadLine"),
+    Code.DEPENDENCY: Words(NO_TIME, NO_TIME, NO_TIME, "Dependency"),
+    Code.DEPENDENCY_NEVER: Words(NO_TIME, NO_TIME, NO_TIME, "DependencyNeverSatisfied"),
+    Code.ARRAY_LIMIT: Words(NO_TIME, NO_TIME, NO_TIME, "JobArrayTaskLimit"),
+    Code.PREEMPTING: Words("WaitingForPreemptedWorkloads", NOT_ENOUGH, SENTENCE, "Resources"),
+    Code.PREEMPTED: Words("PendingEvaluation", NOT_ENOUGH, SENTENCE, "Resources"),
+    Code.NO_DOMAIN: Words("TopologyPlacementFailed", NOT_ENOUGH, SENTENCE, "Resources"),
+    Code.PLACEMENT_RULES: Words("NoMatchingFlavor", NOT_ENOUGH, SENTENCE, "Constraints"),
+    Code.QUEUE_UNKNOWN: Words("Misconfigured", NOT_ENOUGH, "QueueDoesNotExist", NEVER_TOLD),
+    Code.BACKOFF: Words("WaitingForPodsReady", NOT_ENOUGH, SENTENCE, "JobLaunchFailure"),
+    Code.INVALID: Words("Misconfigured", NEVER_TOLD, NEVER_TOLD, NEVER_TOLD),
+    Code.UNSUPPORTED: Words("Misconfigured", NOT_ENOUGH, SENTENCE, "BadConstraints"),
+}
