@@ -306,11 +306,16 @@ class Draft:
 
 def usable(columns: Columns) -> NDArray[np.intp]:
     """The rows that may take something."""
-    count = len(columns.names)
-    if count > FEW:
-        return (columns.facts.ready & fit.not_overfull(columns)).nonzero()[0]
-    ready = columns.facts.ready
-    return np.array([row for row in range(count) if ready[row] and columns.least_free(row) >= 0], np.intp)
+    rows: NDArray[np.intp] | None = columns.facts.derived.get(usable)
+    if rows is None:
+        rows = columns.facts.ready.nonzero()[0]
+        fit.remember(columns.facts, usable, rows)
+    if (
+        len(rows) <= FEW
+        and min([min(each[rows].tolist(), default=0) for each in columns.free.values()], default=0) >= 0
+    ):
+        return rows
+    return (columns.facts.ready & fit.not_overfull(columns)).nonzero()[0]
 
 
 def scales(columns: Columns) -> dict[str, int]:

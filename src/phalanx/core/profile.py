@@ -100,7 +100,7 @@ class Profile:
         """That much is free, or taken, from then till then."""
         start, stop = self.cut(start_s), len(self.times) if end_s == float("inf") else self.cut(end_s)
         some = self.order[start:stop]
-        cells = np.ix_(some, held.rows)
+        cells = some[:, None], held.rows
         before = {demand: self.count(demand, some, held.rows) for demand in self.counts}
         for resource, amounts in held.amounts.items():
             if resource in self.free:
@@ -130,17 +130,20 @@ class Profile:
         return self.unused.pop()
 
     def rooms(self, demand: Demand) -> NDArray[np.int64]:
-        """How many pods of the demand each level holds in all."""
+        """How many pods of the demand each level holds in all. On a few nodes counting anew when asked costs less than
+        keeping true what was counted."""
         known = self.counts.get(demand)
         if known is None:
             rows = fit.matching(self.cluster.columns.facts, demand.where).nonzero()[0]
             some = np.arange(len(next(iter(self.free.values()))))
-            known = self.counts[demand] = self.count(demand, some, rows)
+            known = self.count(demand, some, rows)
+            if not self.draft.few:
+                self.counts[demand] = known
         return known
 
     def count(self, demand: Demand, some: NDArray[np.int64], rows: NDArray[np.intp]) -> NDArray[np.int64]:
         """How many pods of the demand those rows hold in each of those levels."""
-        cells = np.ix_(some, rows[fit.matching(self.cluster.columns.facts, demand.where)[rows]])
+        cells = some[:, None], rows[fit.matching(self.cluster.columns.facts, demand.where)[rows]]
         most: NDArray[np.int64] | None = None
         for resource, amount in demand.asks:
             column = self.free.get(resource)
