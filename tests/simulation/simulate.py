@@ -8,27 +8,31 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from random import Random
 from unittest.mock import patch
 
 from phalanx import loop
-from phalanx.core import cycle, gang, packing
+from phalanx.core import crowds, cycle, gang, order, packing, quota
 from phalanx.core import fold as folding
 from phalanx.core.check import check
 from phalanx.core.draft import Draft
+from phalanx.core.obstacle import obstacle
+from phalanx.core.quota import Ledger
 from phalanx.model import watching
 from phalanx.model.cluster import Cluster, Record
-from phalanx.model.event import Event
+from phalanx.model.event import Event, NodeSeen, QueueSeen, Submitted
 from phalanx.model.job import Job, Phase, Role
+from phalanx.model.line import Bid, Kind
 from phalanx.model.node import Node, Taint
-from phalanx.model.policy import Policy
-from phalanx.model.queue import Queue
+from phalanx.model.plan import Start
+from phalanx.model.reason import Code
 from phalanx.model.shape import Operator, Requirement, Shape, Toleration, amounts
 from tests.core.brute import gang_fits
 
+from .variety import Variety
 from .world import World
 
-POLICY = Policy()
 DISTURBANCES = {
     "late": 0.4,
     "twice": 0.2,
@@ -39,7 +43,10 @@ DISTURBANCES = {
     "jump": 0.1,
     "foreign": 0.5,
     "facts": 0.2,
+    "queues": 0.2,
 }
+# Rules that let a job wait though there is room; each has tests of its own.
+RULES = {Code.BEHIND_HEAD, Code.RESERVED, Code.PREEMPTING, Code.ARRAY_LIMIT}
 QUIET_AFTER_S = 1300.0
 STEPS = 3000
 
@@ -52,7 +59,7 @@ def simulate(seed: int) -> str:
     """Run it; the hash of all that was decided. Raises what it finds wrong."""
     random = Random(seed)
     chances = {name: chance for name, chance in DISTURBANCES.items() if random.random() < 0.6}
-    run = Run(World(random, chances))
+    run = Run(World(random, chances), Variety(random, rich=seed % 3 != 0))
     with checked_folds(), narrow() if seed % 2 else nullcontext():
         run.play()
     return hashlib.sha256("\n".join(run.world.log).encode()).hexdigest()
@@ -63,6 +70,8 @@ def narrow():
     """Small blocks and chunks, and hardly a reason renewed: what only large clusters meet is met by small ones too."""
     with (
         patch.object(cycle, "EXPLAINED", 0),
+        patch.object(crowds, "EXPLAINED", 0),
+        patch.object(crowds, "FEW", 0),
         patch.object(packing, "CHUNK", 2),
         patch.object(watching, "BATCH", 4),
     ):
@@ -86,9 +95,15 @@ def checked_folds():
         yield
 
 
+class Unmoved:
+    def apply(self, plan) -> None:
+        pass
+
+
 class Run:
-    def __init__(self, world: World) -> None:
-        self.world, self.random = world, world.seed
+    def __init__(self, world: World, variety: Variety) -> None:
+        self.world, self.random, self.variety = world, world.seed, variety
+        self.bounds_changed = False
         self.cluster = Cluster()
         self.quiet = False
         self.feasible: set[str] = set()
@@ -111,22 +126,27 @@ class Run:
         return self.wake_s is not None and self.wake_s <= self.world.now_s()
 
     def step(self, events: list[Event]) -> None:
-        plan = loop.step(self.cluster, events, POLICY, self.world.now_s(), self.world)
+        plan = loop.step(self.cluster, events, self.variety.policy, self.world.now_s(), self.world)
         self.wake_s = plan.wake_s
-        self.nothing_that_fits_waits()
+        if self.wake_s is not None and self.wake_s > self.world.now_s():
+            self.world.later(self.wake_s - self.world.now_s() + 0.001, lambda: None)
+        self.nobody_exceeds_its_bounds()
+        if self.wake_s is None or self.wake_s > self.world.now_s():  # else it thinks again at once
+            self.nothing_that_fits_waits()
 
     # What happens
 
     def build(self) -> None:
         world, random = self.world, self.random
-        for queue in (Queue(name="default"), Queue(name="loose", gang=False)):
+        for queue in self.variety.queues:
             world.queues[queue.name] = queue
         folding.fold(self.cluster, world.listed())
         for index in range(random.randint(1, 6)):
             world.add_node(self.a_node(f"n{index}"))
         for index in range(random.randint(3, 25)):
-            job, run_s = self.a_job(index), random.uniform(1, 120)
-            if gang_fits_empty(list(world.nodes.values()), job):
+            run_s = random.uniform(1, 120)
+            job = self.a_job(index, run_s)
+            if self.runs_alone(job) and all(each.job in self.feasible for each in job.after):
                 self.feasible.add(job.id)
             world.later(random.uniform(0, 200), lambda job=job, run_s=run_s: world.submit(job, run_s))
         world.later(QUIET_AFTER_S - world.clock_s, self.make_quiet)
@@ -143,7 +163,21 @@ class Run:
         labels = (("zone", random.choice("ab")),)
         return Node(name=name, allocatable=amounts(room), labels=labels, taints=taints)
 
-    def a_job(self, index: int) -> Job:
+    def runs_alone(self, job: Job) -> bool:
+        """Whether it would start if it were alone in the world. (That a gang that fits does start, `gang_fits_empty`
+        tells by trying everything.)"""
+        fits = gang_fits_empty(list(self.world.nodes.values()), job)
+        empty = Cluster()
+        alone = replace(job, begin_s=None, after=())
+        queues = [replace(queue, gang=True) for queue in self.world.queues.values()]
+        news = [*map(NodeSeen, self.world.nodes.values()), *map(QueueSeen, queues)]
+        plan = loop.step(empty, [*news, Submitted(alone)], self.variety.policy, self.world.now_s(), Unmoved())
+        starts = any(isinstance(action, Start) for action in plan.actions)
+        if starts != fits and (starts or not self.variety.rich):
+            raise Unfair(f"{job.id} alone in the world: starts is {starts}")
+        return starts
+
+    def a_job(self, index: int, run_s: float) -> Job:
         random = self.random
         loose = random.random() < 0.2
         # Pod by pod, jobs that need several pods can block each other for ever; here one is enough for them.
@@ -151,10 +185,11 @@ class Run:
         roles = tuple(self.a_role(f"r{at}", loose=loose) for at in range(count))
         return Job(
             id=f"j{index}",
-            queue="loose" if loose else random.choice(["default", ""]),
+            queue="loose" if loose else self.variety.queue_of(),
             roles=roles,
             priority=random.choice([0, 0, 0, 5]),
             submitted_s=float(index),
+            **self.variety.job_options(index, run_s),
         )
 
     def a_role(self, name: str, *, loose: bool) -> Role:
@@ -193,6 +228,11 @@ class Run:
             world.add_node(changed(node, unschedulable=random.random() < 0.5, ready=random.random() < 0.7))
         if world.jobs and world.chance("facts"):
             world.withdraw(random.choice(sorted(world.jobs)))
+        if self.variety.rich and world.chance("queues"):
+            queue = world.queues[random.choice(sorted(world.queues))]
+            if queue.gang:
+                self.bounds_changed = True
+                world.change_queue(self.variety.disturbed(queue))
         if world.chance("jump"):
             world.jump_s += random.uniform(-40, 40)
         if world.chance("restart"):
@@ -217,23 +257,54 @@ class Run:
             assert name in self.world.nodes
         for pod in sorted(self.world.foreign):
             self.world.vacate(pod)
+        for queue in self.variety.queues:
+            self.world.change_queue(queue)
         self.world.later(100.0, lambda: None)
+
+    def nobody_exceeds_its_bounds(self) -> None:
+        """No queue has more than its limit, unless somebody lowered it."""
+        for queue in () if self.bounds_changed else self.variety.queues:
+            branch = self.cluster.tree.branch(queue.name)
+            for key, allowed in branch.limit.items():
+                if branch.account.total.get(key, 0) > allowed:
+                    raise Unfair(f"{queue.name} has {branch.account.total} and may have {branch.limit}")
 
     def nothing_that_fits_waits(self) -> None:
         """Single shapes are decided exactly; gangs of several roles are searched, which promises less."""
-        draft = Draft(self.cluster.columns)
+        draft, ledger = Draft(self.cluster.columns), Ledger(self.cluster.tree)
         for record in self.cluster.jobs.values():
-            if self.may_start(record) and not isinstance(gang.place(draft, record.gang), gang.Shortfall):
-                raise Unfair(f"{record.job.id} waits and would fit: {record.reason}")
-            for slot in record.open:
-                one = self.cluster.interned.one(record.job.roles[slot.role])
-                if not isinstance(gang.place(draft, one), gang.Shortfall):
+            if self.may_start(record) and self.fits(draft, ledger, record, Bid(record.job.id)):
+                raise Unfair(f"{record.job.id} waits and would fit: {self.cluster.reason(record.job.id)}")
+            for slot in record.open if self.may_place(record) else ():
+                if not order.grows(record, slot) and self.fits(draft, ledger, record, Bid(record.job.id, slot)):
                     raise Unfair(f"slot {slot} of {record.job.id} waits and would fit")
 
+    def may_place(self, record: Record) -> bool:
+        """Pods of a job that is started pod by pod may have to leave room for those before."""
+        queue, reason = self.cluster.queues.get(record.job.queue or "default"), record.reason
+        return queue is None or queue.gang or reason is None or reason.code is not Code.RESERVED
+
+    def fits(self, draft: Draft, ledger: Ledger, record: Record, bid: Bid) -> bool:
+        """Whether its queue's quota allows it, and the nodes have room for it."""
+        queue = self.cluster.queues.get(self.cluster.queue_of(record.job))
+        key, _ = order.place_in_line(self.cluster, (), record, bid, whole=queue is None or queue.gang)
+        if key.kind == Kind.REPLACEMENT:
+            return not isinstance(gang.place(draft, key.gang), gang.Shortfall)
+        offers = quota.offers(self.cluster, ledger, key, record.job)
+        return any(
+            offer.short is None and not isinstance(gang.place(draft, offer.gang), gang.Shortfall) for offer in offers
+        )
+
     def may_start(self, record: Record) -> bool:
+        """No rule keeps it waiting: what it waits for is room, or quota."""
         queue = self.cluster.queues.get(record.job.queue or "default")
         rests = record.not_before_s > self.world.now_s()
-        return record.phase is Phase.QUEUED and queue is not None and not rests and len(record.job.roles) == 1
+        if record.phase is not Phase.QUEUED or queue is None or rests or len(record.job.roles) != 1 or record.promise:
+            return False
+        reason = self.cluster.reason(record.job.id)
+        if not queue.gang or (reason is not None and reason.code in RULES):
+            return False
+        return obstacle(self.cluster, record, self.world.now_s(), {}) is None
 
     def settle(self) -> None:
         left = self.feasible & set(self.world.jobs)

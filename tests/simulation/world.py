@@ -22,6 +22,7 @@ from phalanx.model.event import (
     NodeSeen,
     Occupied,
     Opened,
+    OutcomeTold,
     QueueSeen,
     Refused,
     Released,
@@ -29,7 +30,7 @@ from phalanx.model.event import (
     Submitted,
     Vacated,
 )
-from phalanx.model.job import Job, Phase, Placement, Slot
+from phalanx.model.job import Job, Outcome, Phase, Placement, Slot
 from phalanx.model.node import Node
 from phalanx.model.plan import Place, Plan, Preempt, Promise, Shrink, Start, Wait
 from phalanx.model.queue import Queue
@@ -151,6 +152,10 @@ class World:
             elif lost:
                 self.reopen(truth, lost)
 
+    def change_queue(self, queue: Queue) -> None:
+        self.queues[queue.name] = queue
+        self.tell(f"queue {queue.name}", QueueSeen(queue))
+
     def reopen(self, truth: Truth, slots: list[Slot]) -> None:
         for slot in slots:
             truth.planned.pop(slot, None)
@@ -262,7 +267,9 @@ class World:
         truth = self.jobs.get(job)
         if truth is None or truth.phase in {Phase.QUEUED, Phase.STOPPING}:
             return
-        if truth.phase is Phase.RUNNING and not self.enough(truth, set(truth.planned) - set(slots)):
+        left = [slot.role for slot in truth.planned if slot not in slots]
+        known = self._told_until[job] < self.clock_s  # else what it lost meanwhile may be on its way
+        if known and any(left.count(slot.role) < truth.job.roles[slot.role].minimum for slot in slots):
             raise Wrong(f"{job} is shrunk by {slots} below its minimum")
         for slot in slots:
             self.later(self.seed.uniform(0.1, 20), self.leaving(truth, truth.run, slot))
@@ -279,12 +286,14 @@ class World:
     def enough(self, truth: Truth, slots: set[Slot]) -> bool:
         return all(sum(slot.role == at for slot in slots) >= role.minimum for at, role in enumerate(truth.job.roles))
 
-    def barrier(self, truth: Truth, run: int) -> None:
+    def barrier(self, truth: Truth, run: int, tries: int = 20) -> None:
         """All pods of the minimum exist, or the start comes to nothing; then they are bound together."""
         if not self.current(truth, run) or truth.phase is not Phase.STARTING:
             return
-        if truth.open:
-            self.later(3.0, lambda: self.barrier(truth, run))  # after a restart some want a node first
+        if truth.open and tries:
+            self.later(3.0, lambda: self.barrier(truth, run, tries - 1))  # after a restart some want a node first
+        elif truth.open:
+            self.refuse(truth, "some of its pods found no node in time")
         elif self.chance("start_refused"):
             self.refuse(truth, "a pod was not created")
         elif not all(self.bind(truth, slot) for slot in sorted(truth.planned)):
@@ -386,6 +395,7 @@ class World:
                 truth.attempt = 0  # starts are counted from the restart
         events: list[Event] = [NodeSeen(node) for node in self.nodes.values()]
         events += [QueueSeen(queue) for queue in self.queues.values()]
+        events += [OutcomeTold(job, Outcome.SUCCEEDED) for job in sorted(self.done)]
         events += [Occupied(pod, node, requests) for pod, (node, requests) in self.foreign.items()]
         started = [truth for truth in self.jobs.values() if truth.phase is not Phase.QUEUED]
         events += [self.adoption(truth) for truth in started]

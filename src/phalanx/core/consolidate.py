@@ -70,10 +70,16 @@ def search(scene: Scene, job: Job, offer: Offer) -> Found | None:
 
 
 def moved_to(scene: Scene, victim: Victim) -> list[Placement] | None:
-    """Another place for it, for as many pods of each role as it has, taken from the draft; None: there is none."""
+    """Another place for it, for as many pods of each role as it has, taken from the draft; None: there is none. It
+    starts anew there, so a role of which pods are over already has its minimum again."""
     cluster, record = scene.cluster, scene.cluster.jobs[victim.job]
     has = room.counted(record.placements, len(record.job.roles))
-    roles = tuple(replace(role, count=pods, minimum=pods) for role, pods in zip(record.job.roles, has, strict=True))
+    needed = record.gang.needed()
+    least = [role.minimum if has[at] or at in needed else 0 for at, role in enumerate(record.job.roles)]
+    pods = list(map(max, has, least))
+    if not record.gang.enough(pods):
+        return None
+    roles = tuple(replace(role, count=each, minimum=each) for role, each in zip(record.job.roles, pods, strict=True))
     crew = cluster.interned.gang(roles, record.gang.groups, record.gang.closeness, record.gang.size)
     if record.flavors:
         crew = cluster.flavored(crew, record.flavors)

@@ -50,7 +50,7 @@ from phalanx.model.job import Placement, Slot
 from phalanx.model.line import Bid, Entry, Kind, LineKey
 from phalanx.model.plan import Action, Asleep, Findings, Joined, Place, Plan, Start, Wait, Watch
 from phalanx.model.policy import Policy
-from phalanx.model.reason import NEVER, Code, Reason
+from phalanx.model.reason import NEVER, SHORT, Code, Reason
 from phalanx.model.relations import Kin
 from phalanx.model.tree import Charge
 
@@ -251,6 +251,8 @@ class Cycle:
             return False  # others may give way
         if line is None or line.reason is None or len(self.asleep) < EXPLAINED or line.unexplained >= RENEW_REASON:
             return False
+        if line.reason.code in NEVER:
+            return False  # whether that is so still decides whom it holds up
         watch = self.waiting.watches.only(key)
         if watch is None or watch.demand is not key.gang.demands[0] or not watch.need:
             return False
@@ -371,6 +373,8 @@ class Cycle:
         heeds = any(sleep.heeds(self.draft, offer.gang) for offer, _ in lacks)
         held = any(isinstance(lack, Held) for _, lack in lacks)
         place = self.lookahead.place_of(key, bid) if lacks and reason.code not in NEVER else None
+        if reason.code not in SHORT:
+            self.preempting.give_up(key)
         again_s = self.preempting.again_s.get(key)
         asleep = Asleep(
             key, reason, tuple(watches.values()), tuple(tolls), again_s, heeds=heeds, place=place, held=held
@@ -381,7 +385,7 @@ class Cycle:
         if place is not None:
             self.give_way(key, self.entry_of(key, bid))
         else:
-            self.contest.lost(holds_up=reason.code not in NEVER)
+            self.contest.lost(holds_up=reason.code not in NEVER and key.kind != Kind.GROWTH)
 
     def why_not(self, key: LineKey, offers: Sequence[Offer], lacks: Sequence[tuple[Offer, Lack]]) -> Reason:
         """Why each offer fails; the one that the queue likes best gives the code."""
@@ -389,7 +393,7 @@ class Cycle:
         reasons = []
         for offer in offers:
             if offer.short is not None:
-                reasons.append(denial.short(self.cluster, self.ledger, key.queue, offer.short))
+                reasons.append(denial.why_not(self.cluster, self.ledger, key.queue, offer))
             else:
                 lack = found[offer.flavors]
                 if isinstance(lack, Held):
@@ -491,4 +495,6 @@ class Cycle:
         times += self.waiting.dawn_of.values()
         times = [at_s for at_s in times if at_s > self.now_s]
         times += self.preempting.wake_s()
+        if self.preempting.told and (self.waiting.bars or any(each.tolls for each in self.asleep)):
+            times.append(self.now_s)  # who gives way gives back quota that others wait for
         return min(times, default=None)

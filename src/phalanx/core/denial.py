@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from phalanx.core import quota
 from phalanx.core.moment import clock
-from phalanx.core.quota import Ledger, Shortfall
+from phalanx.core.quota import Ledger, Offer, Shortfall
 from phalanx.model.amount import Amount, number, shown
 from phalanx.model.bars import Rule
 from phalanx.model.cluster import Cluster
 from phalanx.model.entrants import Gate
 from phalanx.model.queue import Queue, State
-from phalanx.model.reason import Code, Reason
+from phalanx.model.reason import NEVER, Code, Reason
 from phalanx.model.tree import Branch, Key
 
 LARGEST = 3
@@ -66,6 +67,39 @@ def behind_head(head: str, queue: str) -> Reason:
     )
 
 
+def why_not(cluster: Cluster, ledger: Ledger, own: str, offer: Offer) -> Reason:
+    """Of an offer that is not affordable. `own`: the job's queue."""
+    assert offer.short is not None
+    lack = quota.never(cluster.tree, offer)
+    return short(cluster, ledger, own, offer.short) if lack is None else never_allowed(cluster, own, lack)
+
+
+def never_allowed(cluster: Cluster, own: str, lack: Shortfall) -> Reason:
+    """It would be short even if nothing ran."""
+    bar, queue = lack.bar, f"queue {whose(lack.bar.queue, own)}"
+    asked, allowed = amount(bar.key, lack.asked), amount(bar.key, lack.allowed)
+    numbers: dict[str, object] = {"queue": bar.queue, "flavor": bar.key[0], "resource": bar.key[1]}
+    numbers |= {"asked": number(lack.asked), "allowed": number(lack.allowed)}
+    match bar.rule:
+        case Rule.POOL | Rule.KEEP:
+            kept = f" less {amount(bar.key, lack.used)} that queues keep, used or not" if lack.used else ""
+            text = f"{asked} to borrow, but the cluster has {allowed}{kept}"
+            return Reason(
+                code=Code.NEVER_FITS, text=text, numbers=numbers | {"kept": number(lack.used)}, more_nodes_help=True
+            )
+        case Rule.GUARANTEE:
+            text = f"{asked} asked, but {queue} is guaranteed {allowed}, and this may not borrow"
+        case Rule.LIMIT:
+            text = f"{asked} asked, but {queue} allows {allowed} in all"
+        case Rule.USER | Rule.GROUP:
+            text = f"{asked} asked, but {queue} allows {who(bar.rule, bar.whose)} {allowed}"
+        case Rule.RUNNING:
+            text = f"{queue} runs at most {allowed} jobs"
+        case Rule.USER_RUNNING | Rule.GROUP_RUNNING:
+            text = f"{who(bar.rule, bar.whose)} runs at most {allowed} jobs in {queue}"
+    return never(text, **numbers)
+
+
 def short(cluster: Cluster, ledger: Ledger, own: str, lack: Shortfall) -> Reason:
     """`own`: the job's queue."""
     bar = lack.bar
@@ -109,13 +143,14 @@ def short(cluster: Cluster, ledger: Ledger, own: str, lack: Shortfall) -> Reason
 
 
 def of_flavors(flavors: Sequence[tuple[str, ...]], reasons: Sequence[Reason]) -> Reason:
-    """The first reason; with several, what each way to give flavors met."""
+    """The first reason that time can mend, or the first; with several, what each way to give flavors met."""
     if len(reasons) == 1:
         return reasons[0]
+    first = next((each for each in reasons if each.code not in NEVER), reasons[0])
     parts = [
         f"on {'/'.join(dict.fromkeys(each))}: {reason.text}" for each, reason in zip(flavors, reasons, strict=True)
     ]
-    return replace(reasons[0], text="; ".join(parts), more_nodes_help=any(each.more_nodes_help for each in reasons))
+    return replace(first, text="; ".join(parts), more_nodes_help=any(each.more_nodes_help for each in reasons))
 
 
 def who(rule: Rule, name: str) -> str:

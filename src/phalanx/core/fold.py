@@ -48,11 +48,10 @@ from phalanx.model.line import Bid
 from phalanx.model.plan import Action, Findings, Place, Plan, Preempt, Promise, Shrink, Start, Wait
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue
-from phalanx.model.reason import Code
+from phalanx.model.reason import SHORT
 
 News: TypeAlias = Event | Action
 
-SHORT = {Code.NO_ROOM, Code.NO_DOMAIN, Code.QUEUE_QUOTA, Code.QUEUE_LIMIT}  # what others' going can mend
 REMEMBERED = 1 << 16  # preemptions of a queue
 
 
@@ -157,7 +156,7 @@ def answered(cluster: Cluster, event: Opened | Released | Started | Refused | Fi
         case Released(_, slots):
             let_go(cluster, record, slots)
             settle(cluster, record)
-            regroup(cluster, record)
+            look_at_open(cluster, record)  # what was growth may replace now what a minimum lacks
         case Refused():
             refused(cluster, record, event)
         case Finished():
@@ -234,7 +233,10 @@ def tree_changed(cluster: Cluster) -> None:
         for name in names:
             reconsider(cluster, name)
         cluster.waiting.wake_barred()
+    pool = tree.pool
     refresh_tree(cluster)
+    if tree.pool != pool:
+        cluster.waiting.wake_hopeless()
 
 
 def reconsider_all(cluster: Cluster) -> None:
@@ -368,8 +370,12 @@ def opened(cluster: Cluster, record: Record, slots: Sequence[Slot]) -> None:
 def regroup(cluster: Cluster, record: Record) -> None:
     """Where its pods are has changed: what is still open may have to go elsewhere now, or with others."""
     if record.gang.tree is not None:
-        for slot in record.open:
-            cluster.waiting.refresh(Bid(record.job.id, slot))
+        look_at_open(cluster, record)
+
+
+def look_at_open(cluster: Cluster, record: Record) -> None:
+    for slot in record.open:
+        cluster.waiting.refresh(Bid(record.job.id, slot))
 
 
 def start(cluster: Cluster, action: Start) -> None:

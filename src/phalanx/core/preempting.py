@@ -106,6 +106,11 @@ class Preempting:
             self.again_s[key] = chance_s
         return False
 
+    def give_up(self, key: LineKey) -> None:
+        """Nobody's going helps the line: it does not hunt."""
+        self.hunting.pop(key, None)
+        self.again_s.pop(key, None)
+
     def takes_over(self, key: LineKey, job: Job, wants: Preemption) -> bool:
         """Another job of its queue, of lower priority, is promised room that holds it: that promise is taken back, and
         in the next cycle, which follows at once, what is leaving there counts for whoever is first."""

@@ -101,6 +101,20 @@ class Ledger:
         post(accounts, charge, sign, keeps=self.tree.keeps)
 
 
+class Idle(Ledger):
+    """The accounts if nothing ran at all: what they do not allow, nobody's going mends."""
+
+    def account(self, branch: Branch) -> Account:
+        account = Account()
+        account.claimed = self.tree.keeps_claimed.get(branch.name, {})
+        return account
+
+
+def never(tree: Tree, offer: Offer) -> Shortfall | None:
+    """What would not allow the offer even if nothing else ran."""
+    return shortfall(Idle(tree), tree.branch(offer.charge.queue), offer.charge, preemptible=offer.preemptible)
+
+
 def offers(cluster: Cluster, ledger: Ledger, key: LineKey, job: Job, given: tuple[str, ...] = ()) -> list[Offer]:
     """The ways in which the line's first, `job`, may start, best first; never empty. `given`: the flavors that it has
     already, of which it only wants more."""

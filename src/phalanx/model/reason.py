@@ -46,8 +46,10 @@ class Code(StrEnum):
     UNSUPPORTED = "Unsupported"  # asks for something that fit does not understand: it fails closed
 
 
-# Such a head holds up nobody.
-NEVER = {Code.NEVER_FITS, Code.NO_NODE_MATCHES, Code.INVALID, Code.UNSUPPORTED}
+# Nothing that runs stands in the way: only the job, the settings or the nodes can mend it. Such a head holds up nobody.
+NEVER = {Code.NEVER_FITS, Code.NO_NODE_MATCHES, Code.NEVER_WITHIN_LIMIT, Code.INVALID, Code.UNSUPPORTED}
+# What others' going can mend.
+SHORT = {Code.NO_ROOM, Code.NO_DOMAIN, Code.PLACEMENT_RULES, Code.QUEUE_QUOTA, Code.QUEUE_LIMIT}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

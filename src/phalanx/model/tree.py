@@ -179,6 +179,7 @@ class Tree:
         self.guarantees = self.keeps = False
         self.stricts: set[str] = set()  # names of strict queues
         self.stale = self.pool_stale = False
+        self.keeps_claimed: dict[str, dict[Key, Amount]] = {}  # by branch, what is claimed of it when nothing runs
         self.eased: dict[str, None] = {}  # branches to which less is charged than when lines were last woken
         self.outdated: list[str] = []  # queues that were told since the tree was built
 
@@ -223,6 +224,7 @@ class Tree:
             else:
                 branch.unbounded = True
         self.stricts = {name for name, queue in queues.items() if queue.strict}
+        self.keeps_claimed = {}
         if self.keeps:
             self._claim_keeps()
         self.stale = False
@@ -246,6 +248,7 @@ class Tree:
                 for key in {**branch.kept, **branch.account.claimed}:
                     claim = max(branch.kept.get(key, 0), branch.account.claimed.get(key, 0))
                     claimed[key] = claimed.get(key, 0) + claim
+        self.keeps_claimed = {name: dict(each.account.claimed) for name, each in self.branches.items()}
 
 
 def post(accounts: Iterable[tuple[Branch, Account]], charge: Charge, sign: int, *, keeps: bool) -> None:

@@ -22,6 +22,7 @@ from phalanx.model.heeding import Heeding
 from phalanx.model.hunting import Hunters
 from phalanx.model.line import Bid, Entry, Line, LineKey
 from phalanx.model.plan import Asleep
+from phalanx.model.reason import NEVER
 from phalanx.model.sleepers import Sleepers
 from phalanx.model.tree import Tree
 from phalanx.model.turns import Turns
@@ -184,6 +185,16 @@ class Waiting:
     def wake_barred(self) -> None:
         """The queue tree is another: look at every line again that it kept out."""
         self.awake.update(dict.fromkeys(self.bars.release_all()))
+
+    def wake_hopeless(self) -> None:
+        """The cluster has more, or less: who could never start may be able to one day, or the other way round; and
+        those who look for somebody to give way may need fewer to go."""
+        for key, line in self.lines.items():
+            if line.reason is not None and line.reason.code in NEVER:
+                line.unexplained = MANY
+                self.awake[key] = None
+        self.hunters.stir()
+        self.wake_barred()
 
     def rouse(self, columns: Columns, tree: Tree, now_s: float) -> None:
         """Wake the lines that may have been helped by what changed since the last time."""

@@ -1,0 +1,116 @@
+"""What a seed may make of queues, jobs and the policy: trees with quotas, orders, limits and preemption, and jobs with
+users, time limits, dependencies and arrays. A third of the seeds has none of it (one flat queue, everything greedy)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+from phalanx.model.job import After, Dependency, Size
+from phalanx.model.policy import Backfill, BackfillOrder, Factors, Policy, Score
+from phalanx.model.preemption import Floor, Preemption, Reclaim, Within
+from phalanx.model.queue import Borrow, Limits, Order, Queue, Quota, State
+
+USERS = ("ann", "bob", "cem")
+CPU = 1000
+
+
+class Variety:
+    """`rich`: anything but the plainest settings."""
+
+    def __init__(self, random: Random, *, rich: bool) -> None:
+        self.random, self.rich = random, rich
+        self.policy = self.a_policy() if rich else Policy(backfill=Backfill.GREEDY)
+        self.queues = self.a_tree() if rich else [Queue(name="default"), Queue(name="loose", gang=False)]
+        self.leaves = [queue.name for queue in self.queues if queue.gang and queue.name != "default"]
+
+    def a_policy(self) -> Policy:
+        random = self.random
+        return Policy(
+            backfill=random.choice(list(Backfill)),
+            backfill_order=random.choice(list(BackfillOrder)),
+            score=random.choice([Score.PACK, Score.PACK, Score.SPREAD]),
+            half_life_s=random.choice([0.0, 100.0, 10_000.0]),
+            factors=Factors(age=1000, size=100, fair_share=5000, max_age_s=500),
+        )
+
+    def a_tree(self) -> list[Queue]:
+        """`default` and `loose` at the top, beside one or two teams with or without queues of their own."""
+        random = self.random
+        queues = [Queue(name="default"), Queue(name="loose", gang=False)]
+        for team in ("red", "blue")[: random.randint(1, 2)]:
+            children = [f"{team}-{at}" for at in range(random.choice([0, 0, 2, 3]))]
+            guarantees = {child: random.choice([0, 0, CPU, 2 * CPU]) for child in children}
+            own = sum(guarantees.values()) + random.choice([0, CPU, 3 * CPU])
+            queues.append(self.a_queue(team, "", own))
+            queues += [self.a_queue(child, team, guarantees[child]) for child in children]
+        queues[0] = replace(queues[0], order=random.choice(list(Order)), preemption=self.a_preemption())
+        return queues
+
+    def a_queue(self, name: str, parent: str, guaranteed: int) -> Queue:
+        random = self.random
+        limit = guaranteed + random.choice([4 * CPU, 8 * CPU]) if random.random() < 0.3 else None
+        quota = Quota(
+            guaranteed=(("cpu", guaranteed),) if guaranteed else (),
+            limit=(("cpu", limit),) if limit is not None else (),
+            lend=(("cpu", random.randint(0, guaranteed)),) if guaranteed and random.random() < 0.3 else (),
+        )
+        return Queue(
+            name=name,
+            parent=parent,
+            quotas=(quota,),
+            weight=random.choice([0.0, 1.0, 1.0, 2.0]),
+            order=random.choice(list(Order)),
+            strict=random.random() < 0.15,
+            borrow=random.choice([Borrow.ALL, Borrow.ALL, Borrow.PREEMPTIBLE]),
+            preemption=self.a_preemption(),
+            total=Limits(running=random.choice([None, None, 3])),
+            per_user=Limits(running=random.choice([None, None, 2])),
+        )
+
+    def a_preemption(self) -> Preemption:
+        random = self.random
+        return Preemption(
+            within=random.choice(list(Within)),
+            reclaim=random.choice(list(Reclaim)),
+            down_to=random.choice(list(Floor)),
+            borrowing=random.random() < 0.3,
+            min_run_s=random.choice([0.0, 0.0, 30.0]),
+            delay_s=random.choice([0.0, 0.0, 20.0]),
+            hourly_budget=random.choice([None, None, 2]),
+            consolidate=random.random() < 0.3,
+        )
+
+    def queue_of(self) -> str:
+        return self.random.choice([*self.leaves, "default", ""]) if self.rich else self.random.choice(["default", ""])
+
+    def job_options(self, index: int, run_s: float) -> dict[str, Any]:
+        """What a job says besides; `run_s`: how long it will really run."""
+        random = self.random
+        if not self.rich:
+            return {}
+        options: dict[str, Any] = {"user": random.choice(USERS), "group": random.choice("xy")}
+        if random.random() < 0.6:
+            options["limit_s"] = run_s * random.choice([1.0, 1.5, 4.0])
+        if random.random() < 0.15:
+            options["begin_s"] = 1000.0 + random.uniform(0, 300)
+        if index and random.random() < 0.1:
+            options["after"] = (Dependency(job=f"j{random.randrange(index)}", after=After.ANY),)
+        if random.random() < 0.1:
+            options |= {"array": "sweep", "array_cap": 2}
+        options["preemptible"] = random.random() < 0.8
+        options["preempts"] = random.random() < 0.9
+        options["size"] = random.choice([Size.ELASTIC, Size.ELASTIC, Size.FIXED_AT_START])
+        return options
+
+    def disturbed(self, queue: Queue) -> Queue:
+        """Somebody holds it, shrinks it, or opens it again."""
+        quota = queue.quotas[0] if queue.quotas else Quota()
+        match self.random.randrange(3):
+            case 0:
+                return replace(queue, state=self.random.choice([State.OPEN, State.HELD]))
+            case 1:
+                return replace(queue, quotas=(replace(quota, guaranteed=(), lend=(), limit=(("cpu", 2 * CPU),)),))
+            case _:
+                return replace(queue, total=Limits(running=self.random.choice([None, 1, 5])))
