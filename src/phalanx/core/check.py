@@ -29,6 +29,7 @@ def check(cluster: Cluster) -> None:
         *usage.untrue(cluster),
         *jobs_are_whole(cluster),
         *waiting_is_true(cluster),
+        *crowds_are_true(cluster),
         *tree_adds_up(cluster),
     ]
     if wrong:
@@ -148,3 +149,20 @@ def waiting_is_true(cluster: Cluster) -> Iterator[str]:
     asked |= {Bid(job, slot) for job, record in cluster.jobs.items() for slot in record.open}
     if strangers := bids - asked:
         yield f"what does not ask for room waits: {sorted(strangers)}"
+
+
+def crowds_are_true(cluster: Cluster) -> Iterator[str]:
+    """Every line that sleeps in a crowd has its turn in its queue, by its first bid, and no other line has."""
+    waiting = cluster.waiting
+    crowded = {key for crowd in waiting.watches.crowds.values() for key in crowd}
+    turns = [(queue, turn) for queue, of in waiting.turns.of.items() for turn in of]
+    if crowded != {key for _, (_, key) in turns} or len(crowded) != len(turns):
+        yield f"{len(crowded)} lines sleep in crowds, {len(turns)} have a turn"
+    for queue, (place, key) in turns:
+        first = waiting.lines[key].first()
+        if key.queue != queue or (place[1], place[3]) != (first.arrival_s, first.tie):
+            yield f"a line of {key.queue} has its turn in {queue} at {place}, its first is {first}"
+    if any(of != sorted(of, key=lambda turn: turn[0]) for of in waiting.turns.of.values()):
+        yield "turns are out of order"
+    if strangers := waiting.watches.roused.keys() - waiting.watches.crowds.keys():
+        yield f"crowds of nobody are roused: {len(strangers)}"

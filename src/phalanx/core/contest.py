@@ -266,7 +266,8 @@ class Contest:
         return used
 
     def rank(self, branch: Branch, key: LineKey, entry: Entry) -> Standing:
-        ranked = rank(key, entry, branch.order, self.factors(branch, key, entry))
+        factors = self.priority_of(entry) if branch.order is Order.MULTIFACTOR else None
+        ranked = rank(key, entry, branch.order, factors)
         return (estimate(key), *ranked) if self.by_estimate else ranked
 
     def factors(self, branch: Branch, key: LineKey, entry: Entry) -> float | None:

@@ -137,6 +137,8 @@ class Draft:
 
     def names(self, position: int, demand: Demand, pods: int) -> Iterable[tuple[str, ...]]:
         """For each of the pods put there, the devices that it was given; chosen now, if it has not been."""
+        if not self._given and not self._named:
+            return repeat((), pods)
         given = self._given.get((demand, position), [])
         if not given and not (self._named and asks_devices(self.columns, demand.asks)):
             return repeat((), pods)

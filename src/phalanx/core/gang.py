@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import repeat
 
 import numpy as np
@@ -32,6 +33,7 @@ from phalanx.model.unit import Unit
 
 __all__ = ["Shortfall", "place"]
 
+PLACEMENT = partial(tuple.__new__, Placement)  # as `Placement._make`, without a Python call for each pod
 TRIES = 256
 DOMAINS = 64  # of one level; if more hold the unit: the tightest and the emptiest ones
 
@@ -300,5 +302,5 @@ def named(draft: Draft, gang: Gang, shares: Sequence[Share]) -> list[Placement]:
         numbered[role] = first + count
         devices = draft.names(position, gang.demands[role], count)
         slots = zip(repeat(role), range(first, first + count), repeat(names[rows[position]]), devices)
-        placements.extend(map(Placement._make, slots))
+        placements.extend(map(PLACEMENT, slots))
     return placements

@@ -53,7 +53,7 @@ def of_queue(branch: Branch, record: Record) -> Reason | None:
 
 def beyond_limits(branch: Branch, record: Record) -> Reason | None:
     """What could not start even if nothing else ran."""
-    longest_s, limit_s = quota.longest_s(branch), record.job.limit_s
+    longest_s, limit_s = branch.longest_s, record.job.limit_s
     if longest_s is not None and limit_s is not None and limit_s > longest_s:
         return denial.never(
             f"a time limit of {limit_s:g} s asked, but queue {branch.name!r} allows {longest_s:g} s",

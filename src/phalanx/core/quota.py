@@ -300,15 +300,4 @@ def time_limit_s(cluster: Cluster, job: Job) -> float | None:
 
 def runs_at_most_s(job: Job, branch: Branch) -> float | None:
     """The same; `branch` is that of its queue."""
-    return job.limit_s if job.limit_s is not None else longest_s(branch)
-
-
-def longest_s(branch: Branch) -> float | None:
-    """The longest time limit that the queue and those above allow a job (seconds)."""
-    least: float | None = None
-    for each in branch.path:
-        if each.queue is not None:
-            for limits in (each.queue.total, each.queue.per_user, each.queue.per_group, each.queue.per_job):
-                if limits.wall_s is not None:
-                    least = limits.wall_s if least is None else min(least, limits.wall_s)
-    return least
+    return job.limit_s if job.limit_s is not None else branch.longest_s

@@ -118,12 +118,13 @@ class Branch:
     `limit`: it is not bounded. `by_user`, `by_group`: somebody on the path limits users, groups; `by_factors`: or
     orders by factors. `flavors`: those that its jobs may be given, in order: the queue's own, else those of the nearest
     above that names any. `contested`: of what some child is guaranteed. `gated`: somebody on the path limits submitted
-    jobs. `unbounded`: nothing on the path bounds what starts here."""
+    jobs. `unbounded`: nothing on the path bounds what starts here. `longest_s`: the longest time limit that the path
+    allows a job (seconds). `order`: of its jobs and children."""
 
     __slots__ = (
         *("account", "by_factors", "by_group", "by_user", "children", "contested", "fault", "flavors", "gated"),
-        *("guaranteed", "kept", "limit", "limits_groups", "limits_users", "name", "parent", "path", "queue"),
-        *("stated", "states", "unbounded"),
+        *("guaranteed", "kept", "limit", "limits_groups", "limits_users", "longest_s", "name", "order", "parent"),
+        *("path", "queue", "stated", "states", "unbounded"),
     )
 
     def __init__(self, name: str, queue: Queue | None, parent: Branch | None) -> None:
@@ -149,16 +150,17 @@ class Branch:
         stated = (queue.total, queue.per_user, queue.per_group) if queue else ()
         self.gated: bool = any(limits.submitted is not None for limits in stated) or bool(parent and parent.gated)
         self.unbounded = False
+        self.order = queue.order if queue is not None else Order.PRIORITY
+        walls = [limits.wall_s for limits in (*stated, queue.per_job) if limits.wall_s is not None] if queue else []
+        if parent is not None and parent.longest_s is not None:
+            walls.append(parent.longest_s)
+        self.longest_s: float | None = min(walls, default=None)
         if queue is not None and queue.state is not State.OPEN:
             self.states = (queue, *self.states)
 
     def treatment(self) -> tuple[object, ...]:
         """What decides how jobs of the queue are received; if it changes, they are received anew."""
         return self.fault, self.states, self.by_user, self.by_group, self.by_factors, self.gated
-
-    @property
-    def order(self) -> Order:
-        return self.queue.order if self.queue is not None else Order.PRIORITY
 
     def below(self) -> Iterator[Branch]:
         """Itself and all below it, parents first."""
