@@ -79,6 +79,7 @@ class Horizon:
     def __init__(self, cluster: Cluster, policy: Policy, now_s: float, draft: Draft) -> None:
         self.cluster, self.policy, self.now_s, self.draft = cluster, policy, now_s, draft
         self.granted: list[tuple[float, Gang, Sequence[Placement]]] = []
+        self.ending = False  # some of those come to an end
         self.holds: list[Hold] = []
         self.failed = 0  # bids whose start could not be foreseen
         self.moves = 0
@@ -118,6 +119,7 @@ class Horizon:
         """The bid was granted this room: it is taken in the forecast too."""
         end_s = self.ends(self.cluster.jobs[bid.job], bid)
         self.granted.append((end_s, gang, placements))
+        self.ending = self.ending or end_s < INFINITE_S
         if self.profile is not None:
             self.profile.change(placed(self.cluster.columns, gang, placements), self.now_s, end_s, -1)
         elif not self.holds or end_s <= self.holds[0].seat.start_s:
@@ -159,9 +161,7 @@ class Horizon:
 
     def anyone_ends(self) -> bool:
         """Whether anything at all can be foreseen; where nobody states a limit this is all that backfill costs."""
-        return bool(self.cluster.ends.order or self.cluster.reservations) or any(
-            end_s < INFINITE_S for end_s, _, _ in self.granted
-        )
+        return self.ending or bool(self.cluster.ends.order or self.cluster.reservations)
 
     def anyone_leaves_now(self) -> bool:
         """Whether the forecast has more room now than there is. If not, and yet it finds room for who found none, then
