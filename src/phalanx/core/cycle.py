@@ -83,6 +83,7 @@ class Cycle:
         self.still: list[tuple[LineKey, int]] = []
         self.rooms: dict[Gang, tuple[int, int]] = {}  # how many pods fit in all, and after how many grants
         self.won: set[Bid] = set()
+        self.untrue: set[LineKey] = set()  # lines whose reason says that a newcomer to them holds what it waits for
         self.preempting = Preempting(cluster, self.ledger, now_s)
         self.dozing: set[LineKey] = set()  # lines of strict queues that take part though nothing has changed for them
 
@@ -159,11 +160,13 @@ class Cycle:
         key, entry = place_in_line(self.cluster, self.policy.topologies, record, bid, whole=whole)
         self.joined[bid] = Joined(key, entry)
         line = self.waiting.lines.get(key)
-        sleeps = line is not None and key not in self.awake and not self.crowds.is_roused(key)
-        if sleeps and line is not None and line.reason is not None:
-            self.tell_bid(bid, line.reason)  # what its likes could not get, it cannot get
-        else:
-            self.new.setdefault(key, []).append(entry)
+        reason = None if line is None else line.reason
+        if reason is not None and bid.slot is None and bid.job in reason.numbers.get("holders", ()):
+            self.untrue.add(key)
+        elif reason is not None and key not in self.awake and not self.crowds.is_roused(key):
+            self.tell_bid(bid, reason)  # what its likes could not get, it cannot get
+            return
+        self.new.setdefault(key, []).append(entry)
 
     # Contending
 
@@ -236,7 +239,7 @@ class Cycle:
     def dozes(self, key: LineKey) -> bool:
         """The line sleeps for another reason than who is before it."""
         line = self.waiting.lines[key]
-        if key in self.awake or line.reason is None:
+        if key in self.awake or key in self.untrue or line.reason is None:
             return False
         return line.reason.code is not Code.BEHIND_HEAD
 
@@ -247,8 +250,8 @@ class Cycle:
     def lacks_room_still(self, key: LineKey) -> bool:
         """Those before it have taken what it needs, or what has grown was not enough: its line goes back to sleep."""
         line = self.waiting.lines.get(key)
-        if key in self.waiting.hunters.woken:
-            return False  # others may give way
+        if key in self.waiting.hunters.woken or key in self.untrue:
+            return False  # others may give way; or all is said anew
         if line is None or line.reason is None or len(self.asleep) < EXPLAINED or line.unexplained >= RENEW_REASON:
             return False
         if line.reason.code in NEVER:
@@ -265,7 +268,7 @@ class Cycle:
             self.asleep.append(replace(asleep, foremost=self.crowds.foremost_of(asleep, self.first_of(key))))
         else:
             self.still.append((key, room))
-        self.tell_new(key)
+        self.tell_new(key, line.reason)
         return True
 
     def room(self, gang: Gang, need: int) -> int:
@@ -411,7 +414,7 @@ class Cycle:
             for other in self.following(key):
                 self.tell_bid(other.bid, asleep.reason)
         else:
-            self.tell_new(key)
+            self.tell_new(key, asleep.reason)
 
     def tell_behind(self) -> None:
         """What waits behind the head of a strict queue says so, until that head is gone."""
@@ -426,7 +429,7 @@ class Cycle:
             else:
                 if key in self.awake:
                     self.asleep.append(Asleep(key, line.reason))
-                self.tell_new(key)
+                self.tell_new(key, line.reason)
 
     def priority_of(self, entry: Entry) -> float:
         """The sum of factors, where a queue is ordered by it."""
@@ -452,11 +455,10 @@ class Cycle:
 
     # Telling
 
-    def tell_new(self, key: LineKey) -> None:
-        line = self.waiting.lines[key]
+    def tell_new(self, key: LineKey, reason: Reason) -> None:
         for entry in self.new.get(key, ()):
-            if entry.bid in self.joined and line.reason is not None:
-                self.tell_bid(entry.bid, line.reason)
+            if entry.bid in self.joined:
+                self.tell_bid(entry.bid, reason)
 
     def tell_bid(self, bid: Bid, reason: Reason) -> None:
         record = self.cluster.jobs[bid.job]

@@ -75,7 +75,8 @@ class Lookahead:
         if gone or (stirred and self.sleepers.first is None) or self.conservative:
             self.joined = True
             found.update(dict.fromkeys(self.sleepers.all_held()))
-        self.asleep = {key for key in found if key not in awake and not self.sleepers.is_held(key)}
+        fast = (key for key in found if key not in awake and key not in self.cycle.untrue)
+        self.asleep = {key for key in fast if not self.sleepers.is_held(key)}
         return found
 
     def depth(self) -> int:
