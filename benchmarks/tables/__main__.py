@@ -1,6 +1,6 @@
 """Tables that others published, with ours beside them.
 
-    python benchmarks/tables [--table easy fgd muri philly] [--quick] [--json] [--processes N]
+    python benchmarks/tables [--table easy fgd muri kubecon philly] [--quick] [--json] [--processes N]
 
 Each cell of a table is one simulation by the scheduler itself; as many run at a time as there are processors. What is
 done is kept (out/tables), so a run that was stopped goes on where it was. `TRACES` names a folder with more traces,
@@ -19,6 +19,7 @@ from signal import SIG_IGN, SIGINT, signal
 
 import easy
 import fgd
+import kubecon
 import muri
 import philly
 from rich.console import Console
@@ -27,7 +28,9 @@ from study import Cell, Figures, Missing, Row, Study, keep, known, trace
 
 from phalanx.loop import spare_the_book
 
-STUDIES: dict[str, Study] = {study.name: study for study in (easy.STUDY, fgd.STUDY, muri.STUDY, philly.STUDY)}
+STUDIES: dict[str, Study] = {
+    study.name: study for study in (easy.STUDY, fgd.STUDY, muri.STUDY, kubecon.STUDY, philly.STUDY)
+}
 
 
 def main() -> int:

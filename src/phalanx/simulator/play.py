@@ -59,6 +59,7 @@ def play(
         disturbance=Disturbance(faults, seed) if faults is not None else None,
         checkpoint_s=checkpoint_s,
         rounds=setup.rounds,
+        creation=setup.creation,
         counted=(workload.counted, workload.unit),
     )
     found = Schedule(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from phalanx.model.policy import Backfill, BackfillOrder, Policy, Score
 from phalanx.model.queue import Order, Queue
+from phalanx.simulator.factory import Creation
 from phalanx.simulator.readers.lines import TraceError
 from phalanx.simulator.rounds import Rounds
 
@@ -26,6 +27,7 @@ class Setup:
     of_each: Queue | None = None  # what a queue that the trace names and `queues` does not is made like
     about: str = ""
     rounds: Rounds | None = None  # whether, and by what, all that runs is preempted in rounds
+    creation: Creation | None = None  # how fast pods come into being; None: at once
 
 
 def one_queue(

@@ -22,13 +22,15 @@ class Task:
     """`job` as it would be submitted: `limit_s` is what its user asked for; `submitted_s` counts from the trace's
     own origin. `run_s`: how long it runs with all its pods if nobody stops it. `queue`: what the trace calls its queue,
     virtual cluster or partition. `waited_s`: how long it waited in the trace, where that is known.
-    `restart_s`: how much of its work it loses when it is saved, stopped and started again."""
+    `restart_s`: how much of its work it loses when it is saved, stopped and started again. `active_s`:
+    it fails when it was started that long ago (a Job's `activeDeadlineSeconds`), whether all its pods ran or not."""
 
     job: Job
     run_s: float
     queue: str = ""
     waited_s: float | None = None
     restart_s: float = 0.0
+    active_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,6 +42,7 @@ from phalanx.model.shape import CPU
 from phalanx.simulator.agenda import Agenda, Kind
 from phalanx.simulator.disturbance import Disturbance
 from phalanx.simulator.estimate import Estimator
+from phalanx.simulator.factory import Creation, Factory
 from phalanx.simulator.listing import Live, everything
 from phalanx.simulator.rounds import Rounds
 from phalanx.simulator.schedule import Fate, Stint
@@ -69,10 +70,12 @@ class World:
         checkpoint_s: float | None = None,
         rounds: Rounds | None = None,
         counted: tuple[str, int] = (CPU, MILLI_CPU),
+        creation: Creation | None = None,
     ) -> None:
         self.nodes, self.queues = {node.name: node for node in nodes}, queues
         self.estimator, self.disturbance, self.checkpoint_s = estimator, disturbance, checkpoint_s
         self.rounds, self.counted = rounds, counted
+        self.factory = None if creation is None else Factory(creation)
         self.agenda: Agenda[Fate | Happening] = Agenda([(fate.task.job.submitted_s, fate) for fate in fates])
         self.live: dict[str, Live] = {}
         self.running: dict[str, Live] = {}
@@ -151,7 +154,11 @@ class World:
     def start(self, live: Live, attempt: int, placements: tuple[Placement, ...]) -> None:
         live.attempt, live.number = attempt, live.number + 1
         live.phase, live.placed = Phase.STARTING, placements
-        if not placements:
+        if live.fate.task.active_s is not None:
+            self.agenda.put(self.now_s + live.fate.task.active_s, Kind.END, partial(self._expire, live, live.number))
+        if self.factory is not None:
+            self._order_pods(self.factory, live)
+        elif not placements:
             self.agenda.put(self.now_s, Kind.POD, partial(self._create_pods, live, live.number))
         elif any(placement.node not in self.nodes for placement in placements):
             self.agenda.put(self.now_s, Kind.POD, partial(self._go_back, live, live.number, NO_NODE))
@@ -191,6 +198,37 @@ class World:
             Slot(at, ordinal) for at, role in enumerate(live.job.roles) for ordinal in range(role.count)
         )
         return self._tell(live.job.id, Opened(live.job.id, tuple(live.open)))
+
+    def _order_pods(self, factory: Factory, live: Live) -> None:
+        """Its pods come into being as fast as the cluster's controllers make them."""
+        if not factory.orders:
+            self.agenda.put(self.now_s + factory.creation.every_s, Kind.POD, self._create_some)
+        slots = [Slot(placed.role, placed.ordinal) for placed in live.placed] or [
+            Slot(at, ordinal) for at, role in enumerate(live.job.roles) for ordinal in range(role.count)
+        ]
+        factory.order(live.job.id, live.number, slots)
+
+    def _create_some(self) -> Sequence[Event]:
+        assert self.factory is not None
+        events: list[Event] = []
+        for job, number, slot, last in self.factory.make():
+            live = self.live.get(job)
+            if live is None or live.number != number:
+                continue  # it is over
+            if not live.placed or slot not in {(placed.role, placed.ordinal) for placed in live.placed}:
+                live.open[slot] = None
+                events += self._tell(job, Opened(job, (slot,)))
+            elif last and live.has_minimum():
+                self._begin_soon(live)
+        if self.factory.orders:
+            self.agenda.put(self.now_s + self.factory.creation.every_s, Kind.POD, self._create_some)
+        return events
+
+    def _expire(self, live: Live, number: int) -> Sequence[Event]:
+        """It has been active for as long as it may, whether its pods ran or not."""
+        if live.number != number or live.phase is Phase.QUEUED:
+            return ()
+        return self._over(live, Outcome.FAILED)
 
     def _begin_soon(self, live: Live) -> None:
         """Its pods run now, or when they have come up."""
@@ -243,12 +281,17 @@ class World:
         fate, now_s = live.fate, self.now_s
         done = live.rate > 0 and now_s >= live.since_s + (fate.work_s - live.worked_s) / live.rate
         fate.ran_s = fate.work_s if done else live.worked_s + (now_s - live.since_s) * live.rate
-        fate.end_s, fate.outcome = now_s, Outcome.SUCCEEDED if done else Outcome.FAILED
+        return self._over(live, Outcome.SUCCEEDED if done else Outcome.FAILED)
+
+    def _over(self, live: Live, outcome: Outcome) -> Sequence[Event]:
+        fate, now_s = live.fate, self.now_s
+        fate.end_s, fate.outcome = now_s, outcome
         self.stints.append(Stint(fate.index, live.since_s, now_s, live.placed, True))
         self.estimator.ended(fate.task, fate.ran_s)
-        del self.live[live.job.id], self.running[live.job.id]
+        del self.live[live.job.id]
+        self.running.pop(live.job.id, None)
         self.outcomes[live.job.id] = fate.outcome
-        live.number += 1
+        live.number, live.plan = live.number + 1, live.plan + 1
         self._round_over = True
         self.ended += 1
         self._left -= 1

@@ -1,0 +1,58 @@
+"""How fast pods come into being: a cluster's controllers make so many a second, for several jobs side by side.
+
+kube-controller-manager makes pods at a limited rate (`--kube-api-qps`), and its Job controller works on several jobs at
+a time (`--concurrent-job-syncs`): their pods come interleaved. Here `batch` pods come at a time, `per_s` a second on
+average, one for each of the first `side_by_side` jobs in turn; a job that has all makes room for the next."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from phalanx.model.job import Slot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Creation:
+    per_s: float = 30.0
+    side_by_side: int = 100
+    batch: int = 10
+
+    @property
+    def every_s(self) -> float:
+        return self.batch / self.per_s
+
+
+class Made(NamedTuple):
+    """`last`: its job has all its pods now."""
+
+    job: str
+    number: int
+    slot: Slot
+    last: bool
+
+
+class Factory:
+    """`orders`: how many pods are still to be made."""
+
+    def __init__(self, creation: Creation) -> None:
+        self.creation, self.orders = creation, 0
+        self._begun: deque[tuple[str, int, deque[Slot]]] = deque()
+        self._waiting: deque[tuple[str, int, deque[Slot]]] = deque()
+
+    def order(self, job: str, number: int, slots: Sequence[Slot]) -> None:
+        self.orders += len(slots)
+        self._waiting.append((job, number, deque(slots)))
+
+    def make(self) -> Iterator[Made]:
+        for _ in range(min(self.creation.batch, self.orders)):
+            while self._waiting and len(self._begun) < self.creation.side_by_side:
+                self._begun.append(self._waiting.popleft())
+            job, number, slots = self._begun.popleft()
+            slot = slots.popleft()
+            self.orders -= 1
+            if slots:
+                self._begun.append((job, number, slots))
+            yield Made(job, number, slot, not slots)
