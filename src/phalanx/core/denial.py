@@ -9,13 +9,14 @@ from phalanx.core import quota
 from phalanx.core.moment import clock
 from phalanx.core.quota import Ledger, Offer, Shortfall
 from phalanx.model.amount import Amount, number, shown
-from phalanx.model.bars import Rule
+from phalanx.model.bars import Bar, Rule
 from phalanx.model.cluster import Cluster
 from phalanx.model.entrants import Gate
 from phalanx.model.queue import Queue, State
 from phalanx.model.reason import NEVER, Code, Reason
 from phalanx.model.tree import Branch, Key
 
+OF_SOMEBODY = {Rule.USER, Rule.USER_RUNNING, Rule.GROUP, Rule.GROUP_RUNNING}
 LARGEST = 3
 LOOKED_AT = 1000  # jobs; beyond, only those that hold most in the whole cluster are asked whether they are in the queue
 
@@ -53,7 +54,7 @@ def too_many(gate: Gate, own: str) -> Reason:
     queue = f"queue {whose(gate.queue, own)}"
     text = f"{queue} has" if gate.kind == "queue" else f"{owner} has in {queue}"
     return Reason(
-        code=Code.USER_LIMIT,
+        code=Code.QUEUE_LIMIT if gate.kind == "queue" else Code.USER_LIMIT,
         text=f"{text} as many earlier submitted jobs as may be there at a time ({gate.allowed})",
         numbers={"queue": gate.queue, "rule": f"submitted-{gate.kind}", "whose": gate.whose, "allowed": gate.allowed},
     )
@@ -103,7 +104,6 @@ def never_allowed(cluster: Cluster, own: str, lack: Shortfall) -> Reason:
 def short(cluster: Cluster, ledger: Ledger, own: str, lack: Shortfall) -> Reason:
     """`own`: the job's queue."""
     bar = lack.bar
-    branch = cluster.tree.branch(bar.queue)
     numbers: dict[str, object] = {"queue": bar.queue, "rule": str(bar.rule), "asked": number(lack.asked)}
     numbers |= {
         "used": number(lack.used),
@@ -127,7 +127,7 @@ def short(cluster: Cluster, ledger: Ledger, own: str, lack: Shortfall) -> Reason
                 f"{asked} to borrow, but only {left} of the cluster's {allowed} are neither in use nor kept by queues"
             )
         case Rule.RUNNING:
-            code, text = Code.USER_LIMIT, f"{queue} runs {lack.used} of at most {lack.allowed} jobs"
+            code, text = Code.QUEUE_LIMIT, f"{queue} runs {lack.used} of at most {lack.allowed} jobs"
         case Rule.USER_RUNNING | Rule.GROUP_RUNNING:
             code, text = (
                 Code.USER_LIMIT,
@@ -136,7 +136,7 @@ def short(cluster: Cluster, ledger: Ledger, own: str, lack: Shortfall) -> Reason
         case Rule.USER | Rule.GROUP:
             code = Code.USER_LIMIT
             text = f"{asked} asked, but {who(bar.rule, bar.whose)} uses {used} of at most {allowed} in {queue}"
-    if bar.key[1] and (holders := largest(cluster, ledger, branch, bar.key)):
+    if bar.key[1] and (holders := largest(cluster, ledger, bar)):
         numbers["holders"] = {name: number(has) for name, has in holders}
         text += " (most is used by " + ", ".join(f"{name} ({shown(bar.key[1], has)})" for name, has in holders) + ")"
     return Reason(code=code, text=text, numbers=numbers)
@@ -168,22 +168,34 @@ def amount(key: Key, value: Amount) -> str:
     return f"{shown(resource, value)} {resource}{' on ' + flavor if flavor else ''}" if resource else str(value)
 
 
-def largest(cluster: Cluster, ledger: Ledger, branch: Branch, key: Key) -> list[tuple[str, Amount]]:
-    """Who uses most of it, what this cycle has granted included: the queues below that one, or if there are none,
-    its jobs."""
-    if branch.children:
+def largest(cluster: Cluster, ledger: Ledger, bar: Bar) -> list[tuple[str, Amount]]:
+    """Who uses most of it, what this cycle has granted included: the queues below that one, or if there are none, its
+    jobs; of what a user or group may use, their jobs."""
+    branch = cluster.tree.branch(bar.queue)
+    if branch.children and bar.rule not in OF_SOMEBODY:
         found = [
-            (f"queue {child.name!r}", ledger.account(child).total.get(key, 0)) for child in branch.children.values()
+            (f"queue {child.name!r}", ledger.account(child).total.get(bar.key, 0)) for child in branch.children.values()
         ]
     else:
-        names = (branch.name, "") if branch.name == cluster.policy.default_queue else (branch.name,)
-        jobs = [job for name in names for job in cluster.jobs_of.get(name, ())]
-        if len(jobs) > LOOKED_AT:
-            known = set(jobs)
-            most = (job for job, _ in cluster.holders.largest(key[1], LOOKED_AT // 10))
-            jobs = [job for job in dict.fromkeys((*most, *ledger.of_jobs)) if job in known]
-        found = [(job, use(cluster, ledger, job, key)) for job in jobs]
+        found = [(job, use(cluster, ledger, job, bar.key)) for job in candidates(cluster, ledger, bar)]
     return sorted((each for each in found if each[1]), key=lambda each: (-each[1], each[0]))[:LARGEST]
+
+
+def candidates(cluster: Cluster, ledger: Ledger, bar: Bar) -> list[str]:
+    """The jobs in the queue, or below, that the rule counts; of very many, those that hold most."""
+    names = [each.name for each in cluster.tree.branch(bar.queue).below()]
+    names += [""] if cluster.policy.default_queue in names else []
+    jobs = [job for name in names for job in cluster.jobs_of.get(name, ())]
+    if len(jobs) > LOOKED_AT:
+        known = set(jobs)
+        most = (job for job, _ in cluster.holders.largest(bar.key[1], LOOKED_AT // 10))
+        jobs = [job for job in dict.fromkeys((*most, *ledger.of_jobs)) if job in known]
+    match bar.rule:
+        case Rule.USER | Rule.USER_RUNNING:
+            return [job for job in jobs if cluster.jobs[job].job.user == bar.whose]
+        case Rule.GROUP | Rule.GROUP_RUNNING:
+            return [job for job in jobs if cluster.jobs[job].job.group == bar.whose]
+    return jobs
 
 
 def use(cluster: Cluster, ledger: Ledger, job: str, key: Key) -> Amount:

@@ -25,7 +25,7 @@ class Code(StrEnum):
     QUEUE_HELD = "QueueHeld"  # its queue, or one above, starts nothing now
     QUEUE_CLOSED = "QueueClosed"  # its queue, or one above, takes no new jobs
     QUEUE_MISCONFIGURED = "QueueMisconfigured"  # the tree contradicts itself here: a cycle, a parent that is not there
-    QUEUE_LIMIT = "QueueLimit"  # the ceiling of its queue, or of one above
+    QUEUE_LIMIT = "QueueLimit"  # the ceiling of its queue, or of one above, in room or in jobs
     QUEUE_QUOTA = "QueueQuota"  # its queue's guarantee is used, and there is nothing to borrow
     NEVER_WITHIN_LIMIT = "NeverWithinLimit"  # larger than its queue's ceiling, or than a limit per job
     USER_LIMIT = "UserLimit"  # what its user, or group, may have at a time
