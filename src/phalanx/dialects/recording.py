@@ -16,7 +16,7 @@ from phalanx.model.event import Event
 from phalanx.model.plan import Action
 
 KIND = "is"
-INFINITE = "inf"  # JSON has no such number
+INFINITE = "float"  # JSON has no such number: it is written {"float": "inf"}, or "-inf"
 
 News: TypeAlias = Event | Action
 CLASSES: dict[str, type[Any]] = {each.__name__: each for each in (*get_args(Event), *get_args(Action))}
@@ -46,10 +46,10 @@ def read(plain: Mapping[str, Any]) -> Any:
 
 
 def finite(value: Any) -> Any:
-    """Infinity as a text, at any depth."""
+    """Infinity as a mapping of its own, at any depth."""
     match value:
         case float() if math.isinf(value):
-            return INFINITE
+            return {INFINITE: str(value)}
         case dict():
             return {key: finite(each) for key, each in value.items()}
         case list() | tuple():
@@ -59,10 +59,12 @@ def finite(value: Any) -> Any:
 
 
 def infinite(value: Any) -> Any:
-    """The text as infinity again, where a mapping's field holds it by itself."""
+    """That mapping as infinity again."""
     match value:
+        case {"float": "inf" | "-inf" as sign} if len(value) == 1:
+            return float(sign)
         case dict():
-            return {key: math.inf if each == INFINITE else infinite(each) for key, each in value.items()}
+            return {key: infinite(each) for key, each in value.items()}
         case list():
             return [infinite(each) for each in value]
         case _:
