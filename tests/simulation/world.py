@@ -215,6 +215,7 @@ class World:
             return  # it was withdrawn, and the message is on its way
         if truth.phase is not Phase.QUEUED or attempt != truth.attempt + 1:
             raise Wrong(f"{job} is {truth.phase} after {truth.attempt} starts, and is started as number {attempt}")
+        self.must_be_time(truth.job)
         truth.phase, truth.attempt, truth.run = Phase.STARTING, attempt, truth.run + 1
         truth.started_s, truth.flavors = action.at_s, action.flavors
         run = truth.run
@@ -229,6 +230,12 @@ class World:
         else:
             self.later(delay_s, lambda: self.create_pods(truth, run))
 
+    def must_be_time(self, job: Job) -> None:
+        """What it waits for is over, and its time has come."""
+        early = [each.job for each in job.after if each.job not in self.done]
+        if early or (job.begin_s is not None and "jump" not in self.chances and self.now_s() < job.begin_s):
+            raise Wrong(f"{job.id} is started before {early or job.begin_s}")
+
     def preempt(self, job: str, attempt: int, by: str) -> None:
         """Its pods end one after the other; when the last is gone it waits again, whole."""
         truth = self.jobs.get(job)
@@ -236,6 +243,9 @@ class World:
             return  # it is over, or has gone back by itself; the message is on its way
         if truth.phase is Phase.STOPPING or not truth.job.preemptible or by == job:
             raise Wrong(f"{job} is {truth.phase}, preemptible: {truth.job.preemptible}, and is preempted for {by}")
+        queue = self.queues.get(truth.job.queue or "default")
+        if queue is not None and self.jump_s == 0 and self.now_s() - truth.started_s < queue.preemption.min_run_s:
+            raise Wrong(f"{job} is preempted after {self.now_s() - truth.started_s} s")
         truth.phase, truth.run = Phase.STOPPING, truth.run + 1
         self.preempted[job] = self.preempted.get(job, 0) + 1
         truth.open.clear()
