@@ -55,8 +55,7 @@ def simulate(
     traces
         Logs and workloads.
     policy
-        Built-in (fifo, greedy, easy, easy-sjbf, conservative, priority, spread, fgd, fair) or files with a policy and
-        queues.
+        Built-in (easy, fair and others; an unknown name lists them all) or files with a policy and queues.
     estimates
         What the scheduler knows of run times: user, exact, last-two, x2 (twice the user's) or exact-x2.
     processes

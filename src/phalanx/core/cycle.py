@@ -77,7 +77,7 @@ class Cycle:
         self.places: dict[str, list[Placement]] = {}
         self.waits: dict[str, Reason] = {}
         self.joined: dict[Bid, Joined] = {}
-        self.parked: list[Bid] = []
+        self.parked: dict[Bid, None] = {}
         self.resting: list[tuple[Bid, float]] = []
         self.asleep: list[Asleep] = []
         self.still: list[tuple[LineKey, int]] = []
@@ -108,7 +108,7 @@ class Cycle:
             if state is promise.State.BROKEN or self.hindered(record):
                 self.preempting.withdraw(record)
                 continue
-            self.parked.append(bid)
+            self.parked[bid] = None
             if state is promise.State.FREE:
                 placements = promise.placements(record)
                 self.start(record, placements, record.flavors)
@@ -140,7 +140,7 @@ class Cycle:
             return  # `keep_promises` has looked at it
         elif found := obstacle(self.cluster, record, self.now_s, self.cleared):
             if found.again_s is None:
-                self.parked.append(bid)
+                self.parked[bid] = None
             else:
                 self.resting.append((bid, found.again_s))
             self.tell(record, found.reason)
@@ -155,7 +155,7 @@ class Cycle:
 
     def stand_in_line(self, record: Record, bid: Bid, *, whole: bool) -> None:
         if bid.slot is not None and bid.slot != replacement.together(record, bid.slot)[0]:
-            self.parked.append(bid)  # another stands in line for it
+            self.parked[bid] = None  # another stands in line for it
             return
         key, entry = place_in_line(self.cluster, self.policy.topologies, record, bid, whole=whole)
         self.joined[bid] = Joined(key, entry)
@@ -340,8 +340,8 @@ class Cycle:
         """Open slots have a node: this one, and those that it stood in line for."""
         record = self.cluster.jobs[bid.job]
         self.places.setdefault(bid.job, []).extend(replacement.seated(record, slot, placements))
-        beside = set(replacement.together(record, slot)[1:])
-        self.parked = [each for each in self.parked if each.job != bid.job or each.slot not in beside]
+        for beside in replacement.together(record, slot)[1:]:
+            self.parked.pop(Bid(bid.job, beside), None)
 
     def rather_pushes(self, key: LineKey, offer: Offer) -> bool:
         """The queue would have others give way for this offer rather than look at the next."""

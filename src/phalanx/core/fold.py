@@ -47,6 +47,7 @@ from phalanx.model.job import Job, Outcome, Phase, Placement, Size, Slot
 from phalanx.model.line import Bid
 from phalanx.model.plan import Action, Findings, Place, Plan, Preempt, Promise, Shrink, Start, Wait
 from phalanx.model.policy import Policy
+from phalanx.model.preemption import HOUR_S
 from phalanx.model.queue import Queue
 from phalanx.model.reason import SHORT
 
@@ -114,6 +115,7 @@ def happen(cluster: Cluster, event: Event) -> None:
         case QueueGone(name):
             if cluster.queues.pop(name, None):
                 cluster.tree.outdate(name)
+                cluster.preempted_at.pop(name, None)
         case FlavorSeen() | FlavorGone() | ReservationSeen() | ReservationGone():
             settings_changed(cluster, event)
         case UsageTold(queue_name, user, used, at_s):
@@ -412,7 +414,10 @@ def preempt(cluster: Cluster, action: Preempt) -> None:
     record.phase, record.reason = Phase.STOPPING, action.reason
     record.preempted += 1
     leaves(cluster, record, record.placements, action.grace_s)
-    cluster.preempted_at.setdefault(cluster.queue_of(record.job), deque(maxlen=REMEMBERED)).append(cluster.now_s)
+    recent = cluster.preempted_at.setdefault(cluster.queue_of(record.job), deque(maxlen=REMEMBERED))
+    while recent and recent[0] <= cluster.now_s - HOUR_S:
+        recent.popleft()  # a budget is of an hour
+    recent.append(cluster.now_s)
     close_account(cluster, record)
     cluster.ends.set(action.job, LEAVING_S)
 

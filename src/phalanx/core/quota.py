@@ -48,14 +48,13 @@ class Shortfall:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
     """One way to give the roles flavors; `gang` is what is placed then. `borrows`: beyond the queue's guarantee.
-    `short`: why it is not affordable now. `preempt_first`: rather preempt for this than look at the next."""
+    `short`: why it is not affordable now."""
 
     flavors: tuple[str, ...]
     gang: Gang
     charge: Charge
     borrows: bool = False
     short: Shortfall | None = None
-    preempt_first: bool = False
     preemptible: bool = True
 
 

@@ -38,12 +38,11 @@ from phalanx.core.scene import Scene
 from phalanx.core.share import Share
 from phalanx.model.cluster import Cluster
 from phalanx.model.job import Job
-from phalanx.model.preemption import Floor, Preemption, Reclaim, Within
+from phalanx.model.preemption import HOUR_S, Floor, Preemption, Reclaim, Within
 from phalanx.model.queue import NO_PREEMPTION
 from phalanx.model.residents import bounded
 from phalanx.model.tree import Branch, Cost, Key
 
-HOUR_S = 3600.0
 NOBODY = -(2**62) - 1
 ANYBODY = 2**62
 HIGHEST_HURDLE = 64

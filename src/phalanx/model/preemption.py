@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+HOUR_S = 3600.0  # of `hourly_budget`
+
 
 class Within(StrEnum):
     """Victims in the same queue."""

@@ -172,13 +172,13 @@ class Branch:
 
 
 class Tree:
-    """`pool`: what the cluster has, by key. `guarantees`, `keeps`: some queue is guaranteed, or keeps, anything."""
+    """`pool`: what the cluster has, by key. `keeps`: some queue keeps anything."""
 
     def __init__(self) -> None:
         self.root = Branch(ROOT, None, None)
         self.branches: dict[str, Branch] = {ROOT: self.root}
         self.pool: dict[Key, int] = {}
-        self.guarantees = self.keeps = False
+        self.keeps = False
         self.stricts: set[str] = set()  # names of strict queues
         self.stale = self.pool_stale = False
         self.keeps_claimed: dict[str, dict[Key, Amount]] = {}  # by branch, what is claimed of it when nothing runs
@@ -217,7 +217,6 @@ class Tree:
             _plant(self, queues, name)
         for branch in reversed(list(self.root.below())):
             _settle(branch, known)
-        self.guarantees = any(any(branch.guaranteed.values()) for branch in self.branches.values())
         self.keeps = any(any(branch.kept.values()) for branch in self.branches.values())
         for branch in self.root.below():
             if branch.parent is not None:

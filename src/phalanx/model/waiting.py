@@ -12,7 +12,7 @@ whose threshold it passes, and no others. Sleeping lines cost nothing.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 import numpy as np
 
@@ -158,6 +158,13 @@ class Waiting:
                 self.dawn_of[key] = asleep.again_s
                 self._dawns += 1
                 heappush(self.dawns, (asleep.again_s, self._dawns, key))
+                self._keep_dawns_few()
+
+    def _keep_dawns_few(self) -> None:
+        """What is not true any more is dropped before it outweighs the rest."""
+        if len(self.dawns) > 2 * len(self.dawn_of) + 64:
+            self.dawns = [each for each in self.dawns if self.dawn_of.get(each[2]) == each[0]]
+            heapify(self.dawns)
 
     def sleep_on(self, key: LineKey, room: int) -> None:
         """The line still cannot be placed, for the same reason; `room` of its pods fit."""
