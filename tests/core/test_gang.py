@@ -26,7 +26,7 @@ def amounts_free(nodes: list[Node]) -> dict[str, dict[str, int]]:
     return {each.name: dict(each.allocatable) for each in nodes}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(node_lists(), plain_roles())
 def test_a_gang_is_placed_exactly_if_there_is_a_way(nodes: list[Node], roles: tuple[Role, ...]) -> None:
     placed = place(cluster(*nodes), *roles)

@@ -55,7 +55,7 @@ def shapes(draw: st.DrawFn) -> Shape:
 others = st.lists(st.tuples(shapes(), st.sampled_from(sorted(ZONES))), max_size=5)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(others, shapes())
 def test_one_pod_goes_to_a_node_exactly_if_some_node_will_do(running: list[Pod], shape: Shape) -> None:
     started = placed(running, shape, 1)
@@ -63,7 +63,7 @@ def test_one_pod_goes_to_a_node_exactly_if_some_node_will_do(running: list[Pod],
     assert started[0] in will_do if started else not will_do
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=37, deadline=None)
 @given(others, shapes(), st.integers(2, 4))
 def test_pods_of_a_gang_are_placed_one_by_one_by_the_same_rules(running: list[Pod], shape: Shape, count: int) -> None:
     pods = list(running)

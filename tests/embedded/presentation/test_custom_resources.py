@@ -283,23 +283,23 @@ def test_rules_name_odd_properties_by_their_escapes() -> None:
 
 
 def test_a_rule_that_cannot_be_evaluated_is_kept_with_a_warning() -> None:
-    rule = "quantity(self.amount).isGreaterThan(quantity('1'))"
+    rule = "url(self.address).getPort() == '443'"
     schema = {
         "type": "object",
         "properties": {
             "spec": {
                 "type": "object",
-                "properties": {"amount": {"type": "string"}},
+                "properties": {"address": {"type": "string"}},
                 "x-kubernetes-validations": [{"rule": rule}],
             }
         },
     }
     obj = definition(**{SCHEMA: schema})
     assert DefinitionStrategy().validate(obj) == []
-    warning = f"v1: this API server cannot evaluate quantity(), so this rule is not enforced: {rule}"
+    warning = f"v1: this API server cannot evaluate url(), so this rule is not enforced: {rule}"
     assert DefinitionStrategy().warnings(obj, None) == [warning]
     [resource] = resources_of(obj)
-    assert resource.strategy.validate({"metadata": {}, "spec": {"amount": "0"}}) == []
+    assert resource.strategy.validate({"metadata": {}, "spec": {"address": "http://x"}}) == []
 
 
 def test_exactly_one_version_is_stored() -> None:
