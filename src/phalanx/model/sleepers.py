@@ -28,7 +28,7 @@ class Sleepers:
         self.held: dict[Gang, list[tuple[float, int, LineKey]]] = {}
         self.first: tuple[Bid, float] | None = None
         self.stirred = False
-        self._heaps: dict[str, list[tuple[Place, int, LineKey]]] = {}
+        self._heaps: dict[tuple[str, bool], list[tuple[Place, int, LineKey]]] = {}  # by queue, and whether held
         self._of: dict[LineKey, tuple[int, Place, bool]] = {}
         self._tickets = 0
 
@@ -66,8 +66,9 @@ class Sleepers:
         return key in self._of and self._of[key][2]
 
     def best(self, awake: Container[LineKey], count: int) -> Iterator[LineKey]:
-        """Of every queue the first so many that sleep, in order."""
-        for queue, heap in list(self._heaps.items()):
+        """Of every queue the first so many that are held, and that are not, each in order. They are counted apart because
+        those that are held have room: they may start, and then somebody must be left to be given the reservation."""
+        for kind, heap in list(self._heaps.items()):
             found: list[tuple[Place, int, LineKey]] = []
             while heap and len(found) < count:
                 entry = heappop(heap)
@@ -77,7 +78,7 @@ class Sleepers:
                 heappush(heap, entry)
                 yield entry[2]
             if not heap:
-                del self._heaps[queue]
+                del self._heaps[kind]
 
     def all_held(self) -> list[LineKey]:
         return [key for lines in self.held.values() for _, _, key in lines]
@@ -86,13 +87,13 @@ class Sleepers:
         other = Sleepers()
         other.held = {gang: list(lines) for gang, lines in self.held.items()}
         other.first, other.stirred, other._tickets = self.first, self.stirred, self._tickets
-        other._heaps = {queue: list(heap) for queue, heap in self._heaps.items()}
+        other._heaps = {kind: list(heap) for kind, heap in self._heaps.items()}
         other._of = dict(self._of)
         return other
 
     def _push(self, key: LineKey) -> None:
-        ticket, place, _ = self._of[key]
-        heap = self._heaps.setdefault(key.queue, [])
+        ticket, place, held = self._of[key]
+        heap = self._heaps.setdefault((key.queue, held), [])
         heappush(heap, (place, ticket, key))
         if len(heap) > 2 * len(self._of) + 64:
             heap[:] = sorted({entry[1]: entry for entry in heap if self._stands(entry)}.values(), key=lambda e: e[:2])
