@@ -192,7 +192,7 @@ class Cycle:
                 self.give_way(key, entry, holds_up=self.may_start_later(key))
             elif key in self.dozing:
                 self.contest.lost(holds_up=self.may_start_later(key))
-            elif self.lacks_room_still(key):
+            elif self.lacks_room_still(key, entry):
                 self.give_way(key, entry)
             else:
                 yield key, entry.bid
@@ -247,8 +247,9 @@ class Cycle:
         line = self.waiting.lines.get(key)
         return line is None or line.reason is None or line.reason.code not in NEVER
 
-    def lacks_room_still(self, key: LineKey) -> bool:
-        """Those before it have taken what it needs, or what has grown was not enough: its line goes back to sleep."""
+    def lacks_room_still(self, key: LineKey, entry: Entry) -> bool:
+        """Those before it have taken what it needs, or what has grown was not enough: its line goes back to sleep, with
+        `entry` its first."""
         line = self.waiting.lines.get(key)
         if key in self.waiting.hunters.woken or key in self.untrue:
             return False  # others may give way; or all is said anew
@@ -264,7 +265,8 @@ class Cycle:
             return False
         if key in self.rest:
             # What it was granted may have emptied the line that the book knows: all is said anew.
-            asleep = Asleep(key, line.reason, (Watch(watch.demand, room, watch.need),))
+            place = self.lookahead.place_of(key, entry.bid)
+            asleep = Asleep(key, line.reason, (Watch(watch.demand, room, watch.need),), place=place)
             self.asleep.append(replace(asleep, foremost=self.crowds.foremost_of(asleep, self.first_of(key))))
         else:
             self.still.append((key, room))
