@@ -66,8 +66,10 @@ class Sleepers:
         return key in self._of and self._of[key][2]
 
     def best(self, awake: Container[LineKey], count: int) -> Iterator[LineKey]:
-        """Of every queue the first so many that are held, and that are not, each in order. They are counted apart because
-        those that are held have room: they may start, and then somebody must be left to be given the reservation."""
+        """Of every queue the first so many that are held, and that are not, each in order.
+
+        They are counted apart because those that are held have room: they may start, and then somebody must be left
+        to be given the reservation."""
         for kind, heap in list(self._heaps.items()):
             found: list[tuple[Place, int, LineKey]] = []
             while heap and len(found) < count:
