@@ -51,7 +51,7 @@ class Stage:
         self.world = KubeWorld(client, self.caches, Settings(patience=self.patience), lambda: self.now_s)  # type: ignore[arg-type]
         await self.world.sync()
         self.cluster = Cluster()
-        writing = asyncio.ensure_future(self.world.writer.run())
+        writing = asyncio.ensure_future(self.world.effects.writer.run())
         self._client, self._writing = client, writing
         try:
             yield
@@ -86,7 +86,7 @@ class Stage:
             if reached() or self.killed:
                 return
             await self.turn()
-            if not self.world.writer.idle:
+            if not self.world.effects.writer.idle:
                 await asyncio.sleep(0.005)  # a write that is tried again rests
         raise AssertionError(f"not reached in {turns} turns; writes: {self.api.writes}; bound: {self.api.bound()}")
 

@@ -85,7 +85,7 @@ class Disturbed:
                         self.stage.now_s += self.passes_s()
                         self.happen()
                         await self.stage.turn()
-                        if not self.stage.world.writer.idle:
+                        if not self.stage.world.effects.writer.idle:
                             await asyncio.sleep(0.001)
 
     def over(self) -> bool:

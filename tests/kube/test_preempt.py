@@ -163,11 +163,11 @@ def test_it_is_told_in_an_event() -> None:
         stage = Stage(nodes=[node("n1")])
         stage.put(job("a", 1))
         async with stage.scheduler():
-            reporting = asyncio.ensure_future(stage.world.reporter.run())
+            reporting = asyncio.ensure_future(stage.world.effects.reporter.run())
             await stage.until(lambda: running(stage, "a"))
             stage.decide(preempt("a"))
             await stage.until(lambda: again(stage, "a"))
-            told = [event["reason"] for event in stage.world.reporter._events]
+            told = [event["reason"] for event in stage.world.effects.reporter._events]
             told += [event["reason"] for event in stage.api.objects[EVENTS].values()]
             assert "Preempted" in told
             reporting.cancel()

@@ -14,7 +14,7 @@ from tests.kube.test_barrier import play, settle
 async def report(stage: Stage, until: int) -> None:
     """Let the reporter work until it has written so often."""
     stage.now_s += 2
-    running = asyncio.ensure_future(stage.world.reporter.run())
+    running = asyncio.ensure_future(stage.world.effects.reporter.run())
     for _ in range(2_000):
         if len(stage.api.writes) >= until:
             break
@@ -25,7 +25,7 @@ async def report(stage: Stage, until: int) -> None:
 
 def quick(stage: Stage) -> None:
     budget = Budget(settle_s=0.001, writes_per_s=10_000.0)
-    stage.world.reporter = Reporter(stage._client, lambda: stage.now_s, budget)  # type: ignore[arg-type]
+    stage.world.effects.reporter = Reporter(stage._client, lambda: stage.now_s, budget)  # type: ignore[arg-type]
 
 
 def condition(found: Object) -> Object:

@@ -113,9 +113,9 @@ async def give_way(name: str, number: int, how: str) -> Stage:
             for _ in range(400):
                 await stage.turn()
                 core.think(stage)
-                if stage.killed or (_over(stage, left) and stage.world.writer.idle):
+                if stage.killed or (_over(stage, left) and stage.world.effects.writer.idle):
                     break
-                if not stage.world.writer.idle:
+                if not stage.world.effects.writer.idle:
                     await asyncio.sleep(0.003)
             if not stage.killed:
                 return stage

@@ -32,36 +32,29 @@ from phalanx.client.kind import (
 )
 from phalanx.kube import labels
 from phalanx.kube.barrier import Patience
-from phalanx.kube.bind import Bind
 from phalanx.kube.charge import Charges
-from phalanx.kube.declare import House, JobPods
+from phalanx.kube.declare import House
 from phalanx.kube.definitions import DEFAULT_QUEUE, FLAVORS, QUEUES, RESERVATIONS, install
-from phalanx.kube.evict import Budgets, Evict, MarkPod
+from phalanx.kube.effects import Effects
 from phalanx.kube.gang import Gang
 from phalanx.kube.headroom import Headroom
 from phalanx.kube.job import BatchJob, read_job
-from phalanx.kube.job_writes import Resize, Resume, Suspend
 from phalanx.kube.node import read_node
-from phalanx.kube.outlet import Answer, Stage
-from phalanx.kube.pin import Pin
+from phalanx.kube.outlet import Stage
 from phalanx.kube.pod import Pod, read_pod
 from phalanx.kube.policy import install_policy
 from phalanx.kube.queue import Tree
-from phalanx.kube.record import Mark, Record
 from phalanx.kube.recover import order, unfinished
 from phalanx.kube.report import Budget, Reporter
 from phalanx.kube.seated import Seated
-from phalanx.kube.seats import Seat
 from phalanx.kube.surroundings import Surroundings
 from phalanx.kube.usage import recall
 from phalanx.kube.write import Writer
 from phalanx.model.event import Event, NodeGone, NodeSeen, Occupied, OutcomeTold, Refused, Vacated
 from phalanx.model.plan import Place, Plan, Preempt, Promise, Shrink, Start, Wait
-from phalanx.model.reason import Reason
 
 log = logging.getLogger(__name__)
 
-_AGAIN_S = 5.0
 REQUIRED = (PODS, JOBS, NODES, QUEUES)
 # A server may serve fewer of these, or not show them to us.
 LOOKED_UP = (LIMIT_RANGES, RUNTIME_CLASSES, PRIORITY_CLASSES, RESOURCE_QUOTAS, FLAVORS, RESERVATIONS)
@@ -92,7 +85,7 @@ async def open_world(
     world = KubeWorld(api, informers, settings or Settings(), clock, fence)
     async with asyncio.TaskGroup() as group:
         await world.sync()
-        tasks = [group.create_task(run()) for run in (world.writer.run, world.reporter.run)]
+        tasks = [group.create_task(run()) for run in (world.effects.writer.run, world.effects.reporter.run)]
         try:
             yield world
         finally:
@@ -101,7 +94,7 @@ async def open_world(
 
 
 class KubeWorld:
-    """`World` of `phalanx.loop`, and the `Outlet` of its gangs."""
+    """`World` of `phalanx.loop`."""
 
     def __init__(
         self,
@@ -111,9 +104,18 @@ class KubeWorld:
         clock: Callable[[], float],
         fence: Callable[[], float] | None = None,
     ) -> None:
-        self.patience, self.charges = settings.patience, Charges()
-        self.writer = Writer(api, fence, settings.writes)
-        self.reporter = Reporter(api, clock, settings.budget, _may_write(fence))
+        self._patience, self.charges, self.tree = settings.patience, Charges(), Tree()
+        self.effects = Effects(
+            writer=Writer(api, fence, settings.writes),
+            reporter=Reporter(api, clock, settings.budget, _may_write(fence)),
+            informers=informers,
+            charges=self.charges,
+            patience=settings.patience,
+            flavors=self.tree.flavors,
+            clock=clock,
+            tell=self._tell,
+            conclude=self._mark,
+        )
         self.gangs: dict[str, Gang] = {}
         self._api, self._informers, self._clock = api, informers, clock
         self._default_queue = settings.default_queue
@@ -122,7 +124,6 @@ class KubeWorld:
         self.served: frozenset[Kind] = frozenset()  # of those that a server may not serve
         self._remembered: Sequence[Event] = ()  # what the scheduler before us kept
         self._live = False  # recovered: changes are routed as they come
-        self.tree = Tree()
         self._house: House | None = None
         self._job_gang: dict[str, Gang] = {}  # Job uid -> its gang
         self._pods: dict[str, Pod] = {}
@@ -172,7 +173,7 @@ class KubeWorld:
                 case Shrink():
                     gang.shrink(action)
                 case Wait():
-                    self.reporter.waits(gang, action.reason)
+                    self.effects.reporter.waits(gang, action.reason)
                 case Promise():
                     pass  # the victims' marks say whom they make room for: a restart finds the same room leaving
             if not isinstance(action, Wait | Promise):
@@ -219,119 +220,6 @@ class KubeWorld:
             return False
         return True
 
-    # --- Outlet ---------------------------------------------------------------------------------------------------
-
-    def now_s(self) -> float:
-        return self._clock()
-
-    def tell(self, event: Event) -> None:
-        self._out.append(event)
-
-    def resume(self, gang: Seated, job: BatchJob, record: Record, parallelism: int) -> None:
-        role = gang.seats.role_of(JobPods(job.uid))
-        flavor = record.flavors[role] if role is not None and role < len(record.flavors) else ""
-        write = Resume(
-            job,
-            record,
-            self._informers(JOBS).objects[job.key],
-            parallelism=parallelism,
-            flavor=self.tree.flavors.get(flavor),
-        )
-
-        def done(answer: Answer, obj: Object | None, text: str) -> None:
-            self._observe(JOBS, obj)
-            gang.resumed(job.uid, answer, text)
-            self._mark(gang)
-
-        self.writer.put(write, done)
-
-    def suspend(self, gang: Seated, job: BatchJob, reason: Reason, mark: Mark | None) -> None:
-        write = Suspend(job, reason, self._informers(JOBS).objects[job.key], mark)
-
-        def done(answer: Answer, obj: Object | None, text: str) -> None:
-            self._observe(JOBS, obj)
-            if answer is Answer.REFUSED and job.uid in gang.jobs:
-                log.warning("Job %s could not be suspended again: %s", job.key, text)
-                self._later(self.suspend, gang, gang.jobs[job.uid], reason, mark)
-                return
-            gang.suspended(job.uid, write.quote)
-            self._mark(gang)
-
-        self.writer.put(write, done)
-
-    def resize(self, gang: Seated, job: BatchJob, parallelism: int, why: Reason | None) -> None:
-        def done(answer: Answer, obj: Object | None, text: str) -> None:
-            self._observe(JOBS, obj)
-            if answer is Answer.REFUSED:
-                log.warning("Job %s could not be given parallelism %d: %s", job.key, parallelism, text)
-                self._later(gang.resized, job.uid)
-                return
-            gang.resized(job.uid)
-            self._mark(gang)
-
-        if why is not None:
-            self.reporter.event(job, "Preempted", f"{why.code}: {why.text}", warning=True)
-        self.writer.put(Resize(job, self._informers(JOBS).objects[job.key], parallelism), done)
-
-    def budgets(self, gang: Seated, pods: Sequence[Pod]) -> None:
-        write = Budgets(pods, [self._informers(PODS).objects[pod.key] for pod in pods])
-
-        def done(answer: Answer, obj: Object | None, text: str) -> None:
-            gang.budgeted(write.objection or text)
-            self._mark(gang)
-
-        self.writer.put(write, done)
-
-    def mark(self, gang: Seated, pod: Pod, mark: Mark) -> None:
-        def done(answer: Answer, obj: Object | None, text: str) -> None:
-            self._observe(PODS, obj)
-            if answer is Answer.REFUSED:
-                self._later(self.mark, gang, pod, mark)
-                return
-            gang.marked(pod.uid)
-            self._mark(gang)
-
-        self.writer.put(MarkPod(pod, mark), done)
-
-    def evict(self, gang: Seated, pod: Pod, grace_s: float | None) -> None:
-        def done(answer: Answer, obj: Object | None, text: str) -> None:
-            if answer is not Answer.REFUSED or pod.uid not in gang.pods:
-                return
-            log.info("pod %s could not be evicted: %s", pod.key, text)
-            if gang.stage is Stage.LEAVING:
-                self._later(self.evict, gang, pod, grace_s)
-            else:
-                gang.stays(pod)
-                self._mark(gang)
-
-        self.writer.put(Evict(pod, grace_s), done)
-
-    def going(self, gang: Seated, why: Reason) -> None:
-        members: list[BatchJob | Pod] = [job for job in gang.jobs.values() if not job.finished]
-        for about in members + [pod for pod in gang.pods.values() if pod.owner is None]:
-            self.reporter.event(about, "Preempted", f"{why.code}: {why.text}", warning=True)
-
-    def bind(self, gang: Seated, pod: Pod, seat: Seat, record: Record | None) -> None:
-        node, devices = seat.node, seat.devices
-
-        def done(answer: Answer, obj: Object | None, text: str) -> None:
-            if obj is not None and obj.get("kind") == PODS.name:
-                self._observe(PODS, obj)
-            gang.bound(pod, node, answer, text)
-            self._mark(gang)
-
-        pin = Pin(pod, node, self._informers(PODS).objects[pod.key], devices) if pod.pinned else None
-        self.writer.put(pin or Bind(pod, node, record, devices), done)
-
-    def started(self, gang: Seated) -> None:
-        self.reporter.forget(gang)
-        first: BatchJob | Pod | None = next(iter(gang.jobs.values()), None) or next(iter(gang.pods.values()), None)
-        nodes = [seat.node for _, seat in gang.seats.all() if seat.bound]
-        where = nodes[0] if len(set(nodes)) == 1 else f"{len(set(nodes))} nodes"
-        what = "its pod" if len(nodes) == 1 else f"its {len(nodes)} pods, together,"
-        if first is not None:
-            self.reporter.event(first, "Scheduled", f"Bound {what} to {where}")
-
     # --- inside ---------------------------------------------------------------------------------------------------
 
     def _start(self, gang: Gang, action: Start) -> None:
@@ -342,7 +230,7 @@ class KubeWorld:
             gang.start(action, whole)
             self._headroom.settle(gang)
         else:
-            self.tell(Refused(gang.id, action.attempt, reason))
+            self._tell(Refused(gang.id, action.attempt, reason))
         self._mark(gang)
 
     def _advance(self, gang: Gang, house: House) -> None:
@@ -353,7 +241,7 @@ class KubeWorld:
             heappush(self._timers, (gang.wake_s, gang.id))
         if gang.empty and gang.stage is Stage.WAITING:
             self.gangs.pop(gang.id, None)
-            self.reporter.forget(gang)
+            self.effects.reporter.forget(gang)
 
     def _ring(self) -> None:
         now_s = self._clock()
@@ -370,7 +258,7 @@ class KubeWorld:
     def _gang(self, id: str) -> Gang:
         gang = self.gangs.get(id)
         if gang is None:
-            gang = self.gangs[id] = Gang(id, self)
+            gang = self.gangs[id] = Gang(id, self.effects)
         return gang
 
     def _household(self) -> House:
@@ -382,15 +270,6 @@ class KubeWorld:
                 headroom=self._headroom.obstacle,
             )
         return self._house
-
-    def _later(self, call: Callable[..., None], *args: object) -> None:
-        """A write that was refused is tried again in a while."""
-        asyncio.get_running_loop().call_later(_AGAIN_S, call, *args)
-
-    def _observe(self, kind: Kind, obj: Object | None) -> None:
-        """An answer is evidence like the watch's: whichever is newer counts."""
-        if obj is not None:
-            self._informers(kind).observe(obj)
 
     def _account(self) -> None:
         """Pods on nodes that no slot of ours is charged for hold their room as others' pods do."""
@@ -434,8 +313,8 @@ class KubeWorld:
         house, adopted = self._household(), []
         for gang in self.gangs.values():
             if gang.over:
-                self.tell(OutcomeTold(gang.id, gang.outcome))
-            begun = unfinished(gang, house, self._clock(), self.patience.hold_s)
+                self._tell(OutcomeTold(gang.id, gang.outcome))
+            begun = unfinished(gang, house, self._clock(), self._patience.hold_s)
             if begun is not None:
                 adopted.append((gang, begun))
         for gang, begun in sorted(adopted, key=lambda entry: order(*entry)):
@@ -474,6 +353,10 @@ class KubeWorld:
         for gang in self.gangs.values() if told else ():
             if gang.stage is Stage.WAITING and gang.queue == name:
                 self._mark(gang)
+
+    def _tell(self, event: Event) -> None:
+        """Without a wake-up: who concludes is heard at once."""
+        self._out.append(event)
 
     def _tell_now(self, *events: Event) -> None:
         self._out += events

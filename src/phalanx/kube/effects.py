@@ -1,0 +1,175 @@
+"""What gangs ask of the outside, carried out: writes to Jobs and pods, and the Events that tell people of them.
+
+Every method asks for one write and says what its answer means to the gang that asked. Answers are evidence as the
+watch's news are: what they show goes to the caches, and whichever is newer counts. A write that was refused, and is
+still wanted, is tried again in a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+from phalanx.client.connection import Object
+from phalanx.client.informer import Informer
+from phalanx.client.kind import JOBS, PODS, Kind
+from phalanx.kube.barrier import Patience
+from phalanx.kube.bind import Bind
+from phalanx.kube.charge import Charges
+from phalanx.kube.declare import JobPods
+from phalanx.kube.evict import Budgets, Evict, MarkPod
+from phalanx.kube.job import BatchJob
+from phalanx.kube.job_writes import Resize, Resume, Suspend
+from phalanx.kube.outlet import Answer, Stage
+from phalanx.kube.pin import Pin
+from phalanx.kube.pod import Pod
+from phalanx.kube.record import Mark, Record
+from phalanx.kube.report import Reporter
+from phalanx.kube.seated import Seated
+from phalanx.kube.seats import Seat
+from phalanx.kube.write import Writer
+from phalanx.model.event import Event
+from phalanx.model.flavor import Flavor
+from phalanx.model.reason import Reason
+
+log = logging.getLogger(__name__)
+
+_AGAIN_S = 5.0
+
+
+class Effects:
+    """The `Outlet` of gangs. `tell` hands an event to the book, `conclude` has a gang look at what came of a write."""
+
+    def __init__(
+        self,
+        *,
+        writer: Writer,
+        reporter: Reporter,
+        informers: Callable[[Kind], Informer],
+        charges: Charges,
+        patience: Patience,
+        flavors: Mapping[str, Flavor],
+        clock: Callable[[], float],
+        tell: Callable[[Event], None],
+        conclude: Callable[[Seated], None],
+    ) -> None:
+        self.writer, self.reporter, self.charges, self.patience = writer, reporter, charges, patience
+        self._informers, self._flavors = informers, flavors
+        self.now_s, self.tell, self._conclude = clock, tell, conclude
+
+    def resume(self, gang: Seated, job: BatchJob, record: Record, parallelism: int) -> None:
+        role = gang.seats.role_of(JobPods(job.uid))
+        flavor = record.flavors[role] if role is not None and role < len(record.flavors) else ""
+        write = Resume(
+            job,
+            record,
+            self._informers(JOBS).objects[job.key],
+            parallelism=parallelism,
+            flavor=self._flavors.get(flavor),
+        )
+
+        def done(answer: Answer, obj: Object | None, text: str) -> None:
+            self._observe(JOBS, obj)
+            gang.resumed(job.uid, answer, text)
+            self._conclude(gang)
+
+        self.writer.put(write, done)
+
+    def suspend(self, gang: Seated, job: BatchJob, reason: Reason, mark: Mark | None) -> None:
+        write = Suspend(job, reason, self._informers(JOBS).objects[job.key], mark)
+
+        def done(answer: Answer, obj: Object | None, text: str) -> None:
+            self._observe(JOBS, obj)
+            if answer is Answer.REFUSED and job.uid in gang.jobs:
+                log.warning("Job %s could not be suspended again: %s", job.key, text)
+                self._later(self.suspend, gang, gang.jobs[job.uid], reason, mark)
+                return
+            gang.suspended(job.uid, write.quote)
+            self._conclude(gang)
+
+        self.writer.put(write, done)
+
+    def resize(self, gang: Seated, job: BatchJob, parallelism: int, why: Reason | None) -> None:
+        def done(answer: Answer, obj: Object | None, text: str) -> None:
+            self._observe(JOBS, obj)
+            if answer is Answer.REFUSED:
+                log.warning("Job %s could not be given parallelism %d: %s", job.key, parallelism, text)
+                self._later(gang.resized, job.uid)
+                return
+            gang.resized(job.uid)
+            self._conclude(gang)
+
+        if why is not None:
+            self.reporter.event(job, "Preempted", f"{why.code}: {why.text}", warning=True)
+        self.writer.put(Resize(job, self._informers(JOBS).objects[job.key], parallelism), done)
+
+    def budgets(self, gang: Seated, pods: Sequence[Pod]) -> None:
+        write = Budgets(pods, [self._informers(PODS).objects[pod.key] for pod in pods])
+
+        def done(answer: Answer, obj: Object | None, text: str) -> None:
+            gang.budgeted(write.objection or text)
+            self._conclude(gang)
+
+        self.writer.put(write, done)
+
+    def mark(self, gang: Seated, pod: Pod, mark: Mark) -> None:
+        def done(answer: Answer, obj: Object | None, text: str) -> None:
+            self._observe(PODS, obj)
+            if answer is Answer.REFUSED:
+                self._later(self.mark, gang, pod, mark)
+                return
+            gang.marked(pod.uid)
+            self._conclude(gang)
+
+        self.writer.put(MarkPod(pod, mark), done)
+
+    def evict(self, gang: Seated, pod: Pod, grace_s: float | None) -> None:
+        def done(answer: Answer, obj: Object | None, text: str) -> None:
+            if answer is not Answer.REFUSED or pod.uid not in gang.pods:
+                return
+            log.info("pod %s could not be evicted: %s", pod.key, text)
+            if gang.stage is Stage.LEAVING:
+                self._later(self.evict, gang, pod, grace_s)
+            else:
+                gang.stays(pod)
+                self._conclude(gang)
+
+        self.writer.put(Evict(pod, grace_s), done)
+
+    def going(self, gang: Seated, why: Reason) -> None:
+        members: list[BatchJob | Pod] = [job for job in gang.jobs.values() if not job.finished]
+        for about in members + [pod for pod in gang.pods.values() if pod.owner is None]:
+            self.reporter.event(about, "Preempted", f"{why.code}: {why.text}", warning=True)
+
+    def bind(self, gang: Seated, pod: Pod, seat: Seat, record: Record | None) -> None:
+        node, devices = seat.node, seat.devices
+
+        def done(answer: Answer, obj: Object | None, text: str) -> None:
+            if obj is not None and obj.get("kind") == PODS.name:
+                self._observe(PODS, obj)
+            gang.bound(pod, node, answer, text)
+            self._conclude(gang)
+
+        pin = Pin(pod, node, self._informers(PODS).objects[pod.key], devices) if pod.pinned else None
+        self.writer.put(pin or Bind(pod, node, record, devices), done)
+
+    def started(self, gang: Seated) -> None:
+        self.reporter.forget(gang)
+        first: BatchJob | Pod | None = next(iter(gang.jobs.values()), None) or next(iter(gang.pods.values()), None)
+        nodes = [seat.node for _, seat in gang.seats.all() if seat.bound]
+        where = nodes[0] if len(set(nodes)) == 1 else f"{len(set(nodes))} nodes"
+        what = "its pod" if len(nodes) == 1 else f"its {len(nodes)} pods, together,"
+        if first is not None:
+            self.reporter.event(first, "Scheduled", f"Bound {what} to {where}")
+
+    # --- inside ---------------------------------------------------------------------------------------------------
+
+    def _later(self, call: Callable[..., None], *args: object) -> None:
+        """A write that was refused is tried again in a while."""
+        asyncio.get_running_loop().call_later(_AGAIN_S, call, *args)
+
+    def _observe(self, kind: Kind, obj: Object | None) -> None:
+        """An answer is evidence like the watch's: whichever is newer counts."""
+        if obj is not None:
+            self._informers(kind).observe(obj)
