@@ -8,9 +8,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "phalanx"
@@ -40,11 +39,20 @@ OUTSIDE_WORLD = {
 PURE = {"model", "core", "dialects"}
 BANNED_NAME = re.compile(r"(^|_)(util|utils|helper|helpers|manager|common|misc|base)(_|$)")
 FILE_LINES, FUNCTION_LINES = 500, 60
-TEST_FUNCTION_LINES = 60
 
 SOURCES = sorted(SOURCE.rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 SCRIPTS = sorted((ROOT / "benchmarks").rglob("*.py")) + sorted((ROOT / "examples").rglob("*.py"))
+
+
+@cache
+def read(path: Path) -> str:
+    return path.read_text()
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(read(path))
 
 
 def where(path: Path) -> str:
@@ -68,11 +76,10 @@ def imports(tree: ast.AST, path: Path) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, f"{name.rstrip('.')}.{alias.name}") for alias in node.names)
 
 
-def code_lines(text: str) -> int:
+def code_lines(path: Path) -> int:
     """Lines that are neither blank, comment nor docstring."""
-    tree = ast.parse(text)
     dropped: set[int] = set()
-    for node in ast.walk(tree):
+    for node in ast.walk(parsed(path)):
         if (
             isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
             and node.body
@@ -83,32 +90,35 @@ def code_lines(text: str) -> int:
             dropped.update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
     return sum(
         1
-        for number, line in enumerate(text.splitlines(), 1)
+        for number, line in enumerate(read(path).splitlines(), 1)
         if number not in dropped and line.strip() and not line.strip().startswith("#")
     )
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=where)
-def test_imports_flow_one_way(path: Path) -> None:
-    package, wrong = package_of(path), []
+def test_imports_flow_one_way() -> None:
+    wrong = [each for path in SOURCES for each in wrong_imports(path)]
+    assert not wrong, "\n" + "\n".join(wrong)
+
+
+def wrong_imports(path: Path) -> Iterator[str]:
+    package = package_of(path)
     allowed = ALLOWED.get(package, set())
     sub = path.relative_to(SOURCE).with_suffix("").parts
-    for line, name in imports(ast.parse(path.read_text()), path):
+    for line, name in imports(parsed(path), path):
         parts = name.split(".")
         if package in PURE and parts[0] in OUTSIDE_WORLD:
-            wrong.append(f"{where(path)}:{line}: {package} is pure and may not import {parts[0]}; pass it in")
+            yield f"{where(path)}:{line}: {package} is pure and may not import {parts[0]}; pass it in"
         if parts[0] != "phalanx" or len(parts) < 2 or parts[1] in {package, "errors", "__version__"}:
             if package == "embedded" and parts[:2] == ["phalanx", "embedded"] and len(parts) > 2 and len(sub) > 1:
                 other = parts[2]
                 if other in EMBEDDED_SIBLINGS and sub[1] in EMBEDDED_SIBLINGS and other != sub[1]:
-                    wrong.append(f"{where(path)}:{line}: {sub[1]} may not import embedded.{other}; use the API")
+                    yield f"{where(path)}:{line}: {sub[1]} may not import embedded.{other}; use the API"
             continue
         if "*" not in allowed and parts[1] not in allowed:
-            wrong.append(
+            yield (
                 f"{where(path)}:{line}: {package} may not import {parts[1]} "
                 f"(allowed: {', '.join(sorted(allowed)) or 'nothing'}); pass it in as an argument instead"
             )
-    assert not wrong, "\n" + "\n".join(wrong)
 
 
 def test_every_package_has_its_row_in_the_import_table() -> None:
@@ -116,38 +126,45 @@ def test_every_package_has_its_row_in_the_import_table() -> None:
     assert packages <= set(ALLOWED), f"add a row to ALLOWED for {packages - set(ALLOWED)}, with the reason in docs/"
 
 
-@pytest.mark.parametrize("path", [*SOURCES, *TESTS, *SCRIPTS], ids=where)
-def test_sizes(path: Path) -> None:
-    text, wrong = path.read_text(), []
-    if (lines := code_lines(text)) > FILE_LINES:
-        wrong.append(f"{where(path)}: {lines} lines of code (at most {FILE_LINES}); split it by noun or verb")
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            length = (node.end_lineno or node.lineno) - node.lineno + 1
-            if length > FUNCTION_LINES:
-                wrong.append(
-                    f"{where(path)}:{node.lineno}: {node.name} has {length} lines "
-                    f"(at most {FUNCTION_LINES}); name its steps and call them"
-                )
+def test_sizes() -> None:
+    wrong = [each for path in [*SOURCES, *TESTS, *SCRIPTS] for each in too_long(path)]
     assert not wrong, "\n" + "\n".join(wrong)
 
 
-@pytest.mark.parametrize("path", [*SOURCES, *TESTS], ids=where)
-def test_names_say_something(path: Path) -> None:
-    for part in path.relative_to(ROOT).with_suffix("").parts:
-        assert not BANNED_NAME.search(part), f"{where(path)}: {part!r} says nothing; use the noun or verb of the field"
+def too_long(path: Path) -> Iterator[str]:
+    if (lines := code_lines(path)) > FILE_LINES:
+        yield f"{where(path)}: {lines} lines of code (at most {FILE_LINES}); split it by noun or verb"
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            if length > FUNCTION_LINES:
+                yield (
+                    f"{where(path)}:{node.lineno}: {node.name} has {length} lines "
+                    f"(at most {FUNCTION_LINES}); name its steps and call them"
+                )
 
 
-@pytest.mark.parametrize("path", [p for p in SOURCES if p.name != "__init__.py"], ids=where)
-def test_modules_open_with_their_theory(path: Path) -> None:
-    assert ast.get_docstring(ast.parse(path.read_text())), f"{where(path)}: open with what this module is and why"
+def test_names_say_something() -> None:
+    paths = [*SOURCES, *TESTS, *SCRIPTS]
+    parts = [(path, part) for path in paths for part in path.relative_to(ROOT).with_suffix("").parts]
+    wrong = [
+        f"{where(path)}: {part!r} says nothing; use the noun or verb of the field"
+        for path, part in parts
+        if BANNED_NAME.search(part)
+    ]
+    assert not wrong, "\n" + "\n".join(wrong)
+
+
+def test_modules_open_with_their_theory() -> None:
+    silent = [path for path in SOURCES if path.name != "__init__.py" and not ast.get_docstring(parsed(path))]
+    assert not silent, f"open with what this module is and why: {', '.join(map(where, silent))}"
 
 
 def test_the_project_speaks_of_itself_alone() -> None:
     """No machine's path and no registry's host stands in the tree."""
     bad = re.compile(re.escape(f"{ROOT}/") + "|index" + "-url|find" + "-links")
     wrong = []
-    for path in [*ROOT.glob("*"), *SOURCES, *SCRIPTS, *(ROOT / "docs").rglob("*.md")]:
+    for path in [*ROOT.glob("*"), *SOURCES, *TESTS, *SCRIPTS, *(ROOT / "docs").rglob("*.md")]:
         if path.is_file() and path.suffix in {".py", ".md", ".txt", ".toml", ".in", ""}:
             wrong += [where(path) for line in path.read_text().splitlines() if bad.search(line)]
     assert not wrong, wrong
