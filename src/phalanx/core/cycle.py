@@ -29,7 +29,7 @@ from heapq import merge
 from itertools import islice
 from typing import TypeAlias
 
-from phalanx.core import denial, explain, explain_preemption, promise, quota, replacement, sleep
+from phalanx.core import denial, dependency, explain, explain_preemption, promise, quota, replacement, sleep
 from phalanx.core.appointment import appointments
 from phalanx.core.backfill import Held, Outcome
 from phalanx.core.contest import Contest
@@ -491,6 +491,15 @@ class Cycle:
         )
         return Plan(actions=actions, wake_s=self.wake_s(), findings=findings)
 
+    def passes_turn(self, job: str, reason: Reason) -> bool:
+        """It was the job's turn in its array, and it can do nothing with it."""
+        record = self.cluster.jobs[job]
+        if record.job.array_cap is None or reason.code is Code.ARRAY_LIMIT:
+            return False
+        if Bid(job) in self.joined or self.waiting.line_of(job):
+            return reason.code in NEVER
+        return dependency.waits_for_turn(record) or self.cluster.relations.contends(record.job)
+
     def wake_s(self) -> float | None:
         """When to look again though nothing happens, seconds since the epoch."""
         times = appointments(self.cluster, self.now_s, self.starts, self.won)
@@ -501,4 +510,6 @@ class Cycle:
         times += self.preempting.wake_s()
         if self.preempting.told and (self.waiting.bars or any(each.tolls for each in self.asleep)):
             times.append(self.now_s)  # who gives way gives back quota that others wait for
+        if self.cluster.relations.arrays and any(self.passes_turn(*each) for each in self.waits.items()):
+            times.append(self.now_s)  # whose turn it is then is looked at next
         return min(times, default=None)

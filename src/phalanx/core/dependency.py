@@ -12,7 +12,7 @@ such an event concerns.
   satisfied; the job then stays, and whoever owns it decides.
 - *singleton*: of a user's live jobs of that name the earliest submitted goes first, and the next when it is over.
 - *array*: at most `array_cap` of its jobs contend or run at a time, earliest first. One that contends counts, because
-  several might be started in one cycle.
+  several might be started in one cycle; one that could never start, or waits for something else as well, does not.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from phalanx.core.moment import clock
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.job import After, Dependency, Job, Outcome, Phase
 from phalanx.model.line import Bid
-from phalanx.model.reason import Code, Reason
+from phalanx.model.reason import NEVER, Code, Reason
 from phalanx.model.relations import Kin
 
 CIRCLE_STEPS = 1000  # a circle of more jobs than that is not recognised: its jobs wait as for any other
@@ -79,13 +79,21 @@ def concerned(cluster: Cluster, job: Job) -> Iterator[str]:
 
 
 def next_of_array(cluster: Cluster, job: Job) -> str | None:
-    """The first of its array that neither contends nor runs, if it may begin to."""
-    kin = (job.user, job.array)
-    active = cluster.relations.active.get(kin, {})
-    for _, name in cluster.relations.arrays.get(kin, ()):
-        if name not in active and name != job.id and waits_idly(cluster, name):
+    """The first of its array that waits for its turn alone."""
+    for _, name in cluster.relations.arrays.get((job.user, job.array), ()):
+        if name != job.id and waits_idly(cluster, name) and waits_for_turn(cluster.jobs[name]):
             return name
     return None
+
+
+def waits_for_turn(record: Record) -> bool:
+    """It was told that its array runs as many as it may."""
+    return record.reason is not None and record.reason.code is Code.ARRAY_LIMIT
+
+
+def contends(record: Record) -> bool:
+    """Of a job that stands in a line: it can start some day, as far as is known."""
+    return record.reason is None or record.reason.code not in NEVER
 
 
 def queued(cluster: Cluster, name: str) -> bool:
@@ -218,10 +226,9 @@ def singleton(cluster: Cluster, job: Job) -> Reason | None:
 
 def array_full(cluster: Cluster, job: Job, cleared: dict[Kin, int]) -> Reason | None:
     kin, cap = (job.user, job.array), max(0, job.array_cap or 0)
-    active = cluster.relations.active.get(kin, {})
-    if job.id in active:
+    if cluster.relations.contends(job):
         return None
-    if len(active) + cleared.get(kin, 0) < cap:
+    if len(cluster.relations.active.get(kin, ())) + cleared.get(kin, 0) < cap:
         cleared[kin] = cleared.get(kin, 0) + 1
         return None
     return Reason(

@@ -49,7 +49,7 @@ from phalanx.model.plan import Action, Findings, Place, Plan, Preempt, Promise, 
 from phalanx.model.policy import Policy
 from phalanx.model.preemption import HOUR_S
 from phalanx.model.queue import Queue
-from phalanx.model.reason import SHORT
+from phalanx.model.reason import NEVER, SHORT
 
 News: TypeAlias = Event | Action
 
@@ -446,6 +446,9 @@ def wait(cluster: Cluster, action: Wait) -> None:
     record.reason = action.reason
     if action.reason.code in SHORT and record.short_since_s is None:
         record.short_since_s = cluster.now_s
+    if action.reason.code in NEVER and record.job.array_cap is not None:
+        cluster.relations.rest(record.job)
+        cluster.relations.passed[action.job] = None
 
 
 def expected(cluster: Cluster, action: Action) -> Record:
@@ -496,7 +499,6 @@ def learn(cluster: Cluster, findings: Findings) -> None:
         waiting.join(joined.line, joined.entry)
     for bid in findings.parked:
         waiting.leave(bid)
-    note_arrays(cluster, findings)
     for bid, not_before_s in findings.resting:
         waiting.rest(bid, not_before_s)
     for asleep in findings.asleep:
@@ -509,16 +511,35 @@ def learn(cluster: Cluster, findings: Findings) -> None:
         waiting.watches.quieten(gang, counted, unexplained)
     if findings.looked:
         waiting.sleepers.first, waiting.sleepers.stirred = findings.first, False
+    if cluster.relations.arrays:
+        note_arrays(cluster, findings)
 
 
 def note_arrays(cluster: Cluster, findings: Findings) -> None:
-    """Jobs of arrays that contend from now on, or do so no more."""
-    if not cluster.relations.arrays:
-        return
-    for joined in findings.joined:
-        cluster.relations.work(cluster.jobs[joined.entry.bid.job].job)
+    """Jobs of arrays that contend from now on; and those that do not, so that it is another's turn."""
+    relations = cluster.relations
+    for bid in (joined.entry.bid for joined in findings.joined):
+        if dependency.contends(cluster.jobs[bid.job]):
+            relations.work(cluster.jobs[bid.job].job)
+        else:
+            relations.passed[bid.job] = None
     for bid in (*findings.parked, *(bid for bid, _ in findings.resting)):
-        cluster.relations.rest(cluster.jobs[bid.job].job)
+        if bid.slot is None:
+            relations.rest(cluster.jobs[bid.job].job)
+            relations.passed[bid.job] = None
+    passed, relations.passed = relations.passed, {}
+    for name in passed:
+        pass_turn(cluster, cluster.jobs[name])
+
+
+def pass_turn(cluster: Cluster, record: Record) -> None:
+    """The job waits for something else than its turn. If it stands in a line all the same, it could never start; when
+    that may have changed it needs a turn again."""
+    waiting, name = cluster.waiting, record.job.id
+    if waiting.line_of(name):
+        waiting.hopeless[Bid(name)] = None
+    if not dependency.waits_for_turn(record) and (following := dependency.next_of_array(cluster, record.job)):
+        waiting.refresh(Bid(following))
 
 
 def enter(cluster: Cluster, job: Job) -> Record:

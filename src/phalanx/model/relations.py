@@ -18,13 +18,15 @@ Members: TypeAlias = list[tuple[float, str]]  # (submitted, seconds since the ep
 
 
 class Relations:
-    """`dependents[job]`: live jobs that name it. `active[array]`: its jobs that have started or stand in a line."""
+    """`dependents[job]`: live jobs that name it. `active[array]`: its jobs that have started, or stand in a line and
+    may start some day. `passed`: jobs of arrays that were found not to, whose turn is another's."""
 
     def __init__(self) -> None:
         self.dependents: dict[str, dict[str, None]] = {}
         self.singletons: dict[Kin, Members] = {}
         self.arrays: dict[Kin, Members] = {}
         self.active: dict[Kin, dict[str, None]] = {}
+        self.passed: dict[str, None] = {}
         self.outcomes: dict[str, Outcome] = {}
 
     def enter(self, job: Job) -> None:
@@ -48,6 +50,7 @@ class Relations:
             if not members:
                 del families[kin]
         self.rest(job)
+        self.passed.pop(job.id, None)
 
     def ended(self, job: str, outcome: Outcome) -> None:
         """It is over; the oldest outcome that nobody names is forgotten."""
@@ -72,12 +75,17 @@ class Relations:
             if not active:
                 del self.active[job.user, job.array]
 
+    def contends(self, job: Job) -> bool:
+        """Whether it has a turn of its array."""
+        return job.id in self.active.get((job.user, job.array), ())
+
     def copy(self) -> Relations:
         other = Relations()
         other.dependents = {job: dict(names) for job, names in self.dependents.items()}
         other.singletons = {kin: list(members) for kin, members in self.singletons.items()}
         other.arrays = {kin: list(members) for kin, members in self.arrays.items()}
         other.active = {kin: dict(jobs) for kin, jobs in self.active.items()}
+        other.passed = dict(self.passed)
         other.outcomes = dict(self.outcomes)
         return other
 

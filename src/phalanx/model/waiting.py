@@ -51,6 +51,7 @@ class Waiting:
         self.dawn_of: dict[LineKey, float] = {}
         self.timed = 0  # lines of jobs that state a time limit
         self._dawns = 0
+        self.hopeless: dict[Bid, None] = {}  # jobs of arrays that stand in a line, and could never start as things are
         self.lines_of: dict[str, dict[LineKey, None]] = {}  # queue -> its lines
         self.shaken: dict[str, None] = {}  # queues that bids have left since what they wait for was last found
         self._line_of: dict[Bid, LineKey] = {}
@@ -76,6 +77,7 @@ class Waiting:
         if bid in self.fresh:
             del self.fresh[bid]
         elif key := self._line_of.pop(bid, None):
+            self.hopeless.pop(bid, None)
             line = self.lines[key]
             was_first = line.first().bid == bid
             line.remove(bid)
@@ -192,6 +194,8 @@ class Waiting:
     def wake_barred(self) -> None:
         """The queue tree is another: look at every line again that it kept out."""
         self.awake.update(dict.fromkeys(self.bars.release_all()))
+        for bid in list(self.hopeless):
+            self.refresh(bid)
 
     def wake_hopeless(self) -> None:
         """The cluster has more, or less: who could never start may be able to one day, or the other way round; and
@@ -243,7 +247,7 @@ class Waiting:
         other.sleepers, other.turns = self.sleepers.copy(), self.turns.copy()
         other.hunters = self.hunters.copy()
         other.lines_of = {queue: dict(lines) for queue, lines in self.lines_of.items()}
-        other.shaken = dict(self.shaken)
+        other.shaken, other.hopeless = dict(self.shaken), dict(self.hopeless)
         other.dawns, other.dawn_of, other._dawns = list(self.dawns), dict(self.dawn_of), self._dawns
         other._rests_until = dict(self._rests_until)
         return other
