@@ -7,24 +7,28 @@ only those of live crowds, and when none is live it is over but for those who co
 what starts, the crowds and the queues, and not the lines.
 
 A crowd keeps the reasons it has; the first failures of a cycle are explained anew, and each crowd at times. A newcomer
-that asks what a sleeping crowd asks is told what the crowd was told.
+that asks what a sleeping crowd asks is told what the crowd was told; and whoever comes up, awake or new, in whatever
+queue, is told what was found for another that asked the same: so the first cycle after a restart, in which all are new,
+costs its shapes.
 
 Where backfill may make reservations every failure counts, in order, so there all lines of roused crowds contend; as
 they do where they are few."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from phalanx.core.gang import Shortfall
 from phalanx.core.order import rank
 from phalanx.model.demand import Gang
 from phalanx.model.line import Entry, Kind, LineKey
 from phalanx.model.plan import Asleep, Watch
 from phalanx.model.policy import Backfill
 from phalanx.model.queue import Order
-from phalanx.model.reason import NEVER, Code
+from phalanx.model.reason import Code, Reason
 
 if TYPE_CHECKING:
     from phalanx.core.cycle import Cycle
@@ -34,6 +38,16 @@ BLOCK = 64  # crowds counted at once
 EXPLAINED = 16  # failures explained in a cycle, at least
 OFTEN = 8  # starts, after which all live crowds are counted anew
 RENEW_REASON = 100  # a crowd's first is examined at the latest when it was screened out that often in a row
+
+
+@dataclass(frozen=True, slots=True)
+class Lacking:
+    """Why a gang found no room and what it waits for. `shortfall`: how far it came; None: the room is kept."""
+
+    reason: Reason
+    watches: tuple[Watch, ...] = ()
+    heeds: bool = False
+    shortfall: Shortfall | None = None
 
 
 class Crowds:
@@ -47,6 +61,7 @@ class Crowds:
         self.due: set[Gang] = set()  # to be explained anew
         self.explained: set[Gang] = set()
         self.told: dict[LineKey, Asleep] = {}  # new lines that fell asleep as their crowd has
+        self.lacked: dict[Gang, Lacking] = {}  # what was found, of gangs for which counting shows too little room
         self.screened = 0  # after how many starts all were counted
         self.together = False  # crowds contend as such in this cycle
 
@@ -139,11 +154,20 @@ class Crowds:
             self.cycle.count(block)
             self.live.difference_update(gang for gang in block if self.cycle.rooms[gang][0] < gang.roles[0].minimum)
 
-    def denied(self, asleep: Asleep) -> None:
-        """A line was examined and denied: if only room for its one role was lacking, no other of its crowd finds it."""
-        if asleep.foremost is not None:
-            self.live.discard(asleep.line.gang)
-            self.explained.add(asleep.line.gang)
+    def denied(self, gang: Gang, *, together: bool) -> None:
+        """A line was examined and denied: only room for its one role was lacking, so no other that asks the same finds
+        it. `together`: it sleeps in a crowd."""
+        if together:
+            self.live.discard(gang)
+            self.explained.add(gang)
+
+    def found(self, gang: Gang, lacking: Lacking) -> None:
+        if by_counting(gang, lacking.watches):
+            self.lacked[gang] = lacking
+
+    def lacking(self, gang: Gang) -> Lacking | None:
+        """What was found for another that asked the same in this cycle; but the first failures are each explained."""
+        return self.lacked.get(gang) if len(self.cycle.asleep) >= EXPLAINED else None
 
     def foremost(self, key: LineKey, entry: Entry) -> float | None:
         """What the order of its queue counts most, if its lines may sleep in crowds: by factors, ranks change with
@@ -155,16 +179,6 @@ class Crowds:
             return None
         return rank(key, entry, branch.order)[0]
 
-    def foremost_of(self, asleep: Asleep, entry: Entry) -> float | None:
-        """The same, None too if it lacks anything but room for one role."""
-        gang, watches = asleep.line.gang, asleep.watches
-        if asleep.tolls or asleep.held or len(watches) != 1 or len(gang.roles) != 1 or asleep.reason.code in NEVER:
-            return None
-        watch = watches[0]
-        if watch.demand is not gang.demands[0] or not watch.need or watch.room >= watch.need:
-            return None
-        return self.foremost(asleep.line, entry)
-
     # Found
 
     def quiet(self) -> Iterator[tuple[Gang, int | None, int]]:
@@ -173,3 +187,11 @@ class Crowds:
             room, _ = self.cycle.rooms.get(gang, (gang.roles[0].minimum, 0))
             unexplained = self.watches.unexplained.get(gang, 0) + self.together
             yield gang, room if room < gang.roles[0].minimum else None, 0 if gang in self.explained else unexplained
+
+
+def by_counting(gang: Gang, watches: Sequence[Watch]) -> bool:
+    """Whether the gang lacks nothing but room for its one role: counting shows it."""
+    if len(gang.roles) != 1 or len(watches) != 1:
+        return False
+    watch = watches[0]
+    return watch.demand is gang.demands[0] and watch.need > 0 and watch.room < watch.need

@@ -22,8 +22,7 @@ anew."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from heapq import merge
 from itertools import islice
@@ -33,7 +32,7 @@ from phalanx.core import denial, dependency, explain, explain_preemption, promis
 from phalanx.core.appointment import appointments
 from phalanx.core.backfill import Held, Outcome
 from phalanx.core.contest import Contest
-from phalanx.core.crowds import BLOCK, EXPLAINED, RENEW_REASON, Crowds
+from phalanx.core.crowds import BLOCK, EXPLAINED, RENEW_REASON, Crowds, Lacking, by_counting
 from phalanx.core.draft import Draft
 from phalanx.core.gang import Shortfall
 from phalanx.core.lookahead import Lookahead
@@ -44,7 +43,7 @@ from phalanx.core.preempting import Preempting
 from phalanx.core.quota import Ledger, Offer
 from phalanx.core.typical import expected
 from phalanx.model.cluster import Cluster, Record
-from phalanx.model.demand import Demand, Gang
+from phalanx.model.demand import Gang
 from phalanx.model.holders import Holders
 from phalanx.model.job import Placement, Slot
 from phalanx.model.line import Bid, Entry, Kind, LineKey
@@ -265,9 +264,9 @@ class Cycle:
             return False
         if key in self.rest:
             # What it was granted may have emptied the line that the book knows: all is said anew.
-            place = self.lookahead.place_of(key, entry.bid)
-            asleep = Asleep(key, line.reason, (Watch(watch.demand, room, watch.need),), place=place)
-            self.asleep.append(replace(asleep, foremost=self.crowds.foremost_of(asleep, self.first_of(key))))
+            place, foremost = self.lookahead.place_of(key, entry.bid), self.crowds.foremost(key, entry)
+            watches = (Watch(watch.demand, room, watch.need),)
+            self.asleep.append(Asleep(key, line.reason, watches, place=place, foremost=foremost))
         else:
             self.still.append((key, room))
         self.tell_new(key, line.reason)
@@ -310,6 +309,8 @@ class Cycle:
         """The whole gang, or nothing; of what is above its minimum only as much as quota allows."""
         if not self.is_whole(key):
             return []
+        if (known := self.crowds.lacking(offer.gang)) is not None and known.shortfall is not None:
+            return known.shortfall  # as another that asked the same
         return self.lookahead.place(bid, quota.capped(self.cluster, self.ledger, offer))
 
     def is_whole(self, key: LineKey) -> bool:
@@ -368,43 +369,47 @@ class Cycle:
 
     def deny(self, key: LineKey, bid: Bid, offers: Sequence[Offer], lacks: Sequence[tuple[Offer, Lack]]) -> None:
         """`lacks`: how far those offers came that quota allows; or that there is room, but it is kept."""
-        reason = self.why_not(key, offers, lacks)
-        watches: dict[Demand, Watch] = {}
-        for offer, lack in lacks:
-            if isinstance(lack, Held):
-                continue
-            watches.update((watch.demand, watch) for watch in sleep.watches(self.draft, offer.gang))
-        tolls = [toll for offer in offers if offer.short for toll in offer.short.tolls]
-        heeds = any(sleep.heeds(self.draft, offer.gang) for offer, _ in lacks)
+        found = {offer.flavors: self.lacking(offer.gang, lack) for offer, lack in lacks}
+        reason = self.why_not(key, offers, found)
+        watches = tuple({watch.demand: watch for each in found.values() for watch in each.watches}.values())
+        tolls = tuple([toll for offer in offers if offer.short for toll in offer.short.tolls])
+        heeds = any(each.heeds for each in found.values())
         held = any(isinstance(lack, Held) for _, lack in lacks)
         place = self.lookahead.place_of(key, bid) if lacks and reason.code not in NEVER else None
         if reason.code not in SHORT:
             self.preempting.give_up(key)
         again_s = self.preempting.again_s.get(key)
-        asleep = Asleep(
-            key, reason, tuple(watches.values()), tuple(tolls), again_s, heeds=heeds, place=place, held=held
-        )
-        asleep = replace(asleep, foremost=self.crowds.foremost_of(asleep, self.entry_of(key, bid)))
-        self.crowds.denied(asleep)
+        foremost = None
+        if not (tolls or held or reason.code in NEVER) and by_counting(key.gang, watches):
+            foremost = self.crowds.foremost(key, self.entry_of(key, bid))
+            self.crowds.denied(key.gang, together=foremost is not None)
+        asleep = Asleep(key, reason, watches, tolls, again_s, heeds, place, held, foremost)
         self.put_to_sleep(key, bid, asleep)
         if place is not None:
             self.give_way(key, self.entry_of(key, bid))
         else:
             self.contest.lost(holds_up=reason.code not in NEVER and key.kind != Kind.GROWTH)
 
-    def why_not(self, key: LineKey, offers: Sequence[Offer], lacks: Sequence[tuple[Offer, Lack]]) -> Reason:
+    def lacking(self, gang: Gang, lack: Lack) -> Lacking:
+        """Why the gang finds no room, and what it waits for; said once for all that ask the same."""
+        if isinstance(lack, Held):
+            return Lacking(lack.reason)
+        known = self.crowds.lacking(gang)
+        if known is None:
+            watches, heeds = sleep.watches(self.draft, gang), sleep.heeds(self.draft, gang)
+            reason = explain.why_not(self.cluster, self.draft, gang, lack, self.granted_so_far())
+            known = Lacking(reason, watches, heeds, lack)
+            self.crowds.found(gang, known)
+        return known
+
+    def why_not(self, key: LineKey, offers: Sequence[Offer], found: Mapping[tuple[str, ...], Lacking]) -> Reason:
         """Why each offer fails; the one that the queue likes best gives the code."""
-        found = {offer.flavors: lack for offer, lack in lacks}
         reasons = []
         for offer in offers:
             if offer.short is not None:
                 reasons.append(denial.why_not(self.cluster, self.ledger, key.queue, offer))
             else:
-                lack = found[offer.flavors]
-                if isinstance(lack, Held):
-                    reasons.append(lack.reason)
-                    continue
-                reasons.append(explain.why_not(self.cluster, self.draft, offer.gang, lack, self.granted_so_far()))
+                reasons.append(found[offer.flavors].reason)
         return denial.of_flavors([offer.flavors for offer in offers], reasons)
 
     def put_to_sleep(self, key: LineKey, bid: Bid, asleep: Asleep) -> None:
