@@ -104,7 +104,7 @@ async def burst(
 ) -> dict[str, Any]:
     times = Times(jobs * pods)
     informers(PODS).subscribe(times.take)
-    writes = _writes(connection)
+    writes = connection.tally.writes
     cpu_s, server_s, began = time.process_time(), _cpu_s(server), time.monotonic()
     rest = iter(range(jobs))
 
@@ -122,15 +122,11 @@ async def burst(
         "pods_per_job": pods,
         "pods_per_s": round(count / (times.last_s - times.first_s)),
         "seconds_from_first_job_to_last_binding": round(times.last_s - began, 2),
-        "writes_per_job": round((_writes(connection) - writes) / jobs, 1),  # controllers' and scheduler's together
+        "writes_per_job": round((connection.tally.writes - writes) / jobs, 1),  # controllers' and scheduler's together
         "scheduler_and_controllers_cpu_us": round((time.process_time() - cpu_s) / count * 1e6),
         "server_cpu_us": round((_cpu_s(server) - server_s) / count * 1e6),
         "peak_memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
     }
-
-
-def _writes(connection: Connection) -> int:
-    return sum(count for verb, count in connection.calls.items() if verb != "GET")
 
 
 def _cpu_s(pid: int) -> float:

@@ -10,12 +10,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
 from tests.cli.test_up import child
 from tests.cli.upstart import PHALANX, started, until
 from tests.kubectl import KUBECTL
+from tests.metrics.exposition import Series, has, series, value
 
 pytestmark = pytest.mark.slow
 
@@ -32,8 +34,8 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @contextmanager
-def scheduler(kubeconfig: Path) -> Iterator[subprocess.Popen[str]]:
-    command = (*PHALANX, "scheduler", "--kubeconfig", str(kubeconfig))
+def scheduler(kubeconfig: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
+    command = (*PHALANX, "scheduler", "--kubeconfig", str(kubeconfig), *options)
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             yield process
@@ -65,6 +67,29 @@ def test_a_second_one_stands_by_until_the_first_is_gone(kubeconfig: Path) -> Non
             assert first.wait(timeout=30) == 0
             assert "this process leads" in line(second)
             assert holder(kubeconfig).endswith(f"-{second.pid}")
+
+
+def scrape(words: str) -> Series:
+    """From where the process said that its metrics are."""
+    with urlopen(words.split()[-1], timeout=10) as answer:
+        return series(answer.read().decode())
+
+
+def test_both_show_metrics_and_one_of_them_leads(kubeconfig: Path) -> None:
+    anywhere = ("--metrics-address", "127.0.0.1:0")
+    with scheduler(kubeconfig, *anywhere) as first:
+        assert "scheduling" in line(first)
+        where = line(first)
+        assert "this process leads" in line(first)
+        until(lambda: has(scrape(where), "phalanx_queue_jobs"))
+        with scheduler(kubeconfig, *anywhere) as second:
+            assert "scheduling" in line(second)
+            theirs, ours = scrape(line(second)), scrape(where)
+        assert (value(ours, "phalanx_leader"), value(theirs, "phalanx_leader")) == (1, 0)
+        assert value(ours, "phalanx_api_calls_total", verb="watch", resource="pods") >= 1
+        assert value(ours, "phalanx_cache_lists_total", resource="queues", group="phalanx.dev") == 1
+        assert value(ours, "phalanx_cycle_seconds_count", phase="decide") >= 1
+        assert urlopen(where.split()[-1].replace("metrics", "readyz"), timeout=10).read() == b"ok\n"
 
 
 def test_for_the_cluster_of_an_up_it_stands_by_also_while_that_restarts_its_own(tmp_path: Path) -> None:

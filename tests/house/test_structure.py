@@ -25,6 +25,7 @@ ALLOWED: dict[str, set[str]] = {
     "simulator": {"model"},
     "ledger": {"model"},
     "embedded": {"client"},
+    "metrics": {"model", "client"},  # of client its counts; what happens is counted by a world around the world
     "loop": {"model", "core"},
     "web": {"model"},
     "demo": {"client"},

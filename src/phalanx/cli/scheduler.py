@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from phalanx.cli.informers import Informers
+from phalanx.cli.monitoring import monitored
 from phalanx.cli.output import note
 from phalanx.cli.policy_file import Settings, settings_of
 from phalanx.cli.recording import require_recordable
@@ -18,6 +19,7 @@ from phalanx.cli.stopping import until_stopped
 from phalanx.cli.target import Target, connected
 from phalanx.client.connection import Connection
 from phalanx.kube.lease import Lease, Terms
+from phalanx.metrics.serving import address
 
 IDENTITY = f"{socket.gethostname()}-{os.getpid()}"
 
@@ -28,6 +30,7 @@ async def scheduler(
     default_queue: str | None = None,
     policy: Path | None = None,
     record: Path | None = None,
+    metrics_address: str | None = None,
     verbose: bool = False,
 ) -> None:
     """Schedule the jobs of a cluster, until Ctrl-C. (`phalanx up` does this too, for its own cluster.)
@@ -43,6 +46,7 @@ async def scheduler(
         phalanx scheduler --kubeconfig ~/.kube/config --context production
         phalanx scheduler --policy policy.yaml
         phalanx scheduler --record monday.jsonl
+        phalanx scheduler --metrics-address 127.0.0.1:9090
 
     Parameters
     ----------
@@ -52,6 +56,9 @@ async def scheduler(
         How to decide, as YAML: backfill, scores, topologies, factors. docs/guide/kubernetes.md has every field.
     record
         Add all that happens and all that is decided to this file, for `phalanx replay` and `phalanx whatif`.
+    metrics_address
+        Serve /metrics (for Prometheus), /healthz and /readyz there, without a token: nothing in them is secret, and
+        they change nothing. Not served if this is not said. docs/guide/metrics.md lists what there is.
     verbose
         Say more on standard error.
     """
@@ -60,13 +67,16 @@ async def scheduler(
     settings = settings_of(policy, default_queue)
     if record is not None:
         require_recordable(record)
+    where = None if metrics_address is None else address(metrics_address)
     async with connected(target) as connection:
         note(f"scheduling for {connection.server}, as soon as no other does; Ctrl-C stops it, and nothing that runs")
-        await until_stopped(_serve(connection, settings, record))
+        await until_stopped(_serve(connection, settings, record, where))
 
 
-async def _serve(connection: Connection, settings: Settings, record: Path | None) -> None:
+async def _serve(
+    connection: Connection, settings: Settings, record: Path | None, where: tuple[str, int] | None
+) -> None:
     lease = Lease(connection, IDENTITY, terms=Terms(), policy=settings.text())
-    async with asyncio.TaskGroup() as group:
+    async with monitored(connection, lease, where) as metrics, asyncio.TaskGroup() as group:
         informers = Informers(connection, group)
-        await schedule(connection, informers, lease, settings, lambda: note("this process leads"), record)
+        await schedule(connection, informers, lease, settings, lambda: note("this process leads"), record, metrics)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -28,6 +27,7 @@ from phalanx import __version__
 from phalanx.client.credentials import read_credentials, tls_context
 from phalanx.client.http import Http
 from phalanx.client.kind import Kind
+from phalanx.client.tally import Tally
 from phalanx.errors import PhalanxError
 
 Object = dict[str, Any]
@@ -63,7 +63,7 @@ class Connection:
 
     def __init__(self, server: str, *, headers: Mapping[str, str], tls: ssl.SSLContext | None) -> None:
         self.server = server.rstrip("/")
-        self.calls: Counter[str] = Counter()  # verb -> calls made, for "what does a job cost"
+        self.tally = Tally()
         common = {"accept": JSON, "user-agent": f"phalanx/{__version__}", **headers}
         self._head = "".join(f"{name}: {value}\r\n" for name, value in common.items())
         self._http = Http(self.server, tls=tls, limit=_CONNECTIONS)
@@ -106,9 +106,10 @@ class Connection:
         head = f"{self._head}content-type: {content_type}\r\n" if data else self._head
         target = _target(path, params)
         for attempt in range(_BUSY_RETRIES + 1):
-            self.calls[method] += 1
             try:
-                answer = await self._http.call(method, target, head, data, timeout_s=_TIMEOUT_S)
+                with self.tally.attempt(method, path) as made:
+                    answer = await self._http.call(method, target, head, data, timeout_s=_TIMEOUT_S)
+                    made.code = answer.status
             except OSError as error:
                 raise self._unknown(method, path, error) from error
             if answer.status == 429 and attempt < _BUSY_RETRIES and "retry-after" in answer.headers:
@@ -167,6 +168,8 @@ class Connection:
                 answer,
                 chunks,
             ):
+                if "watch" in params:
+                    self.tally.watched(path, answer.status)
                 if answer.status >= 300:
                     content = b"".join([chunk async for chunk in chunks])
                     _decode(answer.status, answer.headers.get("content-type", ""), content)

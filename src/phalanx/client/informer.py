@@ -127,6 +127,7 @@ class Informer:
 
     async def _list(self) -> None:
         listing = await self._connection.list(self.kind, self._namespace, **self._selectors)
+        self._connection.tally.filled(self.kind.path(self._namespace))
         version = listing["metadata"]["resourceVersion"]
         seen = set()
         for obj in listing["items"]:

@@ -77,6 +77,16 @@ class Writer:
     def idle(self) -> bool:
         return not self._behind
 
+    @property
+    def unanswered(self) -> int:
+        """Objects with a write that was not answered yet."""
+        return len(self._behind)
+
+    @property
+    def unsent(self) -> int:
+        """Of those, objects whose write waits for one of the `width` places."""
+        return self._ready.qsize()
+
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
             for _ in range(self._width):

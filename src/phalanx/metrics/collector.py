@@ -1,0 +1,195 @@
+"""Every metric there is: its name, its words, and where its value comes from.
+
+Nothing is pushed into a registry while the scheduler works. Plain counts are kept where things happen
+(`client.tally`, `metrics.decisions`), how queues stand is what was last looked at for their status, and all of it is
+turned into the exposition format when somebody scrapes. So scraping is what costs, and only while it is done.
+
+Labels are verbs, kinds, queues, flavors, resources and codes: never names of jobs, pods, nodes or users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from prometheus_client.metrics_core import CounterMetricFamily as Counter
+from prometheus_client.metrics_core import GaugeMetricFamily as Gauge
+from prometheus_client.metrics_core import HistogramMetricFamily as Histogram
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from phalanx import __version__
+from phalanx.client.tally import Spread, Tally
+from phalanx.metrics.decisions import Decisions
+from phalanx.model.amount import Amount
+from phalanx.model.overview import Overview
+from phalanx.model.shape import CPU
+from phalanx.model.standing import Standing
+
+_CALL = ("verb", "group", "resource")
+_QUOTA = ("queue", "flavor", "resource")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leader:
+    """What only the process that leads can tell. `standings` and `overview`: as last looked at. `unanswered`: objects
+    with writes that were not answered yet; `unsent`: of those, which wait for a free connection. `breaches`: how often
+    a decision broke an invariant."""
+
+    decisions: Decisions
+    standings: Callable[[], Sequence[Standing]]
+    overview: Callable[[], Overview]
+    unanswered: Callable[[], int]
+    unsent: Callable[[], int]
+    breaches: Callable[[], int]
+
+
+class Scheduler(Collector):
+    """The metrics of one scheduler process. `lead_s`: for how long it may still write, in seconds; 0: it stands by.
+    `leader` is set once it leads."""
+
+    def __init__(self, tally: Tally, lead_s: Callable[[], float] = lambda: inf) -> None:
+        self.leader: Leader | None = None
+        self._tally, self._lead_s = tally, lead_s
+
+    @property
+    def leads(self) -> bool:
+        return self._lead_s() > 0
+
+    def collect(self) -> Iterator[Metric]:
+        yield Gauge("phalanx_leader", "1 if this process leads, 0 if it stands by.", float(self.leads))
+        yield _info()
+        yield from _calls(self._tally)
+        if self.leader is not None:
+            yield from _decisions(self.leader.decisions)
+            yield from _cycles(self.leader)
+            yield from _queues(self.leader.standings())
+            yield from _cluster(self.leader.overview())
+
+
+def registry(scheduler: Scheduler) -> CollectorRegistry:
+    """These metrics, and those of the process itself (`process_*`, `python_gc_*`)."""
+    from prometheus_client import GCCollector, ProcessCollector
+
+    found = CollectorRegistry(auto_describe=False)
+    found.register(scheduler)
+    ProcessCollector(registry=found)
+    GCCollector(registry=found)
+    return found
+
+
+def _info() -> Metric:
+    found = Gauge("phalanx_build_info", "Always 1; the label says which version runs.", labels=("version",))
+    found.add_metric((__version__,), 1.0)
+    return found
+
+
+def _calls(tally: Tally) -> Iterator[Metric]:
+    calls = Counter("phalanx_api_calls", "Calls to the API server; code 0: no answer.", labels=(*_CALL, "code"))
+    for call, codes in list(tally.calls.items()):
+        for code, count in codes.items():
+            calls.add_metric((*call, str(code)), count)
+    yield calls
+    seconds = Histogram("phalanx_api_call_seconds", "How long calls took, watches left out.", labels=_CALL)
+    for call, spread in list(tally.seconds.items()):
+        _add(seconds, call, spread)
+    yield seconds
+    yield Gauge("phalanx_api_calls_in_flight", "Calls that were not answered yet.", tally.in_flight)
+    fills = Counter("phalanx_cache_lists", "Times that a cache was filled from a whole list.", labels=_CALL[1:])
+    for call, count in tally.fills.items():
+        fills.add_metric(call[1:], count)
+    yield fills
+    watches = Counter("phalanx_watches", "Watches that the server began.", labels=_CALL[1:])
+    for call, codes in list(tally.calls.items()):
+        if call.verb == "watch":
+            watches.add_metric(call[1:], codes[200])
+    yield watches
+
+
+def _decisions(decisions: Decisions) -> Iterator[Metric]:
+    made = Counter("phalanx_decisions", "Decisions, by what was decided and queue.", labels=("action", "queue"))
+    for said, count in decisions.made.items():
+        made.add_metric(said, count)
+    yield made
+    pods = Counter("phalanx_pods_placed", "Pods that were given a node.", labels=("queue",))
+    for queue, count in decisions.pods.items():
+        pods.add_metric((queue,), count)
+    yield pods
+    refused = Counter("phalanx_starts_refused", "Starts that came to nothing and were taken back.", labels=("reason",))
+    for code, count in decisions.refused.items():
+        refused.add_metric((code,), count)
+    yield refused
+    ended = Counter("phalanx_jobs_ended", "Jobs that are over.", labels=("outcome", "queue"))
+    for said, count in decisions.ended.items():
+        ended.add_metric(said, count)
+    yield ended
+    waited = Histogram("phalanx_job_wait_seconds", "How long jobs had waited when they started.", labels=("queue",))
+    for queue, spread in decisions.waited_s.items():
+        _add(waited, (queue,), spread)
+    yield waited
+
+
+def _cycles(leader: Leader) -> Iterator[Metric]:
+    cycles = Histogram("phalanx_cycle_seconds", "How long each phase of a cycle took.", labels=("phase",))
+    for phase, spread in leader.decisions.cycle_s.items():
+        _add(cycles, (phase,), spread)
+    yield cycles
+    yield Gauge("phalanx_writes_unanswered", "Objects with a write that was not answered yet.", leader.unanswered())
+    yield Gauge("phalanx_writes_unsent", "Of those, objects whose write was not sent yet.", leader.unsent())
+    breaches = Counter("phalanx_invariant_breaches", "Decisions that broke a promise: defects of Phalanx.")
+    breaches.add_metric((), leader.breaches())
+    yield breaches
+
+
+def _queues(standings: Sequence[Standing]) -> Iterator[Metric]:
+    jobs = Gauge("phalanx_queue_jobs", "Jobs of the queue and all below, by state.", labels=("queue", "state"))
+    share = Gauge("phalanx_queue_share", "Weighted dominant share among its siblings.", labels=("queue",))
+    used = Gauge("phalanx_queue_used", "What the queue and all below use: cores, bytes, units.", labels=_QUOTA)
+    guaranteed = Gauge("phalanx_queue_guaranteed", "What the queue has by right.", labels=_QUOTA)
+    limit = Gauge("phalanx_queue_limit", "What the queue may use at most.", labels=_QUOTA)
+    for standing in standings:
+        jobs.add_metric((standing.queue, "pending"), standing.pending)
+        jobs.add_metric((standing.queue, "running"), standing.running)
+        share.add_metric((standing.queue,), standing.share)
+        for one in standing.usage:
+            key = (standing.queue, one.flavor, one.resource)
+            used.add_metric(key, plain(one.resource, one.used))
+            if one.guaranteed is not None:
+                guaranteed.add_metric(key, plain(one.resource, one.guaranteed))
+            if one.limit is not None:
+                limit.add_metric(key, plain(one.resource, one.limit))
+    yield from (jobs, share, used, guaranteed, limit)
+
+
+def _cluster(seen: Overview) -> Iterator[Metric]:
+    waiting = Gauge("phalanx_waiting_jobs", "Jobs that wait, by the code of their reason.", labels=("reason",))
+    for code, count in seen.waiting.items():
+        waiting.add_metric((code,), count)
+    yield waiting
+    nodes = Gauge("phalanx_nodes", "Nodes, by whether pods can be placed there.", labels=("ready",))
+    nodes.add_metric(("true",), seen.ready)
+    nodes.add_metric(("false",), seen.nodes - seen.ready)
+    yield nodes
+    yield Gauge("phalanx_nodes_overfull", "Ready nodes on which pods hold more than there is.", seen.overfull)
+    for name, words, amounts in (
+        ("phalanx_nodes_allocatable", "What the ready nodes have: cores, bytes, units.", seen.allocatable),
+        ("phalanx_nodes_free", "What of it no pod holds.", seen.free),
+    ):
+        family = Gauge(name, words, labels=("resource",))
+        for resource, amount in amounts.items():
+            family.add_metric((resource,), plain(resource, amount))
+        yield family
+
+
+def plain(resource: str, amount: Amount) -> float:
+    """In the units that Prometheus wants: cores, bytes, pieces."""
+    return float(amount / 1000) if resource == CPU else float(amount)
+
+
+def _add(family: Histogram, labels: Sequence[str], spread: Spread) -> None:
+    buckets, below = [], 0
+    for bound, count in zip((*spread.bounds, inf), spread.counts, strict=True):
+        below += count
+        buckets.append(("+Inf" if bound == inf else repr(bound), float(below)))
+    family.add_metric(list(labels), buckets, spread.total)
