@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -21,6 +22,7 @@ from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.node.waiting import until
 
 QUICK = Patience(lease_renew_s=0.2, heartbeat_s=0.2, backoff_first_s=0.2, backoff_most_s=0.4, config_retry_s=0.1)
+_NUMBER = itertools.count()
 Part = Callable[[Connection, Callable[[Kind], Informer]], Coroutine[Any, Any, None]]
 
 
@@ -167,7 +169,7 @@ async def _end(attempt: Attempt) -> None:
 
 def scenario(server: ServerProcess, test: Callable[[Client], Coroutine[Any, Any, None]], **settings: Any) -> None:
     """Run `test` against a node of its own."""
-    name = f"node-{test.__code__.co_firstlineno}-{os.getpid()}"  # type: ignore[attr-defined]  # a plain function
+    name = f"node-{next(_NUMBER)}-{os.getpid()}"
 
     async def run() -> None:
         given = settings_of(server, name, **settings)

@@ -11,6 +11,7 @@ import pytest
 
 from phalanx.client.connection import ApiRefusal
 from phalanx.client.kind import CONFIG_MAPS, LEASES, NODES, PODS, SECRETS
+from phalanx.embedded.node.isolation import Isolation
 from phalanx.embedded.node.settings import Patience
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.node.machine import Client, scenario
@@ -206,13 +207,14 @@ def test_volumes_are_seen_by_the_pod_alone(api_server: ServerProcess, tmp_path: 
     assert [path.name for path in sorted(Path(here).rglob("*"))] == ["etc", "scratch"]
 
 
-def test_volumes_without_root_say_what_to_do(api_server: ServerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_volumes_that_cannot_be_had_say_what_to_do(api_server: ServerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(api: Client) -> None:
         mount = {"volumeMounts": [{"name": "e", "mountPath": "/scratch"}]}
         await api.run(container("main", "true", **mount), volumes=[{"name": "e", "emptyDir": {}}])
         assert "Start it as root, or take the volumeMounts out" in await api.waits("CreateContainerConfigError")
 
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    refused = Isolation(refusal="unshare: Operation not permitted")
+    monkeypatch.setattr("phalanx.embedded.node.run.find_isolation", lambda folder: refused)
     scenario(api_server, test)
 
 
@@ -237,7 +239,7 @@ async def _said_by(api: Client, name: str) -> str:
 @pytest.mark.slow
 def test_a_pod_past_its_deadline_is_ended(api_server: ServerProcess) -> None:
     async def test(api: Client) -> None:
-        await api.run(container("main", "sleep", "1000"), activeDeadlineSeconds=1)
+        await api.run(container("main", "sleep", "1000"), activeDeadlineSeconds=2)
         pod = await api.phase("Failed")
         assert pod["status"]["reason"] == "DeadlineExceeded"
         assert ended(pod)["exitCode"] == 143

@@ -1,14 +1,14 @@
-"""GPUs and addresses are given to one pod at a time."""
+"""GPUs are given to one pod at a time."""
 
 from __future__ import annotations
 
-from phalanx.embedded.node.allotment import allot_address, allot_devices, device_variables, told_devices
+from phalanx.embedded.node.allotment import allot_devices, device_variables, told_devices
 from phalanx.embedded.node.record import PodRecord
 from tests.embedded.node.objects import asking, pod
 
 
-def record(pod_ip: str = "", **devices: tuple[str, ...]) -> PodRecord:
-    return PodRecord(uid="u", namespace="n", name="p", pod_ip=pod_ip, start_time="", devices=devices)
+def record(**devices: tuple[str, ...]) -> PodRecord:
+    return PodRecord(uid="u", namespace="n", name="p", pod_ip="", start_time="", devices=devices)
 
 
 def gpus(name: str, count: int) -> dict:
@@ -27,11 +27,6 @@ def test_init_containers_use_what_the_others_will() -> None:
 
 def test_too_few_devices_are_none() -> None:
     assert allot_devices(pod(gpus("a", 2))["spec"], ["0", "1"], [record(x=("0",))]) is None
-
-
-def test_addresses_are_not_given_twice() -> None:
-    assert allot_address("127.64.0.0/10", [record("127.64.0.1")]) == "127.64.0.2"
-    assert allot_address("127.64.0.0/30", [record("127.64.0.1"), record("127.64.0.2")]) is None
 
 
 def test_who_has_no_device_sees_none() -> None:

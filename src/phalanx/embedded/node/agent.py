@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Sequence
 
 from phalanx.client.connection import STRATEGIC_PATCH, ApiError, ApiRefusal, ApiUnknown, Object
 from phalanx.client.informer import Change, Informer
@@ -16,7 +17,7 @@ from phalanx.client.kind import NODES, PODS
 from phalanx.client.quantity import QuantityError, amount
 from phalanx.embedded.node import cgroup
 from phalanx.embedded.node.admission import Rejection, admit
-from phalanx.embedded.node.allotment import allot_address, allot_devices, told_devices
+from phalanx.embedded.node.allotment import allot_devices, told_devices
 from phalanx.embedded.node.attempt import Running, attempts
 from phalanx.embedded.node.demand import GPU, Amounts, demand
 from phalanx.embedded.node.pod import Pod
@@ -38,6 +39,7 @@ class Agent:
         self.pods: dict[str, Pod] = {}  # uid ->
         self._around, self._nodes = around, nodes
         self._refused: set[str] = set()  # uids that were turned away
+        self._last_address = ""
         self._group: asyncio.TaskGroup | None = None
 
     async def run(self, pods: Informer) -> None:
@@ -104,9 +106,7 @@ class Agent:
         if devices is None:
             text = f"Allocate failed due to requested number of devices unavailable for {GPU}, which is unexpected"
             return Rejection(reason="UnexpectedAdmissionError", message=text)
-        address = allot_address(around.settings.pod_network, taken)
-        if address is None or pod["spec"].get("hostNetwork"):
-            address = around.settings.address
+        address = self._address(pod, taken)
         record = PodRecord.of(pod, address, at(time.time()), devices)
         try:
             record.write(around.pod_dir(record.uid))
@@ -115,6 +115,13 @@ class Agent:
             return Rejection(reason="UnexpectedAdmissionError", message=text)
         self._keep(pod, record)
         return None
+
+    def _address(self, pod: Object, taken: Sequence[PodRecord]) -> str:
+        if pod["spec"].get("hostNetwork"):
+            return self._around.settings.address
+        found = self._around.home.pod_address((record.pod_ip for record in taken), self._last_address)
+        self._last_address = found or ""
+        return found or self._around.settings.address
 
     def _used(self) -> Amounts:
         total: Amounts = {}

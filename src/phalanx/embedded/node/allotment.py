@@ -1,9 +1,8 @@
-"""What a node hands out by name rather than by amount: GPUs and pod addresses. Nobody gets what another has."""
+"""What a node hands out by name rather than by amount: GPUs. Nobody gets what another has."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from ipaddress import IPv4Network
 from typing import Any
 
 from phalanx.embedded.node.demand import GPU, requests
@@ -42,12 +41,6 @@ def allot_devices(
         found[container["name"]] = tuple(free[:count])
         at = max(at, count)
     return found if at <= len(free) else None
-
-
-def allot_address(network: str, taken: Iterable[PodRecord]) -> str | None:
-    """A free address of the network."""
-    used = {record.pod_ip for record in taken}
-    return next((text for text in map(str, IPv4Network(network).hosts()) if text not in used), None)
 
 
 def device_variables(ids: Sequence[str], uuids: Mapping[str, str], *, on_gpu_node: bool) -> dict[str, str]:

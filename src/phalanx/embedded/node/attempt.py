@@ -41,12 +41,15 @@ class Mount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSpec:
-    """What the shim runs. `cgroup_dirs` are removed after the end; `user` and `group` None: the agent's own."""
+    """What the shim runs. `cgroup_dirs` are removed after the end; `user` and `group` None: the agent's own.
+    `host_name`: what hostname(1) says, if not the machine's. `user_namespace`: mounts and names are had in one."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
     cwd: str = "/"
     mounts: tuple[Mount, ...] = ()
+    host_name: str = ""
+    user_namespace: bool = False
     cgroup_procs: tuple[str, ...] = ()
     cgroup_dirs: tuple[str, ...] = ()
     oom_files: tuple[str, ...] = ()

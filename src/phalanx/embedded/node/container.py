@@ -15,17 +15,19 @@ from pathlib import Path
 from phalanx.client.connection import ApiError, Object
 from phalanx.embedded.node import cgroup, volumes
 from phalanx.embedded.node.allotment import device_variables
-from phalanx.embedded.node.attempt import NEVER_STARTED, Attempt, Exited, Planned, Running, RunSpec, attempts
+from phalanx.embedded.node.attempt import NEVER_STARTED, Attempt, Exited, Mount, Planned, Running, RunSpec, attempts
 from phalanx.embedded.node.demand import GPU, limits, requests
 from phalanx.embedded.node.environment import ConfigError, command_line, environment
 from phalanx.embedded.node.exec import run_hook
 from phalanx.embedded.node.lifecycle import Known, Waiting
 from phalanx.embedded.node.log import last_lines
+from phalanx.embedded.node.names import host_name
 from phalanx.embedded.node.probe import Health
 from phalanx.embedded.node.record import PodRecord
 from phalanx.embedded.node.surroundings import VOLUMES, Surroundings
 
 HOST_IMAGE = "host"
+_HOSTS = "/etc/hosts"
 _LOOK_S = 0.05  # between two looks whether a container is on record that somebody else started
 _KEPT_ATTEMPTS = 2  # this one and the one before: what `kubectl logs --previous` shows
 _MESSAGE_BYTES, _MESSAGE_LINES = 2048, 80  # of terminationMessagePolicy FallbackToLogsOnError
@@ -206,16 +208,16 @@ class Container:
             {gpu.index: gpu.uuid for gpu in around.gpus},
             on_gpu_node=GPU in around.allocatable,
         )
-        env = (
-            around.variables() | {"HOSTNAME": pod["spec"].get("hostname") or pod["metadata"]["name"]} | devices | asked
-        )
+        env = around.variables() | {"HOSTNAME": host_name(pod)} | devices | asked
         user, group = _user(spec, pod)
         mounts = volumes.mounts(spec, pod, around.pod_dir(self._record.uid) / VOLUMES, asked)
-        if mounts and os.geteuid() != 0:
+        if mounts and around.isolation.refusal:
             raise ConfigError(
-                f"container {self.name} mounts volumes, which needs root (a mount namespace of its own), and this node "
-                "agent does not run as root. Start it as root, or take the volumeMounts out and use the machine's paths"
+                f"container {self.name} mounts volumes, and this node cannot mount ({around.isolation.refusal}). Start "
+                "it as root, or take the volumeMounts out and use the machine's paths"
             )
+        if not around.isolation.refusal and not any(mount.target == _HOSTS for mount in mounts):
+            mounts = (*mounts, Mount(source=str(around.naming.hosts(pod)), target=_HOSTS))
         ask, most = requests(spec), limits(spec)
         group_of = around.cgroups.create(
             self._record.uid,
@@ -231,6 +233,8 @@ class Container:
             env=env,
             cwd=spec.get("workingDir") or "/",
             mounts=mounts,
+            host_name="" if around.isolation.refusal or pod["spec"].get("hostNetwork") else host_name(pod),
+            user_namespace=around.isolation.user_namespace,
             cgroup_procs=group_of.procs,
             cgroup_dirs=group_of.dirs,
             oom_files=group_of.oom_files,

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 
-from phalanx.embedded.node.attempt import Attempt, Running
+from phalanx.embedded.node.attempt import Attempt, Running, RunSpec
 
 _OUTPUT_BYTES = 10 * 1024  # of a probe's words that are kept
 
@@ -18,13 +18,13 @@ async def execute(attempt: Attempt, command: Sequence[str], timeout_s: float | N
     if not isinstance(state, Running):
         return 126, "the container does not run"
     spec = attempt.spec
-    enter = ["nsenter", f"--target={state.pid}", "--mount", f"--wd={spec.cwd}", "--"] if spec.mounts else []
+    enter = _enter(spec, state.pid)
     try:
         process = await asyncio.create_subprocess_exec(
             *enter,
             *command,
             env=dict(spec.env),
-            cwd=None if spec.mounts else spec.cwd,
+            cwd=None if enter else spec.cwd,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
@@ -41,6 +41,16 @@ async def execute(attempt: Attempt, command: Sequence[str], timeout_s: float | N
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, 9)
     return process.returncode or 0, output[:_OUTPUT_BYTES].decode(errors="replace")
+
+
+def _enter(spec: RunSpec, pid: int) -> list[str]:
+    """nsenter(1) into what the container has of its own."""
+    if not spec.mounts and not spec.host_name:
+        return []
+    own = ["--user", "--preserve-credentials"] if spec.user_namespace else []
+    own += ["--mount"] if spec.mounts else []
+    own += ["--uts"] if spec.host_name else []
+    return ["nsenter", f"--target={pid}", *own, f"--wd={spec.cwd}", "--"]
 
 
 async def run_hook(attempt: Attempt, command: Sequence[str], timeout_s: float | None) -> str:

@@ -14,13 +14,16 @@ import msgspec
 
 from phalanx.client.connection import ApiUnknown, Connection, Object
 from phalanx.client.informer import Informer
-from phalanx.client.kind import NODES, PODS, Kind
+from phalanx.client.kind import NODES, PODS, SERVICES, Kind
+from phalanx.embedded.node.addresses import Networks, networks
 from phalanx.embedded.node.agent import Agent
 from phalanx.embedded.node.allotment import DEVICES
 from phalanx.embedded.node.cgroup import CONTROLLERS, Cgroups
 from phalanx.embedded.node.demand import GPU
 from phalanx.embedded.node.durable import sole_owner
+from phalanx.embedded.node.isolation import find_isolation
 from phalanx.embedded.node.machine import Gpu, capacity, find_gpus, host_name, node_info
+from phalanx.embedded.node.naming import Naming
 from phalanx.embedded.node.occurrence import Occurrences
 from phalanx.embedded.node.registration import Registration, keep_lease, keep_registered, register, renew_lease
 from phalanx.embedded.node.server import serving, shared_token
@@ -39,16 +42,17 @@ async def run_node(connection: Connection, informers: Informers, settings: NodeS
 
     Raises PhalanxError: the log endpoint's port is taken, or another agent has the directory. OSError: the directory
     cannot be written."""
-    with sole_owner(settings.pods_dir):
-        await _run_node(connection, informers, settings)
+    with sole_owner(settings.pods_dir), networks(settings.data_dir) as home:
+        await _run_node(connection, informers, settings, home)
 
 
-async def _run_node(connection: Connection, informers: Informers, settings: NodeSettings) -> None:
+async def _run_node(connection: Connection, informers: Informers, settings: NodeSettings, home: Networks) -> None:
     shared_token(settings.token_file)
     name = settings.name or host_name()
     gpus = await asyncio.to_thread(find_gpus)
     cgroups = Cgroups.of_this_process(f"phalanx-{name}")
     pods = informers(PODS)
+    naming = Naming(name, home, connection.server, settings.pods_dir, pods, informers(SERVICES))
     around = Surroundings(
         connection=connection,
         settings=settings,
@@ -56,6 +60,9 @@ async def _run_node(connection: Connection, informers: Informers, settings: Node
         allocatable=capacity(settings.data_dir, gpus, settings.max_pods, settings.resources),
         gpus=gpus,
         cgroups=cgroups,
+        home=home,
+        naming=naming,
+        isolation=await asyncio.to_thread(find_isolation, settings.pods_dir),
         tell=Occurrences(connection, name),
         observe=pods.observe,
     )
@@ -69,6 +76,7 @@ async def _run_node(connection: Connection, informers: Informers, settings: Node
         uid, patience = node["metadata"]["uid"], settings.patience
         async with asyncio.TaskGroup() as group:
             group.create_task(around.tell.run())
+            group.create_task(naming.run())
             group.create_task(keep_registered(connection, registration, nodes, patience.heartbeat_s))
             group.create_task(keep_lease(connection, name, uid, patience.lease_renew_s, patience.lease_duration_s))
             group.create_task(agent.run(pods))

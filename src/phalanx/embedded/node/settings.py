@@ -32,8 +32,6 @@ class NodeSettings:
     max_pods: int = 110
     address: str = "127.0.0.1"
     port: int = 0  # of the log endpoint; 0 takes a free one
-    # Every pod has a loopback address of its own out of this network, so that two may listen on one port.
-    pod_network: str = "127.64.0.0/10"
     patience: Patience = field(default_factory=Patience)
 
     @property

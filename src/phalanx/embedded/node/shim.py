@@ -31,8 +31,8 @@ from functools import partial
 from typing import Any, NoReturn
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
-_CLONE_NEWNS = 0x00020000
-_MS_RDONLY, _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_PRIVATE = 0x1, 0x20, 0x1000, 0x4000, 0x40000
+_CLONE_NEWNS, _CLONE_NEWUTS, _CLONE_NEWUSER = 0x00020000, 0x04000000, 0x10000000
+_MS_RDONLY, _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_SLAVE = 0x1, 0x20, 0x1000, 0x4000, 0x80000
 _LINE_MOST = 16 * 1024  # a longer line is cut into parts, as in the log format of CRI
 _POLL_MS = 1000  # every wake-up has a signal; this is for the one that the kernel merged with another
 START_FAILED = 128  # the exit code of a container that could not be started, as containerd reports it
@@ -122,8 +122,7 @@ def _become(spec: dict[str, Any], shim: int, outputs: tuple[int, int]) -> NoRetu
     os.setsid()
     for path in spec["cgroup_procs"]:
         _step(f"joining the cgroup {path}", partial(_write_text, path, "0"))
-    if spec["mounts"]:
-        _mount_all(spec["mounts"])
+    _isolate(spec)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(outputs[0], 1)
     os.dup2(outputs[1], 2)
@@ -151,10 +150,30 @@ def _become_user(spec: dict[str, Any]) -> None:
         _step(f"becoming user {user}", lambda: os.setuid(user))
 
 
+def _isolate(spec: dict[str, Any]) -> None:
+    """Mounts and a host name of its own (namespaces(7)). Who is not root needs a user namespace for that, in which it
+    stays who it is (user_namespaces(7))."""
+    name, mounts = spec.get("host_name", "").encode(), spec["mounts"]
+    flags = (_CLONE_NEWNS if mounts else 0) | (_CLONE_NEWUTS if name else 0)
+    if not flags:
+        return
+    user, group = os.geteuid(), os.getegid()
+    if spec.get("user_namespace"):
+        flags |= _CLONE_NEWUSER
+    _call("unshare", _libc.unshare(flags))
+    if spec.get("user_namespace"):
+        _step("giving up groups", partial(_write_text, "/proc/self/setgroups", "deny"))
+        _step("staying the same user", partial(_write_text, "/proc/self/uid_map", f"{user} {user} 1"))
+        _step("staying in the same group", partial(_write_text, "/proc/self/gid_map", f"{group} {group} 1"))
+    if name:
+        _call("setting the host name", _libc.sethostname(name, len(name)))
+    if mounts:
+        _mount_all(mounts)
+
+
 def _mount_all(mounts: list[dict[str, Any]]) -> None:
-    """In a mount namespace of our own, so that nobody else sees them (mount_namespaces(7))."""
-    _call("unshare", _libc.unshare(_CLONE_NEWNS))
-    _call("making mounts private", _libc.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None))
+    """Nobody else sees them, while later mounts of the machine are seen here, too (mount_namespaces(7))."""
+    _call("separating mounts", _libc.mount(b"none", b"/", None, _MS_REC | _MS_SLAVE, None))
     for mount in mounts:
         source, target = os.path.realpath(mount["source"]), mount["target"]
         _step(f"making the mount point {target}", partial(_mount_point, source, target))
@@ -324,6 +343,16 @@ def _oom_kills(path: str) -> int:
         return 0
 
 
+def probe(source: str, target: str, user_namespace: bool) -> str:
+    """Empty if this machine lets us mount and name, else why not."""
+    mount = {"source": source, "target": target, "read_only": False}
+    try:
+        _isolate({"mounts": [mount], "host_name": "probe", "user_namespace": user_namespace})
+    except (Refused, OSError) as error:
+        return str(error)
+    return ""
+
+
 def main(stem: str) -> None:
     """Returns when the container is on record, started or failed; the supervisor stays behind."""
     lock = os.open(stem + ".lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -353,5 +382,9 @@ def main(stem: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    if sys.argv[1] == "--probe":
+        sys.stdout.write(probe(sys.argv[2], sys.argv[3], os.geteuid() != 0))
+        sys.stdout.flush()
+    else:
+        main(sys.argv[1])
     os._exit(0)

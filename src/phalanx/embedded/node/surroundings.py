@@ -11,11 +11,14 @@ from urllib.parse import urlsplit
 
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import SERVICE_ACCOUNTS, Kind
+from phalanx.embedded.node.addresses import Networks
 from phalanx.embedded.node.cgroup import Cgroups
 from phalanx.embedded.node.demand import GPU
 from phalanx.embedded.node.environment import ConfigError
+from phalanx.embedded.node.isolation import Isolation
 from phalanx.embedded.node.lifecycle import BackOff
 from phalanx.embedded.node.machine import Gpu
+from phalanx.embedded.node.naming import Naming
 from phalanx.embedded.node.occurrence import Occurrences
 from phalanx.embedded.node.settings import NodeSettings
 
@@ -32,6 +35,9 @@ class Surroundings:
     allocatable: Mapping[str, str]
     gpus: tuple[Gpu, ...]
     cgroups: Cgroups
+    home: Networks
+    naming: Naming
+    isolation: Isolation
     tell: Occurrences
     observe: Callable[[Object], Any]  # takes in the answer to a write, before the watch tells it
 

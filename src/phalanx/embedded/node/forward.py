@@ -1,0 +1,91 @@
+"""Services with a cluster IP, on one machine: a TCP port for each, from which connections are passed to a ready pod.
+
+All of 127.0.0.0/8 is this machine, so the service at 10.96.x.y gets 127.96.x.y without touching the machine's network,
+and its name resolves to that (see `names`). Connections go to its pods in turn, as kube-proxy's userspace mode did. The
+API server itself is passed on to as the service `kubernetes` in `default`.
+
+Ports below 1024 need root. What cannot be listened on is said once; names resolve all the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import TypeAlias
+
+log = logging.getLogger(__name__)
+
+Place: TypeAlias = tuple[str, int]  # address and port
+Targets: TypeAlias = tuple[Place, ...]
+_CHUNK_BYTES = 1 << 16
+
+
+class Forwarder:
+    """Listens at as many places as it is told."""
+
+    def __init__(self) -> None:
+        self._targets: Mapping[Place, Targets] = {}
+        self._servers: dict[Place, asyncio.Server] = {}
+        self._refused: set[Place] = set()
+        self._turn = itertools.count()
+
+    async def show(self, targets: Mapping[Place, Targets]) -> None:
+        """From now on these places, and no others, are passed on to one of their targets."""
+        self._targets = targets
+        for place in self._servers.keys() - targets.keys():
+            self._servers.pop(place).close()
+        self._refused &= targets.keys()
+        for place in targets.keys() - self._servers.keys() - self._refused:
+            await self._listen(place)
+
+    async def _listen(self, place: Place) -> None:
+        try:
+            self._servers[place] = await asyncio.start_server(self._accept(place), *place)
+        except OSError as error:
+            self._refused.add(place)
+            log.warning(
+                "the service at %s:%d is not reachable by its name: %s; use a headless one (clusterIP: None)",
+                *place,
+                error.strerror or error,
+            )
+
+    def close(self) -> None:
+        for server in self._servers.values():
+            server.close()
+
+    def _accept(self, place: Place) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
+        async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            targets = self._targets.get(place, ())
+            try:
+                if targets:
+                    await _join(reader, writer, targets[next(self._turn) % len(targets)])
+            except OSError:  # nobody listens there, or one side went away: the client sees its connection end
+                pass
+            finally:
+                writer.close()
+
+        return accept
+
+
+async def _join(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target: Place) -> None:
+    """Both ways until both sides have said all. Raises OSError."""
+    from_pod, to_pod = await asyncio.open_connection(*target)
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_copy(reader, to_pod))
+            group.create_task(_copy(from_pod, writer))
+    except* OSError:
+        pass
+    finally:
+        to_pod.close()
+
+
+async def _copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    while data := await source.read(_CHUNK_BYTES):
+        sink.write(data)
+        await sink.drain()
+    with suppress(OSError):
+        sink.write_eof()
