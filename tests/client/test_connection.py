@@ -70,6 +70,71 @@ def test_too_many_requests_is_waited_out() -> None:
     assert tries == ["/api/v1/nodes/a"] * 2
 
 
+def test_who_is_too_busy_is_left_alone_by_all_calls() -> None:
+    """Back-pressure: one 429 holds back every call of the process, for as long as the server asks."""
+    arrived: list[float] = []
+
+    async def busy_once(request: web.Request) -> web.Response:
+        arrived.append(asyncio.get_running_loop().time())
+        if len(arrived) == 1:
+            return web.Response(status=429, headers={"Retry-After": "1"})
+        return web.json_response({})
+
+    async def crowd(connection: Connection) -> None:
+        first = asyncio.ensure_future(connection.get(NODES, "a"))
+        while not connection._calm_s:  # noqa: ASYNC110 (the answer sets it)
+            await asyncio.sleep(0.001)
+        await asyncio.gather(first, *(connection.get(NODES, "b") for _ in range(5)))
+
+    ask(busy_once, crowd)
+    assert len(arrived) == 7
+    assert min(arrived[1:]) - arrived[0] >= 0.9
+
+
+def test_an_eviction_that_a_budget_refuses_is_an_answer() -> None:
+    async def budget(request: web.Request) -> web.Response:
+        return web.json_response({"message": "budget"}, status=429, headers={"Retry-After": "10"})
+
+    with pytest.raises(ApiRefusal, match="budget"):
+        ask(budget, lambda c: c.create(PODS, {}, "default", "eviction", "a"))
+
+
+def test_a_read_that_the_server_breaks_on_is_sent_again_and_a_write_is_not() -> None:
+    tries = []
+
+    async def broken(request: web.Request) -> web.Response:
+        tries.append(request.method)
+        return web.json_response({}) if len(tries) % 3 == 0 else web.Response(status=500)
+
+    assert ask(broken, lambda c: c.get(NODES, "a")) == {}
+    with pytest.raises(ApiUnknown):
+        ask(broken, lambda c: c.patch(NODES, "a", {}))
+    assert tries == ["GET"] * 3 + ["PATCH"]
+
+
+def test_json_that_is_none_leaves_the_outcome_unknown() -> None:
+    async def cut(request: web.Request) -> web.Response:
+        return web.Response(text='{"a": ', content_type="application/json")
+
+    with pytest.raises(ApiUnknown, match="JSON that is none"):
+        ask(cut, lambda c: c.patch(JOBS, "a", {}, "default"))
+
+
+def test_a_list_whose_pages_are_forgotten_is_read_in_one_piece() -> None:
+    """410 while paging: the server compacted what the first page was read from."""
+    asked = []
+
+    async def page(request: web.Request) -> web.Response:
+        asked.append((request.query.get("limit"), request.query.get("continue")))
+        if "continue" in request.query:
+            return web.json_response({"reason": "Expired", "message": "too old"}, status=410)
+        meta = {"resourceVersion": "7", **({"continue": "more"} if "limit" in request.query else {})}
+        return web.json_response({"metadata": meta, "items": ["a"] if "limit" in request.query else ["a", "b"]})
+
+    assert ask(page, lambda c: c.list(PODS))["items"] == ["a", "b"]
+    assert asked == [("500", None), ("500", "more"), (None, None)]
+
+
 def test_pages_of_a_list_are_joined() -> None:
     async def page(request: web.Request) -> web.Response:
         rest = request.query.get("continue")

@@ -27,6 +27,7 @@ class Server(Connection):
         super().__init__("http://nowhere", headers={}, tls=None)
         self.lists, self.watches = iter(lists), iter(watches)
         self.watched_from: list[str] = []
+        self.lists_by_watch = False
         self.done = asyncio.Event()
 
     async def list(self, kind: Any, namespace: str = "", **params: str) -> Object:
@@ -38,7 +39,7 @@ class Server(Connection):
     async def stream(
         self, path: str, params: Mapping[str, str], read_timeout_s: float | None = None
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        self.watched_from.append(params["resourceVersion"])
+        self.watched_from.append(params.get("resourceVersion") or params["resourceVersionMatch"])
         yield self._lines()
 
     async def _lines(self) -> AsyncIterator[bytes]:
@@ -97,6 +98,55 @@ def test_expired_means_list_again_and_tell_the_difference() -> None:
     informer, told = follow(server)
     assert told == ["+a", "+b", "~b@8", "+c", "-a"]
     assert sorted(informer.objects) == ["default/b", "default/c"]
+
+
+END = {"metadata": {"resourceVersion": "9", "annotations": {"k8s.io/initial-events-end": "true"}}}
+
+
+def test_a_watch_may_begin_with_what_exists() -> None:
+    """KEP-3157: no list is asked for; what is there is complete at the bookmark that says so."""
+    server = Server([], [[("ADDED", pod("a", 3)), ("BOOKMARK", END), ("MODIFIED", pod("a", 10))], [None]])
+    server.lists_by_watch = True
+    informer, told = follow(server)
+    assert told == ["+a", "~a@10"]
+    assert server.watched_from == ["NotOlderThan", "10", "10"]
+    assert informer.synced.is_set()
+
+
+def test_one_that_breaks_before_that_begins_anew_and_what_went_meanwhile_is_told() -> None:
+    whole = [("ADDED", pod("b", 4)), ("BOOKMARK", END)]
+    server = Server([], [[("ADDED", pod("a", 3)), None], whole])
+    server.lists_by_watch = True
+    _, told = follow(server)
+    assert told == ["+a", "+b", "-a"]
+    assert server.watched_from == ["NotOlderThan", "NotOlderThan", "9"]
+
+
+@pytest.mark.parametrize("how", ["refuses", "does not know what is meant"])
+def test_a_server_that_cannot_is_asked_for_a_list(how: str) -> None:
+    refusal = {"code": 422, "reason": "Invalid", "message": "sendInitialEvents is forbidden"}
+    first = [("ERROR", refusal)] if how == "refuses" else [("ADDED", pod("a", 3))]
+    server = Server([[pod("a", 5)]], [first, [("MODIFIED", pod("a", 6))]])
+    server.lists_by_watch = True
+    informer, _ = follow(server)
+    assert server.watched_from[:2] == ["NotOlderThan", "5"]
+    assert informer.objects["default/a"]["metadata"]["resourceVersion"] == "6"
+
+
+def test_a_busy_server_is_watched_on_from_where_we_were() -> None:
+    busy = {"code": 429, "reason": "TooManyRequests", "message": "later"}
+    server = Server([[pod("a", 3)]], [[("ERROR", busy)], [("MODIFIED", pod("a", 4))]])
+    follow(server)
+    assert server.watched_from == ["3", "3", "4"]
+
+
+def test_a_server_restored_from_a_backup_is_believed() -> None:
+    """Its versions begin again below those that we know."""
+    gone = {"code": 410, "reason": "Expired", "message": "too new"}
+    server = Server([[pod("a", 30), pod("b", 31)], [pod("a", 7, uid="uid-a")]], [[("ERROR", gone)]])
+    informer, told = follow(server)
+    assert told == ["+a", "+b", "-a", "-b", "+a"]
+    assert informer.objects["default/a"]["metadata"]["resourceVersion"] == "7"
 
 
 class Forbidding(Server):

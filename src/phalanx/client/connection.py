@@ -6,13 +6,18 @@ An answer is one of three things, and the difference decides whether something m
 - it came, 4xx: `ApiRefusal`, the write did not happen;
 - it did not come, or 5xx: `ApiUnknown`, the write may have happened. Only a read can tell.
 
-Objects are plain JSON values, decoded by msgspec. Configuration and credentials (kubeconfig, in-cluster, token files,
-exec plug-ins) are kubernetes_asyncio's; its typed models are not used, they are too slow for a watch.
+What was certainly not carried out is sent again here: a call that the server was too busy to take up (429), after as
+long as it says and with all other calls held back meanwhile; and once what it refused for credentials that have expired
+(401). Reads are also repeated when the server breaks (5xx).
+
+Objects are plain JSON values, decoded by msgspec.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+import random
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -24,9 +29,10 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from phalanx import __version__
-from phalanx.client.credentials import read_credentials, tls_context
+from phalanx.client.credentials import Identity, read_credentials
 from phalanx.client.http import Http
 from phalanx.client.kind import Kind
+from phalanx.client.proxy import Proxy, find_proxy
 from phalanx.client.tally import Tally
 from phalanx.errors import PhalanxError
 
@@ -40,6 +46,7 @@ APPLY_PATCH = "application/apply-patch+yaml"
 _CONNECTIONS = 48  # calls beyond these wait here, not in the server; each watch holds one
 _TIMEOUT_S = 30.0
 _BUSY_RETRIES = 8
+_BROKEN_S = (0.1, 0.5, 1.0)  # reads that a server broke on are sent again after these
 
 
 class ApiError(PhalanxError):
@@ -61,21 +68,42 @@ class ApiUnknown(ApiError):
 class Connection:
     """Calls to one API server. Use as `async with await Connection.open(path) as connection`."""
 
-    def __init__(self, server: str, *, headers: Mapping[str, str], tls: ssl.SSLContext | None) -> None:
+    def __init__(
+        self,
+        server: str,
+        *,
+        headers: Mapping[str, str],
+        tls: ssl.SSLContext | None,
+        identity: Identity | None = None,
+        server_name: str = "",
+        proxy: Proxy | None = None,
+    ) -> None:
+        """`headers` are sent with every call, and what the `identity` says."""
         self.server = server.rstrip("/")
         self.tally = Tally()
+        self.lists_by_watch = True  # as far as we know, a watch here can begin with all that exists (KEP-3157)
         common = {"accept": JSON, "user-agent": f"phalanx/{__version__}", **headers}
         self._head = "".join(f"{name}: {value}\r\n" for name, value in common.items())
-        self._http = Http(self.server, tls=tls, limit=_CONNECTIONS)
+        self._identity = identity
+        self._calm_s = 0.0  # the loop's time until which the server wants to be left alone
+        self._http = Http(self.server, tls=tls, limit=_CONNECTIONS, server_name=server_name, proxy=proxy)
 
     @classmethod
     async def open(cls, kubeconfig: str | Path | None = None, context: str | None = None) -> Connection:
-        """From a kubeconfig file, else $KUBECONFIG, else ~/.kube/config, else the pod's service account."""
-        found = await read_credentials(kubeconfig, context)
-        headers = {}
-        if token := await found.get_api_key_with_prefix("BearerToken"):
-            headers["Authorization"] = token
-        return cls(str(found.host), headers=headers, tls=tls_context(found))
+        """From a kubeconfig file, else $KUBECONFIG, else ~/.kube/config, else the pod's service account.
+
+        Raises PhalanxError if there is none, or its credentials cannot be had."""
+        cluster, user = read_credentials(kubeconfig, context)
+        identity = Identity(cluster, user)
+        await identity.renew()
+        return cls(
+            cluster.server,
+            headers={},
+            tls=identity.tls,
+            identity=identity,
+            server_name=cluster.server_name,
+            proxy=find_proxy(cluster.server, cluster.proxy, os.environ),
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -99,35 +127,70 @@ class Connection:
         params: Mapping[str, str] | None = None,
         content_type: str = JSON,
     ) -> Any:
-        """The decoded answer. 429 is waited out as Retry-After says: the server did not take the call up.
+        """The decoded answer. An eviction's 429 is an answer too: a budget refuses it.
 
         Raises ApiRefusal (4xx: nothing changed) or ApiUnknown (no answer or 5xx)."""
         data = b"" if body is None else msgspec.json.encode(body)
-        head = f"{self._head}content-type: {content_type}\r\n" if data else self._head
+        kind = f"content-type: {content_type}\r\n" if data else ""
         target = _target(path, params)
-        for attempt in range(_BUSY_RETRIES + 1):
+        busy = broken = 0
+        refused: str | None = None
+        while True:
+            head = await self._ready(refused)
             try:
                 with self.tally.attempt(method, path) as made:
-                    answer = await self._http.call(method, target, head, data, timeout_s=_TIMEOUT_S)
+                    answer = await self._http.call(method, target, f"{head}{kind}", data, timeout_s=_TIMEOUT_S)
                     made.code = answer.status
             except OSError as error:
                 raise self._unknown(method, path, error) from error
-            if answer.status == 429 and attempt < _BUSY_RETRIES and "retry-after" in answer.headers:
-                await asyncio.sleep(float(answer.headers["retry-after"]))
-                continue
-            return _decode(answer.status, answer.headers.get("content-type", ""), answer.body)
-        raise AssertionError("unreachable")
+            if answer.status == 429 and busy < _BUSY_RETRIES and not path.endswith("/eviction"):
+                busy += 1
+                self._calm_down(answer.headers.get("retry-after"), busy)
+            elif answer.status == 401 and refused is None and self._identity is not None and self._identity.renewable:
+                refused = self._identity.lines
+            elif answer.status >= 500 and method == "GET" and broken < len(_BROKEN_S):
+                await asyncio.sleep(_BROKEN_S[broken])
+                broken += 1
+            else:
+                return _decode(answer.status, answer.headers.get("content-type", ""), answer.body)
+
+    async def _ready(self, refused: str | None = None) -> str:
+        """The header lines of a call that may be sent now: the server is not to be left alone, and knows us."""
+        loop = asyncio.get_running_loop()
+        while (pause_s := self._calm_s - loop.time()) > 0:  # noqa: ASYNC110 (what it waits for is the server)
+            await asyncio.sleep(pause_s + random.uniform(0.0, 0.1 * pause_s))
+        identity = self._identity
+        if identity is None:
+            return self._head
+        if refused is not None or not identity.fresh:
+            try:
+                if await identity.renew(refused):
+                    self._http.drop_idle()
+            except PhalanxError as error:
+                raise ApiUnknown(f"nothing was sent to {self.server}: {error}") from error
+        return self._head + identity.lines
+
+    def _calm_down(self, said: str | None, times: int) -> None:
+        """`said`: the header Retry-After, in seconds (or a date, then we wait as if it said nothing)."""
+        pause_s = float(said) if said is not None and said.isascii() and said.isdigit() else min(8.0, 0.5 * 2.0**times)
+        self._calm_s = max(self._calm_s, asyncio.get_running_loop().time() + min(pause_s, _TIMEOUT_S))
 
     async def get(self, kind: Kind, name: str, namespace: str = "") -> Object:
         return await self._object("GET", kind.path(namespace, name))
 
     async def list(self, kind: Kind, namespace: str = "", **params: str) -> Object:
-        """The whole list as one List object; pages of 500 are joined."""
+        """The whole list as one List object. Pages of 500 are joined; where the first is forgotten before the last is
+        read (410), it is read again in one piece."""
         path, query = kind.path(namespace), {"limit": "500", **params}
         whole = await self._object("GET", path, params=query)
         token = whole["metadata"].get("continue")
         while token:
-            page = await self._object("GET", path, params={**query, "continue": token})
+            try:
+                page = await self._object("GET", path, params={**query, "continue": token})
+            except ApiRefusal as error:
+                if error.code != 410:
+                    raise
+                return await self._object("GET", path, params=params)
             whole["items"].extend(page["items"])
             token = page["metadata"].get("continue")
         return whole
@@ -162,9 +225,10 @@ class Connection:
         self, path: str, params: Mapping[str, str], read_timeout_s: float | None = None
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """The lines of a long answer (watch, log -f). Raises as `request` does, also in the middle."""
+        head = await self._ready()
         try:
             target = _target(path, params)
-            async with self._http.stream(target, self._head, timeout_s=_TIMEOUT_S, quiet_timeout_s=read_timeout_s) as (
+            async with self._http.stream(target, head, timeout_s=_TIMEOUT_S, quiet_timeout_s=read_timeout_s) as (
                 answer,
                 chunks,
             ):
@@ -172,6 +236,10 @@ class Connection:
                     self.tally.watched(path, answer.status)
                 if answer.status >= 300:
                     content = b"".join([chunk async for chunk in chunks])
+                    if answer.status == 401 and self._identity is not None and self._identity.renewable:
+                        await self._ready(self._identity.lines)  # whoever watches tries again
+                    if answer.status == 429:
+                        self._calm_down(answer.headers.get("retry-after"), 1)
                     _decode(answer.status, answer.headers.get("content-type", ""), content)
                 yield _lines(chunks)
         except OSError as error:
@@ -204,9 +272,12 @@ def _target(path: str, params: Mapping[str, str] | None) -> str:
 def _decode(code: int, content_type: str, content: bytes) -> Any:
     if code >= 500:
         raise ApiUnknown(f"the API server answered {code}: {content[:500].decode(errors='replace')}")
-    is_json = content_type.startswith(JSON) and content
-    value: Any = msgspec.json.decode(content) if is_json else content.decode(errors="replace")
-    if code >= 400:
+    try:
+        is_json = content_type.startswith(JSON) and content
+        value: Any = msgspec.json.decode(content) if is_json else content.decode(errors="replace")
+    except msgspec.DecodeError as error:
+        raise ApiUnknown(f"the API server answered {code} with JSON that is none: {error}") from error
+    if code >= 300:
         status = value if isinstance(value, dict) else {}
         message = status.get("message") or f"the API server answered {code}"
         raise ApiRefusal(code, status.get("reason", ""), message, status.get("details"))

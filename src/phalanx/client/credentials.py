@@ -1,74 +1,173 @@
-"""Where an API server is, and who we are there: a kubeconfig file, else the service account of the pod we run in.
+"""Where an API server is, and who we are there: a kubeconfig, else the service account of the pod we run in.
 
-Reading these (token files, exec plug-ins, merged files) is kubernetes_asyncio's. It trusts what it reads, so a
-malformed file makes it fail in any way; here each of them becomes one error that says which file, and what to do.
+Credentials do not last. A service account's token is replaced in its file about once an hour, a plug-in's expires when
+it says so, certificates are renewed in place. So an `Identity` is asked before each call whether it is still `fresh`
+(one comparison), and renewed if not; and once more when the server answers 401, before the call is repeated: it was not
+carried out. The one TLS context is kept: a certificate loaded into it counts for the next connection.
 """
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import logging
 import os
 import ssl
+import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
 
+from phalanx.client.kubeconfig import Cluster, ConfigError, Pem, User, read_kubeconfig
+from phalanx.client.plugin import LEEWAY_S, Credential, ask
 from phalanx.errors import PhalanxError
+
+log = logging.getLogger(__name__)
 
 _DEFAULT = "~/.kube/config"
 _CURE = "Name a kubeconfig with --kubeconfig FILE or KUBECONFIG; `phalanx up` prints the path of its own."
-# It says on this logger what its exceptions do not, without a place; we say it with one.
-logging.getLogger("kubernetes_asyncio.config").setLevel(logging.CRITICAL)
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_REREAD_S = 30.0  # how old may what was read from files be
 
 
-async def read_credentials(kubeconfig: str | Path | None, context: str | None) -> Any:
-    """A `kubernetes_asyncio.client.Configuration`. Like kubectl, KUBECONFIG may name several files, of which those that
-    exist are merged. Raises PhalanxError if there is none, or it cannot be used."""
-    # Imported here because it takes half a second, and `phalanx --help` needs none of it.
-    from kubernetes_asyncio import config as loader
-    from kubernetes_asyncio.client import Configuration
-
-    found = Configuration()
+def read_credentials(kubeconfig: str | Path | None, context: str | None) -> tuple[Cluster, User]:
+    """Like kubectl, KUBECONFIG may name several files, of which those that exist are merged. Raises PhalanxError if
+    there is none, or it cannot be used."""
     said = str(kubeconfig or os.environ.get("KUBECONFIG") or "")
     there = _existing(said or _DEFAULT)
     if said and not there:
         raise PhalanxError(f"cannot tell which cluster to talk to: there is no file {said}. {_CURE}")
     try:
-        if there:
-            await loader.load_kube_config(there, context=context, client_configuration=found)
-        else:
-            loader.load_incluster_config(client_configuration=found)  # type: ignore[no-untyped-call]  # it has no types
-    except (loader.ConfigException, OSError) as error:
-        where = f"{there}: " if there else ""
-        raise PhalanxError(f"cannot tell which cluster to talk to: {where}{error}. {_CURE}") from error
-    except Exception as error:  # the loader trips over a malformed file in every way there is
-        raise PhalanxError(
-            f"cannot tell which cluster to talk to: {there} is no kubeconfig ({_short(error)}). {_CURE}"
-        ) from error
-    return found
+        return read_kubeconfig(there, context) if there else _in_cluster(SERVICE_ACCOUNT)
+    except (ConfigError, OSError) as error:
+        raise PhalanxError(f"cannot tell which cluster to talk to: {error}. {_CURE}") from error
 
 
-def tls_context(found: Any) -> ssl.SSLContext | None:
-    """None for plain HTTP. Raises PhalanxError if the certificates cannot be used."""
-    if not found.host.startswith("https"):
+def _in_cluster(account: Path) -> tuple[Cluster, User]:
+    """As k8s.io/client-go/rest.InClusterConfig. Raises ConfigError."""
+    host, port = (os.environ.get(f"KUBERNETES_SERVICE_{part}", "") for part in ("HOST", "PORT"))
+    if not host or not port or not (account / "token").exists():
+        raise ConfigError(f"there is no {_DEFAULT}, and this is no pod with a service account")
+    host = f"[{host}]" if ":" in host else host
+    authority = Pem(path=account / "ca.crt") if (account / "ca.crt").exists() else Pem()
+    return Cluster(server=f"https://{host}:{port}", authority=authority), User(token_file=account / "token")
+
+
+class Identity:
+    """Who we are, kept true. `lines` are the header lines that say so; `tls` is None for plain HTTP."""
+
+    def __init__(self, cluster: Cluster, user: User, clock: Callable[[], float] = time.time) -> None:
+        self._cluster, self._user, self._clock = cluster, user, clock
+        self._given: Credential | None = None  # by the plug-in
+        self._turn = asyncio.Lock()
+        self._until_s = 0.0  # `lines` and certificates hold until then, seconds since the epoch
+        self._loaded: tuple[bytes, bytes] = (b"", b"")
+        self.lines = ""
+        self.tls = _tls_context(cluster)
+
+    @property
+    def fresh(self) -> bool:
+        return self._clock() < self._until_s
+
+    @property
+    def renewable(self) -> bool:
+        """There may be a better credential than the one that was just refused."""
+        files = (self._user.token_file, self._user.certificate.path, self._user.key.path)
+        return self._user.plugin is not None or any(files)
+
+    async def renew(self, refused: str | None = None) -> bool:
+        """Read it anew, once for all who ask together. `refused`: the lines that the server would not have. Whether the
+        certificate is another now. Raises PhalanxError if there is none to be had, and none that still holds."""
+        async with self._turn:
+            if self.fresh if refused is None else refused != self.lines:
+                return False
+            await self._ask_plugin(must=refused is not None)
+            return self._reread()
+
+    async def _ask_plugin(self, *, must: bool) -> None:
+        plugin, given, now_s = self._user.plugin, self._given, self._clock()
+        if plugin is None or (given is not None and given.fresh(now_s) and not must):
+            return
+        try:
+            self._given = await ask(plugin, self._cluster)
+        except ConfigError as error:
+            if given is None or must or now_s >= given.until_s:
+                raise
+            log.warning("what was given before is used on, until it expires: %s", error)
+
+    def _reread(self) -> bool:
+        changed = False
+        try:
+            self.lines = self._head()
+            changed = self._load_certificate()
+        except OSError as error:
+            if not self._until_s:
+                raise ConfigError(f"the credentials for {self._cluster.server} cannot be read: {error}") from error
+            log.warning("the credentials cannot be read again, those of before are used on: %s", error)
+        now_s = self._clock()
+        self._until_s = now_s + _REREAD_S
+        if self._given is not None and not self._given.fresh(self._until_s):
+            self._until_s = self._given.until_s - LEEWAY_S  # perhaps past already: it is asked before each call then
+        return changed
+
+    def _head(self) -> str:
+        user = self._user
+        token = (self._given.token if self._given is not None else "") or user.token
+        if user.token_file is not None:
+            token = user.token_file.read_text().strip()
+        found = list(user.acts_as)
+        if token:
+            found.append(("Authorization", f"Bearer {token}"))
+        elif user.name:
+            both = base64.b64encode(f"{user.name}:{user.password}".encode()).decode()
+            found.append(("Authorization", f"Basic {both}"))
+        for name, value in found:
+            if not (name + value).isprintable() or not (name + value).isascii():
+                raise ConfigError(f"what the kubeconfig says for {name} cannot stand in a header")
+        return "".join(f"{name}: {value}\r\n" for name, value in found)
+
+    def _load_certificate(self) -> bool:
+        """Into the TLS context, if it is another than the one there."""
+        pair = (self._given.certificate, self._given.key) if self._given is not None else (b"", b"")
+        if not pair[0] and self._user.certificate:
+            pair = (self._user.certificate.read(), self._user.key.read())
+        if self.tls is None or not pair[0] or pair == self._loaded:
+            return False
+        with TemporaryDirectory() as folder:  # the ssl module takes files only; nobody else may look into this one
+            path = Path(folder, "pair")
+            path.touch(0o600)
+            path.write_bytes(b"\n".join(pair))
+            try:
+                self.tls.load_cert_chain(path)
+            except (ssl.SSLError, ValueError) as error:
+                raise _unusable(self._cluster.server, error) from error
+        changed, self._loaded = bool(self._loaded[0]), pair
+        return changed
+
+
+def _tls_context(cluster: Cluster) -> ssl.SSLContext | None:
+    """None for plain HTTP. Raises PhalanxError if the authority's certificates cannot be used."""
+    if not cluster.server.startswith("https:"):
         return None
     try:
-        context = ssl.create_default_context(cafile=found.ssl_ca_cert)
-        if found.cert_file:
-            context.load_cert_chain(found.cert_file, found.key_file)
-    except OSError as error:
-        raise PhalanxError(
-            f"the certificates of the kubeconfig for {found.host} cannot be used: {_short(error)}. Nothing was done. "
-            "Fetch the kubeconfig anew, or name another with --kubeconfig."
-        ) from error
-    if not found.verify_ssl:
+        authority = cluster.authority.read().decode("ascii") if cluster.authority else None
+        context = ssl.create_default_context(cadata=authority)
+    except (OSError, ValueError) as error:
+        raise _unusable(cluster.server, error) from error
+    if not cluster.verified:
+        log.warning("the certificate of %s is not verified, as the kubeconfig says", cluster.server)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context
 
 
-def _existing(files: str) -> str:
-    paths = [Path(part).expanduser() for part in files.split(os.pathsep) if part]
-    return os.pathsep.join(str(path) for path in paths if path.exists())
+def _unusable(server: str, error: Exception) -> PhalanxError:
+    words = " ".join(str(error).split())[:200] or type(error).__name__
+    return PhalanxError(
+        f"the certificates of the kubeconfig for {server} cannot be used: {words}. Nothing was done. "
+        "Fetch the kubeconfig anew, or name another with --kubeconfig."
+    )
 
 
-def _short(error: Exception) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__
+def _existing(files: str) -> list[Path]:
+    paths = (Path(part).expanduser() for part in files.split(os.pathsep) if part)
+    return [path for path in paths if path.exists()]

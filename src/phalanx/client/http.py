@@ -14,6 +14,7 @@ Every failure is an `OSError` (`ConnectionError`, `TimeoutError`): the request m
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections import deque
 from collections.abc import AsyncIterator
@@ -23,6 +24,8 @@ from typing import cast
 from urllib.parse import urlsplit
 
 import httptools
+
+from phalanx.client.proxy import Proxy, tunnel
 
 _IDLE_S = 20.0
 _STREAM_BUFFER_BYTES = 1 << 20
@@ -40,8 +43,19 @@ class Answer:
 class Http:
     """A pool of connections to the server of a URL."""
 
-    def __init__(self, server: str, *, tls: ssl.SSLContext | None, limit: int, connect_timeout_s: float = 10.0) -> None:
+    def __init__(
+        self,
+        server: str,
+        *,
+        tls: ssl.SSLContext | None,
+        limit: int,
+        connect_timeout_s: float = 10.0,
+        server_name: str = "",
+        proxy: Proxy | None = None,
+    ) -> None:
+        """`server_name`: what its certificate says, if not the host of its URL."""
         found = urlsplit(server)
+        self._server_name, self._proxy = server_name, proxy
         self._host = found.hostname or "localhost"
         self._port = found.port or (443 if found.scheme == "https" else 80)
         self._prefix = found.path.rstrip("/")
@@ -87,6 +101,11 @@ class Http:
         for channel in self._open:
             channel.close()
 
+    def drop_idle(self) -> None:
+        """Who we are has changed: the next calls connect anew."""
+        for channel in self._idle:
+            channel.close()
+
     def _request(self, method: str, target: str, head: str, body: bytes) -> bytes:
         length = f"content-length: {len(body)}\r\n" if body or method in {"POST", "PUT", "PATCH"} else ""
         return f"{method} {self._prefix}{target} HTTP/1.1\r\n{self._host_line}{head}{length}\r\n".encode() + body
@@ -120,7 +139,18 @@ class Http:
     async def _connect(self) -> _Channel:
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(self._connect_timeout_s):
-            _, channel = await loop.create_connection(_Channel, self._host, self._port, ssl=self._tls)
+            if self._proxy is None:
+                name = self._server_name or None if self._tls else None
+                transport, channel = await loop.create_connection(
+                    _Channel, self._host, self._port, ssl=self._tls, server_hostname=name
+                )
+            else:
+                name = (self._server_name or self._host) if self._tls else None
+                sock = await tunnel(self._proxy, self._host, self._port)
+                transport, channel = await loop.create_connection(
+                    _Channel, sock=sock, ssl=self._tls, server_hostname=name
+                )
+        _keep_alive(transport.get_extra_info("socket"))
         self._open.add(channel)
         return channel
 
@@ -141,6 +171,14 @@ class Http:
                 turn.set_result(None)
                 return
         self._taken -= 1
+
+
+def _keep_alive(sock: socket.socket) -> None:
+    """A peer that vanished without a word is noticed in half a minute, also where we only listen (tcp(7))."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (("KEEPIDLE", 15), ("KEEPINTVL", 5), ("KEEPCNT", 3), ("USER_TIMEOUT", 30_000)):
+        if (number := getattr(socket, f"TCP_{option}", None)) is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, number, value)
 
 
 class _Channel(asyncio.Protocol):

@@ -2,7 +2,11 @@
 
 The protocol is that of client-go's reflector: list once (consistently, no resourceVersion), watch from the list's
 version with bookmarks, resume a broken watch from the last version seen, and list again when the server says 410: the
-difference to the cache is then told as ordinary changes, so that a subscriber never notices.
+difference to the cache is then told as ordinary changes, so that a subscriber never notices. Where the server can, the
+list is the beginning of the watch (KEP-3157): it need not build all of it at once, nor we.
+
+A watch that says nothing may be dead without anybody having said so (a load balancer that forgot it, a server that
+hangs): the kernel asks the peer whether it lives (`http`), and each watch ends by itself after a while.
 
 Answers to own writes and the watch are two unordered streams. `observe` takes both; per object only what is newer
 (by resourceVersion, an integer in every server we know) is kept, and another uid under an old name is told as a
@@ -13,18 +17,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
 
-from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
+from phalanx.client.connection import ApiError, ApiRefusal, ApiUnknown, Connection, Object
 from phalanx.client.kind import Kind
 
 log = logging.getLogger(__name__)
 
-_WATCH_S = 290
-_QUIET_S = 330.0  # longer than a watch lasts: only a dead connection is silent so long
+_WATCH_S = (120, 180)  # so long is a watch: not all kinds at once
+_QUIET_S = 15.0  # a watch that is silent for so much longer than it lasts is dead
+_SHORT_S = 10.0  # who closes watches sooner, and tells nothing, must not be hammered
+_PATIENCE = 6  # after so many watches in a row that told nothing we list again: the server may have been restored
+_FORGOTTEN = 410
+_INITIAL = "k8s.io/initial-events-end"
 _BACKOFF_S = (0.05, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 
@@ -63,6 +72,8 @@ class Informer:
         self._subscribers: list[Subscriber] = []
         self._deleted: dict[str, int] = {}  # uid -> version at deletion, against answers that arrive late
         self._version = ""
+        self._highest = 0  # version that was seen
+        self._listed: dict[str, Object] | None = None  # while a watch begins with what exists: what of it was told
         self._cause = ""  # why it cannot be watched, as logged
 
     def subscribe(self, subscriber: Subscriber) -> None:
@@ -102,22 +113,37 @@ class Informer:
         failures = 0
         while True:
             try:
-                if not self._version:
+                if not self._version and not self._connection.lists_by_watch:
                     await self._list()
+                began_s = asyncio.get_running_loop().time()
                 told = await self._watch()
-                failures = 0 if told else failures + 1  # a server that closes at once must not be hammered
+                lasted_s = asyncio.get_running_loop().time() - began_s
+                failures = 0 if told or lasted_s > _SHORT_S else failures + 1
             except ApiRefusal as error:
-                if error.code != 410:
-                    self._complain(str(error))
-                    failures += 1
-                self._version = ""
+                failures += self._refused(error)
             except ApiError as error:
                 log.info("watching %s: %s", self.kind.plural, error)
                 failures += 1
+            if failures and failures % _PATIENCE == 0:
+                self._version = ""
             if failures:
                 await asyncio.sleep(_BACKOFF_S[min(failures, len(_BACKOFF_S)) - 1])
 
     # --- inside ---------------------------------------------------------------------------------------------------
+
+    def _refused(self, error: ApiRefusal) -> bool:
+        """What of our asking was wrong; whether to wait before we ask again."""
+        if error.code == _FORGOTTEN:
+            self._version = ""
+            return False
+        if not self._version and self._connection.lists_by_watch and error.code in {400, 405, 422}:
+            self._connection.lists_by_watch = False
+            return False
+        if error.code not in {401, 403, 404, 429}:
+            self._version = ""
+        if error.code != 429:
+            self._complain(str(error))
+        return True
 
     def _complain(self, cause: str) -> None:
         """Once per cause: a right that is missing is asked for again every few seconds."""
@@ -127,48 +153,82 @@ class Informer:
 
     async def _list(self) -> None:
         listing = await self._connection.list(self.kind, self._namespace, **self._selectors)
-        self._connection.tally.filled(self.kind.path(self._namespace))
-        version = listing["metadata"]["resourceVersion"]
-        seen = set()
+        self._listed = {}
         for obj in listing["items"]:
             obj.setdefault("apiVersion", self.kind.api_version)
             obj.setdefault("kind", self.kind.name)
-            seen.add(key_of(obj))
+            self._listed[key_of(obj)] = obj
             self.observe(obj)
-        for key in [key for key, obj in self.objects.items() if key not in seen and version_of(obj) <= int(version)]:
-            self._remove(key, self.objects[key], int(version))
-        self._version = version
+        self._version = listing["metadata"]["resourceVersion"]
+        self._complete()
+
+    def _complete(self) -> None:
+        """All that exists at our version was told: what was not is gone."""
+        version, listed, self._listed = int(self._version), self._listed or {}, None
+        if version < self._highest:
+            self._turn_back(listed)
+        for key in [key for key, obj in self.objects.items() if key not in listed and version_of(obj) <= version]:
+            self._remove(key, self.objects[key], version)
+        self._highest = version
+        self._connection.tally.filled(self.kind.path(self._namespace))
         self.synced.set()
+
+    def _turn_back(self, listed: dict[str, Object]) -> None:
+        """The server was restored from a backup: what it says is true though it is older than what we know."""
+        log.warning("the server knows no %s as new as it told us before: all are read anew", self.kind.plural)
+        for key, known in list(self.objects.items()):
+            self._remove(key, known, 0)
+        self._deleted.clear()
+        for obj in listed.values():
+            self.observe(obj)
 
     async def _watch(self) -> int:
         """Follow one watch to its end; how many events it told."""
+        watch_s = random.randint(*_WATCH_S)
         params = {
             "watch": "true",
             "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(_WATCH_S),
-            "resourceVersion": self._version,
+            "timeoutSeconds": str(watch_s),
+            **({"resourceVersion": self._version} if self._version else {}),
             **self._selectors,
         }
+        if not self._version:
+            params |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+            self._listed = {}
         told = 0
-        async with self._connection.stream(self.kind.path(self._namespace), params, _QUIET_S) as lines:
+        async with self._connection.stream(self.kind.path(self._namespace), params, watch_s + _QUIET_S) as lines:
             self._cause = ""
             async for line in lines:
-                self._take(msgspec.json.decode(line))
+                try:
+                    event = msgspec.json.decode(line)
+                except msgspec.DecodeError as error:
+                    raise ApiUnknown(f"a watch of {self.kind.plural} broke within a line") from error
+                self._take(event)
                 told += 1
+        if self._listed is not None:  # it does not know how to begin with what exists, and did not say so
+            self._connection.lists_by_watch = False
         return told
 
     def _take(self, event: Object) -> None:
         obj = event["object"]
         match event["type"]:
             case "ADDED" | "MODIFIED":
+                if self._listed is not None:
+                    self._listed[key_of(obj)] = obj
                 self.observe(obj)
             case "DELETED":
                 self.forget(obj)
             case "ERROR":
+                if int(obj.get("code") or 0) >= 500:
+                    raise ApiUnknown(obj.get("message") or "the watch broke")
                 raise ApiRefusal(obj.get("code", 0), obj.get("reason", ""), obj.get("message", ""))
             case _:  # a bookmark says only how far we are
-                pass
-        self._version = obj["metadata"]["resourceVersion"]
+                if self._listed is not None and _INITIAL in (obj["metadata"].get("annotations") or {}):
+                    self._version = obj["metadata"]["resourceVersion"]
+                    self._complete()
+        if self._listed is None:  # until then a watch that breaks begins anew
+            self._version = obj["metadata"]["resourceVersion"]
+            self._highest = max(self._highest, int(self._version))
 
     def _remove(self, key: str, last: Object, version: int) -> None:
         del self.objects[key]

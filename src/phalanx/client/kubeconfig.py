@@ -1,0 +1,220 @@
+"""Kubeconfig files: several are merged, one context is chosen, and what it says of cluster and user becomes values.
+
+The rules are kubectl's (k8s.io/client-go/tools/clientcmd): of several files the first to say something wins, for the
+current context and for each cluster, user and context by its name; a path is relative to the file that it stands in;
+`…-data` wins over a path. What cannot be carried out is refused, never passed over: a scheduler that talks to a cluster
+in another way than was written down would do so with somebody else's rights.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from phalanx.errors import PhalanxError
+
+_PLUGIN_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
+_EXTENSION = "client.authentication.k8s.io/exec"  # the name of a cluster's words for plug-ins
+
+
+class ConfigError(PhalanxError):
+    """A kubeconfig that cannot be used; the text names the file or the entry."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pem:
+    """Certificates or a key, as said: in the kubeconfig itself, or in a file that may be replaced at any time."""
+
+    data: bytes = field(default=b"", repr=False)
+    path: Path | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.data) or self.path is not None
+
+    def read(self) -> bytes:
+        """Raises OSError."""
+        return self.data if self.path is None else self.path.read_bytes()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """`server_name`: what its certificate says, if not the host of its URL. `proxy`: how it is reached, if said.
+    `plugin_words`: what the cluster tells credential plug-ins."""
+
+    server: str
+    authority: Pem = field(default_factory=Pem)
+    verified: bool = True
+    server_name: str = ""
+    proxy: str = ""
+    plugin_words: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plugin:
+    """A program that prints credentials (KEP-541). `mode`: Never, IfAvailable or Always may it ask its user."""
+
+    command: str
+    args: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    version: str
+    mode: str
+    hint: str = ""
+    wants_cluster: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class User:
+    """Who we are. `acts_as`: header lines of impersonation."""
+
+    token: str = field(default="", repr=False)
+    token_file: Path | None = None
+    certificate: Pem = field(default_factory=Pem)
+    key: Pem = field(default_factory=Pem, repr=False)
+    name: str = ""
+    password: str = field(default="", repr=False)
+    plugin: Plugin | None = None
+    acts_as: tuple[tuple[str, str], ...] = ()
+
+
+def read_kubeconfig(paths: Iterable[Path], context: str | None) -> tuple[Cluster, User]:
+    """The cluster and the user of `context`, else of the current one. Raises ConfigError, OSError."""
+    merged = _Merged()
+    for path in paths:
+        merged.add(path)
+    return merged.chosen(context)
+
+
+class _Merged:
+    """What several files say together."""
+
+    def __init__(self) -> None:
+        self.current = ""
+        self.entries: dict[str, dict[str, tuple[dict[str, Any], Path]]] = {"clusters": {}, "users": {}, "contexts": {}}
+        self.files: list[str] = []
+
+    def add(self, path: Path) -> None:
+        self.files.append(str(path))
+        try:
+            found = yaml.safe_load(path.read_text())
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{path} is no kubeconfig ({_short(error)})") from error
+        if not isinstance(found, dict):
+            raise ConfigError(f"{path} is no kubeconfig")
+        current = found.get("current-context")
+        self.current = self.current or (current if isinstance(current, str) else "")
+        for kind, known in self.entries.items():
+            listed = found.get(kind) or []
+            if not isinstance(listed, list):
+                raise ConfigError(f"{path} is no kubeconfig: {kind} is no list")
+            for entry in listed:
+                body = entry.get(kind[:-1]) if isinstance(entry, dict) else None
+                if not isinstance(body, dict | None) or not isinstance(entry, dict) or "name" not in entry:
+                    raise ConfigError(f"{path} is no kubeconfig: an entry of {kind} has no name and {kind[:-1]}")
+                known.setdefault(str(entry["name"]), (body or {}, path.parent))
+
+    def chosen(self, context: str | None) -> tuple[Cluster, User]:
+        name = context or self.current
+        if not name:
+            raise ConfigError(f"{':'.join(self.files)} has no current-context: say --context NAME")
+        said, _ = self.entry("contexts", name)
+        where, folder = self.entry("clusters", str(said.get("cluster") or ""), f"context {name}")
+        who: tuple[dict[str, Any], Path] = ({}, folder)
+        if said.get("user"):
+            who = self.entry("users", str(said["user"]), f"context {name}")
+        try:
+            return _cluster(where, folder), _user(*who)
+        except (ValueError, binascii.Error, TypeError, AttributeError, KeyError) as error:
+            raise ConfigError(f"{':'.join(self.files)}, context {name}: {_short(error)}") from error
+
+    def entry(self, kind: str, name: str, of: str = "") -> tuple[dict[str, Any], Path]:
+        if name not in self.entries[kind]:
+            known = ", ".join(sorted(self.entries[kind])) or "none"
+            words = f"{of} names the {kind[:-1]} {name!r}, but" if of else f"there is no {kind[:-1]} {name!r}:"
+            raise ConfigError(f"{words} {':'.join(self.files)} has {known}")
+        return self.entries[kind][name]
+
+
+def _cluster(said: Mapping[str, Any], folder: Path) -> Cluster:
+    server = str(said.get("server") or "http://localhost:8080")
+    if not server.startswith(("https://", "http://")):
+        server = f"https://{server}"
+    words = [one.get("extension") for one in said.get("extensions") or () if one.get("name") == _EXTENSION]
+    return Cluster(
+        server=server,
+        authority=_pem(said, "certificate-authority", folder),
+        verified=not said.get("insecure-skip-tls-verify"),
+        server_name=str(said.get("tls-server-name") or ""),
+        proxy=str(said.get("proxy-url") or ""),
+        plugin_words=words[0] if words else None,
+    )
+
+
+def _user(said: Mapping[str, Any], folder: Path) -> User:
+    if said.get("auth-provider"):
+        raise ValueError(
+            f"the auth-provider {said['auth-provider'].get('name')!r} is not supported (nor by kubectl since 1.26): "
+            "have your provider's tool write an exec plug-in into the kubeconfig"
+        )
+    plugin = said.get("exec")
+    token_file = said.get("tokenFile")
+    certificate, key = (_pem(said, f"client-{part}", folder) for part in ("certificate", "key"))
+    if bool(certificate) != bool(key):
+        raise ValueError("client-certificate and client-key belong together, and one is missing")
+    return User(
+        token=str(said.get("token") or ""),
+        token_file=folder / token_file if token_file else None,
+        certificate=certificate,
+        key=key,
+        name=str(said.get("username") or ""),
+        password=str(said.get("password") or ""),
+        plugin=_plugin(plugin, folder) if plugin else None,
+        acts_as=tuple(_impersonation(said)),
+    )
+
+
+def _impersonation(said: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    if said.get("as"):
+        yield "Impersonate-User", str(said["as"])
+    if said.get("as-uid"):
+        yield "Impersonate-Uid", str(said["as-uid"])
+    for group in said.get("as-groups") or ():
+        yield "Impersonate-Group", str(group)
+    for name, values in (said.get("as-user-extra") or {}).items():
+        for value in values:
+            yield f"Impersonate-Extra-{name}", str(value)
+
+
+def _plugin(said: Mapping[str, Any], folder: Path) -> Plugin:
+    version, command = str(said.get("apiVersion") or ""), str(said.get("command") or "")
+    if version not in _PLUGIN_VERSIONS:
+        raise ValueError(f"the exec plug-in speaks {version!r}; supported are {' and '.join(_PLUGIN_VERSIONS)}")
+    if not command:
+        raise ValueError("the exec plug-in names no command")
+    mode = said.get("interactiveMode") or ("" if version == _PLUGIN_VERSIONS[0] else "IfAvailable")
+    if mode not in {"Never", "IfAvailable", "Always"}:
+        raise ValueError(f"the exec plug-in says interactiveMode {mode!r}: write Never, IfAvailable or Always")
+    return Plugin(
+        command=str(folder / command) if "/" in command else command,
+        args=tuple(str(one) for one in said.get("args") or ()),
+        env=tuple((str(one["name"]), str(one["value"])) for one in said.get("env") or ()),
+        version=version,
+        mode=mode,
+        hint=str(said.get("installHint") or ""),
+        wants_cluster=bool(said.get("provideClusterInfo")),
+    )
+
+
+def _pem(said: Mapping[str, Any], key: str, folder: Path) -> Pem:
+    if data := said.get(f"{key}-data"):
+        return Pem(data=base64.b64decode(data, validate=True))
+    return Pem(path=folder / said[key]) if said.get(key) else Pem()
+
+
+def _short(error: Exception) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__
