@@ -13,7 +13,7 @@ from typing import Any
 from phalanx.embedded.apiserver import answers, negotiation, parts
 from phalanx.embedded.apiserver.account_tokens import TOKEN_REQUEST, AccountTokens
 from phalanx.embedded.apiserver.authentication import Tokens
-from phalanx.embedded.apiserver.authorization import authorize_path, authorize_resource
+from phalanx.embedded.apiserver.authorization import Authorizer
 from phalanx.embedded.apiserver.definitions import Definitions
 from phalanx.embedded.apiserver.delete import Deleter, delete_options
 from phalanx.embedded.apiserver.go_json import duplicates
@@ -24,13 +24,15 @@ from phalanx.embedded.apiserver.negotiation import Accept, accepted, decode_body
 from phalanx.embedded.apiserver.options import dry_run, field_manager, field_validation, forced, list_options
 from phalanx.embedded.apiserver.pods import PodActions
 from phalanx.embedded.apiserver.public import Public
+from phalanx.embedded.apiserver.rbac import GROUP as RBAC
+from phalanx.embedded.apiserver.rbac import Asked
 from phalanx.embedded.apiserver.request import Request, Response, parse_query
 from phalanx.embedded.apiserver.reviews import AUTHENTICATION, AUTHORIZATION, Reviewer
 from phalanx.embedded.apiserver.routing import Registry, Target, locate, verb_of
 from phalanx.embedded.apiserver.scale import Scales
 from phalanx.embedded.apiserver.settings import Settings
 from phalanx.embedded.apiserver.status import ApiError, not_found
-from phalanx.embedded.apiserver.store import Store, encode
+from phalanx.embedded.apiserver.store import Event, Store, encode
 from phalanx.embedded.apiserver.watch import Hub
 from phalanx.embedded.apiserver.write import Intent, Writer, Written
 
@@ -46,16 +48,22 @@ class Api:
         self.store, self.registry, self.settings = store, registry, settings
         self.hub = Hub(store)
         self._tokens, self._accounts = tokens, accounts
-        knowledge = parts.Knowledge(store)
+        self._authorizer = Authorizer(parts.Committed(store))
+        store.subscribe(self._roles_changed)
+        knowledge = parts.Knowledge(store, self._authorizer.guard)
         self.writer = Writer(store, registry, knowledge)
         self.deleter = Deleter(store)
         self.reader = Reader(store, self.hub, settings)
         self.logs = Logs(store, settings)
         self._pods = PodActions(store, self.writer, self.deleter)
-        self._reviewer = Reviewer(tokens)
+        self._reviewer = Reviewer(tokens, self._authorizer)
         self._scales = Scales(store, self.writer)
         self.definitions = Definitions(store, registry, self.deleter, registry.resources)
         self._public = Public(registry)
+
+    def _roles_changed(self, events: list[Event]) -> None:
+        if any(event.key[0] == RBAC for event in events):
+            self._authorizer.grants.forget()
 
     async def shutdown(self) -> None:
         """End the streams, then let the last writes reach the disk."""
@@ -89,14 +97,11 @@ class Api:
         )
         target = locate(self.registry, path)
         if target is None:
-            authorize_path(user, method.lower(), path)
+            self._authorizer.path(user, method.lower(), path)
             return self._public.answer(request)
         watch = request.flag("watch")
         verb = verb_of(target, method, watch)
-        authorize_resource(
-            user, verb, group=target.resource.group, resource=target.resource.plural, namespace=target.namespace,
-            name=target.name, subresource=target.sub,
-        )  # fmt: skip
+        self._authorizer.resource(user, _asked(target, verb, request), target.namespace)
         if not request.accept:
             raise negotiation.not_acceptable()
         return await self._dispatch(verb, target, request)
@@ -152,6 +157,7 @@ class Api:
         intent = _intent(request, "UpdateOptions", body)
         if target.sub == "scale":
             return answers.value(request, await self._scales.update(target, body, intent))
+        self._may_create(target, request)
         return _written(target, request, await self.writer.update(target, body, intent))
 
     async def _patch(self, target: Target, request: Request) -> Response:
@@ -161,8 +167,15 @@ class Api:
         force = forced(request, applies=media == parts.APPLY_PATCH)
         if target.sub == "scale":
             return answers.value(request, await self._scales.patch(target, media, body, intent))
+        if media == parts.APPLY_PATCH:
+            self._may_create(target, request)
         written = await self.writer.patch(target, media, body, intent, force=force)
         return _written(target, request, written)
+
+    def _may_create(self, target: Target, request: Request) -> None:
+        """Who puts or applies what is not there creates it. Raises `ApiError` 403."""
+        if self.store.head(target.resource.key, target.namespace, target.name) is None:
+            self._authorizer.resource(request.user, _asked(target, "create", request), target.namespace)
 
     async def _delete(self, target: Target, request: Request) -> Response:
         body = decode_body(request.body, request.content_type, "DeleteOptions") if request.body else None
@@ -191,6 +204,16 @@ class Api:
         await self.deleter.collection(target, found, options)
         meta = {"resourceVersion": str(self.store.version)}
         return answers.many(target.resource, request, [stored for _, _, stored in found], meta)
+
+
+def _asked(target: Target, verb: str, request: Request) -> Asked:
+    """What the request asks for, in the words of roles. A field selector by name names the object, too."""
+    resource, name = target.resource, target.name
+    if not name and verb in ("list", "watch", "deletecollection"):
+        fields = request.text("fieldSelector").split(",")
+        name = next((one.partition("=")[2].lstrip("=") for one in fields if one.startswith("metadata.name=")), "")
+    plural = f"{resource.plural}/{target.sub}" if target.sub else resource.plural
+    return Asked(verb, resource.group, plural, name)
 
 
 def _body(target: Target, request: Request) -> Any:

@@ -1,53 +1,91 @@
 """Who may do what. Members of `system:masters` may do everything; everybody may ask for the server's version and
-health; nobody else may do anything, until there are roles. The words are those of the real server's 403.
+health, who is known may read discovery and ask about himself; all else is what roles grant (`rbac`). The words are
+those of the real server's 403.
 """
 
 from __future__ import annotations
 
-from phalanx.embedded.apiserver.resource import User
-from phalanx.embedded.apiserver.status import ApiError
+from phalanx.embedded.apiserver import rbac
+from phalanx.embedded.apiserver.rbac import Asked, Grants, Objects
+from phalanx.embedded.apiserver.resource import Object, Resource, User
+from phalanx.embedded.apiserver.status import ApiError, forbidden, not_found
 
 MASTERS, AUTHENTICATED = "system:masters", "system:authenticated"
 _PUBLIC_PATHS = frozenset({"/healthz", "/livez", "/readyz", "/version", "/version/"})
 # What every authenticated user may read besides: discovery (the role system:discovery).
 _DISCOVERY = ("/api", "/apis", "/openapi")
+# What every user may ask about himself (the role system:basic-user).
+_OF_SELF = frozenset({"selfsubjectreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews"})
 
 
-def authorize_path(user: User, verb: str, path: str) -> None:
-    """May `user` do `verb` (a lower-case HTTP method) on a path that names no resource? Raises `ApiError` 403."""
-    if MASTERS in user.groups or path in _PUBLIC_PATHS:
-        return
-    authenticated = AUTHENTICATED in user.groups
-    if authenticated and verb == "get" and any(path == one or path.startswith(one + "/") for one in _DISCOVERY):
-        return
-    message = f'forbidden: User "{user.name}" cannot {verb} path "{path}"'
-    raise ApiError(403, "Forbidden", message, details={})
+class Authorizer:
+    """`objects`: the roles and bindings that are stored."""
+
+    def __init__(self, objects: Objects) -> None:
+        self.grants = Grants(objects)
+
+    def path(self, user: User, verb: str, path: str) -> None:
+        """May `user` do `verb` (a lower-case HTTP method) on a path that names no resource? Raises `ApiError` 403."""
+        if MASTERS in user.groups or path in _PUBLIC_PATHS:
+            return
+        known = AUTHENTICATED in user.groups
+        if known and verb == "get" and any(path == one or path.startswith(one + "/") for one in _DISCOVERY):
+            return
+        if any(rbac.allows_path(rule, verb, path) for rule in self.grants.rules(user)):
+            return
+        message = f'forbidden: User "{user.name}" cannot {verb} path "{path}"'
+        raise ApiError(403, "Forbidden", message, details={})
+
+    def resource(self, user: User, asked: Asked, namespace: str) -> None:
+        """May `user` do that there? An empty namespace: at the cluster scope. Raises `ApiError` 403."""
+        if self.may(user, asked, namespace):
+            return
+        plural = asked.resource.partition("/")[0]
+        where = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
+        what = f'resource "{asked.resource}" in API group "{asked.group}" {where}'
+        raise forbidden(asked.group, plural, asked.name, f'User "{user.name}" cannot {asked.verb} {what}')
+
+    def may(self, user: User, asked: Asked, namespace: str) -> bool:
+        if MASTERS in user.groups:
+            return True
+        if asked.verb == "create" and asked.resource in _OF_SELF and AUTHENTICATED in user.groups:
+            return True
+        return any(rbac.allows(rule, asked) for rule in self.grants.rules(user, namespace))
+
+    def guard(self, resource: Resource, obj: Object, old: Object | None, user: User) -> None:
+        """Nobody writes or binds a role with rights that he does not have. Raises `ApiError` 403, 404."""
+        if resource.group != rbac.GROUP or MASTERS in user.groups:
+            return
+        if resource.plural.endswith("bindings"):
+            self._guard_binding(resource, obj, old, user)
+        elif old is None or old.get("rules") != obj.get("rules"):
+            self._guard_rules(resource, obj, obj, user, Asked("escalate", rbac.GROUP, resource.plural, _name(obj)))
+
+    def _guard_binding(self, resource: Resource, obj: Object, old: Object | None, user: User) -> None:
+        if old is not None and old.get("subjects") == obj.get("subjects"):
+            return
+        reference = obj["roleRef"]
+        plural = f"{reference['kind'].lower()}s"
+        role = self.grants.role(reference, obj["metadata"].get("namespace", ""))
+        if role is None:
+            raise not_found(rbac.GROUP, plural, reference["name"])
+        self._guard_rules(resource, obj, role, user, Asked("bind", rbac.GROUP, plural, reference["name"]))
+
+    def _guard_rules(self, resource: Resource, obj: Object, role: Object, user: User, instead: Asked) -> None:
+        """`instead`: the right that stands for having all of them."""
+        namespace = obj["metadata"].get("namespace", "")
+        if self.may(user, instead, namespace):
+            return
+        missing = rbac.beyond(self.grants.rules(user, namespace), role.get("rules") or ())
+        if missing:
+            groups = " ".join(f'"{group}"' for group in user.groups)
+            listed = "\n".join(rbac.shown(rule) for rule in missing)
+            why = (
+                f'user "{user.name}" (groups=[{groups}]) is attempting to grant RBAC permissions not currently held:\n'
+                f"{listed}"
+            )
+            raise forbidden(resource.group, resource.plural, _name(obj), why)
 
 
-def _asks_of_self(resource: str, verb: str) -> bool:
-    """What every user may ask about himself (the role system:basic-user)."""
-    return verb == "create" and resource in (
-        "selfsubjectreviews",
-        "selfsubjectaccessreviews",
-        "selfsubjectrulesreviews",
-    )
-
-
-def authorize_resource(
-    user: User, verb: str, *, group: str, resource: str, namespace: str, name: str, subresource: str = ""
-) -> None:
-    """May `user` do `verb` (create, get, list …) on a resource? Raises `ApiError` 403."""
-    if MASTERS in user.groups or (_asks_of_self(resource, verb) and AUTHENTICATED in user.groups):
-        return
-    shown = f"{resource}/{subresource}" if subresource else resource
-    where = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
-    why = f'User "{user.name}" cannot {verb} resource "{shown}" in API group "{group}" {where}'
-    subject = f"{resource}.{group}" if group else resource
-    subject += f' "{name}"' if name else ""
-    details = {"name": name, "group": group, "kind": resource}
-    raise ApiError(
-        403,
-        "Forbidden",
-        f"{subject} is forbidden: {why}",
-        details={key: value for key, value in details.items() if value},
-    )
+def _name(obj: Object) -> str:
+    return str(obj["metadata"].get("name", ""))

@@ -1,4 +1,5 @@
-"""What a new cluster has from the start: its namespaces and the system priority classes."""
+"""What a new cluster has from the start: its namespaces, the system priority classes, and the roles for users that
+every cluster has (`cluster-admin`, `admin`, `edit`, `view`), which nobody is bound to yet."""
 
 from __future__ import annotations
 
@@ -21,6 +22,38 @@ _PRIORITIES = {
         "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
     ),
 }
+# Source: plugin/pkg/auth/authorizer/rbac/bootstrappolicy, for the kinds that are served here.
+_READ, _WRITE = ["get", "list", "watch"], ["create", "delete", "deletecollection", "patch", "update"]
+_CORE = ("configmaps", "endpoints", "events", "persistentvolumeclaims", "pods", "pods/log", "pods/status", "services")
+_SEEN = {
+    "": [*_CORE, "serviceaccounts", "limitranges", "resourcequotas", "namespaces"],
+    "apps": ["daemonsets", "deployments", "replicasets", "statefulsets"],
+    "batch": ["cronjobs", "jobs", "jobs/status"],
+    "networking.k8s.io": ["networkpolicies"],
+    "policy": ["poddisruptionbudgets"],
+}
+_EDITED = {
+    **_SEEN,
+    "": [*_CORE[:-3], "services", "secrets", "serviceaccounts", "serviceaccounts/token", "pods/eviction"],
+    "coordination.k8s.io": ["leases"],
+}
+
+
+def _rules(verbs: list[str], groups: dict[str, list[str]]) -> list[dict[str, Any]]:
+    return [{"apiGroups": [group], "resources": plurals, "verbs": verbs} for group, plurals in groups.items()]
+
+
+_VIEW = _rules(_READ, _SEEN)
+_EDIT = [*_VIEW, *_rules([*_READ, *_WRITE], _EDITED)]
+_ROLES = {
+    "cluster-admin": [
+        {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
+        {"nonResourceURLs": ["*"], "verbs": ["*"]},
+    ],
+    "admin": [*_EDIT, *_rules([*_READ, *_WRITE], {"rbac.authorization.k8s.io": ["roles", "rolebindings"]})],
+    "edit": _EDIT,
+    "view": _VIEW,
+}
 
 
 async def furnish(writer: Writer, registry: Registry) -> None:
@@ -30,6 +63,9 @@ async def furnish(writer: Writer, registry: Registry) -> None:
     for name, (value, description) in _PRIORITIES.items():
         obj = {"metadata": {"name": name}, "value": value, "description": description}
         await _ensure(writer, registry, "scheduling.k8s.io", "priorityclasses", "", obj)
+    for name, rules in _ROLES.items():
+        obj = {"metadata": {"name": name}, "rules": rules}
+        await _ensure(writer, registry, "rbac.authorization.k8s.io", "clusterroles", "", obj)
 
 
 async def _ensure(

@@ -46,8 +46,9 @@ class Committed:
 class Knowledge:
     """What the write pipelines ask about kinds. `lookup` reads the committed objects, for admission."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, guard: Callable[[Resource, Object, Object | None, User], None]) -> None:
+        """`guard` raises `ApiError` for a write by which its user would get rights that he does not have."""
+        self._store, self._guard = store, guard
         self._policies = Policies(store)
         self._reader = Committed(store)
 
@@ -78,6 +79,7 @@ class Knowledge:
 
     def approve(self, resource: Resource, obj: Object, old: Object | None, user: User) -> list[str]:
         """Validating admission, of what is valid. Warnings; may raise `ApiError`."""
+        self._guard(resource, obj, old, user)
         warnings = pod_security.review(resource, obj, old, self._reader)
         return warnings + self._policies.validate(resource, obj, old, user)
 

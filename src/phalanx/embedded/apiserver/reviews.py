@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from phalanx.embedded.apiserver.authentication import Tokens
-from phalanx.embedded.apiserver.authorization import authorize_path, authorize_resource
+from phalanx.embedded.apiserver.authorization import Authorizer
+from phalanx.embedded.apiserver.rbac import Asked
 from phalanx.embedded.apiserver.resource import Resource, User
 from phalanx.embedded.apiserver.status import ApiError, invalid_value
 from phalanx.embedded.apiserver.status import invalid as refusal
@@ -44,8 +45,8 @@ REVIEWS: tuple[Resource, ...] = (
 class Reviewer:
     """Answers the questions."""
 
-    def __init__(self, tokens: Tokens) -> None:
-        self._tokens = tokens
+    def __init__(self, tokens: Tokens, authorizer: Authorizer) -> None:
+        self._tokens, self._authorizer = tokens, authorizer
 
     def answer(self, kind: str, obj: Object, user: User) -> Object:
         """`obj` with its status. Raises `ApiError` 422 for a question that asks nothing."""
@@ -56,12 +57,12 @@ class Reviewer:
             case "TokenReview":
                 return obj | {"status": self._token(spec.get("token", ""))}
             case "SelfSubjectRulesReview":
-                return obj | {"status": _rules(user)}
+                return obj | {"status": self._rules(user, spec.get("namespace", ""))}
             case "SelfSubjectAccessReview":
-                return obj | {"status": {"allowed": _allowed(user, spec)}}
+                return obj | {"status": {"allowed": self._allowed(user, spec)}}
             case _:
                 other = User(name=spec.get("user", ""), groups=tuple(spec.get("groups") or ()), uid=spec.get("uid", ""))
-                return obj | {"status": {"allowed": _allowed(other, spec)}}
+                return obj | {"status": {"allowed": self._allowed(other, spec)}}
 
     def _token(self, token: str) -> Object:
         try:
@@ -70,44 +71,42 @@ class Reviewer:
             return {"user": {}, "error": "invalid bearer token"}
         return {"authenticated": True, "user": _shown(found)}
 
+    def _allowed(self, user: User, spec: Object) -> bool:
+        resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+        if (resource is None) is (path is None):
+            why = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+            raise refusal(AUTHORIZATION, "", "", [invalid_value("spec.resourceAttributes", resource, why)])
+        if resource is not None:
+            return self._authorizer.may(user, _asked(resource), resource.get("namespace", ""))
+        try:
+            assert path is not None  # exactly one of the two
+            self._authorizer.path(user, path.get("verb", ""), path.get("path", ""))
+        except ApiError:
+            return False
+        return True
+
+    def _rules(self, user: User, namespace: str) -> Object:
+        """What the user may do there, as far as rules can say it."""
+        everything = self._authorizer.may(user, Asked("*", "*", "*"), namespace)
+        rules = [_EVERYTHING] if everything else list(self._authorizer.grants.rules(user, namespace))
+        paths = {"verbs": ["*"], "nonResourceURLs": ["*"]} if everything else _PATHS
+        return {
+            "resourceRules": [rule for rule in rules if rule.get("resources")],
+            "nonResourceRules": [paths, *(rule for rule in rules if rule.get("nonResourceURLs"))],
+            "incomplete": False,
+        }
+
+
+_EVERYTHING = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
+_PATHS = {"verbs": ["get"], "nonResourceURLs": ["/healthz", "/livez", "/readyz", "/version", "/version/"]}
+
+
+def _asked(attributes: Object) -> Asked:
+    plural, sub = attributes.get("resource", ""), attributes.get("subresource", "")
+    shown = f"{plural}/{sub}" if sub else plural
+    return Asked(attributes.get("verb", ""), attributes.get("group", ""), shown, attributes.get("name", ""))
+
 
 def _shown(user: User) -> Object:
     named = {"username": user.name, "uid": user.uid, "groups": list(user.groups)}
     return {key: value for key, value in named.items() if value}
-
-
-def _allowed(user: User, spec: Object) -> bool:
-    resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
-    if (resource is None) is (path is None):
-        why = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-        raise refusal(AUTHORIZATION, "", "", [invalid_value("spec.resourceAttributes", resource, why)])
-    try:
-        if resource is None:
-            assert path is not None  # exactly one of the two
-            authorize_path(user, path.get("verb", ""), path.get("path", ""))
-        else:
-            authorize_resource(
-                user,
-                resource.get("verb", ""),
-                group=resource.get("group", ""),
-                resource=resource.get("resource", ""),
-                namespace=resource.get("namespace", ""),
-                name=resource.get("name", ""),
-                subresource=resource.get("subresource", ""),
-            )
-    except ApiError:
-        return False
-    return True
-
-
-def _rules(user: User) -> Object:
-    """What the user may do, as far as rules can say it."""
-    paths = ["/healthz", "/livez", "/readyz", "/version", "/version/"]
-    if not _allowed(user, {"resourceAttributes": {"verb": "*", "resource": "*", "group": "*"}}):
-        rules = {"resourceRules": [], "nonResourceRules": [{"verbs": ["get"], "nonResourceURLs": paths}]}
-        return rules | {"incomplete": False}
-    return {
-        "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
-        "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
-        "incomplete": False,
-    }
