@@ -29,6 +29,7 @@ from phalanx.cli.stopping import until_stopped
 from phalanx.client.connection import Connection
 from phalanx.client.kind import NODES
 from phalanx.embedded.controllers.run import run_controllers
+from phalanx.embedded.node.image import read_images
 from phalanx.embedded.node.run import run_node, run_simulated_nodes
 from phalanx.embedded.node.settings import NodeSettings, SimulatedSettings
 from phalanx.kube.definitions import install
@@ -83,7 +84,9 @@ def _companions(
     if machines.local_node:
         asked = {"cpu": machines.local_cpu, "memory": machines.local_memory, "nvidia.com/gpu": machines.local_gpu}
         resources = {name: str(amount) for name, amount in asked.items() if amount is not None}
-        yield run_node(connection, informers, NodeSettings(data_dir=directory.path, resources=resources))
+        images = read_images(machines.local_images) if machines.local_images is not None else {}
+        node = NodeSettings(data_dir=directory.path, resources=resources, images=images)
+        yield run_node(connection, informers, node)
     if machines.simulate_nodes:
         simulated = SimulatedSettings(
             nodes=machines.simulate_nodes,

@@ -22,6 +22,7 @@ from cyclopts.validators import Number
 from phalanx.cli.data_directory import DataDirectory, owned
 from phalanx.cli.supervisor import Child, Program, Tell
 from phalanx.client.quantity import QuantityError, parse
+from phalanx.embedded.node.image import read_images
 from phalanx.errors import PhalanxError
 
 HOST = "127.0.0.1"
@@ -46,6 +47,9 @@ class Machines:
     local_gpu: _Count | None = None
     """Say that this machine has so many GPUs (nvidia.com/gpu)."""
 
+    local_images: Path | None = None
+    """What of this machine stands in for which container images (docs/guide/one-machine.md)."""
+
     simulate_nodes: _Count = 0
     """Add so many simulated nodes: their pods become Ready and finish, but nothing runs."""
 
@@ -62,13 +66,16 @@ class Machines:
     """Pods that each simulated node takes."""
 
     def __post_init__(self) -> None:
-        """Raises PhalanxError for an amount that no machine can have."""
+        """Raises PhalanxError for what cannot be: an amount that no machine can have, images that cannot be read."""
         for name in ("local_cpu", "local_memory", "node_cpu", "node_memory"):
             _require_amount(f"--{name.replace('_', '-')}", getattr(self, name))
+        if self.local_images is not None:
+            read_images(self.local_images)
 
     def options(self) -> tuple[str, ...]:
         """The command line that says the same."""
         given = {name: value for name, value in asdict(self).items() if name != "local_node" and value is not None}
+        given |= {"local_images": self.local_images.resolve()} if self.local_images is not None else {}
         said = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
         return (*said, "--local-node" if self.local_node else "--no-local-node")
 

@@ -19,6 +19,7 @@ from phalanx.embedded.node.attempt import NEVER_STARTED, Attempt, Exited, Mount,
 from phalanx.embedded.node.demand import GPU, limits, requests
 from phalanx.embedded.node.environment import ConfigError, command_line, environment
 from phalanx.embedded.node.exec import run_hook
+from phalanx.embedded.node.image import HOST_IMAGE, Image
 from phalanx.embedded.node.lifecycle import Known, Waiting
 from phalanx.embedded.node.log import last_lines
 from phalanx.embedded.node.names import host_name
@@ -26,7 +27,6 @@ from phalanx.embedded.node.probe import Health
 from phalanx.embedded.node.record import PodRecord
 from phalanx.embedded.node.surroundings import VOLUMES, Surroundings
 
-HOST_IMAGE = "host"
 _HOSTS = "/etc/hosts"
 _LOOK_S = 0.05  # between two looks whether a container is on record that somebody else started
 _KEPT_ATTEMPTS = 2  # this one and the one before: what `kubectl logs --previous` shows
@@ -148,11 +148,12 @@ class Container:
 
     async def start(self, pod_with_status: Object) -> None:
         """The next attempt; or `known.waiting` says why there is none."""
-        if not self._image_is_there():
+        image = self._image()
+        if image is None:
             return
         number = 0 if self._attempt is None else self._attempt.number + 1
         try:
-            spec = await self._run_spec(pod_with_status, number)
+            spec = await self._run_spec(pod_with_status, number, image)
         except (ConfigError, ApiError, OSError) as error:
             self._wait("CreateContainerConfigError", str(error))
             return
@@ -168,14 +169,16 @@ class Container:
         self._forget_old(number)
         await self._tell_start()
 
-    def _image_is_there(self) -> bool:
+    def _image(self) -> Image | None:
+        """What stands in for its image here; else it waits."""
         image, before = self.spec["image"], self.known.waiting
-        if image == HOST_IMAGE:
-            return True
+        if (found := self._around.image(image)) is not None:
+            return found
         patience = self._around.settings.patience
         text = (
-            f'image "{image}" cannot be run: this node starts processes on the machine itself and pulls no images yet; '
-            f'use "image: {HOST_IMAGE}" and a command that is installed here'
+            f'image "{image}" cannot be run: this node starts processes on the machine itself and pulls no images; '
+            f'use "image: {HOST_IMAGE}" and a command that is installed here, or say with `phalanx up --local-images '
+            "FILE` what of this machine stands in for it"
         )
         if before is None or before.reason not in ("ErrImagePull", "ImagePullBackOff"):
             self._tell("Failed", f'Failed to pull image "{image}": {text}', kind="Warning")
@@ -186,7 +189,7 @@ class Container:
                 self._tell("BackOff", f'Back-off pulling image "{image}"')
                 self._tell("Failed", "Error: ImagePullBackOff", kind="Warning")
             self._hold("ImagePullBackOff", f'Back-off pulling image "{image}": {text}', patience.backoff_most_s)
-        return False
+        return None
 
     def image_changed(self) -> None:
         self.known = replace(self.known, waiting=None)
@@ -199,7 +202,7 @@ class Container:
     def _hold(self, reason: str, message: str, pause_s: float) -> None:
         self.known = replace(self.known, waiting=Waiting(reason=reason, message=message, retry_s=time.time() + pause_s))
 
-    async def _run_spec(self, pod: Object, number: int) -> RunSpec:
+    async def _run_spec(self, pod: Object, number: int, image: Image) -> RunSpec:
         """Raises ConfigError, ApiError, OSError."""
         around, spec = self._around, self.spec
         asked = await environment(spec, pod, around.allocatable, around.look_up)
@@ -208,12 +211,12 @@ class Container:
             {gpu.index: gpu.uuid for gpu in around.gpus},
             on_gpu_node=GPU in around.allocatable,
         )
-        env = around.variables() | {"HOSTNAME": host_name(pod)} | devices | asked
+        env = around.variables() | dict(image.env) | {"HOSTNAME": host_name(pod)} | devices | asked
         user, group = _user(spec, pod)
-        mounts = volumes.mounts(spec, pod, around.pod_dir(self._record.uid) / VOLUMES, asked)
+        mounts = (*image.paths, *volumes.mounts(spec, pod, around.pod_dir(self._record.uid) / VOLUMES, asked))
         if mounts and around.isolation.refusal:
             raise ConfigError(
-                f"container {self.name} mounts volumes, and this node cannot mount ({around.isolation.refusal}). Start "
+                f"container {self.name} mounts volumes or paths of an image, and this node cannot mount ({around.isolation.refusal}). Start "
                 "it as root, or take the volumeMounts out and use the machine's paths"
             )
         if not around.isolation.refusal and not any(mount.target == _HOSTS for mount in mounts):
@@ -229,9 +232,9 @@ class Container:
             ),
         )
         return RunSpec(
-            argv=command_line(spec, env),
+            argv=command_line(spec, env, image),
             env=env,
-            cwd=spec.get("workingDir") or "/",
+            cwd=spec.get("workingDir") or image.cwd or "/",
             mounts=mounts,
             host_name="" if around.isolation.refusal or pod["spec"].get("hostNetwork") else host_name(pod),
             user_namespace=around.isolation.user_namespace,

@@ -14,6 +14,8 @@ from typing import Any
 
 from phalanx.client.kind import CONFIG_MAPS, SECRETS, Kind
 from phalanx.client.quantity import parse
+from phalanx.embedded.node.image import HOST, Image
+from phalanx.embedded.node.image import argv as command_words
 from phalanx.errors import PhalanxError
 
 Object = Mapping[str, Any]
@@ -38,10 +40,10 @@ def expand(text: str, known: Mapping[str, str]) -> str:
     return _REFERENCE.sub(one, text)
 
 
-def command_line(container: Object, known: Mapping[str, str]) -> tuple[str, ...]:
+def command_line(container: Object, known: Mapping[str, str], image: Image = HOST) -> tuple[str, ...]:
     """Raises ConfigError: `image: host` has no entry point of its own."""
-    argv = tuple(expand(word, known) for word in [*(container.get("command") or ()), *(container.get("args") or ())])
-    if not container.get("command"):
+    argv = tuple(expand(word, known) for word in command_words(image, container))
+    if not argv or not (container.get("command") or image.entrypoint or image.command):
         raise ConfigError(
             f"container {container['name']} has no command. `image: host` is this machine's own file system and has "
             'no entry point; write for instance command: ["python3", "train.py"]'

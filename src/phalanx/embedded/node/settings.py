@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from phalanx.embedded.node.image import Image
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
@@ -29,6 +31,7 @@ class NodeSettings:
     name: str = ""  # empty: the machine's host name
     resources: Mapping[str, str] = field(default_factory=dict)  # overrides and additions: {"cpu": "6"}
     labels: Mapping[str, str] = field(default_factory=dict)
+    images: Mapping[str, Image] = field(default_factory=dict)  # besides `host`
     max_pods: int = 110
     address: str = "127.0.0.1"
     port: int = 0  # of the log endpoint; 0 takes a free one

@@ -15,6 +15,7 @@ from phalanx.embedded.node.addresses import Networks
 from phalanx.embedded.node.cgroup import Cgroups
 from phalanx.embedded.node.demand import GPU
 from phalanx.embedded.node.environment import ConfigError
+from phalanx.embedded.node.image import HOST, HOST_IMAGE, Image
 from phalanx.embedded.node.isolation import Isolation
 from phalanx.embedded.node.lifecycle import BackOff
 from phalanx.embedded.node.machine import Gpu
@@ -49,6 +50,10 @@ class Surroundings:
 
     def pod_dir(self, uid: str) -> Path:
         return self.settings.pods_dir / uid
+
+    def image(self, name: str) -> Image | None:
+        """What stands in for the image here; None: nothing does."""
+        return HOST if name == HOST_IMAGE else self.settings.images.get(name)
 
     @property
     def back_off(self) -> BackOff:
