@@ -28,6 +28,7 @@ from phalanx.cli.scheduling import schedule
 from phalanx.cli.stopping import until_stopped
 from phalanx.client.connection import Connection
 from phalanx.client.kind import NODES
+from phalanx.embedded.controllers.run import Settings as ControllerSettings
 from phalanx.embedded.controllers.run import run_controllers
 from phalanx.embedded.node.image import read_images
 from phalanx.embedded.node.run import run_node, run_simulated_nodes
@@ -80,7 +81,7 @@ async def _run_all(
 def _companions(
     connection: Connection, informers: Informers, directory: DataDirectory, machines: Machines
 ) -> Iterator[Coroutine[Any, Any, None]]:
-    yield run_controllers(connection, informers)
+    yield run_controllers(connection, informers, ControllerSettings(root_ca=directory.authority.read_text()))
     if machines.local_node:
         asked = {"cpu": machines.local_cpu, "memory": machines.local_memory, "nvidia.com/gpu": machines.local_gpu}
         resources = {name: str(amount) for name, amount in asked.items() if amount is not None}

@@ -31,6 +31,11 @@ class DataDirectory:
         return self.path / "kubeconfig"
 
     @property
+    def authority(self) -> Path:
+        """The certificate by which clients know the API server."""
+        return self.path / "pki" / "ca.crt"
+
+    @property
     def lock(self) -> Path:
         return self.path / "up.lock"
 

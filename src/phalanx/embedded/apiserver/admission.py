@@ -15,6 +15,7 @@ from typing import Protocol
 
 from phalanx.embedded.apiserver import limit_ranger, service_addresses
 from phalanx.embedded.apiserver import resource_quota as quota
+from phalanx.embedded.apiserver import service_account as accounts
 from phalanx.embedded.apiserver.resource import Object, Resource
 from phalanx.embedded.apiserver.status import ApiError, forbidden, not_found
 
@@ -58,6 +59,20 @@ def _terminating(resource: Resource, name: str, namespace: str) -> ApiError:
     text = f"namespace {namespace} is being terminated"
     cause = {"reason": "NamespaceTerminating", "message": text, "field": "metadata.namespace"}
     return ApiError(403, "Forbidden", error.message, details={**(error.details or {}), "causes": [cause]})
+
+
+def service_account(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
+    """A pod that names a service account gets its token."""
+    name, meta = obj["spec"].get("serviceAccountName"), obj["metadata"]
+    if old is not None or not name:
+        return
+    namespace = meta.get("namespace", "")
+    account = reader.get("", "serviceaccounts", namespace, name)
+    if account is None:
+        why = f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
+        raise forbidden(resource.group, resource.plural, meta.get("name", ""), why)
+    if accounts.mounts_token(obj, account):
+        accounts.mount_token(obj["spec"])
 
 
 def taint_nodes_by_condition(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
@@ -223,6 +238,7 @@ CLAIMS, VOLUMES = ("", "persistentvolumeclaims"), ("", "persistentvolumes")
 PLUGINS: tuple[tuple[Plugin, frozenset[Key] | None], ...] = (
     (namespace_lifecycle, None),
     (limit_ranges, frozenset({PODS, CLAIMS})),
+    (service_account, frozenset({PODS})),
     (taint_nodes_by_condition, frozenset({NODES})),
     (priority, frozenset({PODS})),
     (one_default_priority_class, frozenset({("scheduling.k8s.io", "priorityclasses")})),

@@ -22,7 +22,9 @@ from urllib.parse import unquote
 
 import httptools
 
+from phalanx.embedded.apiserver import websocket
 from phalanx.embedded.apiserver.request import Response, Stream
+from phalanx.embedded.apiserver.websocket import Broken, Listener
 
 _log = logging.getLogger(__name__)
 _KEPT_HEADERS = frozenset({b"authorization", b"accept", b"content-type", b"user-agent", b"host"})
@@ -44,6 +46,7 @@ class RawRequest:
     body: bytes
     keep_alive: bool = True
     chunked_ok: bool = True
+    websocket_key: bytes = b""  # it asks for its answer, if that is a stream, by WebSocket
 
 
 Application = Callable[[RawRequest], Awaitable[Response]]
@@ -59,11 +62,14 @@ class Connection(asyncio.Protocol):
         self._url = b""
         self._headers: dict[bytes, bytes] = {}
         self._headers_bytes = 0
+        self._websocket_key = b""
         self._body: list[bytes] = []
         self._body_bytes = 0
         self._waiting: deque[RawRequest] = deque()
         self._task: asyncio.Task[None] | None = None
         self._streaming = False
+        self._listener: Listener | None = None  # of what follows a request for another protocol
+        self._websocket = False  # it was agreed to
         self._resumed: asyncio.Future[None] | None = None  # set while the client does not read
         self._closing = False
         self.active_s = time.monotonic()
@@ -85,13 +91,30 @@ class Connection(asyncio.Protocol):
             self._task.cancel()
 
     def data_received(self, data: bytes) -> None:
+        if self._listener is not None:
+            self._hear(self._listener, data)
+            return
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            # No protocol but HTTP is spoken here: the request is answered as if it had not asked, and is the last.
+        except httptools.HttpParserUpgrade as upgrade:
+            # A watch may go on as WebSocket; who asks for another protocol is answered as if he had not. It is the last.
             self._closing = True
+            if self._websocket_key:
+                self._listener = Listener()
+                self._hear(self._listener, data[upgrade.args[0] :])
         except httptools.HttpParserError:
             self._refuse(400, "the request is not HTTP/1.1")
+
+    def _hear(self, listener: Listener, data: bytes) -> None:
+        """What comes after a request for another protocol."""
+        try:
+            for answer in listener.hear(data):
+                if not self._websocket or answer is None:
+                    self._transport.close()
+                    return
+                self._transport.write(answer)
+        except Broken:
+            self._transport.close()
 
     def pause_writing(self) -> None:
         self._resumed = asyncio.get_running_loop().create_future()
@@ -104,7 +127,7 @@ class Connection(asyncio.Protocol):
     # --- the parser's side ---------------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        self._url, self._headers, self._headers_bytes = b"", {}, 0
+        self._url, self._headers, self._headers_bytes, self._websocket_key = b"", {}, 0, b""
         self._body, self._body_bytes = [], 0
 
     def on_url(self, url: bytes) -> None:
@@ -118,6 +141,8 @@ class Connection(asyncio.Protocol):
         elif name in _KEPT_HEADERS:
             before = self._headers.get(name)
             self._headers[name] = value if before is None else before + b"," + value
+        elif name == b"sec-websocket-key":
+            self._websocket_key = value
         elif name == b"expect" and value.lower() == b"100-continue":
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
@@ -144,6 +169,7 @@ class Connection(asyncio.Protocol):
             b"".join(self._body),
             self._parser.should_keep_alive(),
             self._parser.get_http_version() != "1.0",
+            self._websocket_key if self._parser.should_upgrade() else b"",
         )
         self.active_s = time.monotonic()
         if self._task is None:
@@ -188,16 +214,19 @@ class Connection(asyncio.Protocol):
     async def _send_stream(self, response: Response, stream: Stream, request: RawRequest) -> None:
         """Send pieces as they come. The head goes out at once: a watch of something quiet is open, not pending."""
         self._streaming = True
-        chunked = request.chunked_ok
+        head, wrap, end = _framing(response, request)
         try:
             if self._transport.is_closing():
                 return
-            self._transport.write(_head(response, not chunked, None if chunked else -1))
+            self._websocket = wrap is websocket.text
+            self._transport.write(head)
             async for piece in stream:
-                self._transport.write(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
+                self._transport.write(wrap(piece))
                 if self._resumed is not None:
                     await self._resumed
-            self._transport.write(b"0\r\n\r\n") if chunked else self._transport.close()
+            self._transport.write(end)
+            if wrap is not _chunk:
+                self._transport.close()
         finally:
             await stream.aclose()
 
@@ -226,6 +255,19 @@ class Connection(asyncio.Protocol):
     def close_if_idle(self, before_s: float) -> None:
         if self._task is None and self.active_s < before_s:
             self._transport.close()
+
+
+def _framing(response: Response, request: RawRequest) -> tuple[bytes, Callable[[bytes], bytes], bytes]:
+    """How a stream is sent: what comes first, what is made of each piece, what comes last."""
+    if request.websocket_key and response.media.startswith("application/json"):
+        return websocket.head(request.websocket_key), websocket.text, websocket.close()
+    if request.chunked_ok:
+        return _head(response, last=False, length=None), _chunk, b"0\r\n\r\n"
+    return _head(response, last=True, length=-1), bytes, b""
+
+
+def _chunk(piece: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(piece), piece)
 
 
 def _head(response: Response, last: bool, length: int | None) -> bytes:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from phalanx.client.connection import Connection
 from phalanx.client.kind import CRDS, DISRUPTION_BUDGETS, JOBS, LEASES, NAMESPACES, NODES, PODS, Kind
+from phalanx.embedded.controllers.accounts import AccountController
 from phalanx.embedded.controllers.calls import Calls, Clock, Informers
 from phalanx.embedded.controllers.disruption import DisruptionController
 from phalanx.embedded.controllers.garbage import GarbageCollector
@@ -30,7 +31,8 @@ _NEEDED: tuple[Kind, ...] = (PODS, JOBS, NAMESPACES, NODES, LEASES, DISRUPTION_B
 class Settings:
     """`in_flight`: calls at a time of all controllers together. `events_window_s`: how long Events are gathered.
     `namespace_again_s`: how often a namespace that is going is looked at. `node_grace_s`: a node whose Lease was not
-    renewed for that long is lost. `most_finished_pods`: more than these are deleted, the oldest first."""
+    renewed for that long is lost. `most_finished_pods`: more than these are deleted, the oldest first. `root_ca`: the
+    certificate of the API's authority (PEM), published to pods; empty: none is."""
 
     in_flight: int = 64
     events_per_s: float = 100.0
@@ -39,6 +41,7 @@ class Settings:
     node_grace_s: float = 40.0
     node_period_s: float = 5.0
     most_finished_pods: int = 12_500
+    root_ca: str = ""
     job: JobSettings = field(default_factory=JobSettings)
 
 
@@ -54,17 +57,19 @@ async def run_controllers(
     calls.cache(PODS).subscribe(index.take)  # first: everybody after it may ask the index
     jobs = JobController(calls, index, recorder, settings.job, clock)
     namespaces = NamespaceController(calls, again_s=settings.namespace_again_s, clock=clock)
+    accounts = AccountController(calls, settings.root_ca)
     ttl = TtlController(calls, clock=clock)
     garbage = GarbageCollector(connection, calls)
     budgets = DisruptionController(calls, recorder, clock=clock)
     nodes = NodeHealth(calls, recorder, grace_s=settings.node_grace_s, period_s=settings.node_period_s, clock=clock)
     evictions = TaintEviction(calls, recorder, clock=clock)
-    for controller in (jobs, namespaces, ttl, budgets, nodes, evictions):
+    for controller in (jobs, namespaces, accounts, ttl, budgets, nodes, evictions):
         controller.start()
     leftovers = PodCollector(calls, most_finished=settings.most_finished_pods, clock=clock)
     await asyncio.gather(*(calls.cache(kind).synced.wait() for kind in _NEEDED))
     async with asyncio.TaskGroup() as group:
-        for queue in (*jobs.queues, namespaces.queue, ttl.queue, budgets.queue, nodes.queue, evictions.queue):
+        others = (namespaces, accounts, ttl, budgets, nodes, evictions)
+        for queue in (*jobs.queues, *(controller.queue for controller in others)):
             group.create_task(queue.run())
         for task in (recorder.run(), garbage.run(), nodes.watch(), leftovers.run()):
             group.create_task(task)

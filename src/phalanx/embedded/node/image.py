@@ -1,8 +1,9 @@
 """What the names of images mean on a node that pulls none: parts of this machine that stand in for them.
 
-A file says for each image what its configuration would say (OCI image-spec, config.md: Entrypoint, Cmd, Env, WorkingDir)
-and which directories and files of this machine its containers see at which path. So a manifest or a client that was
-written for a container image runs unchanged, as processes. The image `host` is there always: the machine as it is.
+A file says for each image what its configuration would say (OCI image-spec, config.md: Entrypoint, Cmd, Env,
+WorkingDir) and which directories and files of this machine its containers see at which path. So a manifest or a client
+that was written for a container image runs unchanged, as processes. The image `host` is always there: the machine as it
+is.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def _mount(where: str, target: str, source: Path) -> Mount:
 
 
 def argv(image: Image, container: Mapping[str, Any]) -> list[str]:
-    """As the container runtime puts them together: `command` replaces the entry point and drops the image's own command,
+    """As a container runtime puts them together: `command` replaces the entry point and drops the image's own command;
     `args` replace that command."""
     if container.get("command"):
         return [*container["command"], *(container.get("args") or ())]

@@ -1,0 +1,92 @@
+"""WebSocket (RFC 6455), as far as a watch needs it: one text frame for each event, and an answer to pings.
+
+Some clients (fabric8's, which Spark and many operators use) ask for a watch in this way first, and wait for the end of
+whatever else they are answered, which a stream does not have.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator
+
+_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # section 1.3
+_TEXT, _CLOSE, _PING, _PONG = 0x1, 0x8, 0x9, 0xA
+_FINAL, _MASKED = 0x80, 0x80
+_SHORT, _TWO_BYTES, _EIGHT_BYTES = 125, 126, 127
+_CONTROL_MOST_BYTES = 125  # of a ping or close, section 5.5
+_INPUT_MOST_BYTES = 64 * 1024  # a watch is told nothing; who says much is no watcher
+NORMAL_CLOSURE = 1000
+
+
+class Broken(Exception):
+    """The client does not speak WebSocket, or says too much."""
+
+
+def head(key: bytes) -> bytes:
+    """The answer to the request that carried this Sec-WebSocket-Key."""
+    accept = base64.b64encode(hashlib.sha1(key + _GUID, usedforsecurity=False).digest())
+    return (
+        b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\nsec-websocket-accept: "
+        + accept
+        + b"\r\n\r\n"
+    )
+
+
+def text(lines: bytes) -> bytes:
+    """A frame for each line."""
+    return b"".join(_frame(_TEXT, line) for line in lines.splitlines())
+
+
+def close(code: int = NORMAL_CLOSURE) -> bytes:
+    return _frame(_CLOSE, code.to_bytes(2))
+
+
+def _frame(opcode: int, payload: bytes) -> bytes:
+    """Unmasked, as a server sends them (section 5.2)."""
+    size, first = len(payload), bytes((_FINAL | opcode,))
+    if size <= _SHORT:
+        return first + bytes((size,)) + payload
+    if size < 2**16:
+        return first + bytes((_TWO_BYTES,)) + size.to_bytes(2) + payload
+    return first + bytes((_EIGHT_BYTES,)) + size.to_bytes(8) + payload
+
+
+class Listener:
+    """What a client of a watch says: `hear` gives what is to be answered; None stands for: it said goodbye."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def hear(self, data: bytes) -> Iterator[bytes | None]:
+        """Raises Broken."""
+        self._rest += data
+        while (frame := self._next()) is not None:
+            opcode, payload = frame
+            if opcode == _CLOSE:
+                yield _frame(_CLOSE, payload[:2])
+                yield None
+            elif opcode == _PING:
+                yield _frame(_PONG, payload)
+
+    def _next(self) -> tuple[int, bytes] | None:
+        """The next whole frame, unmasked."""
+        data = self._rest
+        if len(data) > _INPUT_MOST_BYTES:
+            raise Broken("too much")
+        if len(data) < 2:
+            return None
+        if not data[1] & _MASKED:
+            raise Broken("a client masks its frames")  # section 5.1
+        size, at = data[1] & ~_MASKED, 2
+        if size > _SHORT:
+            width = 2 if size == _TWO_BYTES else 8
+            size, at = int.from_bytes(data[2 : 2 + width]), 2 + width
+        end = at + 4 + size
+        if len(data) < end:
+            return None
+        self._rest, opcode = data[end:], data[0] & 0x0F
+        if opcode >= _CLOSE and size > _CONTROL_MOST_BYTES:
+            raise Broken("a control frame that is too long")
+        mask = data[at : at + 4]
+        return opcode, bytes(sign ^ mask[place % 4] for place, sign in enumerate(data[at + 4 : end]))
