@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 from phalanx.client.connection import STRATEGIC_PATCH, Object
-from phalanx.client.kind import CONFIG_MAPS, DISRUPTION_BUDGETS, LEASES, NAMESPACES, NODES, PODS
+from phalanx.client.kind import CONFIG_MAPS, DISRUPTION_BUDGETS, LEASES, NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS
 from phalanx.embedded.controllers.calls import Calls
 from phalanx.embedded.controllers.informers import SharedInformers
 from phalanx.embedded.controllers.pod_gc import PodCollector, surplus
 from phalanx.embedded.controllers.pod_state import condition
 from phalanx.embedded.controllers.timestamp import micro
 from tests.embedded.apiserver.process import ServerProcess
-from tests.embedded.controllers.cluster import Cluster, scenario
+from tests.embedded.controllers.cluster import FAST, Cluster, scenario
 from tests.embedded.controllers.objects import names, pod
 
 
@@ -32,6 +33,15 @@ def test_a_namespace_goes_when_its_content_is_gone(api_server: ServerProcess) ->
         await here.gone(NAMESPACES, here.namespace)
 
     scenario(api_server, play)
+
+
+def test_a_namespace_begins_with_an_account_and_the_authority(api_server: ServerProcess) -> None:
+    async def play(here: Cluster) -> None:
+        await here.until(lambda: here.get(SERVICE_ACCOUNTS, "default"), bool)
+        published = await here.until(lambda: here.get(CONFIG_MAPS, "kube-root-ca.crt"), bool)
+        assert published["data"] == {"ca.crt": "-----BEGIN"}
+
+    scenario(api_server, play, replace(FAST, root_ca="-----BEGIN"))
 
 
 def test_a_budget_follows_its_pods(api_server: ServerProcess) -> None:

@@ -48,6 +48,59 @@ def test_nothing_new_in_a_namespace_that_is_going() -> None:
     ]
 
 
+# --- service accounts ------------------------------------------------------------------------------------------------
+
+ACCOUNTS = ("", "serviceaccounts")
+YES, NO = {"automountServiceAccountToken": True}, {"automountServiceAccountToken": False}
+SEEN_AT = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+
+def account(**fields: Any) -> Cluster:
+    return Cluster({ACCOUNTS: [{"metadata": {"name": "spark", "namespace": "ns"}} | fields]})
+
+
+def test_a_pod_that_names_an_account_sees_its_token() -> None:
+    made = create(
+        "pods", pod(serviceAccountName="spark", initContainers=[CONTAINER | {"name": "i"}]), cluster=account()
+    )
+    volume = made["spec"]["volumes"][-1]
+    assert volume["name"].startswith("kube-api-access-")
+    assert [next(iter(source)) for source in volume["projected"]["sources"]] == [
+        "serviceAccountToken",
+        "configMap",
+        "downwardAPI",
+    ]
+    for container in (*made["spec"]["initContainers"], *made["spec"]["containers"]):
+        assert container["volumeMounts"] == [{"name": volume["name"], "readOnly": True, "mountPath": SEEN_AT}]
+
+
+def test_where_the_pod_has_something_of_its_own_it_stays() -> None:
+    own = {"name": "v", "mountPath": SEEN_AT}
+    body = pod(serviceAccountName="spark", volumes=[{"name": "v", "emptyDir": {}}])
+    body["spec"]["containers"] = [CONTAINER | {"volumeMounts": [own]}]
+    made = create("pods", body, cluster=account())
+    assert [volume["name"] for volume in made["spec"]["volumes"]] == ["v"]
+
+
+@pytest.mark.parametrize(
+    ("of_pod", "of_account", "mounted"),
+    [({}, {}, True), ({}, NO, False), (YES, NO, True), (NO, YES, False)],
+)
+def test_who_wants_no_token_says_so(of_pod: Object, of_account: Object, mounted: bool) -> None:
+    made = create("pods", pod(serviceAccountName="spark", **of_pod), cluster=account(**of_account))
+    assert bool(made["spec"].get("volumes")) == mounted
+
+
+def test_a_pod_that_names_no_account_stays_as_it_was_written() -> None:
+    assert "volumes" not in create("pods", pod(), cluster=account())["spec"]
+
+
+def test_an_account_that_is_not_there() -> None:
+    assert refused(pod(serviceAccountName="nobody"), account()) == (
+        'pods "p" is forbidden: error looking up service account ns/nobody: serviceaccount "nobody" not found'
+    )
+
+
 # --- priorities ------------------------------------------------------------------------------------------------------
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from phalanx.client.connection import ApiRefusal
 from phalanx.client.kind import CONFIG_MAPS, LEASES, NODES, PODS, SECRETS
+from phalanx.embedded.node.image import read_images
 from phalanx.embedded.node.isolation import Isolation
 from phalanx.embedded.node.settings import Patience
 from tests.embedded.apiserver.process import ServerProcess
@@ -174,6 +175,29 @@ def test_other_images_say_what_to_do(api_server: ServerProcess) -> None:
             await api.logs()
 
     scenario(api_server, test)
+
+
+@as_root
+def test_an_image_that_this_machine_stands_in_for(api_server: ServerProcess, tmp_path: Path) -> None:
+    (tmp_path / "start").write_text('#!/bin/sh\necho "$0 $1, $COLOUR, in $PWD"\n')
+    (tmp_path / "start").chmod(0o755)
+    (tmp_path / "images.yaml").write_text(
+        "images: {'acme/train:1': {entrypoint: [/phalanx-test/start], command: [hello], env: {COLOUR: red}, "
+        "workingDir: /usr, paths: {/phalanx-test: .}}}"
+    )
+
+    async def test(api: Client) -> None:
+        await api.run({"name": "main", "image": "acme/train:1"}, name="as-it-is")
+        await api.run({"name": "main", "image": "acme/train:1", "args": ["you"]}, name="with-args")
+        await api.phase("Succeeded", "as-it-is")
+        await api.phase("Succeeded", "with-args")
+        assert await api.logs("as-it-is") == "/phalanx-test/start hello, red, in /usr"
+        assert await api.logs("with-args") == "/phalanx-test/start you, red, in /usr"
+
+    try:
+        scenario(api_server, test, images=read_images(tmp_path / "images.yaml"))
+    finally:
+        Path("/phalanx-test").rmdir()
 
 
 def test_missing_configuration_is_waited_for(api_server: ServerProcess) -> None:

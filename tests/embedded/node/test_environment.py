@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from phalanx.client.kind import CONFIG_MAPS, Kind
 from phalanx.embedded.node.environment import ConfigError, command_line, environment, expand
+from phalanx.embedded.node.image import Image, read_images
+from phalanx.errors import PhalanxError
 from tests.embedded.node.objects import container, pod
 
 CONFIG = {"data": {"colour": "red", "bad key!": "x"}}
@@ -112,3 +116,34 @@ def test_the_command_line_is_command_then_args() -> None:
 def test_the_machine_has_no_entry_point() -> None:
     with pytest.raises(ConfigError, match="has no command"):
         command_line({"name": "c", "args": ["x"]}, {})
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ({}, ["/start", "--quick"]),
+        ({"args": ["--slow"]}, ["/start", "--slow"]),
+        ({"command": ["sh"]}, ["sh"]),
+        ({"command": ["sh"], "args": ["-c", "ls"]}, ["sh", "-c", "ls"]),
+    ],
+)
+def test_command_and_args_replace_those_of_the_image(said: Any, expected: list[str]) -> None:
+    image = Image(entrypoint=("/start",), command=("--quick",))
+    assert list(command_line({"name": "c", **said}, {}, image)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("images: {a: {entry: [x]}}", "`entry`"),
+        ("images: {a: {paths: {relative: .}}}", "image a: the path 'relative' is no absolute path below /"),
+        ("images: {a: {paths: {/app: ./nowhere}}}", "nowhere, to be seen as /app, does not exist"),
+        ("images: {a: {workingDir: app}}", "workingDir 'app' does not begin with /"),
+        ("images: [", "are no YAML"),
+        ("{}", "missing required field `images`"),
+    ],
+)
+def test_what_is_wrong_with_images_is_said(tmp_path: Path, text: str, complaint: str) -> None:
+    (tmp_path / "images.yaml").write_text(text)
+    with pytest.raises(PhalanxError, match=re.escape(complaint)):
+        read_images(tmp_path / "images.yaml")

@@ -97,7 +97,7 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            # A watch may go on as WebSocket; who asks for another protocol is answered as if he had not. It is the last.
+            # A watch may go on as WebSocket; who asks for anything else is answered as if not, and for the last time.
             self._closing = True
             if self._websocket_key:
                 self._listener = Listener()

@@ -216,8 +216,8 @@ class Container:
         mounts = (*image.paths, *volumes.mounts(spec, pod, around.pod_dir(self._record.uid) / VOLUMES, asked))
         if mounts and around.isolation.refusal:
             raise ConfigError(
-                f"container {self.name} mounts volumes or paths of an image, and this node cannot mount ({around.isolation.refusal}). Start "
-                "it as root, or take the volumeMounts out and use the machine's paths"
+                f"container {self.name} mounts volumes or paths of its image, and this node cannot mount "
+                f"({around.isolation.refusal}). Start it as root, or do without them and use the machine's paths"
             )
         if not around.isolation.refusal and not any(mount.target == _HOSTS for mount in mounts):
             mounts = (*mounts, Mount(source=str(around.naming.hosts(pod)), target=_HOSTS))
