@@ -34,8 +34,7 @@ def file_of(pods: str) -> str:
 
 def play(pods: str, policy: str, seed: int) -> Figures:
     workload = replace(openb.read(trace(file_of(pods))), nodes=openb.read_nodes(trace(NODES)))
-    workload = replace(workload, tasks=inflated(workload, 1.3, seed))
-    schedule = simulate(workload, built_in(policy), loop.step, seed=seed)
+    schedule = simulate(inflated(workload, 1.3, seed), built_in(policy), loop.step, seed=seed)
     return {
         "at_100": 100 * allocated(schedule, 1.0),
         "at_130": 100 * allocated(schedule, 1.3),

@@ -26,7 +26,7 @@ def workload() -> Workload:
 def test_jobs_come_until_they_ask_for_more_than_there_is(workload: Workload) -> None:
     gpus = sum(dict(node.allocatable)[GPU] for node in workload.nodes)
     for ratio in (0.5, 3.0):
-        tasks = inflated(workload, ratio, seed=1)
+        tasks = inflated(workload, ratio, seed=1).tasks
         asked = [of_resource(task.job.roles, GPU) for task in tasks]
         assert sum(asked[:-1]) < ratio * gpus <= sum(asked)
         assert [task.job.submitted_s for task in tasks] == list(map(float, range(len(tasks))))
@@ -34,12 +34,19 @@ def test_jobs_come_until_they_ask_for_more_than_there_is(workload: Workload) -> 
 
 
 def test_the_seed_decides_who_comes_when(workload: Workload) -> None:
-    first, again, other = ([task.job.id for task in inflated(workload, 2.0, seed)] for seed in (1, 1, 2))
+    first, again, other = ([task.job.id for task in inflated(workload, 2.0, seed).tasks] for seed in (1, 1, 2))
     assert first == again != other
 
 
+def test_nodes_stand_in_an_order_by_chance(workload: Workload) -> None:
+    names = [node.name for node in workload.nodes]
+    orders = [[node.name for node in inflated(workload, 1.0, seed).nodes] for seed in (1, 1, 2)]
+    assert orders[0] == orders[1] != orders[2]
+    assert all(sorted(order) == sorted(names) for order in orders)
+
+
 def test_what_is_allocated_follows_what_was_placed(workload: Workload) -> None:
-    filled = replace(workload, tasks=inflated(workload, 3.0, seed=1))
+    filled = inflated(workload, 3.0, seed=1)
     schedule = play(filled, built_in("fewest-lost"), loop.step)
     gpus = sum(dict(node.allocatable)[GPU] for node in workload.nodes)
     placed = [of_resource(fate.task.job.roles, GPU) for fate in schedule.fates if fate.start_s is not None]

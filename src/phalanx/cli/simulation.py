@@ -97,7 +97,7 @@ def workload_of(source: Source, seed: int) -> Workload:
             "Say it with --cluster: a file, or for instance 8x8 (nodes times GPUs)."
         )
     found = replace(found, tasks=tasks, nodes=nodes)
-    return found if source.inflate is None else replace(found, tasks=inflated(found, source.inflate, seed))
+    return found if source.inflate is None else inflated(found, source.inflate, seed)
 
 
 def _size(source: Source) -> int | None:

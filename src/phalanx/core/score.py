@@ -8,8 +8,8 @@ order is its own criterion. Among devices of a node a share goes to the shared o
 - LOAD: the smallest of (measured use + what this cycle has given + what the pod asks) / allocatable, by its worst
   resource; nodes that are not measured count with what is charged to them.
 - FRAGMENTATION: `core.fragmentation`, as FGD's program rounds it.
-- FEWEST_LOST, ours: the same, then BEST_FIT among its many equals, which the rounding makes equally good for what is
-  to come; and the device by the unrounded gain.
+- FEWEST_LOST, ours: where what is fragmented, stranded without cpu and free grows least (`Typical.wasted`), to a
+  hundredth of a thousandth of a device; then BEST_FIT.
 - BEST_FIT, DOT_PRODUCT, DEVICE_PACKING, DEVICE_CLUSTERING, RANDOM: the policies that FGD (ATC'23, section 6) is
   compared with, with the weights and roundings of its simulator: cpu and devices count half each, by the largest
   node; whole numbers from 0 to 100."""
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from phalanx.core import fragmentation
 from phalanx.core.draft import Draft
-from phalanx.core.fragmentation import asked, left_of
+from phalanx.core.fragmentation import Typical, asked, left_of
 from phalanx.model.demand import Demand
 from phalanx.model.devices import MILLI
 from phalanx.model.policy import Score
@@ -54,8 +54,7 @@ def device(draft: Draft, demand: Demand, position: int) -> int | None:
         return int(fits[int(chance(draft, at)[0]) % len(fits)]) if len(fits) else None
     if draft.score not in BY_FRAGMENTATION or (gains := gains_at(draft, demand, at)) is None:
         return None
-    values = fragmentation.rounded(gains[0]) if draft.score is Score.FRAGMENTATION else gains[0]
-    return int(values.argmax()) if np.isfinite(gains[0]).any() else None
+    return int(gains[0].argmax()) if np.isfinite(gains[0]).any() else None
 
 
 def spread(draft: Draft, demand: Demand, found: Positions) -> Floats:
@@ -143,25 +142,29 @@ def chance(draft: Draft, found: Positions) -> NDArray[np.uint64]:
 
 
 def least_lost(draft: Draft, demand: Demand, found: Positions) -> Floats:
-    """Per node the best of its devices' gains, rounded; remembered per row until the row changes."""
+    """Per node the best of its devices' gains; remembered per row until the row changes."""
     if draft.typical is None:
         return np.zeros(len(found))
     columns, rows = draft.columns, draft.rows[found]
-    known, seen = columns.scores.of(demand, columns.capacity)
+    known, seen = columns.scores.of((demand, draft.score), columns.capacity)
     now = np.array(columns.stamps, np.int64)[rows]
     now[np.isin(rows, list(draft.touched))] = TOUCHED
     stale = (seen[rows] != now) | (now == TOUCHED)
     if stale.any() and (gains := gains_at(draft, demand, found[stale])) is not None:
-        known[rows[stale]] = fragmentation.rounded(gains.max(axis=1, initial=-np.inf))
+        known[rows[stale]] = gains.max(axis=1, initial=-np.inf)
         seen[rows[stale]] = now[stale]
     return known[rows]
 
 
 def gains_at(draft: Draft, demand: Demand, found: Positions) -> Floats | None:
+    """[nth of those positions, device]: as the score counts and rounds them: equals are equal on any machine."""
     if draft.typical is None:
         return None
     free, left = stock(draft, found)
-    return fragmentation.gains(draft.typical, demand, draft.rows[found], free, left)
+    if draft.score is Score.FEWEST_LOST:
+        wasted = fragmentation.gains(draft.typical, demand, draft.rows[found], free, left, Typical.wasted)
+        return np.asarray(np.round(wasted, 2))
+    return fragmentation.rounded(fragmentation.gains(draft.typical, demand, draft.rows[found], free, left))
 
 
 def stock(draft: Draft, found: Positions) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -35,7 +35,7 @@ class Score(StrEnum):
     DEVICE_PACKING = "device-packing"  # shared devices first, then used nodes, then empty ones
     DEVICE_CLUSTERING = "device-clustering"  # beside pods that ask as many devices
     RANDOM = "random"  # as good as by chance, but the same for the same book
-    FEWEST_LOST = "fewest-lost"  # fragmentation, and among its many equals the least left: ours
+    FEWEST_LOST = "fewest-lost"  # where fragmented devices, and those without cpu, grow least: ours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

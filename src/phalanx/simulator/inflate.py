@@ -3,25 +3,31 @@ Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent", USENIX AT
 
 The tasks of a trace are shuffled; then copies of tasks drawn from them (uniformly, with replacement) follow, until what
 all ask together is `ratio` times the cluster's capacity. If the trace asks more than that, its end is cut off. One
-comes each second, none ever ends. What is measured is how much of the cluster is allocated when the pods that have come
-so far, placed or not, ask so much of it: `allocated`."""
+comes each second, none ever ends. The nodes stand in an order by chance too, as in the study's program, where equal
+nodes are taken in that order: a policy for which many nodes are equal would otherwise fill one kind of node after the
+other, as the list has them. What is measured is how much of the cluster is allocated when the pods that have come so
+far, placed or not, ask so much of it: `allocated`."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import inf
 from random import Random
+from typing import TypeVar
 
 from phalanx.model.shape import CPU, Shape
 from phalanx.simulator.schedule import Schedule
 from phalanx.simulator.sweep import capacity
 from phalanx.simulator.workload import Task, Workload, of_resource
 
+Item = TypeVar("Item")
 
-def inflated(workload: Workload, ratio: float, seed: int) -> list[Task]:
-    """`ratio` of what the nodes have of the counted resource; a workload that asks none of it is only shuffled."""
+
+def inflated(workload: Workload, ratio: float, seed: int) -> Workload:
+    """Such tasks, and the nodes in their order. `ratio` of what the nodes have of the counted resource; a workload that
+    asks none of it is only shuffled."""
     has = sum(amount for node in workload.nodes for name, amount in node.allocatable if name == workload.counted)
     random, found, asked = Random(f"{seed} inflating"), list[Task](), 0.0
     for task in drawn(workload.tasks, random):
@@ -30,15 +36,21 @@ def inflated(workload: Workload, ratio: float, seed: int) -> list[Task]:
             break
         asked += asks
         found.append(staying(task, len(found), copy=len(found) >= len(workload.tasks)))
-    return found
+    return replace(workload, tasks=found, nodes=tuple(shuffled(workload.nodes, Random(f"{seed} nodes"))))
 
 
-def drawn(tasks: Sequence[Task], random: Random) -> Iterator[Task]:
-    """Each once, in an order by chance (Fisher and Yates), then any of them, without end."""
-    order = list(tasks)
+def shuffled(items: Iterable[Item], random: Random) -> list[Item]:
+    """In an order by chance (Fisher and Yates)."""
+    order = list(items)
     for last in range(len(order) - 1, 0, -1):
         other = int(random.random() * (last + 1))
         order[last], order[other] = order[other], order[last]
+    return order
+
+
+def drawn(tasks: Sequence[Task], random: Random) -> Iterator[Task]:
+    """Each once, in an order by chance, then any of them, without end."""
+    order = shuffled(tasks, random)
     yield from order
     while order:
         yield order[int(random.random() * len(order))]

@@ -70,7 +70,11 @@ BUILT_IN: Mapping[str, Setup] = {
         one_queue("priority", "higher priority first, then EASY", EASY, order=Order.PRIORITY),
         scored("spread", "greedy, each pod on the emptiest node", Score.SPREAD),
         scored("fgd", "greedy, where fragmentation grows least (FGD, ATC'23)", Score.FRAGMENTATION),
-        scored("fewest-lost", "as fgd, and ties go to the fullest (ours)", Score.FEWEST_LOST),
+        scored(
+            "fewest-lost",
+            "greedy, where fewest GPUs are lost to fragments or for want of cpu (ours)",
+            Score.FEWEST_LOST,
+        ),
         scored("best-fit", "greedy, where least cpu and GPUs are left", Score.BEST_FIT),
         scored("dot-product", "greedy, where what is free is least like what is asked", Score.DOT_PRODUCT),
         scored("gpu-packing", "greedy, shared GPUs first, then used nodes", Score.DEVICE_PACKING),

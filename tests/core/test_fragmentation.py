@@ -1,0 +1,77 @@
+"""What of a node's devices is lost, to pods that are too large and to cpu that is not there; how a pod changes it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from phalanx.core.fragmentation import UNTIDY, Typical, gains, rounded
+from phalanx.model.columns import Columns
+from phalanx.model.demand import Interned
+from phalanx.model.node import Device, Node
+from phalanx.model.shape import CPU, DeviceShare, Shape, amounts
+
+GPU = "nvidia.com/gpu"
+
+
+def node(name: str, cpus: int, gpus: int) -> Node:
+    devices = tuple(Device(name=f"g{at}", resource=GPU) for at in range(gpus))
+    return Node(name=name, allocatable=amounts({CPU: cpus * 1000, GPU: gpus, "pods": 99}), devices=devices)
+
+
+def shape(cpus: int, gpus: int = 0, milli: int = 0) -> Shape:
+    share = DeviceShare(resource=GPU, milli=milli) if milli else None
+    return Shape(requests=amounts({CPU: cpus * 1000, GPU: gpus}), share=share)
+
+
+def columns(*nodes: Node) -> Columns:
+    found = Columns()
+    for each in nodes:
+        found.see(each)
+    return found
+
+
+def rows(count: int) -> np.ndarray:
+    return np.arange(count)
+
+
+@pytest.fixture
+def two() -> Columns:
+    return columns(node("a", 12, 4), node("b", 40, 4))
+
+
+def test_devices_that_the_next_pod_cannot_use_are_lost(two: Columns) -> None:
+    typical = Typical(two, [(shape(4, gpus=1), 3.0), (shape(4, gpus=2), 1.0)], GPU)
+    left = np.array([[1000, 0, 0, 0], [1000, 1000, 500, 0]])
+    # a: pairs, one pod in four, can use nothing of one device; b: neither kind can use the half
+    assert typical.lost(rows(2), np.array([12_000, 40_000]), left).tolist() == [250.0, 500.0]
+
+
+def test_devices_without_cpu_are_stranded(two: Columns) -> None:
+    typical = Typical(two, [(shape(4, gpus=1), 1.0)], GPU)
+    cpu, left = np.array([8_000, 40_000]), np.full((2, 4), 1000)
+    assert typical.lost(rows(2), cpu, left).tolist() == [0.0, 0.0]
+    assert typical.wasted(rows(2), cpu, left).tolist() == [2000 + 4000 * UNTIDY, 4000 * UNTIDY]
+
+
+def test_cpu_per_device_is_what_all_pods_ask_but_no_more_than_there_is(two: Columns) -> None:
+    assert Typical(two, [(shape(4, gpus=1), 1.0), (shape(2), 1.0)], GPU).cpu_per_device == 6000
+    assert Typical(two, [(shape(3, milli=500), 1.0)], GPU).cpu_per_device == 6000
+    assert Typical(two, [(shape(4, gpus=1), 1.0), (shape(64), 1.0)], GPU).cpu_per_device == 52_000 / 8
+    assert Typical(two, [(shape(4), 1.0)], GPU).cpu_per_device == 0
+
+
+def test_a_pod_that_asks_much_cpu_wastes_less_where_cpu_is_plenty(two: Columns) -> None:
+    hungry, lean = shape(5, gpus=1), shape(3, gpus=1)
+    typical, left = Typical(two, [(hungry, 1.0), (lean, 1.0)], GPU), np.full((2, 4), 1000)
+    cpu, interned = np.array([12_000, 40_000]), Interned()
+    for pod, better in ((hungry, 1), (lean, 0)):
+        demand = interned.demand(pod)
+        found = gains(typical, demand, rows(2), cpu, left, Typical.wasted)[:, 0]
+        assert found.argmax() == better
+        by_fragmentation = gains(typical, demand, rows(2), cpu, left)[:, 0]
+        assert by_fragmentation[0] == by_fragmentation[1]
+
+
+def test_where_it_does_not_fit_nothing_is_gained() -> None:
+    assert rounded(np.array([-np.inf, 0.0, 2000.0])).tolist() == [-np.inf, 50.0, 88.0]
