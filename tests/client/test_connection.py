@@ -160,3 +160,22 @@ def test_lines_of_a_stream_may_be_longer_than_any_buffer() -> None:
 def test_without_a_kubeconfig_the_error_says_what_to_do(tmp_path: Any) -> None:
     with pytest.raises(PhalanxError, match="--kubeconfig FILE"):
         asyncio.run(Connection.open(tmp_path / "none"))
+
+
+def test_nothing_is_written_past_the_fence() -> None:
+    """Point 13: also what waited out a 429 meanwhile, and whoever writes. Reads go on."""
+    seen = []
+
+    async def busy(request: web.Request) -> web.Response:
+        seen.append(request.method)
+        return web.json_response({}, status=429 if request.method == "PATCH" else 200, headers={"Retry-After": "0"})
+
+    async def fenced(connection: Connection) -> None:
+        until = asyncio.get_running_loop().time() + 0.05
+        connection.fence(lambda: until if len(seen) < 2 else 0.0)
+        with pytest.raises(ApiUnknown, match="was not sent"):
+            await connection.patch(PODS, "a", {}, "default")
+        await connection.get(PODS, "a", "default")
+
+    ask(busy, fenced)
+    assert seen == ["PATCH", "PATCH", "GET"]

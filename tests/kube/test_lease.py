@@ -85,6 +85,30 @@ def test_a_leader_that_cannot_renew_ends_before_its_lease_does() -> None:
     asyncio.run(scene())
 
 
+def test_no_clocks_are_compared() -> None:
+    """Clock skew: what the holder wrote as its times, an hour ahead or behind, decides nothing; what counts is that the
+    lease did not change for its whole duration under our own eyes."""
+
+    async def scene(renewed: str) -> None:
+        server = Leases()
+        await lease(server, "a").acquire()
+        assert server.lease is not None
+        server.lease["spec"] |= {"renewTime": renewed, "acquireTime": renewed}
+        began = asyncio.get_running_loop().time()
+        await asyncio.wait_for(lease(server, "b").acquire(), 2)
+        assert asyncio.get_running_loop().time() - began > TERMS.lease_s
+
+    for renewed in ("2000-01-01T00:00:00.000000Z", "2099-01-01T00:00:00.000000Z"):
+        asyncio.run(scene(renewed))
+
+
+def test_a_standby_takes_over_within_fifteen_seconds() -> None:
+    """Of the terms: the last renewal was seen at most one retry late, and the end is noticed one retry late."""
+    terms = Terms()
+    assert terms.lease_s + 2 * terms.retry_s < 15
+    assert terms.renew_s + 2 < terms.lease_s, "what was sent last has time to arrive before another leads"
+
+
 class Nothing(Write):
     key = "jobs/x"
     sent = 0
@@ -109,5 +133,28 @@ def test_no_write_is_sent_past_the_fence() -> None:
             await writer.run()
         assert caught.group_contains(LeaseLost)
         assert write.sent == 0
+
+    asyncio.run(scene())
+
+
+class Slow(Nothing):
+    """The server takes longer to answer than the lease was sure to be ours when this was sent."""
+
+    async def send(self, api: Any) -> dict[str, Any]:
+        self.sent += 1
+        await asyncio.sleep(0.05)
+        return {}
+
+
+def test_a_slow_answer_costs_nobody_the_lead_who_still_has_it() -> None:
+    async def scene() -> None:
+        write, answered = Slow(), asyncio.Event()
+        loop = asyncio.get_running_loop()
+        writer = Writer(None, lambda: loop.time() + 0.02)  # type: ignore[arg-type]  # never called
+        writer.put(write, lambda *answer: answered.set())
+        working = asyncio.ensure_future(writer.run())
+        await asyncio.wait_for(answered.wait(), 2)
+        working.cancel()
+        assert write.sent == 1, "it was looked for, and found"
 
     asyncio.run(scene())

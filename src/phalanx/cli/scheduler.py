@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import secrets
 import socket
 import sys
 from pathlib import Path
@@ -21,7 +22,8 @@ from phalanx.client.connection import Connection
 from phalanx.kube.lease import Lease, Terms
 from phalanx.metrics.serving import address
 
-IDENTITY = f"{socket.gethostname()}-{os.getpid()}"
+# Two containers of one host network have one host name, and each is process 1.
+IDENTITY = f"{socket.gethostname()}-{secrets.token_hex(4)}-{os.getpid()}"
 
 
 async def scheduler(
@@ -68,15 +70,21 @@ async def scheduler(
     if record is not None:
         require_recordable(record)
     where = None if metrics_address is None else address(metrics_address)
-    async with connected(target) as connection:
+    # Renewals have a connection of their own: they wait for nobody, and are the only writes that need no lease.
+    async with connected(target) as connection, connected(target) as apart:
         note(f"scheduling for {connection.server}, as soon as no other does; Ctrl-C stops it, and nothing that runs")
-        await until_stopped(_serve(connection, settings, record, where))
+        await until_stopped(_serve(connection, apart, settings, record, where))
 
 
 async def _serve(
-    connection: Connection, settings: Settings, record: Path | None, where: tuple[str, int] | None
+    connection: Connection,
+    apart: Connection,
+    settings: Settings,
+    record: Path | None,
+    where: tuple[str, int] | None,
 ) -> None:
-    lease = Lease(connection, IDENTITY, terms=Terms(), policy=settings.text())
+    lease = Lease(apart, IDENTITY, terms=Terms(), policy=settings.text())
+    connection.fence(lease.fence)
     async with monitored(connection, lease, where) as metrics, asyncio.TaskGroup() as group:
         informers = Informers(connection, group)
         await schedule(connection, informers, lease, settings, lambda: note("this process leads"), record, metrics)

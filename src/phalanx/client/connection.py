@@ -19,7 +19,7 @@ import asyncio
 import os
 import random
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
@@ -85,6 +85,7 @@ class Connection:
         common = {"accept": JSON, "user-agent": f"phalanx/{__version__}", **headers}
         self._head = "".join(f"{name}: {value}\r\n" for name, value in common.items())
         self._identity = identity
+        self._fence: Callable[[], float] | None = None
         self._calm_s = 0.0  # the loop's time until which the server wants to be left alone
         self._http = Http(self.server, tls=tls, limit=_CONNECTIONS, server_name=server_name, proxy=proxy)
 
@@ -104,6 +105,10 @@ class Connection:
             server_name=cluster.server_name,
             proxy=find_proxy(cluster.server, cluster.proxy, os.environ),
         )
+
+    def fence(self, until: Callable[[], float]) -> None:
+        """From now on nothing is written past `until()` (the event loop's time), whoever asks for it."""
+        self._fence = until
 
     async def __aenter__(self) -> Self:
         return self
@@ -137,6 +142,8 @@ class Connection:
         refused: str | None = None
         while True:
             head = await self._ready(refused)
+            if method != "GET" and self._fence is not None and asyncio.get_running_loop().time() >= self._fence():
+                raise ApiUnknown(f"{method} {path} was not sent: this process does not lead any more")
             try:
                 with self.tally.attempt(method, path) as made:
                     answer = await self._http.call(method, target, f"{head}{kind}", data, timeout_s=_TIMEOUT_S)

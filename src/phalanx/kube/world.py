@@ -41,6 +41,7 @@ from phalanx.kube.headroom import Headroom
 from phalanx.kube.job import BatchJob, read_job
 from phalanx.kube.node import read_node
 from phalanx.kube.outlet import Stage
+from phalanx.kube.persist import persisting
 from phalanx.kube.pod import Pod, read_pod
 from phalanx.kube.policy import install_policy
 from phalanx.kube.queue import Tree
@@ -80,11 +81,11 @@ async def open_world(
 ) -> AsyncIterator[KubeWorld]:
     """A running world, whose first events are what is there. `informers(kind)` gives the running cache of a kind.
     `fence`: the event loop's time after which no write may be sent (`lease`); None: there is no other scheduler."""
-    await install(api)
-    await install_policy(api)
+    await persisting(lambda: install(api))
+    await persisting(lambda: install_policy(api))
     world = KubeWorld(api, informers, settings or Settings(), clock, fence)
     async with asyncio.TaskGroup() as group:
-        await world.sync()
+        await persisting(world.sync)
         tasks = [group.create_task(run()) for run in (world.effects.writer.run, world.effects.reporter.run)]
         try:
             yield world

@@ -145,16 +145,16 @@ class Writer:
     async def _fenced(self, call: Coroutine[Any, Any, Object]) -> Object:
         if self._fence is None:
             return await call
-        try:
-            if asyncio.get_running_loop().time() >= (until := self._fence()):
-                raise TimeoutError
-            async with asyncio.timeout_at(until):
-                return await call
-        except TimeoutError:
-            call.close()
-            if asyncio.get_running_loop().time() >= until:
-                raise LeaseLost(
-                    "the leader's lease could not be renewed in time, so nothing more is written; whoever leads now "
-                    "goes on from what stands on the objects. Start this process again to stand by"
-                ) from None
-            raise
+        clock, until = asyncio.get_running_loop().time, self._fence()
+        if clock() < until:
+            try:
+                async with asyncio.timeout_at(until):
+                    return await call
+            except TimeoutError:
+                if clock() < self._fence():  # we lead still, and the server is slow
+                    raise ApiUnknown("there was no answer while the lease was sure to be ours") from None
+        call.close()
+        raise LeaseLost(
+            "the leader's lease could not be renewed in time, so nothing more is written; whoever leads now "
+            "goes on from what stands on the objects. Start this process again to stand by"
+        )
