@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from phalanx.core import usage
+from phalanx.core.layout import Layout, laid_out
 from phalanx.core.recount import noted_truly
 from phalanx.core.room import charge_of, counted, entrants
 from phalanx.model.cluster import Cluster, Record
@@ -24,6 +25,7 @@ def check(cluster: Cluster) -> None:
     wrong = [
         *cluster.breaches,
         *columns_add_up(cluster),
+        *layout_is_true(cluster),
         *others_add_up(cluster),
         *noted_truly(cluster),
         *usage.untrue(cluster),
@@ -62,6 +64,20 @@ def columns_add_up(cluster: Cluster) -> Iterator[str]:
             yield f"{resource} allocatable is {columns.allocatable[resource]}, the nodes say {has}"
         if column.tolist() != left + [0] * (columns.capacity - len(left)):
             yield f"{resource} free is {column}, charges say {left} ({columns.names})"
+
+
+def layout_is_true(cluster: Cluster) -> Iterator[str]:
+    """What the book keeps of the last decision's layout becomes, brought up to date, what one made anew is."""
+    columns, kept = cluster.columns, cluster.columns.layout
+    if kept is None:
+        return
+    columns.layout = now = laid_out(columns, packed=kept.packed)
+    anew = Layout(columns, packed=kept.packed)
+    if now.rows.tolist() != anew.rows.tolist():
+        yield f"nodes are laid out as {now.rows}, the order is {anew.rows}"
+    for resource, column in anew.free.items():
+        if now.free[resource].tolist() != column.tolist():
+            yield f"{resource} free is laid out as {now.free[resource]}, it is {column}"
 
 
 def holdings(cluster: Cluster) -> Iterator[tuple[str, Amounts]]:

@@ -35,6 +35,7 @@ from phalanx.core.contest import Contest
 from phalanx.core.crowds import BLOCK, EXPLAINED, RENEW_REASON, Crowds, Lacking, by_counting
 from phalanx.core.draft import Draft
 from phalanx.core.gang import Shortfall
+from phalanx.core.layout import laid_out
 from phalanx.core.lookahead import Lookahead
 from phalanx.core.multifactor import Priorities
 from phalanx.core.obstacle import obstacle
@@ -48,7 +49,7 @@ from phalanx.model.holders import Holders
 from phalanx.model.job import Placement, Slot
 from phalanx.model.line import Bid, Entry, Kind, LineKey
 from phalanx.model.plan import Action, Asleep, Findings, Joined, Place, Plan, Start, Wait, Watch
-from phalanx.model.policy import Policy
+from phalanx.model.policy import Policy, Score
 from phalanx.model.reason import NEVER, SHORT, Code, Reason
 from phalanx.model.relations import Kin
 from phalanx.model.tree import Charge
@@ -90,11 +91,19 @@ class Cycle:
     def draft(self) -> Draft:
         # Made when first needed: most cycles have nothing to place.
         policy, columns = self.policy, self.cluster.columns
-        return Draft(columns, policy.topologies, policy.score, expected(self.cluster, policy))
+        layout = laid_out(columns, packed=policy.score is Score.PACK)
+        return Draft(columns, policy.topologies, policy.score, expected(self.cluster, policy), layout)
 
     @cached_property
     def priorities(self) -> Priorities:
         return Priorities(self.cluster, self.policy, self.now_s)
+
+    def close(self) -> None:
+        """It is over. What it thought with is the book's to keep; and its parts, which know it, let go of each other,
+        so that nothing is left for the garbage collector."""
+        if "draft" in self.__dict__:
+            self.draft.leave()
+        self.__dict__.clear()
 
     # Promises
 

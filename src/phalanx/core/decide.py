@@ -49,4 +49,6 @@ def decide(cluster: Cluster, policy: Policy, now_s: float) -> Plan:
                 cycle.deny(key, bid, offers, lacks)
 
     # 8. The plan, and when to look again though nothing happens.
-    return cycle.plan()
+    plan = cycle.plan()
+    cycle.close()
+    return plan

@@ -1,12 +1,8 @@
-"""One cycle's scratch ledger: the free columns, copied and laid out in packing order, with an undo log.
+"""One cycle's scratch ledger: the free columns in packing order (`core.layout`), with an undo log.
 
-Nodes with the least free come first, so that filling them front to back is best fit: one order serves all demands,
-since it changes little with each pod placed; it is renewed once a twenty-fifth of the nodes has been taken from (so
-after every gang on a small cluster). Nodes with a free *device* (any resource beyond cpu, memory, storage and pods)
-come after all without: a job that needs none should not use up their cpu.
-
-Only nodes that may take something are laid out: ready, and not overfull. `mark`, try, `rewind`: a gang is placed whole,
-or the draft is exactly as before: amounts, who is where (`company`) and devices by name (`ledger`) alike.
+The order is renewed once a twenty-fifth of the nodes has been taken from (so after every gang on a small cluster).
+`mark`, try, `rewind`: a gang is placed whole, or the draft is exactly as before: amounts, who is where (`company`) and
+devices by name (`ledger`) alike.
 """
 
 from __future__ import annotations
@@ -17,50 +13,47 @@ from itertools import repeat
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from phalanx.core import fit
 from phalanx.core.company import Company
 from phalanx.core.devices import Choice, Ledger, asks_devices
 from phalanx.core.fragmentation import Typical
+from phalanx.core.layout import Column, Layout
 from phalanx.core.wishes import Wishes
 from phalanx.model.columns import Columns
 from phalanx.model.demand import Demand, Where
 from phalanx.model.peers import picks
 from phalanx.model.policy import Score
-from phalanx.model.shape import CPU, MEMORY, PODS, Amounts, Shape
+from phalanx.model.shape import Amounts, Shape
 from phalanx.model.topology import Topology
 
-Column: TypeAlias = NDArray[np.int64]
 Expected: TypeAlias = tuple[tuple[Shape, float], ...]  # which pods are expected, and how often
 # How many nodes had the room, and how many of them each rule turned away ("are, by zone, with …").
 Objections: TypeAlias = tuple[int, tuple[tuple[str, int], ...]]
 
-ORDINARY = {CPU, MEMORY, PODS, "ephemeral-storage"}
-FEW = 32  # nodes; so many are looked at one by one faster than together
 RENEW_PART = 25  # the order is renewed when 1/25 of the nodes was taken from
-BEHIND = 16.0  # a node with a free device weighs more than any without, whatever else is free on it
 
 
 class Draft:
-    """Positions are places in packing order (if the policy does not pack: in order of rows); `rows[position]` is the
-    row in the book's columns. `expected`: which pods are to come, for scores by fragmentation."""
+    """Positions are those of the `layout`. `expected`: which pods are to come, for scores by fragmentation."""
 
     def __init__(
-        self, columns: Columns, topologies: Sequence[Topology] = (), score: Score = Score.PACK, expected: Expected = ()
+        self,
+        columns: Columns,
+        topologies: Sequence[Topology] = (),
+        score: Score = Score.PACK,
+        expected: Expected = (),
+        layout: Layout | None = None,
     ) -> None:
-        self.columns, self.topologies, self.score = columns, topologies, score
-        self.rows = usable(columns)
-        self.few = len(self.rows) <= FEW
-        self.free: dict[str, Column] = {name: column[self.rows] for name, column in columns.free.items()}
-        self.views: dict[str, memoryview[int]] = {}
+        self.columns, self.topologies, self.score, self.expected = columns, topologies, score, expected
+        self.layout = Layout(columns, packed=score is Score.PACK) if layout is None else layout
+        self.few = self.layout.few
+        self._face()
         self._matching: dict[Where, fit.Rows | None] = {}
-        self._allowed: dict[Where, fit.Rows | None] = {}
         self._log: list[tuple[int, Amounts, int] | partial[Any]] = []  # position, asks, pods; or how to undo it
         self._given: dict[tuple[Demand, int], list[Choice]] = {}  # devices chosen for pods that have no name yet
         self._ordinary: dict[Demand, tuple[int, bool]] = {}
         self._wishes: dict[Demand, Wishes] = {}
-        self.expected = expected
         self.touched: dict[int, None] = {}  # rows that the draft gave devices or room of, as far as scores ask
         self._puts = 0
         self._tenants: dict[int, dict[Demand, int]] = {}
@@ -68,8 +61,6 @@ class Draft:
         self._named = bool(columns.devices)
         self.objections: dict[Demand, Objections] = {}
         self._taken = 0
-        self._scales = scales(columns)
-        self.renew()
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -211,21 +202,26 @@ class Draft:
     def settle(self) -> None:
         """What was taken stays taken; marks from before are void."""
         self._taken += len(self._log)
-        self._log.clear()
+        self._note_strayed()
         self._given.clear()
         if self._taken * RENEW_PART > len(self):
-            self.renew()
+            self.layout.renew()
+            self._face()
+            self._taken = 0
 
-    def renew(self) -> None:
-        """Lay the columns out anew, the nodes with least free first; equal ones stay in order."""
-        if len(self.rows) > 1:
-            packed = self.score is Score.PACK
-            order = np.argsort(self._looseness() if packed else self.rows, kind="stable")
-            self.rows = self.rows[order]
-            self.free = {name: column[order] for name, column in self.free.items()}
-        self.views = {name: column.data for name, column in self.free.items()}
-        self._allowed.clear()
-        self._taken = 0
+    def leave(self) -> None:
+        """Nothing is thought any more; the book keeps the layout for the next cycle."""
+        self._note_strayed()
+        self.columns.layout = self.layout
+
+    def _note_strayed(self) -> None:
+        self.layout.stray(entry[0] for entry in self._log if not isinstance(entry, partial))
+        self._log.clear()
+
+    def _face(self) -> None:
+        """The layout as it is now."""
+        self.rows, self.free, self.views = self.layout.rows, self.layout.free, self.layout.views
+        self._allowed: dict[Where, fit.Rows | None] = {}
 
     def allowed(self, where: Where) -> fit.Rows | None:
         """By position, which nodes match; None if all do."""
@@ -254,7 +250,7 @@ class Draft:
 
     def part_of_node(self, demand: Demand) -> float:
         """The largest part of the largest node's allocatable that one pod asks of any resource."""
-        return max(amount / self._scales.get(name, 1) for name, amount in demand.asks)
+        return max(amount / self.layout.scales.get(name, 1) for name, amount in demand.asks)
 
     def room(self, demand: Demand, within: fit.Rows | None = None) -> int:
         """How many pods of the demand fit in all. `within`: by position, the only nodes that count."""
@@ -297,36 +293,6 @@ class Draft:
         if self.few and fit.matches_all(self.columns.facts, where) and len(self) == fit.ready_nodes(self.columns.facts):
             return 0  # all that are ready are laid out
         return int((matching & ~fit.not_overfull(self.columns)).sum())
-
-    def _looseness(self) -> NDArray[np.float64]:
-        total = np.zeros(len(self), np.float64)
-        for name, column in self.free.items():
-            share = column / self._scales[name]
-            total += share if name in ORDINARY else share + BEHIND * (column > 0)
-        return total
-
-
-def usable(columns: Columns) -> NDArray[np.intp]:
-    """The rows that may take something."""
-    rows: NDArray[np.intp] | None = columns.facts.derived.get(usable)
-    if rows is None:
-        rows = columns.facts.ready.nonzero()[0]
-        fit.remember(columns.facts, usable, rows)
-    if (
-        len(rows) <= FEW
-        and min([min(each[rows].tolist(), default=0) for each in columns.free.values()], default=0) >= 0
-    ):
-        return rows
-    return (columns.facts.ready & fit.not_overfull(columns)).nonzero()[0]
-
-
-def scales(columns: Columns) -> dict[str, int]:
-    """resource -> the most that any node has of it, 1 at least. Kept with the facts."""
-    known: dict[str, int] | None = columns.facts.derived.get(scales)
-    if known is None or len(known) != len(columns.allocatable):
-        known = {name: max(1, int(column.max(initial=0))) for name, column in columns.allocatable.items()}
-        fit.remember(columns.facts, scales, known)
-    return known
 
 
 def prefers(columns: Columns) -> bool:

@@ -12,6 +12,7 @@ go through memoryviews, which are several times faster than indexing an array.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +46,8 @@ class Columns:
         self.scores = Scores()
         self.tenants: dict[int, dict[Demand, int]] = {}  # row -> who was given devices there
         self.stamps: list[int] = []  # row -> how often anything about it has changed
+        self.touched: dict[int, None] = {}  # rows charged with something else since they were last laid out
+        self.layout: Any = None  # as the last decision laid them out (`core.layout`), until a node is another
         self._most_facts = FEW_FACTS
         self._views: dict[str, memoryview[int]] = {}  # of `free`
         self._vacant: list[int] = []
@@ -85,6 +88,7 @@ class Columns:
             row = self.row(name)
         self.charges[row] += 1
         self.stamps[row] += 1
+        self.touched[row] = None
         for resource, amount in asks:
             self.view(resource)[row] -= amount
         return row
@@ -94,6 +98,7 @@ class Columns:
         row = self.row_of[name]
         self.charges[row] -= 1
         self.stamps[row] += 1
+        self.touched[row] = None
         for resource, amount in asks:
             self._views[resource][row] += amount
         self._vacate_if_unused(row)
@@ -194,6 +199,7 @@ class Columns:
     def _describe(self, row: int, node: Node | None) -> None:
         """The row's facts. What no node says any more (names of nodes that are gone, taints with times in them) is
         forgotten at the latest when it is more than half of all."""
+        self.layout = None
         self.facts.write(row, node)
         if self.facts.remembered > self._most_facts:
             self.facts = Facts(self.capacity)
@@ -230,6 +236,7 @@ class Columns:
 
     def _grow(self) -> None:
         self.capacity *= 2
+        self.layout = None
         self.facts.resize(self.capacity)
         self.devices.resize(self.capacity)
         self.allocatable = {resource: longer(column, self.capacity) for resource, column in self.allocatable.items()}

@@ -1,0 +1,155 @@
+"""The free columns in packing order, kept from one cycle to the next.
+
+Only nodes that may take something are laid out: ready, and not overfull. If the policy packs, nodes with the least
+free come first, so that filling them front to back is best fit: one order serves all demands, since it changes little
+with each pod placed. Nodes with a free *device* (any resource beyond cpu, memory, storage and pods) come after all
+without: a job that needs none should not use up their cpu. Otherwise the order is that of the rows.
+
+Between two cycles little changes. So the book keeps the layout (`Columns.layout`, until any node changes) and notes the
+rows that are charged with something else since (`Columns.touched`); the next cycle copies these and moves each to its
+place in the order. It is then exactly as one made anew (`core.check` compares them). While a cycle has it the book has
+none: a decision that comes to nothing leaves no trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phalanx.core import fit
+from phalanx.model.columns import Columns
+from phalanx.model.shape import CPU, MEMORY, PODS
+
+Column: TypeAlias = NDArray[np.int64]
+
+ORDINARY = {CPU, MEMORY, PODS, "ephemeral-storage"}
+BEHIND = 16.0  # a node with a free device weighs more than any without, whatever else is free on it
+FEW = 32  # nodes; so many are looked at one by one faster than together
+MOVED = 24  # rows; if more have changed, all are laid out anew
+
+
+class Layout:
+    """`rows[position]` is the row in the book's columns; `free`, and `views` of it for scalar access, are by position.
+    `few`: so few nodes that they are looked at one by one."""
+
+    def __init__(self, columns: Columns, *, packed: bool) -> None:
+        self.columns, self.packed, self.scales = columns, packed, scales(columns)
+        self.rows = usable(columns)
+        self.few = len(self.rows) <= FEW
+        self.free: dict[str, Column] = {name: column[self.rows] for name, column in columns.free.items()}
+        self._strayed: dict[int, None] = {}
+        self._at: list[int] = []  # by row, its position; -1: not laid out. Empty until somebody asks
+        self.renew()
+        self._ties_by_row = True
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def renew(self) -> None:
+        """In packing order again, nodes with the least free first; equal ones stay as they were."""
+        self._looseness = np.zeros(0)
+        if self.packed and len(self.rows) > 1:
+            looseness = self._loosenesses()
+            order = np.argsort(looseness, kind="stable")
+            self.rows, self._looseness, self._at = self.rows[order], looseness[order], []
+            self.free = {name: column[order] for name, column in self.free.items()}
+        self.views: dict[str, memoryview[int]] = {name: column.data for name, column in self.free.items()}
+        self._ties_by_row = False
+
+    def stray(self, positions: Iterable[int]) -> None:
+        """Something was taken from those: they are not as the book has them."""
+        rows = self.rows
+        self._strayed.update((int(rows[position]), None) for position in positions)
+
+    def follow(self) -> bool:
+        """Be as the book is now. False: other nodes than before may take something, or too much has changed."""
+        columns, changed = self.columns, {**self._strayed, **self.columns.touched}
+        if len(changed) > MOVED or not self._ties_by_row or len(self.free) < len(columns.free):
+            return False
+        self._at = self._at or self._positions()
+        book = [columns.view(name) for name in self.free]
+        for row in changed:
+            amounts, position = [view[row] for view in book], self._at[row]
+            if (position >= 0) != (bool(columns.facts.ready[row]) and min(amounts) >= 0):
+                return False
+            if position >= 0:
+                for view, amount in zip(self.views.values(), amounts, strict=True):
+                    view[position] = amount
+                if len(self._looseness):
+                    self._move(position, self._looseness_of(amounts))
+        self._strayed = {}
+        return True
+
+    def _move(self, position: int, looseness: float) -> None:
+        """To where it belongs now."""
+        before = self._looseness
+        first, last = before.searchsorted(looseness), before.searchsorted(looseness, "right")
+        if first <= position < last:
+            return
+        row = self.rows[position]
+        to = int(first + self.rows[first:last].searchsorted(row))
+        to -= to > position
+        before[position] = looseness
+        low, high = min(position, to), max(position, to) + 1
+        turn = 1 if to < position else -1
+        for column in (self.rows, before, *self.free.values()):
+            column[low:high] = np.roll(column[low:high], turn)
+        for at, each in enumerate(self.rows[low:high].tolist(), low):
+            self._at[each] = at
+
+    def _positions(self) -> list[int]:
+        found = np.full(self.columns.capacity, -1)
+        found[self.rows] = np.arange(len(self.rows))
+        return list(found.tolist())
+
+    def _loosenesses(self) -> NDArray[np.float64]:
+        total = np.zeros(len(self), np.float64)
+        for name, column in self.free.items():
+            share = column / self.scales[name]
+            total += share if name in ORDINARY else share + BEHIND * (column > 0)
+        return total
+
+    def _looseness_of(self, amounts: Sequence[int]) -> float:
+        """The same of one node, to the last bit."""
+        total = 0.0
+        for name, amount in zip(self.free, amounts, strict=True):
+            share = amount / self.scales[name]
+            total += share if name in ORDINARY else share + BEHIND * (amount > 0)
+        return total
+
+
+def laid_out(columns: Columns, *, packed: bool) -> Layout:
+    """As the book is now: that of the last cycle, if it can follow. Give it back to the book (`Columns.layout`) when
+    the cycle is over."""
+    layout: Layout | None = columns.layout
+    columns.layout = None
+    if layout is None or layout.packed is not packed or not layout.follow():
+        layout = Layout(columns, packed=packed)
+    columns.touched.clear()
+    return layout
+
+
+def usable(columns: Columns) -> NDArray[np.intp]:
+    """The rows that may take something."""
+    rows: NDArray[np.intp] | None = columns.facts.derived.get(usable)
+    if rows is None:
+        rows = columns.facts.ready.nonzero()[0]
+        fit.remember(columns.facts, usable, rows)
+    if (
+        len(rows) <= FEW
+        and min([min(each[rows].tolist(), default=0) for each in columns.free.values()], default=0) >= 0
+    ):
+        return rows
+    return (columns.facts.ready & fit.not_overfull(columns)).nonzero()[0]
+
+
+def scales(columns: Columns) -> dict[str, int]:
+    """resource -> the most that any node has of it, 1 at least. Kept with the facts."""
+    known: dict[str, int] | None = columns.facts.derived.get(scales)
+    if known is None or len(known) != len(columns.allocatable):
+        known = {name: max(1, int(column.max(initial=0))) for name, column in columns.allocatable.items()}
+        fit.remember(columns.facts, scales, known)
+    return known
