@@ -31,10 +31,30 @@ def appointments(cluster: Cluster, now_s: float, starts: Iterable[Start], won: C
         times.append(nextafter(now_s, inf))  # who waits for their start is looked at next
     if cluster.reservations:
         times += reserve.turns(cluster, now_s)[:1]
+    times += [at_s for at_s in cluster.waiting.dawn_of.values() if at_s > now_s]
     return times
+
+
+def idle_until_s(cluster: Cluster, now_s: float) -> float | None:
+    """When to look again if nothing is decided now, seconds since the epoch; None: there is no need."""
+    if cluster.waiting.hunters.due:
+        return now_s
+    return min(appointments(cluster, now_s, (), ()), default=None)
 
 
 def awaited(cluster: Cluster, job: str) -> bool:
     """Whether anyone waits for the job to start."""
     others = (cluster.jobs[name].job for name in cluster.relations.dependents.get(job, ()))
     return any(each.job == job and each.after is After.START for other in others for each in other.after)
+
+
+def stirs(cluster: Cluster, now_s: float) -> bool:
+    """Whether there is anything to decide: if nobody is new, awake or done resting, everyone is asleep for a reason
+    that holds. Sleeping lines take part where backfill holds some back, or a queue is strict, but start nothing by
+    themselves."""
+    waiting = cluster.waiting
+    if waiting.fresh or waiting.awake or waiting.watches.roused or waiting.sleepers.held:
+        return True
+    if waiting.resting and waiting.resting[0][0] <= now_s:
+        return True
+    return bool(waiting.shaken and cluster.tree.stricts)

@@ -519,7 +519,6 @@ class Cycle:
         times = appointments(self.cluster, self.now_s, self.starts, self.won)
         times += [at_s for _, at_s in self.resting]
         times += [each.again_s for each in self.asleep if each.again_s is not None]
-        times += self.waiting.dawn_of.values()
         times = [at_s for at_s in times if at_s > self.now_s]
         times += self.preempting.wake_s()
         if self.preempting.told and (self.waiting.bars or any(each.tolls for each in self.asleep)):

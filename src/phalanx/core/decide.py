@@ -7,7 +7,7 @@ its turn came. Bids that are alike stand in one line, and a line whose first fai
 
 from __future__ import annotations
 
-from phalanx.core.appointment import appointments
+from phalanx.core.appointment import idle_until_s, stirs
 from phalanx.core.cycle import Cycle
 from phalanx.model.cluster import Cluster
 from phalanx.model.plan import Plan
@@ -16,8 +16,8 @@ from phalanx.model.policy import Policy
 
 def decide(cluster: Cluster, policy: Policy, now_s: float) -> Plan:
     """What to do now. `now_s`: seconds since the epoch."""
-    if not (cluster.waiting or cluster.promised):
-        return Plan(wake_s=min(appointments(cluster, now_s, (), ()), default=None))  # nobody waits for anything
+    if not (cluster.promised or stirs(cluster, now_s)):
+        return Plan(wake_s=idle_until_s(cluster, now_s))
     cycle = Cycle(cluster, policy, now_s)
 
     # 0. Whoever was promised room starts where others have left it.
