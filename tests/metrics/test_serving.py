@@ -138,7 +138,7 @@ def test_what_makes_a_process_unready_and_unhealthy() -> None:
     assert "lease" in overdue(standby)
 
 
-@pytest.mark.parametrize("text", ["9090", ":9090", "localhost", "127.0.0.1:http", "::1:9090", "1.2.3.4:70000", ""])
+@pytest.mark.parametrize("text", ["9090", ":9090", "localhost", "127.0.0.1:http", "a:b:9090", "1.2.3.4:70000", ""])
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(PhalanxError, match=r"127\.0\.0\.1:9090"):
         address(text)
@@ -147,6 +147,7 @@ def test_what_is_no_address_is_refused(text: str) -> None:
 def test_addresses() -> None:
     assert address("127.0.0.1:9090") == ("127.0.0.1", 9090)
     assert address("[::1]:0") == ("::1", 0)
+    assert address("fd00::17:9090") == ("fd00::17", 9090)
 
 
 def test_a_port_that_is_taken_is_said() -> None:

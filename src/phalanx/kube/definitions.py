@@ -147,20 +147,29 @@ async def install(api: Connection) -> None:
 
 
 async def _install_definition(api: Connection, body: Object) -> None:
+    """Read first: where somebody else installs them (deploy/), no right to write any is needed."""
     meta = body["metadata"]
     try:
-        if await _create(api, CRDS, body):
-            return
-        there = await api.get(CRDS, meta["name"])
-        if (there["metadata"].get("annotations") or {}).get(DIGEST) == meta["annotations"][DIGEST]:
-            return
-        patch = {"metadata": {"annotations": meta["annotations"]}, "spec": body["spec"]}
-        await api.patch(CRDS, meta["name"], patch, fieldManager=FIELD_MANAGER)
-        log.info("the definition %s was brought up to date", meta["name"])
+        there = await _find(api, CRDS, meta["name"])
+        if there is None:
+            await _create(api, CRDS, body)
+        elif (there["metadata"].get("annotations") or {}).get(DIGEST) != meta["annotations"][DIGEST]:
+            patch = {"metadata": {"annotations": meta["annotations"]}, "spec": body["spec"]}
+            await api.patch(CRDS, meta["name"], patch, fieldManager=FIELD_MANAGER)
+            log.info("the definition %s was brought up to date", meta["name"])
     except ApiRefusal as error:
         if error.code != 403:
             raise
         log.warning("the definition %s stays as it is: %s", meta["name"], error)
+
+
+async def _find(api: Connection, kind: Kind, name: str) -> Object | None:
+    try:
+        return await api.get(kind, name)
+    except ApiRefusal as error:
+        if error.code != 404:
+            raise
+        return None
 
 
 async def _served(api: Connection, kind: Kind) -> None:
@@ -183,15 +192,14 @@ async def _create_default(api: Connection) -> None:
         "spec": {"gang": True},
     }
     await _served(api, QUEUES)
-    await _create(api, QUEUES, default)
+    if await _find(api, QUEUES, DEFAULT_QUEUE) is None:
+        await _create(api, QUEUES, default)
 
 
-async def _create(api: Connection, kind: Kind, body: Object) -> bool:
-    """False if it is there already."""
+async def _create(api: Connection, kind: Kind, body: Object) -> None:
+    """Another may have been faster, which is as good."""
     try:
         await api.create(kind, body)
     except ApiRefusal as error:
         if error.reason != "AlreadyExists":
             raise
-        return False
-    return True

@@ -109,12 +109,21 @@ def _binding(name: str) -> Object:
 
 
 BINDING: Object = _binding(_NAME)
+USERS_BINDING: Object = _binding(_USERS)
+INSTALLED = ((POLICIES, POLICY), (BINDINGS, BINDING), (POLICIES, USERS_POLICY), (BINDINGS, USERS_BINDING))
 
 
 async def install_policy(api: Connection) -> bool:
-    """Create policies and bindings where they are missing; False where the server does not serve or allow them."""
-    users = _binding(_USERS)
-    for kind, body in ((POLICIES, POLICY), (BINDINGS, BINDING), (POLICIES, USERS_POLICY), (BINDINGS, users)):
+    """Create policies and bindings where they are missing; False where the server does not serve or allow them.
+
+    What is there stays as it is: who installed it (deploy/) keeps it up to date, and no right to write is needed."""
+    for kind, body in INSTALLED:
+        try:
+            await api.get(kind, body["metadata"]["name"])
+            continue
+        except ApiRefusal as error:
+            if error.code not in (403, 404):
+                raise
         try:
             await api.create(kind, body)
         except ApiRefusal as error:

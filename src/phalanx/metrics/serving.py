@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from ipaddress import IPv6Address
 
 from aiohttp import web
 from prometheus_client import exposition
@@ -22,12 +23,20 @@ Verdict = Callable[[], str]  # what is wrong, in a line; empty: nothing
 
 
 def address(text: str) -> tuple[str, int]:
-    """`127.0.0.1:9090`, `[::1]:9090`. Raises PhalanxError."""
+    """`127.0.0.1:9090`, `[::1]:9090`, and `$(POD_IP):9090` as it comes out where addresses are of IPv6: without
+    brackets. Raises PhalanxError."""
     host, _, port = text.rpartition(":")
     bare = host.removeprefix("[").removesuffix("]")
-    if not bare or (":" in bare) != host.startswith("[") or not port.isdecimal() or int(port) > 65535:
+    if not bare or (":" in bare and not _is_ipv6(bare)) or not port.isdecimal() or int(port) > 65535:
         raise PhalanxError(f"{text!r} is no address to listen on: write HOST:PORT, for instance 127.0.0.1:9090")
     return bare, int(port)
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        return IPv6Address(text).version == 6
+    except ValueError:
+        return False
 
 
 @asynccontextmanager

@@ -1,0 +1,215 @@
+"""`deploy/` on a server: it installs, its account can do its work and nothing else, and taking it away harms nobody."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+
+from tests.cli.upstart import PHALANX, until
+from tests.deploy.cluster import Cluster, cluster
+from tests.deploy.test_manifests import granted
+from tests.metrics.exposition import Series, series
+
+pytestmark = pytest.mark.slow
+OVERLAYS = ("deploy/overlays/mutating", "deploy/overlays/validating")
+
+
+@pytest.fixture(scope="module")
+def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with cluster(tmp_path_factory.mktemp("cluster")) as found:
+        found.kubectl("apply", "--filename", "deploy/base/namespace.yaml")
+        yield found
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_the_server_accepts_it_before_anything_is_made(there: Cluster, overlay: str) -> None:
+    """As a real one, it wants the namespace first."""
+    done = there.call("apply", "--dry-run=server", "--kustomize", overlay)
+    assert done.returncode == 0, done.stderr
+    assert "deployment.apps/phalanx created (server dry run)" in done.stdout
+    assert there.get("crds")["items"] == []
+
+
+# --- a life --------------------------------------------------------------------------------------------------------
+
+
+def job(name: str, pods: int = 2, **rest: Any) -> Any:
+    container = {"name": "main", "image": "any", "resources": {"requests": {"cpu": "1"}}}
+    spec = {"restartPolicy": "Never", "containers": [container], **rest.pop("pod", {})}
+    meta = {"name": name, "labels": {"phalanx.dev/queue": rest.pop("queue", "default")}}
+    template = {"metadata": {"annotations": {"phalanx.dev/run-seconds": "3600"}}, "spec": spec}
+    body = {"parallelism": pods, "completions": pods, "template": template, **rest}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": body}
+
+
+def bare(name: str, **spec: Any) -> Any:
+    container = {"name": "main", "image": "any", "resources": {"requests": {"cpu": "1"}}}
+    meta = {"name": name, "annotations": {"phalanx.dev/run-seconds": "3600"}}
+    body = {"schedulerName": "phalanx", "containers": [container], "terminationGracePeriodSeconds": 1, **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": body}
+
+
+QUEUE = {
+    "apiVersion": "phalanx.dev/v1",
+    "kind": "Queue",
+    "metadata": {"name": "ranked"},
+    "spec": {"order": "priority", "preemption": {"within": "lower"}},
+}
+URGENT = {
+    "apiVersion": "scheduling.k8s.io/v1",
+    "kind": "PriorityClass",
+    "metadata": {"name": "urgent"},
+    "value": 1000,
+}
+
+
+@contextmanager
+def scheduler(kubeconfig: Path) -> Iterator[str]:
+    """`phalanx scheduler` with these rights; where its metrics are."""
+    command = (*PHALANX, "scheduler", "--kubeconfig", str(kubeconfig), "--metrics-address", "127.0.0.1:0", "--verbose")
+    log = kubeconfig.with_suffix(".log")
+    with log.open("w") as stream, subprocess.Popen(command, stderr=stream) as process:
+        try:
+            until(lambda: "this process leads" in log.read_text())
+            where = next(line for line in log.read_text().splitlines() if "metrics at" in line)
+            yield where.split()[-1]
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(timeout=30)
+    print(log.read_text())
+
+
+def scrape(where: str) -> Series:
+    with urlopen(where, timeout=10) as answer:
+        return series(answer.read().decode())
+
+
+def calls(found: Series) -> dict[tuple[str, str, str, str], float]:
+    """(verb, group, resource, code) -> how many."""
+    keys = ("verb", "group", "resource", "code")
+    return {
+        tuple(dict(labels)[key] for key in keys): count  # type: ignore[misc]
+        for (name, labels), count in found.items()
+        if name == "phalanx_api_calls_total"
+    }
+
+
+def bound(there: Cluster, *names: str) -> bool:
+    """Every pod of these Jobs, or of that name, runs on a node."""
+    pods = there.get("pods")["items"]
+    for name in names:
+        own = [pod for pod in pods if pod["metadata"]["name"] == name or pod["metadata"]["name"].startswith(name + "-")]
+        if not own or not all(pod["spec"].get("nodeName") and pod["status"]["phase"] == "Running" for pod in own):
+            return False
+    return True
+
+
+def reason(there: Cluster, name: str) -> str:
+    return str((there.get("job", name)["metadata"].get("annotations") or {}).get("phalanx.dev/reason", ""))
+
+
+def test_a_life_of_it(there: Cluster) -> None:
+    """One story, because a cluster takes seconds: installed, at work with its own rights, and taken away again."""
+    for _ in range(2):  # the second time as an upgrade is done
+        there.kubectl("apply", "--kustomize", OVERLAYS[0])
+    account = there.account("phalanx-system", "phalanx")
+    with scheduler(account) as where:
+        it_does_its_work(there)
+        found = calls(scrape(where))
+        refused = {call: count for call, count in found.items() if call[3] in {"401", "403", "422"}}
+        assert refused == {}
+        assert {call[:3] for call in found if call[2]} <= granted() | {("get", "", "")}
+    the_account_can_do_nothing_else(there, account)
+    taking_it_away_harms_nobody(there)
+
+
+def it_does_its_work(there: Cluster) -> None:
+    there.apply(URGENT, QUEUE)
+    there.apply(job("low", 4, queue="ranked"), bare("single"), bare("alone", priorityClassName=""))
+    until(lambda: bound(there, "low", "single", "alone"))
+    there.apply(job("pinned", 1, pod={"schedulerName": "somebody-else"}, suspend=True))
+    until(lambda: all(let_go(pod) for pod in pods_of(there, "pinned")) and bool(pods_of(there, "pinned")))
+    there.apply(job("high", 4, queue="ranked", pod={"priorityClassName": "urgent"}), bare("wants-much"))
+    until(lambda: bound(there, "high"))
+    until(lambda: reason(there, "low").startswith("Preempted") or "NoRoom" in reason(there, "low"))
+    there.apply(bare("huge", containers=[{"name": "main", "image": "any", "resources": {"requests": {"cpu": "99"}}}]))
+    until(lambda: "NeverFits" in str(there.get("pod", "huge")["status"].get("conditions")))
+    until(lambda: there.get("queue", "ranked").get("status", {}).get("running") == 1)
+
+
+def let_go(pod: Any) -> bool:
+    """Another scheduler may bind it now, to a node that we chose."""
+    return "phalanx.dev/pinned" in (pod["metadata"].get("annotations") or {}) and "schedulingGates" not in pod["spec"]
+
+
+def pods_of(there: Cluster, name: str) -> list[Any]:
+    return list(there.get("pods", "--selector", f"batch.kubernetes.io/job-name={name}")["items"])
+
+
+def the_account_can_do_nothing_else(there: Cluster, account: Path) -> None:
+    def tried(*words: str) -> str:
+        done = there.call(*words, kubeconfig=account)
+        assert done.returncode != 0
+        return done.stderr
+
+    def patched(what: str, change: Any) -> str:
+        return tried("patch", *what.split("/"), "--type", "merge", "--patch", json.dumps(change))
+
+    assert "cannot list resource" in tried("get", "secrets", "--all-namespaces")
+    assert "cannot delete resource" in tried("delete", "pod", "single")
+    assert "cannot create resource" in tried("run", "mine", "--image", "any")
+    own = "changes phalanx.dev/* only"
+    assert own in patched("job/low", {"metadata": {"annotations": {"team": "mine"}}})
+    assert own in patched("pod/single", {"metadata": {"annotations": {"team": "mine"}}})
+    assert "no labels" in patched("job/low", {"metadata": {"labels": {"phalanx.dev/queue": "other"}}})
+    assert "no finalizers" in patched("job/low", {"metadata": {"finalizers": ["mine.example/x"]}})
+    assert "what a Job is to complete" in patched("job/low", {"spec": {"backoffLimit": 1}})
+    template = {"template": {"metadata": {"annotations": {"team": "mine"}}}}
+    assert "node selector, tolerations" in patched("job/low", {"spec": template})
+    containers = [{"name": "main", "image": "mine"}]
+    image = tried("patch", "pod", "single", "--patch", json.dumps({"spec": {"containers": containers}}))
+    assert "changes no containers" in image
+
+
+def taking_it_away_harms_nobody(there: Cluster) -> None:
+    running = {pod["metadata"]["uid"] for pod in there.get("pods")["items"] if pod["status"]["phase"] == "Running"}
+    there.kubectl("delete", "--ignore-not-found", "--kustomize", OVERLAYS[0])
+    assert running
+    assert running <= {pod["metadata"]["uid"] for pod in there.get("pods")["items"]}
+    assert bound(there, "high")
+    assert there.get("job", "low")["spec"]["suspend"] is True
+    there.kubectl("patch", "job", "low", "--patch", '{"spec": {"suspend": false}}')
+    until(lambda: len(pods_of(there, "low")) == 4)
+    for kind in ("crds", "mutatingadmissionpolicies", "validatingadmissionpolicies"):
+        assert there.get(kind)["items"] == []
+
+
+def test_where_jobs_cannot_be_changed_they_are_refused_with_the_words_that_are_missing(tmp_path: Path) -> None:
+    with cluster(tmp_path) as there:
+        there.kubectl("apply", "--kustomize", OVERLAYS[1])
+
+        def refusal(**change: Any) -> str:
+            body = job("train") | {"metadata": {"name": "train", **change.pop("metadata", OURS)}}
+            body["spec"] |= change
+            return there.call("create", "--dry-run=server", "--filename", "-", text=json.dumps(body)).stderr
+
+        assert "write spec.suspend: true" in refusal()
+        assert refusal(suspend=True) == ""
+        assert refusal(metadata={}) == ""
+        assert "in his own name" in refusal(suspend=True, metadata=signed("somebody"))
+        assert refusal(suspend=True, metadata=signed("admin")) == ""
+
+
+OURS = {"labels": {"phalanx.dev/queue": "default"}}
+
+
+def signed(user: str) -> Any:
+    return OURS | {"annotations": {"phalanx.dev/user": user}}

@@ -1,0 +1,206 @@
+"""What `deploy/` installs is what the code expects, and the rights it gives are those that the code uses.
+
+`PHALANX_REWRITE=1 pytest tests/deploy/test_manifests.py` writes the generated files anew; read the difference."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import os
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from phalanx.client.kind import Kind
+from phalanx.kube.definitions import DEFINITIONS
+from phalanx.kube.lease import NAME as LEASE
+from phalanx.kube.policy import INSTALLED
+from phalanx.kube.usage import NAME as USAGE
+from phalanx.kube.world import LOOKED_UP, REQUIRED
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+KUBE = ROOT / "src" / "phalanx" / "kube"
+
+GENERATED = {
+    DEPLOY / "base" / "definitions.yaml": list(DEFINITIONS.values()),
+    DEPLOY / "overlays" / "mutating" / "policies.yaml": [body for _, body in INSTALLED],
+}
+
+
+def objects(path: Path) -> list[Any]:
+    return [each for each in yaml.safe_load_all(path.read_text()) if each]
+
+
+@pytest.mark.parametrize("path", GENERATED, ids=lambda path: str(path.relative_to(ROOT)))
+def test_what_is_generated_is_what_the_code_installs(path: Path) -> None:
+    if os.environ.get("PHALANX_REWRITE"):
+        head = "# Written by tests/deploy/test_manifests.py from src/phalanx/kube: change it there.\n"
+        path.write_text(head + yaml.safe_dump_all(GENERATED[path], sort_keys=False, width=120, allow_unicode=True))
+    assert objects(path) == GENERATED[path], "PHALANX_REWRITE=1 .venv/bin/pytest tests/deploy/test_manifests.py"
+
+
+# --- rights ----------------------------------------------------------------------------------------------------------
+
+Right = tuple[str, str, str]  # verb, group, resource/subresource
+VERBS = {"get": "get", "list": "list", "create": "create", "replace": "update", "patch": "patch", "delete": "delete"}
+SUBRESOURCE = {"create": 3, "replace": 2, "patch": 4}  # where it stands among the arguments of that call
+API = re.compile(r"\b(_?api|connection)$")
+
+
+def calls(path: Path) -> Iterator[Right]:
+    """Every call in the file that names its kind: `api.patch(PODS, name, body, namespace, "status")`."""
+    module = importlib.import_module(".".join(("phalanx", "kube", path.stem)))
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr not in VERBS:
+            continue
+        kind = getattr(module, node.args[0].id, None) if node.args and isinstance(node.args[0], ast.Name) else None
+        if isinstance(kind, Kind) and API.search(ast.unparse(node.func.value)):
+            yield VERBS[node.func.attr], kind.group, kind.plural + _subresource(node, node.func.attr)
+
+
+def _subresource(node: ast.Call, method: str) -> str:
+    at = SUBRESOURCE.get(method, 99)
+    said = node.args[at] if len(node.args) > at else None
+    said = next((one.value for one in node.keywords if one.arg == "subresource"), said)
+    return f"/{said.value}" if isinstance(said, ast.Constant) and said.value else ""
+
+
+def used() -> set[Right]:
+    """What the code asks for: the calls that name their kind, the caches, and what installing looks at."""
+    found = {right for path in sorted(KUBE.glob("*.py")) for right in calls(path)}
+    for kind in (*REQUIRED, *LOOKED_UP):
+        found |= {(verb, kind.group, kind.plural) for verb in ("list", "watch")}
+    found |= {("get", "apiextensions.k8s.io", "customresourcedefinitions")}
+    found |= {("get", "admissionregistration.k8s.io", kind.plural) for kind, _ in INSTALLED}
+    return found | {("get", "phalanx.dev", "queues"), ("create", "phalanx.dev", "queues")}
+
+
+# The manifests make these objects, so that nobody needs the right to.
+MADE_BY_THE_MANIFESTS = {
+    ("create", "coordination.k8s.io", "leases"),
+    ("create", "", "configmaps"),
+    ("patch", "apiextensions.k8s.io", "customresourcedefinitions"),
+}
+
+
+def granted() -> set[Right]:
+    return {
+        (verb, group, resource)
+        for role in objects(DEPLOY / "base" / "rbac.yaml")
+        for rule in role.get("rules", ())
+        for verb in rule["verbs"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+
+
+def test_what_the_code_asks_for_is_granted_and_nothing_else() -> None:
+    wanted = used() - MADE_BY_THE_MANIFESTS
+    assert sorted(wanted - granted()) == [], "the code makes calls that deploy/base/rbac.yaml does not allow"
+    assert sorted(granted() - wanted) == [], "deploy/base/rbac.yaml allows what the code never does"
+
+
+def test_the_derivation_sees_what_everybody_knows_it_does() -> None:
+    """It is no empty comparison: a binding, an eviction and a condition are among the calls that are found."""
+    assert {
+        ("create", "", "pods/binding"),
+        ("create", "", "pods/eviction"),
+        ("patch", "", "pods/status"),
+        ("patch", "phalanx.dev", "queues/status"),
+        ("patch", "batch", "jobs"),
+    } <= used()
+
+
+def test_what_is_dangerous_is_not_granted() -> None:
+    """kubernetes.md, point 20: no pod is created or deleted, no secret read, and no right is a wildcard."""
+    for verb, _, resource in granted():
+        assert "*" not in (verb, resource)
+        assert verb not in {"delete", "deletecollection", "escalate", "bind", "impersonate"}
+        assert resource not in {"secrets", "pods/exec", "serviceaccounts/token"}
+        assert (verb, resource) != ("create", "pods")
+
+
+def test_names_in_the_manifests_are_those_of_the_code() -> None:
+    made = {(each["kind"], each["metadata"]["name"]) for each in objects(DEPLOY / "base" / "state.yaml")}
+    assert made == {("Lease", LEASE), ("ConfigMap", USAGE)}
+    rules = [rule for role in objects(DEPLOY / "base" / "rbac.yaml") for rule in role.get("rules", ())]
+    named = {name for rule in rules for name in rule.get("resourceNames", ())}
+    definitions = {body["metadata"]["name"] for body in DEFINITIONS.values()}
+    assert named == {LEASE, USAGE} | definitions | {body["metadata"]["name"] for _, body in INSTALLED}
+
+
+# --- the rest --------------------------------------------------------------------------------------------------------
+
+
+def one(name: str, kind: str) -> Any:
+    return next(each for each in objects(DEPLOY / "base" / name) if each["kind"] == kind)
+
+
+def test_everything_selects_the_pods_of_the_scheduler() -> None:
+    template = one("scheduler.yaml", "Deployment")["spec"]["template"]["metadata"]["labels"]
+    selectors = [
+        one("scheduler.yaml", "Deployment")["spec"]["selector"]["matchLabels"],
+        one("disruption.yaml", "PodDisruptionBudget")["spec"]["selector"]["matchLabels"],
+        one("network.yaml", "NetworkPolicy")["spec"]["podSelector"]["matchLabels"],
+        one("metrics.yaml", "Service")["spec"]["selector"],
+    ]
+    assert all(selector and selector.items() <= template.items() for selector in selectors)
+
+
+def test_every_file_is_part_of_the_base() -> None:
+    listed = yaml.safe_load((DEPLOY / "base" / "kustomization.yaml").read_text())["resources"]
+    assert sorted([*listed, "kustomization.yaml"]) == sorted(path.name for path in (DEPLOY / "base").iterdir())
+
+
+def test_the_account_of_the_policies_is_that_of_the_deployment() -> None:
+    pod = one("scheduler.yaml", "Deployment")["spec"]["template"]["spec"]
+    user = f"system:serviceaccount:phalanx-system:{pod['serviceAccountName']}"
+    policies = [each for each in objects(DEPLOY / "base" / "narrowing.yaml") if each["kind"].endswith("Policy")]
+    assert all(user in policy["spec"]["matchConditions"][0]["expression"] for policy in policies)
+
+
+def version() -> str:
+    return str(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"])
+
+
+def test_the_image_is_of_this_version() -> None:
+    (image,) = yaml.safe_load((DEPLOY / "base" / "kustomization.yaml").read_text())["images"]
+    assert image == {"name": "phalanx", "newTag": version()}
+
+
+# --- the image -------------------------------------------------------------------------------------------------------
+
+STEPS = {"FROM", "WORKDIR", "RUN", "COPY", "ENV", "USER", "ENTRYPOINT", "CMD"}
+
+
+def containerfile() -> list[tuple[str, str]]:
+    """(instruction, its words), with continued lines joined."""
+    text = (ROOT / "Containerfile").read_text().replace("\\\n", " ")
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return [(word, rest.strip()) for word, _, rest in (line.partition(" ") for line in lines)]
+
+
+def test_the_containerfile_builds_on_the_pinned_python_and_runs_as_nobody() -> None:
+    steps = containerfile()
+    assert {word for word, _ in steps} <= STEPS
+    bases = [rest.split()[0] for word, rest in steps if word == "FROM"]
+    assert bases == ["docker.io/library/python:3.11-slim"] * 2
+    last = dict(steps)
+    pod = one("scheduler.yaml", "Deployment")["spec"]["template"]["spec"]["securityContext"]
+    assert last["USER"] == f"{pod['runAsUser']}:{pod['runAsGroup']}"
+    assert last["ENTRYPOINT"] == '["phalanx"]'
+
+
+def test_what_it_copies_is_there_and_is_not_ignored() -> None:
+    allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    for word, rest in containerfile():
+        if word == "COPY" and not rest.startswith("--from"):
+            for source in rest.split()[:-1]:
+                assert (ROOT / source).exists(), source
+                assert source in allowed, f"{source} is not let through by .dockerignore"
