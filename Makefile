@@ -2,7 +2,7 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-.PHONY: help setup demo check test fuzz bench tables clean
+.PHONY: help setup demo check test fuzz examples bench tables clean
 
 help:            ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -30,6 +30,9 @@ test: setup      ## everything `make check` does, and the slow tests (under ten 
 fuzz: setup      ## 10,000 seeds of the simulated cluster, and 10,000 trees of queues that preempt each other
 	PHALANX_SEEDS=10000 $(BIN)/pytest -n 2 tests/simulation
 	PHALANX_TREES=10000 $(BIN)/pytest -n 2 tests/core/test_no_flapping.py
+
+examples: setup  ## the examples with real frameworks: PyTorch, Ray, MPI (installs about 1.5 GB under out/)
+	PHALANX_EXAMPLES=torch,ray,mpi,spark $(BIN)/pytest tests/examples -v
 
 bench: setup     ## the benchmarks, one JSON object a line
 	@for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done

@@ -1,0 +1,274 @@
+"""One example from its manifests to its checked result: what all the `run` commands here have in common.
+
+Without `--kubeconfig` a `phalanx up` is started on a temporary directory and is gone afterwards, and pods are processes
+of this machine (`image: host`); packages that they need are then installed into a virtual environment under out/.
+With it, an existing cluster is used, `--image` says which image has Python and those packages, and what was created is
+deleted at the end. Only the standard library is needed here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+VENVS = ROOT / "out" / "examples"
+_LOOK_S = 0.3
+_READY_S = 90.0
+
+
+class ExampleError(Exception):
+    """It did not end as it should; the text says how."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Packages:
+    """What pods need, as pip names it; `size` tells the user what it costs."""
+
+    name: str
+    requirements: tuple[str, ...]
+    size: str
+
+    @property
+    def folder(self) -> Path:
+        return VENVS / self.name
+
+    @property
+    def installed(self) -> bool:
+        return (self.folder / ".ready").exists()
+
+    def install(self) -> None:
+        """Raises ExampleError."""
+        if self.installed:
+            return
+        print(f"installing {', '.join(self.requirements)} into {self.folder} ({self.size}; once)", flush=True)
+        python = str(self.folder / "bin" / "python")
+        for command in (
+            [sys.executable, "-m", "venv", str(self.folder)],
+            [python, "-m", "pip", "install", "-q", *self.requirements],
+        ):
+            if subprocess.run(command, check=False).returncode:
+                raise ExampleError(f"{' '.join(command)} failed; is there a network?")
+        (self.folder / ".ready").touch()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """`manifests`: choice -> file beside `run`, the first is the default. `files` go into a ConfigMap of that `name`.
+    `waits_for`: resources, as kubectl names them, that must end well. `check` takes what the pods printed after
+    RESULT, as JSON, and says what is right about it, or raises AssertionError."""
+
+    about: str
+    folder: Path
+    name: str
+    manifests: Mapping[str, str]
+    waits_for: tuple[str, ...]
+    check: Callable[[dict[str, Any]], str]
+    files: tuple[str, ...] = ()
+    cpu: str = "4"
+    packages: Packages | None = None
+    commands: Mapping[str, str] = field(default_factory=dict)  # program -> how to get it
+
+
+def main(example: Example) -> int:
+    options = _options(example)
+    began_s = time.monotonic()
+    try:
+        with _cluster(example, options) as kubectl:
+            text = _play(example, options, kubectl, lambda words: _say(began_s, words))
+        _say(began_s, f"right: {text}")
+    except (ExampleError, AssertionError) as error:
+        print(f"wrong: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("stopped; nothing of it is left", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _say(began_s: float, words: str) -> None:
+    print(f"{time.monotonic() - began_s:6.1f} s  {words}", flush=True)
+
+
+def _options(example: Example) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=example.about,
+        epilog=f"For example: examples/{example.folder.name}/run, or on a cluster: "
+        f"examples/{example.folder.name}/run --kubeconfig ~/.kube/config --image registry.example/train:1",
+    )
+    kinds = list(example.manifests)
+    parser.add_argument("--as", dest="kind", choices=kinds, default=kinds[0], help=f"the manifest ({kinds[0]})")
+    parser.add_argument("--kubeconfig", type=Path, help="use this cluster; without it one is started for the example")
+    parser.add_argument("--image", default="host", help="of the pods (host: this machine's own programs)")
+    parser.add_argument("--timeout", type=float, default=300.0, metavar="S", help="seconds to wait for the end (300)")
+    parser.add_argument("--keep", action="store_true", help="leave what was created, on a cluster of yours")
+    return parser.parse_args()
+
+
+# --- the cluster ------------------------------------------------------------------------------------------------------
+
+
+class Kubectl:
+    """kubectl on one cluster."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        self._program = _program("kubectl", "`make setup` installs one into .venv")
+        self._env = {**os.environ, "KUBECONFIG": str(kubeconfig)}
+
+    def __call__(self, *words: str, text: str | None = None) -> str:
+        """What it printed. Raises ExampleError."""
+        done = subprocess.run(
+            [self._program, *words], env=self._env, input=text, capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise ExampleError(f"kubectl {' '.join(words)}: {done.stderr.strip()}")
+        return done.stdout
+
+
+def _program(name: str, hint: str) -> str:
+    """Raises ExampleError."""
+    places = [str(Path(sys.executable).parent), str(ROOT / ".venv" / "bin"), os.environ.get("PATH", "")]
+    found = shutil.which(name, path=os.pathsep.join(places))
+    if found is None:
+        raise ExampleError(f"there is no {name}: {hint}")
+    return found
+
+
+@contextmanager
+def _cluster(example: Example, options: argparse.Namespace) -> Iterator[Kubectl]:
+    """Raises ExampleError."""
+    if options.kubeconfig is not None:
+        yield Kubectl(options.kubeconfig)
+        return
+    for name, hint in example.commands.items():
+        _program(name, hint)
+    if example.packages is not None:
+        example.packages.install()
+    with tempfile.TemporaryDirectory(prefix="phalanx-example-") as place, _up(Path(place), example):
+        yield Kubectl(Path(place) / "kubeconfig")
+
+
+@contextmanager
+def _up(data: Path, example: Example) -> Iterator[None]:
+    """`phalanx up`, whose pods find the example's packages on their PATH. Raises ExampleError."""
+    python = ROOT / ".venv" / "bin" / "python"
+    python = python if python.exists() else Path(sys.executable)
+    command = [str(python), "-m", "phalanx.cli.app", "up", "--data", str(data), "--port", "0"]
+    command += ["--local-cpu", example.cpu, "--local-gpu", "0", "--stop-pods"]
+    folders = [str(example.packages.folder / "bin")] if example.packages else [str(python.parent)]
+    environment = {**os.environ, "PATH": os.pathsep.join([*folders, os.environ.get("PATH", "")])}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        _await_ready(process)
+        yield
+    finally:
+        process.send_signal(signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=60)
+        if process.poll() is None:
+            process.kill()
+
+
+def _await_ready(process: subprocess.Popen[str]) -> None:
+    """Raises ExampleError."""
+    said, deadline_s = [], time.monotonic() + _READY_S
+    assert process.stdout is not None
+    for line in process.stdout:
+        said.append(line)
+        if "Ctrl-C stops it" in line:
+            return
+        if time.monotonic() > deadline_s:
+            break
+    raise ExampleError(f"phalanx up did not start: {''.join(said)}")
+
+
+# --- the play ---------------------------------------------------------------------------------------------------------
+
+
+def _play(example: Example, options: argparse.Namespace, kubectl: Kubectl, say: Callable[[str], None]) -> str:
+    """What is right about the result. Raises ExampleError, AssertionError. RANDOM stands for a fresh token."""
+    manifest = (example.folder / example.manifests[options.kind]).read_text()
+    manifest = manifest.replace("image: host", f"image: {options.image}").replace("RANDOM", secrets.token_hex(32))
+    try:
+        if example.files:
+            sources = [f"--from-file={example.folder / name}" for name in example.files]
+            kubectl("create", "configmap", example.name, *sources)
+        kubectl("create", "--filename", "-", text=manifest)
+        say(f"created {', '.join(_named(manifest))}")
+        _wait(example, options, kubectl, say)
+        return example.check(_result(example, kubectl))
+    finally:
+        if options.kubeconfig is not None and not options.keep:
+            kubectl("delete", "--ignore-not-found", "--wait=false", "--filename", "-", text=manifest)
+            kubectl("delete", "--ignore-not-found", "configmap", example.name)
+
+
+def _named(manifest: str) -> list[str]:
+    """The kinds and names of its documents, read as their lines stand."""
+    found = []
+    for document in manifest.split("\n---\n"):
+        lines = document.splitlines()
+        kind = next((line.removeprefix("kind: ") for line in lines if line.startswith("kind: ")), "")
+        name = next((line.removeprefix("  name: ") for line in lines if line.startswith("  name: ")), "")
+        found.append(f"{kind} {name}")
+    return found
+
+
+def _wait(example: Example, options: argparse.Namespace, kubectl: Kubectl, say: Callable[[str], None]) -> None:
+    """Until all are done, telling each change. Raises ExampleError."""
+    shown, deadline_s = "", time.monotonic() + options.timeout
+    waits_for = [one.replace("KIND", options.kind) for one in example.waits_for]
+    while True:
+        states = {name: _state(json.loads(kubectl("get", name, "--output", "json"))) for name in waits_for}
+        text = ", ".join(f"{name} {state}" for name, state in states.items())
+        if text != shown:
+            say(text)
+            shown = text
+        if all(state == "complete" for state in states.values()):
+            return
+        late = time.monotonic() > deadline_s
+        if late or "failed" in states.values():
+            raise ExampleError(f"{'too late' if late else 'failed'}: {text}\n{_logs(example, kubectl)}")
+        time.sleep(_LOOK_S)
+
+
+def _state(found: dict[str, Any]) -> str:
+    status = found.get("status") or {}
+    conditions = {one["type"] for one in status.get("conditions") or () if one["status"] == "True"}
+    if conditions & {"Complete", "Succeeded"}:
+        return "complete"
+    if "Failed" in conditions:
+        return "failed"
+    replicas = (one.get("active", 0) for one in (status.get("replicaStatuses") or {}).values())
+    active = status.get("active", 0) or sum(replicas)
+    if active:
+        return f"runs with {active} pods"
+    reason = (found["metadata"].get("annotations") or {}).get("phalanx.dev/reason", "")
+    return f"waits ({reason})" if reason else "waits"
+
+
+def _logs(example: Example, kubectl: Kubectl) -> str:
+    return kubectl("logs", "--selector", f"example={example.name}", "--tail=-1", "--prefix", "--ignore-errors")
+
+
+def _result(example: Example, kubectl: Kubectl) -> dict[str, Any]:
+    """What one pod printed after RESULT. Raises ExampleError."""
+    logs = _logs(example, kubectl)
+    found = [line.partition("RESULT ")[2] for line in logs.splitlines() if "RESULT " in line]
+    if len(found) != 1:
+        raise ExampleError(f"{len(found)} pods printed a RESULT, not one:\n{logs}")
+    result: dict[str, Any] = json.loads(found[0])
+    return result

@@ -1,0 +1,62 @@
+"""Every example that has a `run` of its own ends as it says: real frameworks, with their own clients, as gangs.
+
+Those that need packages of up to a gigabyte run only where they are asked for: `make examples`, or
+PHALANX_EXAMPLES=torch,ray (any of torch, ray, mpi) with pytest.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.upstart import started, until
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+ASKED = set(os.environ.get("PHALANX_EXAMPLES", "").split(","))
+# folder -> what it needs, and what it says in the end
+HEAVY = {
+    "ddp": ("torch", "3 ranks on ddp-0, ddp-1, ddp-2 learnt [3.0, -2.0, 0.5, 1.0], all the same"),
+    "mpi": ("mpi", "on mpi-worker-0, mpi-worker-1, mpi-worker-2 agree on pi"),
+    "ray": ("ray", "counted 5500 words on ray-worker-0, ray-worker-1"),
+}
+
+
+def run(name: str, *words: str, timeout_s: float = 110.0) -> str:
+    """All that it said."""
+    command = [sys.executable, str(EXAMPLES / name / "run"), *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_servers_and_workers_of_a_parameter_server_train_together(tmp_path: Path) -> None:
+    with started(tmp_path, "--local-cpu", "1", "--local-gpu", "0", "--stop-pods") as up:
+        said = run("parameter-server", "--kubeconfig", str(up.data / "kubeconfig"))
+        assert "right: 3 workers and 2 servers got 9" in said
+        until(lambda: not up.kubectl("get", "jobs,pods,services", "--output", "name").split())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("name", HEAVY)
+def test_it_runs(name: str) -> None:
+    needs, end = HEAVY[name]
+    if needs not in ASKED:
+        pytest.skip(f"examples/{name} installs {needs}: ask for it by PHALANX_EXAMPLES={needs}, or `make examples`")
+    assert end in run(name, "--timeout", "600", timeout_s=1150)
+
+
+@pytest.mark.parametrize("name", ["parameter-server", *HEAVY])
+def test_it_says_what_it_takes(name: str) -> None:
+    said = run(name, "--help")
+    assert "--kubeconfig" in said
+    assert f"({name}/" in (EXAMPLES / "README.md").read_text()
+
+
+def test_no_folder_with_a_run_is_left_out() -> None:
+    assert {path.parent.name for path in EXAMPLES.glob("*/run")} - {"spark"} == {"parameter-server", *HEAVY}
