@@ -17,11 +17,16 @@ from typing import Any
 from phalanx.client.connection import ApiRefusal, ApiUnknown
 from phalanx.client.informer import Informer, key_of
 from phalanx.client.kind import CONFIG_MAPS, DISRUPTION_BUDGETS, EVENTS, JOBS, NODES, PODS, RESOURCE_QUOTAS, Kind
+from phalanx.kube import volcano
 from phalanx.kube.definitions import FLAVORS, QUEUES, RESERVATIONS
 from phalanx.kube.labels import SCHEDULER_NAME
+from phalanx.kube.pod_group import POD_GROUPS
 
 Object = dict[str, Any]
-KINDS = (JOBS, NODES, PODS, QUEUES, FLAVORS, RESERVATIONS, RESOURCE_QUOTAS, EVENTS, DISRUPTION_BUDGETS, CONFIG_MAPS)
+KINDS = (
+    *(JOBS, NODES, PODS, QUEUES, FLAVORS, RESERVATIONS, RESOURCE_QUOTAS, EVENTS, DISRUPTION_BUDGETS, CONFIG_MAPS),
+    *(POD_GROUPS, volcano.QUEUES),
+)
 
 
 class Killed(Exception):

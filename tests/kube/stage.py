@@ -12,6 +12,8 @@ from phalanx.core.check import check
 from phalanx.core.fold import fold_plan
 from phalanx.kube.barrier import Patience
 from phalanx.kube.definitions import QUEUES
+from phalanx.kube.pod_group import POD_GROUPS
+from phalanx.kube.pod_group_status import GroupStatuses
 from phalanx.kube.world import KubeWorld, Settings
 from phalanx.model.cluster import Cluster
 from phalanx.model.job import Phase
@@ -23,8 +25,10 @@ from tests.kube.double import Api, Caches, Client, Controller, Object
 class Stage:
     """An API, its Job controller and one scheduler at a time; `now_s` is everybody's time, `turn` one step of each."""
 
-    def __init__(self, *, nodes: list[Object], gang: bool = True, seed: int = 0) -> None:
-        self.api, self.seed, self.now_s = Api(), seed, 1_000.0
+    def __init__(
+        self, *, nodes: list[Object], gang: bool = True, seed: int = 0, dialects: frozenset[str] = frozenset()
+    ) -> None:
+        self.api, self.seed, self.now_s, self.dialects = Api(), seed, 1_000.0, dialects
         self.controller = Controller(self.api)
         self.fault: Callable[[str], str | None] = lambda write: None
         self.patience = Patience()
@@ -48,18 +52,32 @@ class Stage:
         self.killed = False
         client = Client(self.api, lambda write: self.fault(write))
         self.caches = Caches(self.api, self.seed)
-        self.world = KubeWorld(client, self.caches, Settings(patience=self.patience), lambda: self.now_s)  # type: ignore[arg-type]
+        settings = Settings(patience=self.patience, dialects=self.dialects)
+        self.world = KubeWorld(client, self.caches, settings, lambda: self.now_s)  # type: ignore[arg-type]
         await self.world.sync()
         self.cluster = Cluster()
         writing = asyncio.ensure_future(self.world.effects.writer.run())
         self._client, self._writing = client, writing
+        telling = [asyncio.ensure_future(self._statuses().run(0.0))] if self.dialects else []
         try:
             yield
         finally:
             client.dead = True
-            writing.cancel()
-            await asyncio.gather(writing, return_exceptions=True)
+            for task in (writing, *telling):
+                task.cancel()
+            await asyncio.gather(writing, *telling, return_exceptions=True)
             self.api.watchers.clear()
+
+    def _statuses(self) -> GroupStatuses:
+        objects = self.caches(POD_GROUPS).objects
+        return GroupStatuses(
+            self._client,  # type: ignore[arg-type]  # the double of a connection
+            self.world.groups,
+            self.world.gangs,
+            objects,
+            lambda: self.now_s,
+            lambda: True,
+        )
 
     async def turn(self, *, controller: bool = True) -> None:
         """Watches deliver some of their news, the loop makes one step, its writes go out, the Job controller works."""

@@ -15,6 +15,7 @@ import gc
 import logging
 import sys
 from collections.abc import Coroutine, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ import uvloop
 from phalanx.cli.data_directory import DataDirectory
 from phalanx.cli.informers import Informers
 from phalanx.cli.local_cluster import Machines
-from phalanx.cli.policy_file import Settings, settings_of
+from phalanx.cli.policy_file import DIALECTS, Settings, settings_of
 from phalanx.cli.scheduling import schedule
 from phalanx.cli.stopping import until_stopped
 from phalanx.client.connection import Connection
@@ -55,7 +56,8 @@ def control_plane(
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     gc.set_threshold(50_000, 20, 50)  # a watch makes many objects and few cycles
-    uvloop.run(_serve(DataDirectory(data), settings_of(policy), machines or Machines(), record))
+    settings = replace(settings_of(policy), dialects=DIALECTS)  # nobody else's scheduler is here to answer to a name
+    uvloop.run(_serve(DataDirectory(data), settings, machines or Machines(), record))
 
 
 async def _serve(directory: DataDirectory, settings: Settings, machines: Machines, record: Path | None) -> None:

@@ -10,23 +10,29 @@ from typing import Any
 import msgspec
 import yaml
 
+from phalanx.dialects import volcano
 from phalanx.dialects.fields import Misread
 from phalanx.dialects.fields import Path as Place
 from phalanx.dialects.policy import read_policy
 from phalanx.errors import PhalanxError
 from phalanx.model.policy import Policy
 
+DIALECTS = frozenset({volcano.SCHEDULER_NAME})
+_DIALECTS = "dialects"  # beside the policy, in the text for others
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`policy`, and the same as it was written."""
+    """`policy`, and the same as it was written. `dialects`: whose pods and kinds are served besides our own."""
 
     policy: Policy
     values: Mapping[str, Any]
+    dialects: frozenset[str] = frozenset()
 
     def text(self) -> str:
         """For whoever is to decide alike (`settings_from`); empty where nothing is said."""
-        return msgspec.json.encode(self.values).decode() if self.values else ""
+        said = {**self.values, **({_DIALECTS: sorted(self.dialects)} if self.dialects else {})}
+        return msgspec.json.encode(said).decode() if said else ""
 
 
 def settings_of(file: Path | None, default_queue: str | None = None) -> Settings:
@@ -41,7 +47,8 @@ def settings_from(text: str) -> Settings:
     """What another process said (`Settings.text`); the defaults where it cannot be read."""
     try:
         values = msgspec.json.decode(text or "{}", type=dict[str, Any])
-        return Settings(read_policy(values), values)
+        dialects = frozenset(map(str, values.pop(_DIALECTS, ())))
+        return Settings(read_policy(values), values, dialects)
     except (msgspec.MsgspecError, Misread):
         return Settings(Policy(), {})
 

@@ -8,7 +8,9 @@ import os
 import secrets
 import socket
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from phalanx.cli.informers import Informers
 from phalanx.cli.monitoring import monitored
@@ -31,6 +33,7 @@ async def scheduler(
     target: Target | None = None,
     default_queue: str | None = None,
     policy: Path | None = None,
+    dialect: tuple[Literal["volcano"], ...] = (),
     record: Path | None = None,
     metrics_address: str | None = None,
     verbose: bool = False,
@@ -47,6 +50,7 @@ async def scheduler(
         phalanx scheduler
         phalanx scheduler --kubeconfig ~/.kube/config --context production
         phalanx scheduler --policy policy.yaml
+        phalanx scheduler --dialect volcano
         phalanx scheduler --record monday.jsonl
         phalanx scheduler --metrics-address 127.0.0.1:9090
 
@@ -56,6 +60,10 @@ async def scheduler(
         The queue of jobs that name none. [default: what the policy says, else default]
     policy
         How to decide, as YAML: backfill, scores, topologies, factors. docs/guide/kubernetes.md has every field.
+    dialect
+        Answer to another scheduler's name too, and read its kinds: volcano (PodGroups and queues of Volcano's; defined
+        where they are absent). That scheduler itself must not run. docs/dialects/volcano.md says what becomes of each
+        field.
     record
         Add all that happens and all that is decided to this file, for `phalanx replay` and `phalanx whatif`.
     metrics_address
@@ -66,7 +74,7 @@ async def scheduler(
     """
     level = logging.INFO if verbose else logging.WARNING
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
-    settings = settings_of(policy, default_queue)
+    settings = replace(settings_of(policy, default_queue), dialects=frozenset(dialect))
     if record is not None:
         require_recordable(record)
     where = None if metrics_address is None else address(metrics_address)

@@ -42,21 +42,21 @@ async def schedule(
 ) -> None:
     """As soon as no other leads (`leads` is called then), until cancelled. `record`: the recording that every step is
     added to. `metrics`: told what this process does. Raises LeaseLost if another may lead."""
-    policy = policies.policy
     async with leading(lease):
         leads()
-        await _lead(connection, informers, lease, policy, record, metrics)
+        await _lead(connection, informers, lease, policies, record, metrics)
 
 
 async def _lead(
     connection: Connection,
     informers: Callable[[Kind], Informer],
     lease: Lease,
-    policy: Policy,
+    policies: Policies,
     record: Path | None,
     metrics: Scheduler | None,
 ) -> None:
-    cluster, settings = Cluster(), Settings(default_queue=policy.default_queue)
+    cluster, policy = Cluster(), policies.policy
+    settings = Settings(default_queue=policy.default_queue, dialects=policies.dialects)
     async with open_world(connection, informers, settings, fence=lease.fence) as world:
         glance = Glance(cluster, now_s=time.time)
         sight = seen(world, glance, informers, lease)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from phalanx.cli.informers import Informers
+from phalanx.cli.policy_file import Settings as Policies
 from phalanx.cli.policy_file import settings_from
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.informer import Informer
@@ -108,10 +109,12 @@ def _written(gang: Gang) -> Reason | None:
 async def look(connection: Connection) -> Snapshot:
     """Raises PhalanxError if the cluster has no Phalanx in it."""
     await _require_queues(connection)
-    policy = await _policy(connection)
+    settings = await _settings(connection)
+    policy = settings.policy
     async with asyncio.TaskGroup() as group:
         informers = Informers(connection, group)
-        world = KubeWorld(connection, informers, Settings(default_queue=policy.default_queue), time.time)
+        how = Settings(default_queue=policy.default_queue, dialects=settings.dialects)
+        world = KubeWorld(connection, informers, how, time.time)
         try:
             await asyncio.wait_for(world.sync(), _LISTING_S)
         except TimeoutError as error:
@@ -124,13 +127,13 @@ async def look(connection: Connection) -> Snapshot:
     return snapshot
 
 
-async def _policy(connection: Connection) -> Policy:
+async def _settings(connection: Connection) -> Policies:
     """How the scheduler that leads decides: it says so on its Lease."""
     try:
         lease = await connection.get(LEASES, NAME, NAMESPACE)
     except ApiRefusal:
-        return Policy()
-    return settings_from((lease["metadata"].get("annotations") or {}).get(POLICY, "")).policy
+        return settings_from("")
+    return settings_from((lease["metadata"].get("annotations") or {}).get(POLICY, ""))
 
 
 def think(

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from phalanx.cli.manifest import Document, queued
+from phalanx.cli.policy_file import DIALECTS
 from phalanx.client.connection import Connection, Object
 from phalanx.client.informer import Informer, key_of
 from phalanx.client.kind import (
@@ -34,7 +35,7 @@ from phalanx.kube.labels import ADMITTED, PARALLELISM, PREEMPTED, REASON, TEMPLA
 from phalanx.kube.node import read_node
 from phalanx.kube.queue import read_queue
 from phalanx.kube.surroundings import Surroundings
-from phalanx.kube.world import LOOKED_UP, REQUIRED, KubeWorld, Settings
+from phalanx.kube.world import LOOKED_UP, REQUIRED, VOLCANO, KubeWorld, Settings
 from phalanx.model.cluster import Cluster
 from phalanx.model.event import Event
 
@@ -60,7 +61,8 @@ READERS: Mapping[Kind, Callable[[Object], Any]] = {
 def supposed(documents: Sequence[Document], listed: Objects, book: Cluster, namespace: str) -> Objects:
     """What is listed, with the documents' objects added, or in place of those of their names. Raises PhalanxError with
     file and line."""
-    found = {kind: dict(listed.get(kind, {})) for kind in dict.fromkeys((*REQUIRED, *LOOKED_UP))}
+    theirs = [kind for kind in VOLCANO if kind in listed]
+    found = {kind: dict(listed.get(kind, {})) for kind in dict.fromkeys((*REQUIRED, *LOOKED_UP, *theirs))}
     for number, document in enumerate(documents, 1):
         kind = _kind(document)
         obj = _complete(document, kind, book, namespace, number)
@@ -80,8 +82,10 @@ def told(objects: Objects, book: Cluster, default_queue: str, now_s: float) -> t
     for kind, each in objects.items():
         for obj in each.values():
             caches[kind].observe(obj)
-    world = KubeWorld(nowhere, caches.__getitem__, Settings(default_queue=default_queue), lambda: now_s)
-    world.look_up(LOOKED_UP)
+    theirs = [kind for kind in VOLCANO if kind in objects]
+    settings = Settings(default_queue=default_queue, dialects=DIALECTS if theirs else frozenset())
+    world = KubeWorld(nowhere, caches.__getitem__, settings, lambda: now_s)
+    world.look_up((*LOOKED_UP, *theirs))
     world.tree.queues.update({name: queue for name, queue in book.queues.items() if name not in objects[QUEUES]})
     world.tree.flavors.update({name: each for name, each in book.flavors.items() if name not in objects[FLAVORS]})
     return tuple(world.events())

@@ -1,12 +1,14 @@
 """Which objects form which job: from the members of one gang to the `model.Job` that stands for them.
 
-Four forms (docs/guide/kubernetes.md shows each):
+Five forms (docs/guide/kubernetes.md shows each):
 
 - one Job: one role, as many pods as the Job can use at once;
 - several objects with one `phalanx.dev/job`: a role for each, complete when there are `phalanx.dev/job-roles` of them;
 - bare pods with one `phalanx.dev/job`: a role for each shape, complete with `phalanx.dev/min-available` pods; or
   driver-first, where `phalanx.dev/min-resources` says what the whole needs and the missing pods are held room for;
-- a bare pod without that label: a job of its own.
+- pods of one PodGroup of Volcano's (`pod_group`): complete with its `minMember` pods, and what its `minResources` asks
+  beyond the pods that exist is held;
+- a bare pod without any of these: a job of its own.
 
 Pure: members in, declaration out. What contradicts itself is declared too, `blocked` with what to do about it. Sizes
 are never guessed.
@@ -23,10 +25,11 @@ from phalanx.kube import labels
 from phalanx.kube.hold import DeclarationError, pieces, read_resources, remainder
 from phalanx.kube.job import BatchJob
 from phalanx.kube.pod import Pod
+from phalanx.kube.pod_group import NO_TASKS, Group
 from phalanx.kube.wishes import closeness, one, wishes, written
 from phalanx.model.job import Job, Role
 from phalanx.model.reason import Code, Reason
-from phalanx.model.shape import Shape
+from phalanx.model.shape import Amounts, Shape
 from phalanx.model.topology import Closeness
 
 
@@ -65,13 +68,14 @@ class Declaration:
 class Members:
     """The live members of one gang: Jobs that are not finished, and bare pods that are not over, oldest first.
     `finished`: Jobs that are; they are no longer waited for. `sizes`: what each Job (by uid) can still use at once,
-    where more is known than its status says."""
+    where more is known than its status says. `group`: the PodGroup whose members they are, if there is one."""
 
     id: str
     jobs: Sequence[BatchJob]
     pods: Sequence[Pod]
     finished: int = 0
     sizes: Mapping[str, int] = field(default_factory=dict)
+    group: Group | None = None
 
     def size(self, job: BatchJob) -> int:
         return self.sizes.get(job.uid, job.size())
@@ -110,7 +114,8 @@ def declare(members: Members, house: House) -> Declaration:
     """The job of these members, which are at least one. Never raises: what is wrong is in `job.blocked`."""
     blocked, rows, queue, said = None, [], house.default_queue, dict[str, Any]()
     try:
-        queue = one(members, labels.QUEUE, house.default_queue)
+        group = members.group
+        queue = one(members, labels.QUEUE, (group and group.queue) or house.default_queue)
         said = _said(members)
         rows = _rows(members, house.gang(queue), house.largest)
         _check_jobs(members.jobs)
@@ -123,7 +128,7 @@ def declare(members: Members, house: House) -> Declaration:
         id=members.id,
         queue=queue,
         roles=tuple(role for role, _ in rows),
-        priority=max(member.priority for member in members.everyone),
+        priority=_priority(members),
         submitted_s=min(member.created_s for member in members.everyone),
         blocked=blocked,
         **said,
@@ -142,6 +147,11 @@ def _said(members: Members) -> dict[str, Any]:
     return said
 
 
+def _priority(members: Members) -> int:
+    said = [member.priority for member in members.everyone]
+    return max(said if members.group is None else [*said, members.group.priority])
+
+
 def _needs(members: Members, rows: Sequence[Row]) -> Needs:
     """Of Jobs that run already, pods exist and were admitted."""
     jobs = {job.uid: job for job in members.jobs if job.suspended}
@@ -156,6 +166,8 @@ def _rows(members: Members, gang: bool, largest: Mapping[str, int]) -> list[Row]
     rows = [_job_role(job, size) for job in members.jobs if (size := members.size(job))]
     if members.jobs or not gang:
         return rows + bare_rows(members.pods, len(members.pods))
+    if members.group is not None:
+        return _group_rows(members.group, members.pods, largest)
     minimum = _number(members, labels.MIN_AVAILABLE)
     rows += bare_rows(members.pods, minimum or len(members.pods))
     if (whole := one(members, labels.MIN_RESOURCES, "")) and (held := _held(members, whole, minimum, largest)):
@@ -188,14 +200,27 @@ def _closeness(member: BatchJob | Pod) -> Closeness | None:
     return closeness(alone, labels.ROLE_CLOSENESS, labels.ROLE_PREFERRED_CLOSENESS)
 
 
-def bare_rows(pods: Sequence[Pod], minimum: int) -> list[Row]:
-    """A role for each (role label, shape); the `minimum` oldest pods are those that must start together."""
+def _group_rows(group: Group, pods: Sequence[Pod], largest: Mapping[str, int]) -> list[Row]:
+    """The oldest of each task, and the oldest of all, are those that must start together."""
+    if group.fault:
+        raise DeclarationError(f"the PodGroup {group.name}: {group.fault}")
+    rows = bare_rows(pods, group.minimum, dict(group.tasks))
+    count, size = pieces(remainder(group.whole, (pod.requests for pod in pods)), None, largest)
+    return rows + ([_unborn(count, size, pods[0])] if count else [])
+
+
+def bare_rows(pods: Sequence[Pod], minimum: int, tasks: Mapping[str, int] = NO_TASKS) -> list[Row]:
+    """A role for each (role label, shape); the `minimum` oldest pods are those that must start together, and so many of
+    each role as `tasks` says."""
     count: dict[BarePods, int] = {}
     needed: dict[BarePods, int] = {}
+    of_task: dict[str, int] = {}
     for position, pod in enumerate(pods):
         source = BarePods(pod.said.get(labels.ROLE, ""), pod.shape)
         count[source] = count.get(source, 0) + 1
-        needed[source] = needed.get(source, 0) + (position < minimum)
+        of_task[source.role] = of_task.get(source.role, 0) + 1
+        must = position < minimum or of_task[source.role] <= tasks.get(source.role, 0)
+        needed[source] = needed.get(source, 0) + must
     return [(_bare_role(i, source, count[source], needed[source]), source) for i, source in enumerate(count)]
 
 
@@ -207,9 +232,12 @@ def _held(members: Members, whole: str, minimum: int | None, largest: Mapping[st
     rest = remainder(read_resources(whole), (pod.requests for pod in members.pods))
     missing = None if minimum is None else minimum - len(members.pods)
     count, size = pieces(rest, missing, largest)
-    if not count:
-        return None
-    first = members.pods[0].shape
+    return _unborn(count, size, members.pods[0]) if count else None
+
+
+def _unborn(count: int, size: Amounts, driver: Pod) -> Row:
+    """Room for pods that will be created by, and go where, the first pod may."""
+    first = driver.shape
     shape = Shape(size, first.selector, first.affinity, first.tolerations)
     return Role(name="held", count=count, minimum=count, shape=shape), Unborn()
 
@@ -253,6 +281,8 @@ def _incomplete(members: Members) -> Reason | None:
         return None
     if members.jobs:
         return _missing_objects(members)
+    if any(pod.group for pod in members.pods):
+        return _missing_of_group(members)
     minimum, whole = _number(members, labels.MIN_AVAILABLE), members.said(labels.MIN_RESOURCES)
     if not any(labels.JOB in pod.said for pod in members.pods) or (whole and minimum is None):
         return None
@@ -278,6 +308,18 @@ def _missing_objects(members: Members) -> Reason | None:
             f"number, or give those of another gang another {labels.JOB}"
         )
     return _waiting(there, wanted, "members")
+
+
+def _missing_of_group(members: Members) -> Reason | None:
+    group, pods = members.group, members.pods
+    if group is None:
+        text = f"the PodGroup {pods[0].group} of its pods does not exist yet: create it"
+        return Reason(code=Code.WAITING_FOR_MEMBERS, text=text)
+    for task, wanted in group.tasks.items():
+        there = sum(pod.said.get(labels.ROLE) == task for pod in pods)
+        if there < wanted:
+            return _waiting(there, wanted, f"pods of the task {task}")
+    return _waiting(len(pods), group.minimum, "pods")
 
 
 def _waiting(there: int, wanted: int, what: str) -> Reason | None:

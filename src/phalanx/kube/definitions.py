@@ -93,7 +93,7 @@ RESERVATION: Object = {
 
 
 def definition(kind: Kind, short: str, schema: Object, columns: list[Any], *, status: bool = False) -> Object:
-    """The CustomResourceDefinition of one of our kinds."""
+    """The CustomResourceDefinition of a kind that we define."""
     name = f"{kind.plural}.{kind.group}"
     version = {
         "name": kind.version,
@@ -105,7 +105,7 @@ def definition(kind: Kind, short: str, schema: Object, columns: list[Any], *, st
     }
     spec = {
         "group": kind.group,
-        "scope": "Cluster",
+        "scope": "Namespaced" if kind.namespaced else "Cluster",
         "names": {
             "plural": kind.plural,
             "singular": kind.name.lower(),
@@ -141,8 +141,8 @@ async def install(api: Connection) -> None:
     """The definitions as they should be, and the queue `default`; returns when all of them are served."""
     for body in DEFINITIONS.values():
         await _install_definition(api, body)
-    await _served(api, FLAVORS)
-    await _served(api, RESERVATIONS)
+    await served(api, FLAVORS)
+    await served(api, RESERVATIONS)
     await _create_default(api)
 
 
@@ -150,9 +150,9 @@ async def _install_definition(api: Connection, body: Object) -> None:
     """Read first: where somebody else installs them (deploy/), no right to write any is needed."""
     meta = body["metadata"]
     try:
-        there = await _find(api, CRDS, meta["name"])
+        there = await find(api, CRDS, meta["name"])
         if there is None:
-            await _create(api, CRDS, body)
+            await create(api, CRDS, body)
         elif (there["metadata"].get("annotations") or {}).get(DIGEST) != meta["annotations"][DIGEST]:
             patch = {"metadata": {"annotations": meta["annotations"]}, "spec": body["spec"]}
             await api.patch(CRDS, meta["name"], patch, fieldManager=FIELD_MANAGER)
@@ -163,7 +163,8 @@ async def _install_definition(api: Connection, body: Object) -> None:
         log.warning("the definition %s stays as it is: %s", meta["name"], error)
 
 
-async def _find(api: Connection, kind: Kind, name: str) -> Object | None:
+async def find(api: Connection, kind: Kind, name: str) -> Object | None:
+    """None if there is none."""
     try:
         return await api.get(kind, name)
     except ApiRefusal as error:
@@ -172,7 +173,7 @@ async def _find(api: Connection, kind: Kind, name: str) -> Object | None:
         return None
 
 
-async def _served(api: Connection, kind: Kind) -> None:
+async def served(api: Connection, kind: Kind) -> None:
     """Until the kind is served: a definition is established a moment after it is created."""
     for pause_s in (*(0.05,) * 20, *(0.5,) * 20, 0.0):
         try:
@@ -191,12 +192,12 @@ async def _create_default(api: Connection) -> None:
         "metadata": {"name": DEFAULT_QUEUE},
         "spec": {"gang": True},
     }
-    await _served(api, QUEUES)
-    if await _find(api, QUEUES, DEFAULT_QUEUE) is None:
-        await _create(api, QUEUES, default)
+    await served(api, QUEUES)
+    if await find(api, QUEUES, DEFAULT_QUEUE) is None:
+        await create(api, QUEUES, default)
 
 
-async def _create(api: Connection, kind: Kind, body: Object) -> None:
+async def create(api: Connection, kind: Kind, body: Object) -> None:
     """Another may have been faster, which is as good."""
     try:
         await api.create(kind, body)

@@ -65,7 +65,7 @@ class Gang(GivingWay):
         pods.sort(key=lambda pod: (pod.created_s, pod.name))
         finished = sum(job.finished and job.ours for job in self.jobs.values())
         sizes = {job.uid: self.size(job) for job in jobs}
-        return Members(id=self.id, jobs=jobs, pods=pods, finished=finished, sizes=sizes)
+        return Members(id=self.id, jobs=jobs, pods=pods, finished=finished, sizes=sizes, group=self.group)
 
     def _queue(self, house: House) -> None:
         self._fresh.clear()

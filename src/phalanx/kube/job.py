@@ -44,6 +44,7 @@ class BatchJob:
     outcome: Outcome | None
     foreign: bool
     scheduler: str
+    bound_by_us: bool
     gates: tuple[str, ...]
     ask: Ask
     priority: int
@@ -72,7 +73,7 @@ class BatchJob:
     @property
     def pinned(self) -> bool:
         """Another scheduler binds its pods, to the nodes that we plan (`pin`)."""
-        return self.scheduler != labels.SCHEDULER_NAME
+        return not self.bound_by_us
 
     @property
     def queued(self) -> bool:
@@ -109,6 +110,7 @@ def read_job(obj: Object, around: Surroundings) -> BatchJob:
         outcome=_outcome(meta, status),
         foreign=(spec.get("managedBy") or _JOB_CONTROLLER) != _JOB_CONTROLLER,
         scheduler=pod.get("schedulerName") or "default-scheduler",
+        bound_by_us=pod.get("schedulerName") in around.answers_to,
         gates=tuple(gate["name"] for gate in pod.get("schedulingGates") or ()),
         ask=around.ask(meta["namespace"], pod, _pod_meta(meta, spec["template"])),
         priority=around.priority(pod),

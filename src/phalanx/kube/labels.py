@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 SCHEDULER_NAME = "phalanx"  # spec.schedulerName of the pods that we bind
+OURS = frozenset({SCHEDULER_NAME})
 FIELD_MANAGER = "phalanx"  # our name in managedFields
 
 # Said by users.

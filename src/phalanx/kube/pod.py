@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from phalanx.client.connection import Object
+from phalanx.dialects import volcano
 from phalanx.kube import labels
 from phalanx.kube.record import Mark, Record, read_mark, read_record
 from phalanx.kube.shape import Shapes
@@ -25,7 +26,8 @@ _REJECTIONS = ("OutOf", "NodeAffinity", "UnexpectedAdmissionError", "TopologyAff
 class Pod:
     """`owner` is the (name, uid) of the Job that controls it. `index` is its completion index, if any. `ours`: we plan
     it, and bind it unless it is `pinned`: then another scheduler does, to the node `pin` once that is said. `gated`: by
-    gates of others. `devices`: those of its node that we gave it. `grace_s`: how long it may take to end."""
+    gates of others. `devices`: those of its node that we gave it. `grace_s`: how long it may take to end. `group`: the
+    PodGroup of Volcano's whose member it is."""
 
     uid: str
     namespace: str
@@ -52,6 +54,7 @@ class Pod:
     record: Record | None
     mark: Mark | None
     waits_for: str  # the code of the reason that its PodScheduled condition gives
+    group: str
     said: Mapping[str, str]
 
     @property
@@ -82,16 +85,18 @@ class Pod:
         return f"{self.namespace}/{self.name}"
 
 
-def read_pod(obj: Object, shapes: Shapes) -> Pod:
+def read_pod(obj: Object, shapes: Shapes, answers_to: frozenset[str] = labels.OURS) -> Pod:
+    """`answers_to`: the scheduler names of pods that we bind."""
     meta, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
     ask = shapes.of_pod(spec, status, meta)
     annotations = meta.get("annotations") or {}
     index = annotations.get(labels.COMPLETION_INDEX)
-    bound_by_us = spec.get("schedulerName") == labels.SCHEDULER_NAME
+    bound_by_us = spec.get("schedulerName") in answers_to
     gates = {gate["name"] for gate in spec.get("schedulingGates") or ()}
     pin = annotations.get(labels.PINNED, "") if labels.GATE not in gates else ""
     owner = _owner(meta)
     ours = bound_by_us or (owner is not None and (labels.GATE in gates or bool(pin)))
+    group, said = _words(meta, others=len(answers_to) > 1) if ours else ("", {})
     return Pod(
         uid=meta["uid"],
         namespace=meta["namespace"],
@@ -118,7 +123,8 @@ def read_pod(obj: Object, shapes: Shapes) -> Pod:
         record=read_record(annotations),
         mark=read_mark(annotations),
         waits_for=_waits_for(status) if ours else "",
-        said=_said(meta) if ours else {},
+        group=group,
+        said=said,
     )
 
 
@@ -139,6 +145,16 @@ def _owner(meta: Object) -> tuple[str, str] | None:
         if owner.get("controller") and owner["kind"] == "Job":
             return owner["name"], owner["uid"]
     return None
+
+
+def _words(meta: Object, *, others: bool) -> tuple[str, Mapping[str, str]]:
+    """The PodGroup, and what the pod says; `others`: words of Volcano count too, where ours say nothing."""
+    said = _said(meta)
+    if not others or labels.JOB in said:
+        return "", said
+    theirs = volcano.read_pod(meta)
+    words = {labels.QUEUE: theirs.queue, labels.ROLE: theirs.task, labels.PREEMPTIBLE: theirs.preemptible}
+    return theirs.group, {key: value for key, value in words.items() if value} | said
 
 
 def _said(meta: Object) -> dict[str, str]:

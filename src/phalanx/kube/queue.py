@@ -16,6 +16,7 @@ from phalanx.client.connection import Object
 from phalanx.client.informer import Change
 from phalanx.client.moment import MomentError, read_moment
 from phalanx.dialects import queue as written
+from phalanx.dialects import volcano
 from phalanx.dialects.fields import Misread
 from phalanx.dialects.flavor import read_flavor
 from phalanx.dialects.reservation import read_reservation
@@ -57,27 +58,45 @@ class Tree:
         self.wrong: dict[str, str] = {}  # queue -> what of it cannot be read
         self.flavors: dict[str, Flavor] = {}
         self._reservations: set[str] = set()
+        self._own: set[str] = set()  # queues of ours
+        self._volcano: dict[str, Queue] = {}  # queues of Volcano's
 
     def gang(self, queue: str) -> bool:
         """Whether it starts its jobs whole."""
         return queue not in self.queues or self.queues[queue].gang
 
+    def on_volcano_queue(self, change: Change) -> Iterator[Event]:
+        """A queue of Volcano's counts where there is none of ours of that name."""
+        name = _name(change)
+        self._volcano.pop(name, None)
+        if change.new is not None:
+            self._volcano[name] = _read_volcano(change.new)
+        if name not in self._own:
+            yield from self._put(name, self._volcano.get(name))
+
+    def _put(self, name: str, queue: Queue | None) -> Iterator[Event]:
+        if queue is None:
+            if self.queues.pop(name, None) is not None:
+                yield QueueGone(name)
+        elif self.queues.get(name) != queue:
+            self.queues[name] = queue
+            yield QueueSeen(queue)
+
     def on_queue(self, change: Change, now_s: float) -> Iterator[Event]:
         name = _name(change)
         self.wrong.pop(name, None)
         if change.new is None:
-            if self.queues.pop(name, None) is not None:
-                yield QueueGone(name)
+            self._own.discard(name)
+            yield from self._put(name, self._volcano.get(name))
             return
+        self._own.add(name)
         try:
             queue = read_queue(change.new, self._state_since(change.new, now_s))
         except Misread as error:
             log.warning("queue %s is held: %s", name, error)
             self.wrong[name] = str(error)
             queue = Queue(name=name, state=State.HELD)
-        if self.queues.get(name) != queue:
-            self.queues[name] = queue
-            yield QueueSeen(queue)
+        yield from self._put(name, queue)
 
     def on_flavor(self, change: Change) -> Iterator[Event]:
         name = _name(change)
@@ -113,6 +132,19 @@ class Tree:
         if known is not None and known.state == state and name not in self.wrong and known.state_since_s:
             return known.state_since_s
         return _since(obj) or now_s
+
+
+def _read_volcano(obj: Object) -> Queue:
+    """Held, if it cannot be read."""
+    name = obj["metadata"]["name"]
+    try:
+        queue, notes = volcano.read_queue(name, obj.get("spec") or {}, (obj.get("status") or {}).get("state", ""))
+    except Misread as error:
+        log.warning("Volcano's queue %s is held: %s", name, error)
+        return Queue(name=name, state=State.HELD)
+    for note in notes:
+        log.info("Volcano's queue %s: %s", name, note)
+    return queue
 
 
 def _name(change: Change) -> str:

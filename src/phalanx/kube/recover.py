@@ -44,7 +44,7 @@ def unfinished(gang: Gang, house: House, now_s: float, hold_s: float) -> Unfinis
         return None
     pods = sorted((pod for pod in bare if not pod.going or pod.node), key=lambda pod: (pod.created_s, pod.name))
     sizes = {job.uid: gang.size(job) for job in jobs}
-    members = Members(id=gang.id, jobs=sorted(jobs, key=_age), pods=pods, sizes=sizes)
+    members = Members(id=gang.id, jobs=sorted(jobs, key=_age), pods=pods, sizes=sizes, group=gang.group)
     declared = declare(members, replace(house, gang=_same(record)))
     if now_s >= record.at_s + hold_s:
         declared = _without_holds(declared)

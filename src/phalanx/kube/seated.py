@@ -16,6 +16,7 @@ from phalanx.kube.hold import fitting
 from phalanx.kube.job import BatchJob
 from phalanx.kube.outlet import Answer, Outlet, Stage
 from phalanx.kube.pod import Pod
+from phalanx.kube.pod_group import Group
 from phalanx.kube.record import Record
 from phalanx.kube.seats import Seats, source_of
 from phalanx.kube.shape import covers
@@ -32,6 +33,7 @@ class Seated(ABC):
         self.stage = Stage.WAITING
         self.jobs: dict[str, BatchJob] = {}
         self.pods: dict[str, Pod] = {}
+        self.group: Group | None = None  # the PodGroup whose members its pods are
         self.told: Declaration | None = None
         self.record: Record | None = None
         self.seats = Seats()
@@ -111,7 +113,10 @@ class Seated(ABC):
 
     def _keeps_bare(self, slot: Slot) -> bool:
         """A driver may create a failed executor anew; nobody does so for pods that no driver leads."""
-        return bool(self.pods) and any(labels.MIN_RESOURCES in pod.said for pod in self.pods.values())
+        led = (self.group is not None and self.group.whole) or any(
+            labels.MIN_RESOURCES in pod.said for pod in self.pods.values()
+        )
+        return bool(self.pods) and bool(led)
 
     def _wake(self, *times_s: float) -> None:
         self.wake_s = min((at_s for at_s in (self.wake_s, *times_s) if at_s), default=0.0)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from phalanx.client.connection import Object
+from phalanx.kube.labels import OURS
 from phalanx.kube.shape import Ask, Shapes, with_limit_ranges, with_runtime_class
 
 _NO_META: Mapping[str, Any] = {}
@@ -23,6 +24,7 @@ class Surroundings:
     limit_ranges: Mapping[str, Object] = field(default_factory=dict)
     runtime_classes: Mapping[str, Object] = field(default_factory=dict)
     priority_classes: Mapping[str, Object] = field(default_factory=dict)
+    answers_to: frozenset[str] = OURS  # the scheduler names of pods that we bind
 
     def ask(self, namespace: str, spec: Mapping[str, Any], meta: Mapping[str, Any] = _NO_META) -> Ask:
         """What a pod of this template (with that metadata) will ask."""

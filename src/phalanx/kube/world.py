@@ -13,10 +13,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from typing import Any
 
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.informer import Change, Informer
@@ -30,7 +31,9 @@ from phalanx.client.kind import (
     RUNTIME_CLASSES,
     Kind,
 )
+from phalanx.dialects import volcano
 from phalanx.kube import labels
+from phalanx.kube import volcano as volcano_kinds
 from phalanx.kube.barrier import Patience
 from phalanx.kube.charge import Charges
 from phalanx.kube.declare import House
@@ -43,6 +46,8 @@ from phalanx.kube.node import read_node
 from phalanx.kube.outlet import Stage
 from phalanx.kube.persist import persisting
 from phalanx.kube.pod import Pod, read_pod
+from phalanx.kube.pod_group import POD_GROUPS, Groups, gang_id
+from phalanx.kube.pod_group_status import GroupStatuses
 from phalanx.kube.policy import install_policy
 from phalanx.kube.queue import Tree
 from phalanx.kube.recover import order, unfinished
@@ -60,15 +65,23 @@ REQUIRED = (PODS, JOBS, NODES, QUEUES)
 # A server may serve fewer of these, or not show them to us.
 LOOKED_UP = (LIMIT_RANGES, RUNTIME_CLASSES, PRIORITY_CLASSES, RESOURCE_QUOTAS, FLAVORS, RESERVATIONS)
 
+VOLCANO = (POD_GROUPS, volcano_kinds.QUEUES)  # looked up where this dialect is enabled
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """`writes`: how many are on their way at once."""
+    """`writes`: how many are on their way at once. `dialects`: whose scheduler names we answer to, and whose kinds we
+    read, besides our own: `volcano`."""
 
     default_queue: str = DEFAULT_QUEUE
     writes: int = 32
     patience: Patience = field(default_factory=Patience)
     budget: Budget = field(default_factory=Budget)
+    dialects: frozenset[str] = frozenset()
+
+    @property
+    def answers_to(self) -> frozenset[str]:
+        return labels.OURS | (self.dialects & {volcano.SCHEDULER_NAME})
 
 
 @asynccontextmanager
@@ -83,10 +96,13 @@ async def open_world(
     `fence`: the event loop's time after which no write may be sent (`lease`); None: there is no other scheduler."""
     await persisting(lambda: install(api))
     await persisting(lambda: install_policy(api))
-    world = KubeWorld(api, informers, settings or Settings(), clock, fence)
+    settings = settings or Settings()
+    if volcano.SCHEDULER_NAME in settings.dialects:
+        await persisting(lambda: volcano_kinds.install(api))
+    world = KubeWorld(api, informers, settings, clock, fence)
     async with asyncio.TaskGroup() as group:
         await persisting(world.sync)
-        tasks = [group.create_task(run()) for run in (world.effects.writer.run, world.effects.reporter.run)]
+        tasks = [group.create_task(run()) for run in world.writing()]
         try:
             yield world
         finally:
@@ -118,9 +134,10 @@ class KubeWorld:
             conclude=self._mark,
         )
         self.gangs: dict[str, Gang] = {}
-        self._api, self._informers, self._clock = api, informers, clock
-        self._default_queue = settings.default_queue
-        self._around = Surroundings()
+        self._api, self._informers, self._clock, self._fence = api, informers, clock, fence
+        self._default_queue, self._answers_to = settings.default_queue, settings.answers_to
+        self._around = Surroundings(answers_to=self._answers_to)
+        self.groups = Groups(lambda name: self._around.priority({"priorityClassName": name}))
         self._headroom = Headroom(self._around, lambda kind: informers(kind).objects)
         self.served: frozenset[Kind] = frozenset()  # of those that a server may not serve
         self._remembered: Sequence[Event] = ()  # what the scheduler before us kept
@@ -138,6 +155,16 @@ class KubeWorld:
         self._alarms: dict[str, float] = {}  # gang id -> the one of its timers that counts
         self._out: list[Event] = []
         self._news = asyncio.Event()
+
+    def writing(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
+        """What is to run as long as this world is open."""
+        found = [self.effects.writer.run, self.effects.reporter.run]
+        if POD_GROUPS in self.served:
+            objects = self._informers(POD_GROUPS).objects
+            found.append(
+                GroupStatuses(self._api, self.groups, self.gangs, objects, self._clock, _may_write(self._fence)).run
+            )
+        return found
 
     # --- World ----------------------------------------------------------------------------------------------------
 
@@ -175,6 +202,7 @@ class KubeWorld:
                     gang.shrink(action)
                 case Wait():
                     self.effects.reporter.waits(gang, action.reason)
+                    self.groups.waits(gang.id, action.reason)
                 case Promise():
                     pass  # the victims' marks say whom they make room for: a restart finds the same room leaving
             if not isinstance(action, Wait | Promise):
@@ -192,7 +220,8 @@ class KubeWorld:
 
     async def sync(self) -> None:
         """Until every cache that decisions need was listed once, and it is known what was used in the past."""
-        served = [kind for kind in LOOKED_UP if await self._serves(kind)]
+        theirs = VOLCANO if volcano.SCHEDULER_NAME in self._answers_to else ()
+        served = [kind for kind in (*LOOKED_UP, *theirs) if await self._serves(kind)]
         for cache in [self._informers(kind) for kind in (*REQUIRED, *served)]:
             await cache.synced.wait()
         self.look_up(served)
@@ -205,6 +234,7 @@ class KubeWorld:
             limit_ranges=found.get(LIMIT_RANGES, {}),
             runtime_classes=found.get(RUNTIME_CLASSES, {}),
             priority_classes=found.get(PRIORITY_CLASSES, {}),
+            answers_to=self._answers_to,
         )
         self._headroom = Headroom(self._around, lambda kind: self._informers(kind).objects)
         self.served = frozenset(found)
@@ -240,6 +270,8 @@ class KubeWorld:
         if gang.wake_s and self._alarms.get(gang.id) != gang.wake_s:
             self._alarms[gang.id] = gang.wake_s
             heappush(self._timers, (gang.wake_s, gang.id))
+        if gang.group is not None:
+            self.groups.touch(gang.id)
         if gang.empty and gang.stage is Stage.WAITING:
             self.gangs.pop(gang.id, None)
             self.effects.reporter.forget(gang)
@@ -260,6 +292,7 @@ class KubeWorld:
         gang = self.gangs.get(id)
         if gang is None:
             gang = self.gangs[id] = Gang(id, self.effects)
+            gang.group = self.groups[id]
         return gang
 
     def _household(self) -> House:
@@ -305,7 +338,9 @@ class KubeWorld:
             (NODES, self._on_node),
             (FLAVORS, lambda change: self._tell_now(*self.tree.on_flavor(change))),
             (RESERVATIONS, lambda change: self._tell_now(*self.tree.on_reservation(change))),
-            (QUEUES, self._on_queue),
+            (volcano_kinds.QUEUES, lambda change: self._on_queues(change, self.tree.on_volcano_queue(change))),
+            (QUEUES, lambda change: self._on_queues(change, self.tree.on_queue(change, self._clock()))),
+            (POD_GROUPS, self._on_pod_group),
             (JOBS, self._on_job),
             (PODS, self._on_pod),
         ):
@@ -346,9 +381,15 @@ class KubeWorld:
             self.charges.see_node(node)
             self._tell_now(NodeSeen(node))
 
-    def _on_queue(self, change: Change) -> None:
+    def _on_pod_group(self, change: Change) -> None:
+        gang = self.gangs.get(self.groups.on_change(change))
+        if gang is not None:
+            gang.group = self.groups[gang.id]
+            self._mark(gang)
+
+    def _on_queues(self, change: Change, events: Iterable[Event]) -> None:
         self._house = None
-        told = list(self.tree.on_queue(change, self._clock()))
+        told = list(events)
         self._tell_now(*told)
         name = (change.new or change.old or {})["metadata"]["name"]
         for gang in self.gangs.values() if told else ():
@@ -389,8 +430,10 @@ class KubeWorld:
             assert change.old is not None
             self._lose_pod(change.old["metadata"]["uid"])
             return
-        pod = read_pod(change.new, self._around.shapes)
+        pod = read_pod(change.new, self._around.shapes, self._answers_to)
         self._pods[pod.uid] = pod
+        if pod.group:
+            self.groups.see(pod)
         self._touched[pod.uid] = None
         if pod.charged:
             self.charges.hold(pod.uid, pod.node, pod.requests)
@@ -407,6 +450,8 @@ class KubeWorld:
             return
         self.charges.release(uid)
         self._touched[uid] = None
+        if pod.group:
+            self.groups.lose(pod)
         if pod.owner is not None and (siblings := self._pods_of.get(pod.owner[1])) is not None:
             siblings.discard(uid)
             if not siblings:
@@ -436,6 +481,8 @@ class KubeWorld:
             job = self._informers(JOBS).objects.get(f"{pod.namespace}/{pod.owner[0]}")
             if job is None or job["metadata"]["uid"] != pod.owner[1] or pod.pinned:
                 return None
+        if pod.group:
+            return gang_id(pod.namespace, pod.group)
         name = pod.said.get(labels.JOB)
         return f"{pod.namespace}/{name}" if name else f"{pod.namespace}/pod:{pod.name}"
 

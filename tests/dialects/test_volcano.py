@@ -1,0 +1,135 @@
+"""What Volcano's fields become, and that the docs say so."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from phalanx.dialects.fields import LONGEST_S, Misread
+from phalanx.dialects.peer_reasons import Ignored
+from phalanx.dialects.volcano import TABLE, Phase, PodGroup, Told, Use, read_pod, read_pod_group, read_queue, report
+from phalanx.kube.volcano import DEFINITIONS
+from phalanx.model.preemption import Reclaim
+from phalanx.model.queue import Queue, Quota, State
+from phalanx.model.reason import Code, Reason
+
+PAGE = Path(__file__).parents[2] / "docs" / "dialects" / "volcano.md"
+NOW = "2026-01-01T00:00:00Z"
+
+
+def test_a_pod_group() -> None:
+    spec = {
+        "minMember": 3,
+        "minTaskMember": {"ps": 1, "worker": 0},
+        "minResources": {"cpu": "3", "memory": "1Gi"},
+        "queue": "lab",
+        "priorityClassName": "high",
+    }
+    assert read_pod_group(spec) == PodGroup(
+        queue="lab", minimum=3, tasks=(("ps", 1),), whole=(("cpu", 3000), ("memory", 1 << 30)), priority_class="high"
+    )
+
+
+@pytest.mark.parametrize("spec", [{}, {"minMember": 0}, {"minMember": None, "queue": ""}])
+def test_one_that_says_nothing_starts_by_itself(spec: Any) -> None:
+    assert read_pod_group(spec) == PodGroup()
+
+
+def test_what_has_no_effect_comes_back_as_notes() -> None:
+    spec = {"networkTopology": {"mode": "hard"}, "minMembers": 3, "minMember": 1}
+    assert read_pod_group(spec).notes == (
+        "spec.networkTopology has no effect: there are no HyperNodes here: write phalanx.dev/closeness, which names a "
+        "label of nodes",
+        "spec.minMembers is not known here, and has no effect",
+    )
+    _, notes = read_queue("q", {"guarantee": {"resource": {"cpu": 1}, "resources": {}}})
+    assert notes == ("spec.guarantee.resources is not known here, and has no effect",)
+
+
+def test_what_cannot_be_is_said() -> None:
+    with pytest.raises(Misread, match=r"spec\.minMember: 'three' is no whole number"):
+        read_pod_group({"minMember": "three"})
+
+
+def test_a_queue() -> None:
+    spec = {
+        "weight": 4,
+        "priority": 2,
+        "parent": "lab",
+        "dequeueStrategy": "fifo",
+        "capability": {"cpu": 10},
+        "deserved": {"cpu": 6},
+        "guarantee": {"resource": {"cpu": 2}},
+    }
+    queue, notes = read_queue("vision", spec)
+    assert notes == ()
+    assert (queue.weight, queue.priority, queue.parent, queue.strict) == (4.0, 2, "lab", True)
+    assert queue.quotas == (Quota(guaranteed=(("cpu", 6000),), limit=(("cpu", 10_000),), lend=(("cpu", 4000),)),)
+    assert queue.preemption.reclaim is Reclaim.ANY
+
+
+@pytest.mark.parametrize(
+    ("spec", "state", "expected"),
+    [
+        ({"parent": "root"}, "Open", Queue(name="q")),
+        ({}, "Closed", Queue(name="q", state=State.CLOSED)),
+        ({}, "Closing", Queue(name="q", state=State.DRAINING)),
+    ],
+)
+def test_a_queue_that_says_little(spec: Any, state: str, expected: Queue) -> None:
+    assert read_queue("q", spec, state)[0] == expected
+
+
+def test_a_queue_from_which_nothing_is_reclaimed() -> None:
+    assert read_queue("q", {"reclaimable": False})[0].preemption.min_run_s == LONGEST_S
+
+
+def test_annotations_count_before_labels() -> None:
+    says = read_pod(
+        {"annotations": {"scheduling.k8s.io/group-name": "a"}, "labels": {"volcano.sh/preemptable": "true"}}
+    )
+    assert (says.group, says.preemptible) == ("a", "true")
+    assert read_pod({"annotations": {"scheduling.volcano.sh/group-name": "b"}}).group == "b"
+
+
+def test_a_condition_keeps_its_time_while_it_says_the_same() -> None:
+    told = Told(phase=Phase.PENDING, reason=Reason(code=Code.NO_ROOM, text="placed 1 of 2"))
+    first = report(told, {}, NOW)
+    assert first["conditions"][0] | {"message": ""} == {
+        "type": "Unschedulable",
+        "status": "True",
+        "reason": "NotEnoughResources",
+        "message": "",
+        "lastTransitionTime": NOW,
+    }
+    assert report(told, first, "2027-01-01T00:00:00Z") == first
+    assert report(Told(phase=Phase.RUNNING, running=2), first, NOW)["conditions"][0]["type"] == "Scheduled"
+
+
+def test_every_field_that_the_definitions_have_is_in_the_table() -> None:
+    for body, kind in zip(DEFINITIONS.values(), ("PodGroup", "Queue"), strict=True):
+        schema = body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+        told = {path.split(".")[1] for path in TABLE[kind] if path.startswith("spec.")}
+        assert set(schema) == told
+
+
+def row(path: str, use: Use) -> str:
+    if isinstance(use, Ignored):
+        return f"| `{path}` | – | {use.why} |"
+    return f"| `{path}` | `{use.field}` | {use.how} |"
+
+
+def test_the_page_shows_the_tables() -> None:
+    page = PAGE.read_text()
+    now = page
+    for kind, table in TABLE.items():
+        lines = ["| field | becomes | how |", "|---|---|---|", *(row(path, use) for path, use in table.items())]
+        before, _, after = now.partition(f"## {kind}\n\n")
+        now = f"{before}## {kind}\n\n" + "\n".join(lines) + "\n\n" + after.partition("\n\n")[2]
+    if os.environ.get("PHALANX_REWRITE"):
+        PAGE.write_text(now)
+    assert page == now, "the table has changed: PHALANX_REWRITE=1 .venv/bin/pytest tests/dialects/test_volcano.py"
+    assert page.count("| field | becomes | how |") == len(TABLE)
