@@ -17,11 +17,12 @@ import pytest
 import yaml
 
 from phalanx.client.kind import Kind
+from phalanx.kube import volcano
 from phalanx.kube.definitions import DEFINITIONS
 from phalanx.kube.lease import NAME as LEASE
 from phalanx.kube.policy import INSTALLED
 from phalanx.kube.usage import NAME as USAGE
-from phalanx.kube.world import LOOKED_UP, REQUIRED
+from phalanx.kube.world import LOOKED_UP, REQUIRED, VOLCANO
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -29,6 +30,7 @@ KUBE = ROOT / "src" / "phalanx" / "kube"
 
 GENERATED = {
     DEPLOY / "base" / "definitions.yaml": list(DEFINITIONS.values()),
+    DEPLOY / "components" / "volcano" / "definitions.yaml": list(volcano.DEFINITIONS.values()),
     DEPLOY / "overlays" / "mutating" / "policies.yaml": [body for _, body in INSTALLED],
 }
 
@@ -74,7 +76,7 @@ def _subresource(node: ast.Call, method: str) -> str:
 def used() -> set[Right]:
     """What the code asks for: the calls that name their kind, the caches, and what installing looks at."""
     found = {right for path in sorted(KUBE.glob("*.py")) for right in calls(path)}
-    for kind in (*REQUIRED, *LOOKED_UP):
+    for kind in (*REQUIRED, *LOOKED_UP, *VOLCANO):
         found |= {(verb, kind.group, kind.plural) for verb in ("list", "watch")}
     found |= {("get", "apiextensions.k8s.io", "customresourcedefinitions")}
     found |= {("get", "admissionregistration.k8s.io", kind.plural) for kind, _ in INSTALLED}
@@ -89,11 +91,17 @@ MADE_BY_THE_MANIFESTS = {
 }
 
 
+def rules() -> Iterator[Any]:
+    """Of the base, and of what may be added to it."""
+    for path in (DEPLOY / "base" / "rbac.yaml", *sorted(DEPLOY.glob("components/*/rbac.yaml"))):
+        for role in objects(path):
+            yield from role.get("rules", ())
+
+
 def granted() -> set[Right]:
     return {
         (verb, group, resource)
-        for role in objects(DEPLOY / "base" / "rbac.yaml")
-        for rule in role.get("rules", ())
+        for rule in rules()
         for verb in rule["verbs"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]
@@ -129,9 +137,8 @@ def test_what_is_dangerous_is_not_granted() -> None:
 def test_names_in_the_manifests_are_those_of_the_code() -> None:
     made = {(each["kind"], each["metadata"]["name"]) for each in objects(DEPLOY / "base" / "state.yaml")}
     assert made == {("Lease", LEASE), ("ConfigMap", USAGE)}
-    rules = [rule for role in objects(DEPLOY / "base" / "rbac.yaml") for rule in role.get("rules", ())]
-    named = {name for rule in rules for name in rule.get("resourceNames", ())}
-    definitions = {body["metadata"]["name"] for body in DEFINITIONS.values()}
+    named = {name for rule in rules() for name in rule.get("resourceNames", ())}
+    definitions = {body["metadata"]["name"] for body in (*DEFINITIONS.values(), *volcano.DEFINITIONS.values())}
     assert named == {LEASE, USAGE} | definitions | {body["metadata"]["name"] for _, body in INSTALLED}
 
 
