@@ -93,6 +93,7 @@ async def _serve(
 ) -> None:
     lease = Lease(apart, IDENTITY, terms=Terms(), policy=settings.text())
     connection.fence(lease.fence)
+    apart.tally = connection.tally  # who stands by is known to be well by these calls alone
     async with monitored(connection, lease, where) as metrics, asyncio.TaskGroup() as group:
         informers = Informers(connection, group)
         await schedule(connection, informers, lease, settings, lambda: note("this process leads"), record, metrics)
