@@ -3,7 +3,8 @@ purpose: everything is counted anew from the records."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from phalanx.core import usage
 from phalanx.core.layout import Layout, laid_out
@@ -12,8 +13,9 @@ from phalanx.core.room import charge_of, counted, entrants
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.job import Phase
 from phalanx.model.line import Bid
+from phalanx.model.queue import Queue
 from phalanx.model.shape import Amounts
-from phalanx.model.tree import Tree
+from phalanx.model.tree import Charge, Tree
 
 
 class Broken(AssertionError):
@@ -126,29 +128,44 @@ def held_truly(cluster: Cluster, record: Record) -> Iterator[str]:
 
 def tree_adds_up(cluster: Cluster) -> Iterator[str]:
     """Every queue's account is what building the tree anew and charging every record comes to."""
-    tree, anew = cluster.tree, Tree()
+    tree, due_of = cluster.tree, {job: charge_of(cluster, record) for job, record in cluster.jobs.items()}
     if tree.stale or tree.pool_stale:
         yield "the queue tree is not up to date"
-    anew.build(cluster.queues, cluster.flavors)
     for job, record in cluster.jobs.items():
-        due = charge_of(cluster, record)
-        if due != record.charge:
-            yield f"{job} is charged {record.charge} to its queue, and due is {due}"
+        if due_of[job] != record.charge:
+            yield f"{job} is charged {record.charge} to its queue, and due is {due_of[job]}"
         if record.placed != counted(record.placements, len(record.job.roles)):
             yield f"{job} has {record.placed} pods placed per role, noted is {record.placements}"
-        if due is not None:
-            anew.charge(due, 1)
-    if tree.branches.keys() != anew.branches.keys():
-        yield f"the tree has {sorted(tree.branches)}, the queues are {sorted(anew.branches)}"
-    for name in tree.branches.keys() & anew.branches.keys():
-        noted, true = tree.branches[name].account.shown(), anew.branches[name].account.shown()
-        if noted != true:
-            yield f"queue {name!r} is charged {noted}, the records say {true}"
+    charged = shown(cluster, [due for due in due_of.values() if due is not None])
+    if tree.branches.keys() != charged.keys():
+        yield f"the tree has {sorted(tree.branches)}, the queues are {sorted(charged)}"
+    for name in tree.branches.keys() & charged.keys():
+        if (noted := tree.branches[name].account.shown()) != charged[name]:
+            yield f"queue {name!r} is charged {noted}, the records say {charged[name]}"
     if cluster.entrants.lists != entrants(cluster).lists:
         yield f"submitted jobs are counted as {cluster.entrants.lists}, there are {entrants(cluster).lists}"
     pools = [{key: amount for key, amount in pool.items() if amount} for pool in (tree.pool, cluster.pool())]
     if pools[0] != pools[1]:
         yield f"the tree's pool is {pools[0]}, the nodes have {pools[1]}"
+
+
+def shown(cluster: Cluster, charges: Sequence[Charge]) -> dict[str, tuple[object, ...]]:
+    """Each branch's account, if these charges are all."""
+    tree = empty(tuple(cluster.queues.values()), tuple(cluster.flavors))
+    for charge in charges:
+        tree.charge(charge, 1)
+    accounts = {name: branch.account.shown() for name, branch in tree.branches.items()}
+    for charge in charges:
+        tree.charge(charge, -1)
+    return accounts
+
+
+@lru_cache(maxsize=4)
+def empty(queues: tuple[Queue, ...], flavors: tuple[str, ...]) -> Tree:
+    """A tree of these queues, to which nothing is charged."""
+    tree = Tree()
+    tree.build({queue.name: queue for queue in queues}, flavors)
+    return tree
 
 
 def waiting_is_true(cluster: Cluster) -> Iterator[str]:
