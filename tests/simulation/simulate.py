@@ -21,16 +21,18 @@ from phalanx.core.obstacle import obstacle
 from phalanx.core.quota import Ledger
 from phalanx.model import watching
 from phalanx.model.cluster import Cluster, Record
-from phalanx.model.event import Event, NodeSeen, QueueSeen, Submitted
+from phalanx.model.event import Event, FlavorSeen, NodeSeen, QueueSeen, Submitted
 from phalanx.model.job import Job, Phase, Role
 from phalanx.model.line import Bid, Kind
-from phalanx.model.node import Node, Taint
+from phalanx.model.node import Node
 from phalanx.model.plan import Start
 from phalanx.model.reason import Code
-from phalanx.model.shape import Operator, Requirement, Shape, Toleration, amounts
+from phalanx.model.shape import amounts
 from tests.core.brute import gang_fits
 
+from . import rules
 from .variety import Variety
+from .wants import TOPOLOGY, Wants
 from .world import World
 
 DISTURBANCES = {
@@ -44,11 +46,14 @@ DISTURBANCES = {
     "foreign": 0.5,
     "facts": 0.2,
     "queues": 0.2,
+    "growth": 0.5,
+    "batch": 0.4,
 }
 # Rules that let a job wait though there is room; each has tests of its own.
 RULES = {Code.BEHIND_HEAD, Code.RESERVED, Code.PREEMPTING, Code.ARRAY_LIMIT}
 QUIET_AFTER_S = 1300.0
 STEPS = 3000
+AT_ONCE_S = 0.001
 
 
 class Unfair(AssertionError):
@@ -59,7 +64,8 @@ def simulate(seed: int) -> str:
     """Run it; the hash of all that was decided. Raises what it finds wrong."""
     random = Random(seed)
     chances = {name: chance for name, chance in DISTURBANCES.items() if random.random() < 0.6}
-    run = Run(World(random, chances), Variety(random, rich=seed % 3 != 0))
+    wants = Wants(random)
+    run = Run(World(random, chances), wants, Variety(random, wants.themes, rich=seed % 3 != 0))
     with checked_folds(), narrow() if seed % 2 else nullcontext():
         run.play()
     return hashlib.sha256("\n".join(run.world.log).encode()).hexdigest()
@@ -101,8 +107,8 @@ class Unmoved:
 
 
 class Run:
-    def __init__(self, world: World, variety: Variety) -> None:
-        self.world, self.random, self.variety = world, world.seed, variety
+    def __init__(self, world: World, wants: Wants, variety: Variety) -> None:
+        self.world, self.random, self.wants, self.variety = world, world.seed, wants, variety
         self.bounds_changed = False
         self.cluster = Cluster()
         self.quiet = False
@@ -116,6 +122,8 @@ class Run:
                 break
             if not self.quiet:
                 self.disturb()
+            if self.world.chance("batch"):
+                continue  # the loop is busy: what happens next is taken in at once with this
             if not self.world.silent() or self.wake_is_due():
                 self.step(self.world.events())
         else:
@@ -130,20 +138,23 @@ class Run:
         self.wake_s = plan.wake_s
         if self.wake_s is not None and self.wake_s > self.world.now_s():
             self.world.later(self.wake_s - self.world.now_s() + 0.001, lambda: None)
+        if wrong := list(rules.judge(self.cluster, plan)):
+            raise Unfair("; ".join(wrong))
         self.nobody_exceeds_its_bounds()
-        if self.wake_s is None or self.wake_s > self.world.now_s():  # else it thinks again at once
+        if self.wake_s is None or self.wake_s > self.world.now_s() + AT_ONCE_S:  # else it thinks again at once
             self.nothing_that_fits_waits()
 
     # What happens
 
     def build(self) -> None:
         world, random = self.world, self.random
-        for queue in self.variety.queues:
-            world.queues[queue.name] = queue
+        world.queues = {queue.name: queue for queue in self.variety.queues}
+        world.flavors = {flavor.name: flavor for flavor in self.variety.flavors}
+        world.reservations = {each.name: each for each in self.variety.reservations}
         folding.fold(self.cluster, world.listed())
-        for index in range(random.randint(1, 6)):
-            world.add_node(self.a_node(f"n{index}"))
-        for index in range(random.randint(3, 25)):
+        for index in range(random.randint(1, 5)):
+            world.add_node(self.wants.a_node(f"n{index}"))
+        for index in range(random.choice([3, 6, 9, 12, 25])):
             run_s = random.uniform(1, 120)
             job = self.a_job(index, run_s)
             if self.runs_alone(job) and all(each.job in self.feasible for each in job.after):
@@ -151,31 +162,28 @@ class Run:
             world.later(random.uniform(0, 200), lambda job=job, run_s=run_s: world.submit(job, run_s))
         world.later(QUIET_AFTER_S - world.clock_s, self.make_quiet)
 
-    def a_node(self, name: str) -> Node:
-        random = self.random
-        room = {
-            "cpu": random.choice([2000, 4000, 8000]),
-            "memory": random.choice([4, 8, 16]),
-            "pods": random.choice([3, 110]),
-        }
-        room["gpu"] = random.choice([0, 0, 2])
-        taints = (Taint("gpu", "yes"),) if room["gpu"] and random.random() < 0.5 else ()
-        labels = (("zone", random.choice("ab")),)
-        return Node(name=name, allocatable=amounts(room), labels=labels, taints=taints)
-
     def runs_alone(self, job: Job) -> bool:
         """Whether it would start if it were alone in the world. (That a gang that fits does start, `gang_fits_empty`
         tells by trying everything.)"""
-        fits = gang_fits_empty(list(self.world.nodes.values()), job)
-        empty = Cluster()
+        empty, world = Cluster(), self.world
         alone = replace(job, begin_s=None, after=())
-        queues = [replace(queue, gang=True) for queue in self.world.queues.values()]
-        news = [*map(NodeSeen, self.world.nodes.values()), *map(QueueSeen, queues)]
-        plan = loop.step(empty, [*news, Submitted(alone)], self.variety.policy, self.world.now_s(), Unmoved())
+        queues = [replace(queue, gang=True) for queue in world.queues.values()]
+        news = [*map(NodeSeen, world.nodes.values()), *map(FlavorSeen, world.flavors.values())]
+        news += [*map(QueueSeen, queues), Submitted(alone)]
+        plan = loop.step(empty, news, self.variety.policy, world.now_s(), Unmoved())
         starts = any(isinstance(action, Start) for action in plan.actions)
-        if starts != fits and (starts or not self.variety.rich):
-            raise Unfair(f"{job.id} alone in the world: starts is {starts}")
-        return starts
+        if self.is_plain(job):
+            fits = gang_fits_empty(list(world.nodes.values()), job)
+            if starts != fits and (starts or not self.variety.rich):
+                raise Unfair(f"{job.id} alone in the world: starts is {starts}")
+        return starts and job.deadline_s is None and not job.reservation
+
+    def is_plain(self, job: Job) -> bool:
+        """Amounts alone decide."""
+        shapes = [role.shape for role in job.roles]
+        apart = any(each.share or each.away or each.near or each.spread or each.ports for each in shapes)
+        close = job.closeness or job.groups or any(role.closeness for role in job.roles)
+        return not apart and not close and not self.variety.flavors
 
     def a_job(self, index: int, run_s: float) -> Job:
         random = self.random
@@ -183,30 +191,21 @@ class Run:
         # Pod by pod, jobs that need several pods can block each other for ever; here one is enough for them.
         count = 1 if loose else random.choice([1, 1, 1, 2, 3])
         roles = tuple(self.a_role(f"r{at}", loose=loose) for at in range(count))
+        roles, options = (roles, {}) if loose else self.wants.gang_options(roles)
         return Job(
             id=f"j{index}",
             queue="loose" if loose else self.variety.queue_of(),
             roles=roles,
             priority=random.choice([0, 0, 0, 5]),
             submitted_s=float(index),
+            **options,
             **self.variety.job_options(index, run_s),
         )
 
     def a_role(self, name: str, *, loose: bool) -> Role:
-        random = self.random
-        asks = {"cpu": random.choice([0, 500, 1000, 2000]), "memory": random.choice([0, 1, 2, 6])}
-        asks["gpu"] = random.choice([0, 0, 0, 1])
-        affinity = ()
-        if random.random() < 0.15:
-            affinity = ((Requirement("zone", random.choice([Operator.IN, Operator.NOT_IN]), ("a",)),),)
-        shape = Shape(
-            requests=amounts(asks),
-            selector=(("zone", random.choice("ab")),) if random.random() < 0.2 else (),
-            affinity=affinity,
-            tolerations=(Toleration("gpu", "Exists"),) if asks["gpu"] or random.random() < 0.2 else (),
-        )
-        count = random.randint(1, 4)
-        return Role(name=name, count=count, minimum=1 if loose else random.randint(1, count), shape=shape)
+        count = self.random.randint(1, 4)
+        least = 1 if loose else self.random.randint(1, count)
+        return Role(name=name, count=count, minimum=least, shape=self.wants.a_shape())
 
     def disturb(self) -> None:
         world, random = self.world, self.random
@@ -271,7 +270,7 @@ class Run:
 
     def nothing_that_fits_waits(self) -> None:
         """Single shapes are decided exactly; gangs of several roles are searched, which promises less."""
-        draft, ledger = Draft(self.cluster.columns), Ledger(self.cluster.tree)
+        draft, ledger = Draft(self.cluster.columns, (TOPOLOGY,)), Ledger(self.cluster.tree)
         for record in self.cluster.jobs.values():
             if self.may_start(record) and self.fits(draft, ledger, record, Bid(record.job.id)):
                 raise Unfair(f"{record.job.id} waits and would fit: {self.cluster.reason(record.job.id)}")
@@ -280,14 +279,13 @@ class Run:
                     raise Unfair(f"slot {slot} of {record.job.id} waits and would fit")
 
     def may_place(self, record: Record) -> bool:
-        """Pods of a job that is started pod by pod may have to leave room for those before."""
-        queue, reason = self.cluster.queues.get(record.job.queue or "default"), record.reason
-        return queue is None or queue.gang or reason is None or reason.code is not Code.RESERVED
+        """Its pods may have to leave room for those before them, or for a reservation."""
+        return record.reason is None or record.reason.code is not Code.RESERVED
 
     def fits(self, draft: Draft, ledger: Ledger, record: Record, bid: Bid) -> bool:
         """Whether its queue's quota allows it, and the nodes have room for it."""
         queue = self.cluster.queues.get(self.cluster.queue_of(record.job))
-        key, _ = order.place_in_line(self.cluster, (), record, bid, whole=queue is None or queue.gang)
+        key, _ = order.place_in_line(self.cluster, (TOPOLOGY,), record, bid, whole=queue is None or queue.gang)
         if key.kind == Kind.REPLACEMENT:
             return not isinstance(gang.place(draft, key.gang), gang.Shortfall)
         offers = quota.offers(self.cluster, ledger, key, record.job)
@@ -302,7 +300,7 @@ class Run:
         if record.phase is not Phase.QUEUED or queue is None or rests or len(record.job.roles) != 1 or record.promise:
             return False
         reason = self.cluster.reason(record.job.id)
-        if not queue.gang or (reason is not None and reason.code in RULES):
+        if not queue.gang or (reason is not None and (reason.code in RULES or " reserved: " in reason.text)):
             return False
         return obstacle(self.cluster, record, self.world.now_s(), {}) is None
 
@@ -323,11 +321,4 @@ def gang_fits_empty(nodes: list[Node], job: Job) -> bool:
 
 
 def changed(node: Node, *, unschedulable: bool, ready: bool) -> Node:
-    return Node(
-        name=node.name,
-        allocatable=node.allocatable,
-        labels=node.labels,
-        taints=node.taints,
-        unschedulable=unschedulable,
-        ready=ready,
-    )
+    return replace(node, unschedulable=unschedulable, ready=ready)

@@ -3,26 +3,41 @@ users, time limits, dependencies and arrays. A third of the seeds has none of it
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from random import Random
 from typing import Any
 
+from phalanx.model.flavor import Flavor
 from phalanx.model.job import After, Dependency, Size
 from phalanx.model.policy import Backfill, BackfillOrder, Factors, Policy, Score
 from phalanx.model.preemption import Floor, Preemption, Reclaim, Within
-from phalanx.model.queue import Borrow, Limits, Order, Queue, Quota, State
+from phalanx.model.queue import Borrow, Fungibility, Limits, Order, Queue, Quota, State
+from phalanx.model.reservation import Reservation
+from phalanx.model.shape import Toleration
+
+from .wants import TOPOLOGY
 
 USERS = ("ann", "bob", "cem")
 CPU = 1000
+AFTER = (After.ANY, After.ANY, After.OK, After.START)
+
+
+FLAVORS = (
+    Flavor(name="solid", labels=(("class", "solid"),)),
+    Flavor(name="spot", labels=(("class", "spot"),), tolerations=(Toleration(key="spot", operator="Exists"),)),
+)
 
 
 class Variety:
-    """`rich`: anything but the plainest settings."""
+    """`rich`: anything but the plainest settings. `themes`: see `wants`."""
 
-    def __init__(self, random: Random, *, rich: bool) -> None:
-        self.random, self.rich = random, rich
-        self.policy = self.a_policy() if rich else Policy(backfill=Backfill.GREEDY)
+    def __init__(self, random: Random, themes: Collection[str], *, rich: bool) -> None:
+        self.random, self.rich, self.themes = random, rich, themes
+        self.policy = self.a_policy() if rich else Policy(backfill=Backfill.GREEDY, topologies=(TOPOLOGY,))
+        self.flavors = FLAVORS if "flavors" in themes else ()
         self.queues = self.a_tree() if rich else [Queue(name="default"), Queue(name="loose", gang=False)]
+        self.reservations = self.some_reservations() if rich and "reservations" in themes else []
         self.leaves = [queue.name for queue in self.queues if queue.gang and queue.name != "default"]
 
     def a_policy(self) -> Policy:
@@ -30,7 +45,8 @@ class Variety:
         return Policy(
             backfill=random.choice(list(Backfill)),
             backfill_order=random.choice(list(BackfillOrder)),
-            score=random.choice([Score.PACK, Score.PACK, Score.SPREAD]),
+            score=random.choice([Score.PACK, Score.PACK, *Score]),
+            topologies=(TOPOLOGY,),
             half_life_s=random.choice([0.0, 100.0, 10_000.0]),
             factors=Factors(age=1000, size=100, fair_share=5000, max_age_s=500),
         )
@@ -59,7 +75,8 @@ class Variety:
         return Queue(
             name=name,
             parent=parent,
-            quotas=(quota,),
+            quotas=self.of_flavors(quota) if self.flavors else (quota,),
+            fungibility=self.a_fungibility() if self.flavors else Fungibility(),
             weight=random.choice([0.0, 1.0, 1.0, 2.0]),
             order=random.choice(list(Order)),
             strict=random.random() < 0.15,
@@ -68,6 +85,29 @@ class Variety:
             total=Limits(running=random.choice([None, None, 3])),
             per_user=Limits(running=random.choice([None, None, 2])),
         )
+
+    def a_fungibility(self) -> Fungibility:
+        borrow, preempt, prefer = (self.random.random() < 0.5 for _ in range(3))
+        return Fungibility(borrow_before_next=borrow, preempt_before_next=preempt, prefer_preemption=prefer)
+
+    def of_flavors(self, quota: Quota) -> tuple[Quota, ...]:
+        """What it has in all is of its first flavor; of the other it may have something besides."""
+        first, other = self.random.sample(self.flavors, 2)
+        bounds = self.random.choice([{}, {"limit": (("cpu", 2 * CPU),)}, {"guaranteed": (("cpu", 0),)}])
+        return replace(quota, flavor=first.name), Quota(flavor=other.name, **bounds)
+
+    def some_reservations(self) -> list[Reservation]:
+        """Over while the disturbances last: for somebody, or for nobody."""
+        random, found = self.random, []
+        for at in range(random.randint(1, 2)):
+            start_s = 1000.0 + random.uniform(0, 200)
+            whose = random.choice([{}, {"users": ("ann",)}, {"groups": ("x",)}, {"queues": (self.queues[-1].name,)}])
+            nodes = tuple(f"n{random.randint(0, 3)}" for _ in range(random.randint(1, 2)))
+            end_s, magnetic = start_s + random.uniform(10, 150), random.random() < 0.5
+            found.append(
+                Reservation(name=f"res{at}", start_s=start_s, end_s=end_s, nodes=nodes, magnetic=magnetic, **whose)
+            )
+        return found
 
     def a_preemption(self) -> Preemption:
         random = self.random
@@ -96,9 +136,15 @@ class Variety:
         if random.random() < 0.15:
             options["begin_s"] = 1000.0 + random.uniform(0, 300)
         if index and random.random() < 0.1:
-            options["after"] = (Dependency(job=f"j{random.randrange(index)}", after=After.ANY),)
+            options["after"] = (Dependency(job=f"j{random.randrange(index)}", after=random.choice(AFTER)),)
         if random.random() < 0.1:
             options |= {"array": "sweep", "array_cap": 2}
+        if random.random() < 0.05:
+            options["singleton"] = "nightly"
+        if random.random() < 0.05:
+            options["deadline_s"] = 1000.0 + random.uniform(50, 400)
+        if self.reservations and random.random() < 0.1:
+            options["reservation"] = random.choice(self.reservations).name
         options["preemptible"] = random.random() < 0.8
         options["preempts"] = random.random() < 0.9
         options["size"] = random.choice([Size.ELASTIC, Size.ELASTIC, Size.FIXED_AT_START])

@@ -7,7 +7,7 @@ nobody is started twice, no gang partly, no pod where it may not go."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -18,6 +18,7 @@ from phalanx.model.event import (
     Adopted,
     Event,
     Finished,
+    FlavorSeen,
     NodeGone,
     NodeSeen,
     Occupied,
@@ -26,16 +27,21 @@ from phalanx.model.event import (
     QueueSeen,
     Refused,
     Released,
+    ReservationSeen,
     Started,
     Submitted,
     Vacated,
 )
-from phalanx.model.job import Job, Outcome, Phase, Placement, Slot
+from phalanx.model.flavor import Flavor
+from phalanx.model.job import After, Job, Outcome, Phase, Placement, Size, Slot
 from phalanx.model.node import Node
 from phalanx.model.plan import Place, Plan, Preempt, Promise, Shrink, Start, Wait
 from phalanx.model.queue import Queue
 from phalanx.model.reason import Code, Reason
+from phalanx.model.reservation import Reservation
 from tests.core.brute import matches
+
+from .rules import enough
 
 
 @dataclass(slots=True)
@@ -49,6 +55,7 @@ class Truth:
     attempt: int = 0
     run: int = 0  # counts starts as `attempt` does, but never begins anew
     planned: dict[Slot, str] = field(default_factory=dict)
+    devices: dict[Slot, tuple[str, ...]] = field(default_factory=dict)
     bound: set[Slot] = field(default_factory=set)
     started_s: float = 0.0
     flavors: tuple[str, ...] = ()
@@ -69,9 +76,12 @@ class World:
         self.nodes: dict[str, Node] = {}
         self.all_nodes: dict[str, Node] = {}
         self.queues: dict[str, Queue] = {}
+        self.flavors: dict[str, Flavor] = {}
+        self.reservations: dict[str, Reservation] = {}
         self.jobs: dict[str, Truth] = {}
         self.foreign: dict[str, tuple[str, tuple[tuple[str, int], ...]]] = {}
         self.done: set[str] = set()
+        self.ever_started: set[str] = set()
         self.preempted: dict[str, int] = {}
         self.log: list[str] = []
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
@@ -178,7 +188,18 @@ class World:
             if node == name:
                 for resource, amount in asks:
                     free[resource] = free.get(resource, 0) - amount
+        free["gpu"] = free.get("gpu", 0) - len(self.shared(name))
         return free
+
+    def shared(self, name: str) -> set[str]:
+        """The node's devices of which parts are in use: each is no whole device any more."""
+        return {
+            device
+            for truth in self.jobs.values()
+            for slot in truth.bound
+            if truth.planned[slot] == name and truth.job.roles[slot.role].shape.share
+            for device in truth.devices[slot]
+        }
 
     def held(self) -> Iterator[tuple[str, tuple[tuple[str, int], ...]]]:
         yield from self.foreign.values()
@@ -216,13 +237,14 @@ class World:
         if truth.phase is not Phase.QUEUED or attempt != truth.attempt + 1:
             raise Wrong(f"{job} is {truth.phase} after {truth.attempt} starts, and is started as number {attempt}")
         self.must_be_time(truth.job)
+        self.ever_started.add(job)
         truth.phase, truth.attempt, truth.run = Phase.STARTING, attempt, truth.run + 1
         truth.started_s, truth.flavors = action.at_s, action.flavors
         run = truth.run
-        for role, ordinal, node, _ in placements:
+        for role, ordinal, node, devices in placements:
             self.must_match(truth, role, node)
-            truth.planned[Slot(role, ordinal)] = node
-        if truth.gang and not self.enough(truth, set(truth.planned)):
+            truth.planned[Slot(role, ordinal)], truth.devices[Slot(role, ordinal)] = node, devices
+        if truth.gang and not enough(truth.job, truth.planned):
             raise Wrong(f"{job} is started with only {placements}")
         delay_s = self.seed.uniform(0.1, 5)
         if truth.gang:
@@ -231,10 +253,19 @@ class World:
             self.later(delay_s, lambda: self.create_pods(truth, run))
 
     def must_be_time(self, job: Job) -> None:
-        """What it waits for is over, and its time has come."""
-        early = [each.job for each in job.after if each.job not in self.done]
+        """What it waits for is over, its time has come, and it is its turn."""
+        met = {After.START: self.done | self.ever_started}
+        early = [each.job for each in job.after if each.job not in met.get(each.after, self.done)]
         if early or (job.begin_s is not None and "jump" not in self.chances and self.now_s() < job.begin_s):
             raise Wrong(f"{job.id} is started before {early or job.begin_s}")
+        if job.deadline_s is not None and self.now_s() + (job.limit_s or 0.0) > job.deadline_s and self.jump_s == 0:
+            raise Wrong(f"{job.id} is started at {self.now_s()}, and was to end by {job.deadline_s}")
+        others = [truth.job for truth in self.jobs.values() if truth.phase is not Phase.QUEUED and truth.job is not job]
+        others = [other for other in others if other.user == job.user]
+        if job.singleton and any(other.singleton == job.singleton for other in others):
+            raise Wrong(f"{job.id} is started beside another of its name")
+        if job.array_cap is not None and sum(other.array == job.array for other in others) >= job.array_cap:
+            raise Wrong(f"{job.id} is started beyond the {job.array_cap} of its array")
 
     def preempt(self, job: str, attempt: int, by: str) -> None:
         """Its pods end one after the other; when the last is gone it waits again, whole."""
@@ -277,9 +308,9 @@ class World:
         truth = self.jobs.get(job)
         if truth is None or truth.phase in {Phase.QUEUED, Phase.STOPPING}:
             return
-        left = [slot.role for slot in truth.planned if slot not in slots]
+        left = [slot for slot in truth.planned if slot not in slots]
         known = self._told_until[job] < self.clock_s  # else what it lost meanwhile may be on its way
-        if known and any(left.count(slot.role) < truth.job.roles[slot.role].minimum for slot in slots):
+        if known and enough(truth.job, truth.planned) and not enough(truth.job, left):
             raise Wrong(f"{job} is shrunk by {slots} below its minimum")
         for slot in slots:
             self.later(self.seed.uniform(0.1, 20), self.leaving(truth, truth.run, slot))
@@ -290,11 +321,11 @@ class World:
 
     def must_match(self, truth: Truth, role: int, node: str) -> None:
         known = self.nodes.get(node) or self.all_nodes[node]
-        if known.labels and not matches(known, truth.job.roles[role].shape) and "facts" not in self.chances:
+        shape = truth.job.roles[role].shape
+        if truth.flavors:
+            shape = self.flavors[truth.flavors[role]].applied(shape)
+        if known.labels and not matches(known, shape) and "facts" not in self.chances:
             raise Wrong(f"a pod of {truth.job.id} is placed on {node}, where it may not go")
-
-    def enough(self, truth: Truth, slots: set[Slot]) -> bool:
-        return all(sum(slot.role == at for slot in slots) >= role.minimum for at, role in enumerate(truth.job.roles))
 
     def barrier(self, truth: Truth, run: int, tries: int = 20) -> None:
         """All pods of the minimum exist, or the start comes to nothing; then they are bound together."""
@@ -316,7 +347,10 @@ class World:
         if node not in self.nodes or self.chance("pod_refused"):
             return False
         free = self.free(node)
-        if any(free.get(name, 0) < ask for name, ask in charged(truth.job.roles[slot.role].shape.requests)):
+        shape = truth.job.roles[slot.role].shape
+        if any(free.get(name, 0) < ask for name, ask in charged(shape.requests)):
+            return False
+        if shape.share and not set(truth.devices[slot]) <= self.shared(node) and free.get("gpu", 0) < 1:
             return False
         truth.bound.add(slot)
         return True
@@ -328,6 +362,18 @@ class World:
         self.later(truth.run_s, lambda: self.finish(truth, run))
         if truth.gang and len(truth.bound) > 1:
             self.later(truth.run_s / 2, lambda: self.release_one(truth, run))
+        if truth.gang and self.chance("growth"):
+            self.later(truth.run_s / 4, lambda: self.want_all(truth, run))
+
+    def want_all(self, truth: Truth, run: int) -> None:
+        """The pods beyond those that it started with are there, and want a node."""
+        if self.current(truth, run) and truth.phase is Phase.RUNNING:
+            fixed = truth.job.size is Size.FIXED_AT_START
+            sizes = Counter({slot.role: slot.ordinal + 1 for slot in sorted(truth.planned)})
+            counts = [sizes[at] if fixed else role.count for at, role in enumerate(truth.job.roles)]
+            slots = [Slot(at, ordinal) for at, count in enumerate(counts) for ordinal in range(count)]
+            if more := [slot for slot in slots if slot not in truth.planned]:
+                self.reopen(truth, more)
 
     def release_one(self, truth: Truth, run: int) -> None:
         """One of its pods is done earlier than the others."""
@@ -371,13 +417,13 @@ class World:
         truth = self.jobs.get(job)
         if truth is None:
             return
-        for role, ordinal, node, _ in placements:
+        for role, ordinal, node, devices in placements:
             slot = Slot(role, ordinal)
             if slot not in truth.open:
                 continue  # refused or finished meanwhile; the message is on its way
             self.must_match(truth, role, node)
             truth.open.remove(slot)
-            truth.planned[slot] = node
+            truth.planned[slot], truth.devices[slot] = node, devices
             if not truth.gang or truth.phase is Phase.RUNNING:
                 self.later(self.seed.uniform(0.1, 3), self.binding(truth, truth.run, slot))
 
@@ -389,7 +435,7 @@ class World:
                 return
             if not self.bind(truth, slot):
                 self.reopen(truth, [slot])
-            elif truth.phase is Phase.STARTING and self.enough(truth, truth.bound):
+            elif truth.phase is Phase.STARTING and enough(truth.job, truth.bound):
                 self.started(truth)
 
         return act
@@ -404,6 +450,8 @@ class World:
             if truth.phase is Phase.QUEUED:
                 truth.attempt = 0  # starts are counted from the restart
         events: list[Event] = [NodeSeen(node) for node in self.nodes.values()]
+        events += [FlavorSeen(flavor) for flavor in self.flavors.values()]
+        events += [ReservationSeen(reservation) for reservation in self.reservations.values()]
         events += [QueueSeen(queue) for queue in self.queues.values()]
         events += [OutcomeTold(job, Outcome.SUCCEEDED) for job in sorted(self.done)]
         events += [Occupied(pod, node, requests) for pod, (node, requests) in self.foreign.items()]
@@ -416,6 +464,8 @@ class World:
         if truth.gang and truth.phase is Phase.STARTING and not truth.bound and self.seed.random() < 0.5:
             truth.open |= set(truth.planned)
             truth.planned.clear()
-        placements = tuple(Placement(*slot, node) for slot, node in sorted(truth.planned.items()))
+        placements = tuple(
+            Placement(*slot, node, truth.devices.get(slot, ())) for slot, node in sorted(truth.planned.items())
+        )
         wanting = tuple(sorted(truth.open))
         return Adopted(truth.job, truth.attempt, truth.phase, placements, wanting, truth.started_s, truth.flavors)

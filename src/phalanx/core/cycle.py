@@ -334,6 +334,8 @@ class Cycle:
     def grant(self, key: LineKey, bid: Bid, offer: Offer, placements: list[Placement]) -> None:
         self.draft.settle()
         self.lookahead.granted(bid, offer.gang, placements)
+        if self.preempting.hunting:
+            self.preempting.give_up(key)  # it searched for another flavor's sake
         self.joined.pop(bid, None)
         self.grants += 1
         self.won.add(bid)

@@ -100,6 +100,7 @@ class Preempting:
                 found = consolidate.search(scene, record.job, offer)
             if found is not None:
                 self.settle(scene, record.job, found)
+                self.give_up(key)
                 return True
         self.hunting[key] = self.takes_over(key, record.job, wants)
         if (chance_s := Rights(scene, record.job, offers[0].charge.cost).next_chance_s()) is not None:

@@ -1,0 +1,205 @@
+"""What must be true of where pods are, by plain rules of its own: every pod beside every other, as Kubernetes and the
+job say it. Nothing here asks the core; only the book is read, for who is where.
+
+`judge` looks at what a plan has just placed. `room_for` counts, node by node, how many pods of a role fit: for a gang
+of one role that is exact, so whoever is told that there is no room can be held to it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from phalanx.model.cluster import Cluster, Record
+from phalanx.model.demand import charged
+from phalanx.model.job import Group, Job, Role, Slot
+from phalanx.model.node import Node
+from phalanx.model.plan import Place, Plan, Start
+from phalanx.model.shape import PodTerm, Shape
+from phalanx.model.topology import Closeness
+from tests.core.brute import matches
+
+from .wants import LEVELS
+
+
+class Pod(NamedTuple):
+    job: str
+    role: int
+    ordinal: int
+    node: Node
+    shape: Shape
+    devices: tuple[str, ...]
+
+
+def judge(cluster: Cluster, plan: Plan) -> Iterator[str]:
+    """What is wrong with the pods that the plan has placed, now that it is folded in."""
+    placed = [action for action in plan.actions if isinstance(action, Start | Place) and action.placements]
+    if not placed:
+        return
+    pods = list(everybody(cluster))
+    for action in placed:
+        record = cluster.jobs[action.job]
+        yield from too_far_apart(cluster, record)
+        if isinstance(action, Start):
+            yield from on_reserved(cluster, record, action)
+        for each in action.placements:
+            yield from beside_others(
+                pods, next(pod for pod in pods if pod[:3] == (action.job, each.role, each.ordinal))
+            )
+    if len(placed) == 1:
+        yield from not_level(cluster, pods, placed[0])
+
+
+def everybody(cluster: Cluster) -> Iterator[Pod]:
+    """Pods of ours that have a node."""
+    for record in cluster.jobs.values():
+        for slot, name in record.placements.items():
+            node = cluster.columns.node(name)
+            if node is not None:
+                shape = record.job.roles[slot.role].shape
+                yield Pod(record.job.id, *slot, node, shape, record.devices.get(slot, ()))
+
+
+def beside_others(pods: list[Pod], pod: Pod) -> Iterator[str]:
+    for other in pods:
+        if other is pod:
+            continue
+        if other.node.name == pod.node.name and set(other.shape.ports) & set(pod.shape.ports):
+            yield f"{pod.job} and {other.job} want the same port of {pod.node.name}"
+        if apart(pod, other) or apart(other, pod):
+            yield f"{pod.job} is placed beside {other.job}, and one of them wants to be away from the other"
+    for device in pod.devices:
+        users = [other for other in pods if other.node.name == pod.node.name and device in other.devices]
+        if sum(part(user.shape) for user in users) > 1000:
+            yield f"{device} of {pod.node.name} is given to {[user.job for user in users]}"
+    if pod.shape.share and len(pod.devices) != pod.shape.share.count:
+        yield f"{pod.job} has the devices {pod.devices}"
+    for term in pod.shape.near:
+        others = [each for each in pods if each is not pod and picks(term, pod.shape, each.shape)]
+        if not any(same(term.topology, each.node, pod.node) for each in others):
+            alone = not any(term.topology in dict(each.node.labels) for each in others)
+            if not (alone and picks(term, pod.shape, pod.shape)):
+                yield f"{pod.job} is placed on {pod.node.name}, away from those that it wants to be with"
+
+
+def apart(pod: Pod, other: Pod) -> bool:
+    required = (term for term in pod.shape.away if not term.weight)
+    return any(picks(term, pod.shape, other.shape) and same(term.topology, pod.node, other.node) for term in required)
+
+
+def picks(term: PodTerm, own: Shape, other: Shape) -> bool:
+    """Of selectors that name the values of one label."""
+    labels = dict(other.labels)
+    return own.namespace == other.namespace and all(labels.get(each.key) in each.values for each in term.selector)
+
+
+def same(level: str, one: Node, other: Node) -> bool:
+    value = dict(one.labels).get(level)
+    return value is not None and value == dict(other.labels).get(level)
+
+
+def part(shape: Shape) -> int:
+    return shape.share.milli if shape.share else 1000
+
+
+def not_level(cluster: Cluster, pods: list[Pod], action: Start | Place) -> Iterator[str]:
+    """Of pods that were placed last: no domain has more of their like than one that has fewest, by the skew."""
+    for each in action.placements:
+        role = cluster.jobs[action.job].job.roles[each.role]
+        for spread in role.shape.spread:
+            counts = dict.fromkeys((home for home in homes(cluster, spread.topology, role.shape)), 0)
+            for pod in pods:
+                home = dict(pod.node.labels).get(spread.topology)
+                if home in counts and picks(PodTerm(spread.topology, spread.selector), role.shape, pod.shape):
+                    counts[home] += 1
+            home = dict(node_of(cluster, each.node).labels).get(spread.topology)
+            counted = picks(PodTerm(spread.topology, spread.selector), role.shape, role.shape)
+            if home is None or (counted and counts[home] - min(counts.values()) > spread.max_skew):
+                yield f"{action.job} is placed in {spread.topology} {home}, and there are {counts}"
+
+
+def homes(cluster: Cluster, level: str, shape: Shape) -> Iterator[str]:
+    """The domains that count for a spread: those of nodes that the pod's selector and affinity let it go to."""
+    anywhere = Shape(requests=(), selector=shape.selector, affinity=shape.affinity)
+    for node in cluster.columns:
+        bare = Node(name=node.name, allocatable=(), labels=node.labels)
+        if level in dict(node.labels) and matches(bare, anywhere):
+            yield dict(node.labels)[level]
+
+
+def node_of(cluster: Cluster, name: str) -> Node:
+    node = cluster.columns.node(name)
+    assert node is not None
+    return node
+
+
+def too_far_apart(cluster: Cluster, record: Record) -> Iterator[str]:
+    """Everything of the job that must share a domain does, slice by slice where slices must."""
+    job = record.job
+    asked: list[tuple[str, Closeness | None, set[int]]] = [("the job", job.closeness, set(range(len(job.roles))))]
+    asked += [
+        (f"group {group.name}", group.closeness, set(below(job.groups, job.roles, group.name))) for group in job.groups
+    ]
+    asked += [(f"role {role.name}", role.closeness, {at}) for at, role in enumerate(job.roles)]
+    for what, near, roles in asked:
+        found = {slot: cluster.columns.node(name) for slot, name in record.placements.items() if slot.role in roles}
+        there = (
+            {slot: domain(near.level, node) for slot, node in found.items() if node} if near and near.required else {}
+        )
+        if len(set(there.values())) > 1 or None in there.values():
+            yield f"{what} of {job.id} wants one {near.level}, and is in {there}"
+
+
+def below(groups: Iterable[Group], roles: Iterable[Role], name: str) -> Iterator[int]:
+    """The roles in that group, and in those inside of it."""
+    groups, roles = tuple(groups), tuple(roles)
+    yield from (at for at, role in enumerate(roles) if role.group == name)
+    for group in groups:
+        if group.parent == name:
+            yield from below(groups, roles, group.name)
+
+
+def domain(level: str, node: Node) -> tuple[str, ...] | None:
+    """The labels of the level and all coarser ones; None: it lies in none."""
+    labels, keys = dict(node.labels), LEVELS[: LEVELS.index(level) + 1]
+    return tuple(labels[key] for key in keys) if all(key in labels for key in keys) else None
+
+
+def on_reserved(cluster: Cluster, record: Record, start: Start) -> Iterator[str]:
+    """Nobody without the right is on a reserved node while it is reserved."""
+    job, branch = record.job, cluster.tree.branch(cluster.queue_of(record.job))
+    end_s = float("inf") if start.limit_s is None else start.at_s + start.limit_s
+    for each in cluster.reservations.values():
+        invited = job.user in each.users or job.group in each.groups or any(b.name in each.queues for b in branch.path)
+        if invited and (each.magnetic or job.reservation == each.name):
+            continue
+        hit = [placement.node for placement in start.placements if placement.node in each.nodes]
+        if hit and start.at_s < each.end_s and each.start_s < end_s:
+            yield f"{job.id} starts on {hit}, which {each.name} reserves from {each.start_s} to {each.end_s}"
+
+
+def room_for(cluster: Cluster, role: Role, near: Closeness | None) -> int:
+    """How many pods of the role fit now on the nodes of one domain (None: on all), those of others being where they
+    are. Only for pods that want nothing but amounts of nodes that match."""
+    asks, found = dict(charged(role.shape.requests)), dict[object, int]()
+    for node in cluster.columns:
+        free = cluster.columns.free_of(cluster.columns.row_of[node.name])
+        if not matches(node, role.shape) or min(free.values(), default=0) < 0:
+            continue
+        fits = min((free.get(name, 0) // amount for name, amount in asks.items()), default=0)
+        home = domain(near.level, node) if near is not None and near.required else ()
+        if home is not None:
+            found[home] = found.get(home, 0) + fits
+    return max(found.values(), default=0)
+
+
+def enough(job: Job, slots: Iterable[Slot]) -> bool:
+    """Whether a gang may run with these: every role its minimum, every group so many of its members."""
+    pods = Counter(slot.role for slot in slots)
+
+    def placed(name: str, least: int | None) -> bool:
+        members = [pods[at] >= role.minimum for at, role in enumerate(job.roles) if role.group == name]
+        members += [placed(group.name, group.minimum) for group in job.groups if group.parent == name]
+        return sum(members) >= (len(members) if least is None else least)
+
+    return placed("", None)
