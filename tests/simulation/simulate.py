@@ -163,8 +163,9 @@ class Run:
         world.later(QUIET_AFTER_S - world.clock_s, self.make_quiet)
 
     def runs_alone(self, job: Job) -> bool:
-        """Whether it would start if it were alone in the world. (That a gang that fits does start, `gang_fits_empty`
-        tells by trying everything.)"""
+        """Whether it would start if it were alone in the world, and nothing else than room could keep it. (That a gang
+        that fits does start, `gang_fits_empty` tells by trying everything. An earlier job of its name that never can
+        start may keep a singleton for ever.)"""
         empty, world = Cluster(), self.world
         alone = replace(job, begin_s=None, after=())
         queues = [replace(queue, gang=True) for queue in world.queues.values()]
@@ -176,7 +177,7 @@ class Run:
             fits = gang_fits_empty(list(world.nodes.values()), job)
             if starts != fits and (starts or not self.variety.rich):
                 raise Unfair(f"{job.id} alone in the world: starts is {starts}")
-        return starts and job.deadline_s is None and not job.reservation
+        return starts and job.deadline_s is None and not job.reservation and not job.singleton
 
     def is_plain(self, job: Job) -> bool:
         """Amounts alone decide."""

@@ -1,9 +1,10 @@
 """Why not: the reason for a bid that found no room, with the numbers that decided it.
 
 Which answer, in this order: some role matches no node (`NO_NODE_MATCHES`); some role, or all together, would not fit
-even if nothing ran (`NEVER_FITS`); else there is no room now (`NO_ROOM`). Which numbers: `placed` and what is left
-per node are of the failed trial, after the pods it could place (what the next pod met); what is free in all is from
-before the trial. Both are those of the moment the line was last looked at."""
+even if nothing ran (`NEVER_FITS`; `core.idle` tries what counting does not tell); else there is no room now
+(`NO_ROOM`). Which numbers: `placed` and what is left per node are of the failed trial, after the pods it could place
+(what the next pod met); what is free in all is from before the trial. Both are those of the moment the line was last
+looked at."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from phalanx.core import fit, misfit, objection, relief
+from phalanx.core import fit, idle, misfit, objection, relief
 from phalanx.core.draft import Draft
 from phalanx.core.gang import Shortfall
 from phalanx.core.moment import clock
@@ -34,10 +35,12 @@ def why_not(cluster: Cluster, draft: Draft, gang: Gang, shortfall: Shortfall, gr
         demand, role = gang.demands[at], gang.roles[at]
         if role.minimum and (reason := impossible(cluster, demand, role)):
             return reason
-    if shortfall.nearest is not None:
-        return misfit.no_domain(gang, shortfall.nearest)
+    if shortfall.nearest is not None and (far := misfit.no_domain(gang, shortfall.nearest)).code is Code.NEVER_FITS:
+        return far
+    if reason := together(cluster, gang) or idle.never_fits(cluster, draft, gang):
+        return reason
     return (
-        together(cluster, gang)
+        (misfit.no_domain(gang, shortfall.nearest) if shortfall.nearest is not None else None)
         or objection.turned_away(draft, gang, shortfall)
         or no_room(cluster, draft, gang, shortfall, granted)
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from phalanx.core.packing import Nearest
+from phalanx.core.packing import Nearest, Shortfall
+from phalanx.model.amount import shown
 from phalanx.model.demand import Gang
 from phalanx.model.reason import Code, Reason
 
@@ -36,3 +37,20 @@ def no_domain(gang: Gang, nearest: Nearest) -> Reason:
         text += f"{nearest.domains}, {nearest.name}, holds {nearest.holds}"
     numbers |= {"domain": nearest.name, "holds": nearest.holds, "holds_when_empty": nearest.empty}
     return Reason(code=code, text=text, numbers=numbers, more_nodes_help=True)
+
+
+def no_room_left(gang: Gang, lack: Shortfall) -> Reason:
+    """Of empty nodes: how many pods they take, and what the next one meets."""
+    demand, role, left = gang.demands[lack.role], gang.roles[lack.role], dict(lack.left)
+    missing = [
+        f"{shown(name, left[name])} of the {shown(name, ask)} {name}" for name, ask in demand.asks if ask > left[name]
+    ]
+    which = f" of role {role.name}" if role.name else ""
+    text = f"{lack.placed} of {lack.wanted} pods find a place; for the next{which}, "
+    text += (
+        f"no node has more than {' and '.join(missing)} asked" if missing else "no node has all that it asks at once"
+    )
+    numbers = {"placed": lack.placed, "pods": lack.wanted, "role": role.name, "left_on_one_node": left}
+    return Reason(
+        code=Code.NO_ROOM, text=text, numbers=numbers | {"asked_per_pod": dict(demand.asks)}, more_nodes_help=True
+    )

@@ -3,8 +3,8 @@
 A promise is charged to its nodes when it is made, so they are overfull until the others are gone, and nobody else is
 placed there. Every cycle looks at every promise, before anything else is given away, and it is
 
-- *redeemed* when none of its nodes is overfull: the job starts there, and needs nothing of the draft, for its room is
-  its own already;
+- *redeemed* when none of its nodes is overfull, and nobody who leaves still has a port or a device that it is promised,
+  or must be kept apart from it: the job starts there, and needs nothing of the draft, for its room is its own already;
 - *withdrawn* when its time is over, when a node of it is gone or not ready, or when those who are leaving do not leave
   enough any more (one of them runs on, after a restart; a pod of others came): then the job stands in line again;
 - else kept, and the job says for whom it waits.
@@ -23,6 +23,7 @@ from phalanx.core import fit
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.demand import Demand
 from phalanx.model.job import Placement, Slot
+from phalanx.model.peers import picks
 
 PATIENCE_S = 600.0  # beyond the grace period: so long others may take to leave
 
@@ -41,8 +42,37 @@ def state(cluster: Cluster, record: Record, now_s: float) -> State:
         return State.BROKEN
     short = rows[columns.lowest_free(rows) < 0]
     if not len(short):
-        return State.FREE
+        return State.KEPT if in_the_way(cluster, record, now_s) else State.FREE
     return State.KEPT if leave_enough(cluster, set(short.tolist()), now_s) else State.BROKEN
+
+
+def in_the_way(cluster: Cluster, record: Record, now_s: float) -> bool:
+    """Whether a pod that leaves keeps the job from starting though there is room: amounts do not show ports, devices,
+    and who is to be away from whom."""
+    if not record.devices and all(demand.plain and demand.kind is None for demand in record.gang.demands):
+        return False
+    return any(
+        clash(record, slot, node, other, leaver)
+        for other, leaver in leaving(cluster, now_s)
+        for slot, node in record.promise.items()
+    )
+
+
+def clash(record: Record, slot: Slot, node: str, other: Record, leaver: Slot) -> bool:
+    """Whether the slot cannot be started there while the other job's is where it is."""
+    ours, theirs = record.gang.demands[slot.role], other.gang.demands[leaver.role]
+    if other.placements[leaver] == node:
+        if set(ours.shape.ports) & set(theirs.shape.ports):
+            return True
+        if set(record.devices.get(slot, ())) & set(other.devices.get(leaver, ())):
+            return True
+    return keeps_away(ours, theirs) or keeps_away(theirs, ours)
+
+
+def keeps_away(demand: Demand, other: Demand) -> bool:
+    """In whatever domain: it waits until the other is gone."""
+    shape = demand.shape
+    return any(not term.weight and picks(term, shape.namespace, other.kind) for term in shape.away)
 
 
 def leaving(cluster: Cluster, now_s: float) -> Iterator[tuple[Record, Slot]]:

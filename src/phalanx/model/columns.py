@@ -196,6 +196,19 @@ class Columns:
         other._take(column.copy() for column in self.free.values())
         return other
 
+    def emptied(self) -> Columns:
+        """The same nodes with nothing on them. The facts are shared: only to be read."""
+        other = Columns()
+        other.capacity, other.facts = self.capacity, self.facts
+        other.names, other.nodes, other.row_of = list(self.names), list(self.nodes), dict(self.row_of)
+        other.charges, other.stamps = [0] * len(self.charges), list(self.stamps)
+        other.devices = Devices(self.capacity)
+        for row in (*self.devices.listed, *self.devices.zones):
+            other.devices.write(row, self.nodes[row])
+        other.allocatable = {resource: column.copy() for resource, column in self.allocatable.items()}
+        other._take(column.copy() for column in self.allocatable.values())
+        return other
+
     def _describe(self, row: int, node: Node | None) -> None:
         """The row's facts. What no node says any more (names of nodes that are gone, taints with times in them) is
         forgotten at the latest when it is more than half of all."""
