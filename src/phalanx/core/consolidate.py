@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from phalanx.core import gang, room
+from phalanx.core import gang, reserve, room
 from phalanx.core.preempt import Found, Hunt
 from phalanx.core.quota import Offer
 from phalanx.core.rights import Mask, Rights, Rule, preemption_of
@@ -83,5 +83,6 @@ def moved_to(scene: Scene, victim: Victim) -> list[Placement] | None:
     crew = cluster.interned.gang(roles, record.gang.groups, record.gang.closeness, record.gang.size)
     if record.flavors:
         crew = cluster.flavored(crew, record.flavors)
-    placements = gang.place(scene.draft, crew)
+    with reserve.closed_off(scene.draft, cluster, record.job, scene.now_s):
+        placements = gang.place(scene.draft, crew)
     return None if isinstance(placements, gang.Shortfall) else placements

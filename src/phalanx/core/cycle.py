@@ -490,12 +490,12 @@ class Cycle:
 
     def plan(self) -> Plan:
         places = [Place(job, tuple(placements)) for job, placements in self.places.items()]
-        gone = self.preempting.withdrawn  # what they were told a moment ago is not true any more
+        gone = self.preempting.gone()  # what they were told a moment ago is not true any more
         waits = [Wait(job, reason) for job, reason in self.waits.items() if job not in gone]
         actions: tuple[Action, ...] = (*places, *self.starts, *self.preempting.actions, *waits)
         findings = Findings(
             version=self.waiting.version,
-            joined=tuple(self.joined.values()),
+            joined=tuple(joined for bid, joined in self.joined.items() if bid.job not in gone),
             parked=tuple(bid for bid in self.parked if bid.job not in gone),
             resting=tuple(self.resting),
             asleep=(*self.asleep, *self.crowds.told.values()),

@@ -69,6 +69,9 @@ def fold(cluster: Cluster, news: Iterable[News]) -> None:
 
 def fold_plan(cluster: Cluster, plan: Plan) -> None:
     """The plan's actions, and what deciding found out."""
+    if plan.findings is not None and plan.findings.version == cluster.waiting.version:
+        for bid in plan.findings.parked:
+            cluster.waiting.leave(bid)  # before the actions, which may be what it waits for
     for action in plan.actions:
         take_in(cluster, action)
     if plan.findings is not None:
@@ -497,8 +500,6 @@ def learn(cluster: Cluster, findings: Findings) -> None:
     waiting.shaken.clear()
     for joined in findings.joined:
         waiting.join(joined.line, joined.entry)
-    for bid in findings.parked:
-        waiting.leave(bid)
     for bid, not_before_s in findings.resting:
         waiting.rest(bid, not_before_s)
     for asleep in findings.asleep:

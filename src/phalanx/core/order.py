@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from phalanx.core import quota
-from phalanx.core.replacement import gang_of
+from phalanx.core.replacement import gang_of, grows
 from phalanx.model.cluster import Cluster, Record
-from phalanx.model.job import Job, Slot
+from phalanx.model.job import Job
 from phalanx.model.line import BEHIND_ALL_S, PLAIN, Bid, Entry, Kind, LineKey, Terms
 from phalanx.model.queue import Order
 from phalanx.model.topology import Topology
@@ -76,15 +76,3 @@ def terms_of(job: Job, branch: Branch, *, by_person: bool) -> Terms:
         job.qos if factors else "",
     )
     return PLAIN if terms == PLAIN else terms
-
-
-def grows(record: Record, slot: Slot) -> bool:
-    """Whether the slot's role has its minimum without it, or the gang can do without the role and does. Of what is open
-    below the minimum, the slots opened last count as those that were lost."""
-    least, placed = record.job.roles[slot.role].minimum, record.placed[slot.role]
-    if placed >= least or (not placed and slot.role not in record.gang.needed()):
-        return True
-    if len(record.open) <= least - placed:
-        return False
-    number = record.open[slot][1]
-    return placed + sum(each.role == slot.role and later > number for each, (_, later) in record.open.items()) >= least

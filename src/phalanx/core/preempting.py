@@ -9,11 +9,11 @@ A line that came too late for that is looked at in the next cycle, which follows
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 import numpy as np
 
-from phalanx.core import consolidate, explain_preemption, preempt, promise, quota
+from phalanx.core import consolidate, explain_preemption, preempt, promise, quota, reserve
 from phalanx.core.draft import Draft
 from phalanx.core.preempt import Found
 from phalanx.core.promise import State
@@ -67,6 +67,13 @@ class Preempting:
         self.actions.append(Promise(record.job.id, ()))
         self.withdrawn[record.job.id] = None
 
+    def gone(self) -> Container[str]:
+        """Jobs that do not wait any more as they did when they were looked at: their promise is withdrawn, or they are
+        stopped."""
+        if not self.actions:
+            return ()
+        return {*self.withdrawn, *(action.job for action in self.actions if isinstance(action, Preempt))}
+
     def wake_s(self) -> Iterator[float]:
         """When promises and hunters want the next cycle (seconds since the epoch)."""
         withdrawn = any(isinstance(action, Promise) and not action.placements for action in self.actions)
@@ -94,18 +101,23 @@ class Preempting:
             return False
         self.searches += 1
         scene = self.scene(draft)
-        for offer in offers:
-            found = preempt.search(scene, record.job, offer)
-            if found is None and wants.consolidate and offer.short is None:
-                found = consolidate.search(scene, record.job, offer)
-            if found is not None:
-                self.settle(scene, record.job, found)
-                self.give_up(key)
-                return True
+        with reserve.closed_off(draft, self.cluster, record.job, self.now_s):
+            searches = (self.search(scene, record.job, offer, wants) for offer in offers)
+            found = next((found for found in searches if found is not None), None)
+        if found is not None:
+            self.settle(scene, record.job, found)
+            self.give_up(key)
+            return True
         self.hunting[key] = self.takes_over(key, record.job, wants)
         if (chance_s := Rights(scene, record.job, offers[0].charge.cost).next_chance_s()) is not None:
             self.again_s[key] = chance_s
         return False
+
+    def search(self, scene: Scene, job: Job, offer: Offer, wants: Preemption) -> Found | None:
+        found = preempt.search(scene, job, offer)
+        if found is None and wants.consolidate and offer.short is None:
+            found = consolidate.search(scene, job, offer)
+        return found
 
     def give_up(self, key: LineKey) -> None:
         """Nobody's going helps the line: it does not hunt."""

@@ -5,8 +5,9 @@ placed there. Every cycle looks at every promise, before anything else is given 
 
 - *redeemed* when none of its nodes is overfull, and nobody who leaves still has a port or a device that it is promised,
   or must be kept apart from it: the job starts there, and needs nothing of the draft, for its room is its own already;
-- *withdrawn* when its time is over, when a node of it is gone or not ready, or when those who are leaving do not leave
-  enough any more (one of them runs on, after a restart; a pod of others came): then the job stands in line again;
+- *withdrawn* when its time is over, when a node of it is gone, not ready or reserved for others, or when those who are
+  leaving do not leave enough any more (one of them runs on, after a restart; a pod of others came): then the job stands
+  in line again;
 - else kept, and the job says for whom it waits.
 
 A job that is withdrawn, or changed while it waits, has lost its promise by that (`core.fold`).
@@ -19,7 +20,7 @@ from enum import Enum
 
 import numpy as np
 
-from phalanx.core import fit
+from phalanx.core import fit, reserve
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.demand import Demand
 from phalanx.model.job import Placement, Slot
@@ -39,6 +40,8 @@ def state(cluster: Cluster, record: Record, now_s: float) -> State:
     columns = cluster.columns
     rows = np.array(sorted({columns.row_of[node] for node in record.promise.values()}), np.intp)
     if now_s >= record.promised_until_s or not columns.facts.ready[rows].all():
+        return State.BROKEN
+    if (closed := reserve.closed_now(cluster, record.job, now_s)) is not None and closed[rows].any():
         return State.BROKEN
     short = rows[columns.lowest_free(rows) < 0]
     if not len(short):

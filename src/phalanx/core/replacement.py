@@ -26,12 +26,26 @@ from phalanx.model.unit import Unit
 LIGHTEST = 10  # weight of the coarsest level preferred; each finer one weighs as much more
 
 
+def grows(record: Record, slot: Slot) -> bool:
+    """Whether the slot's role has its minimum without it, or the gang can do without the role and does. Of what is open
+    below the minimum, the slots opened last count as those that were lost."""
+    least, placed = record.job.roles[slot.role].minimum, record.placed[slot.role]
+    if placed >= least or (not placed and slot.role not in record.gang.needed()):
+        return True
+    if len(record.open) <= least - placed:
+        return False
+    number = record.open[slot][1]
+    return placed + sum(each.role == slot.role and later > number for each, (_, later) in record.open.items()) >= least
+
+
 def together(record: Record, slot: Slot) -> tuple[Slot, ...]:
-    """The open slots that can only be placed with it, in order, itself included."""
+    """The open slots of its unit that are placed at once, in order: those that were lost, which only then the others
+    follow; or if none is below its minimum, all."""
     if (unit := lost(record, slot)) is None:
         return (slot,)
     roles = set(unit.roles())
-    return tuple(sorted(each for each in record.open if each.role in roles))
+    inside = sorted(each for each in record.open if each.role in roles)
+    return tuple(each for each in inside if not grows(record, each)) or tuple(inside)
 
 
 def gang_of(cluster: Cluster, topologies: Sequence[Topology], record: Record, slot: Slot) -> Gang:
@@ -42,7 +56,7 @@ def gang_of(cluster: Cluster, topologies: Sequence[Topology], record: Record, sl
     if unit is None:
         gang = cluster.interned.one(found[0])
     else:
-        gang = cluster.interned.gang(*part(record, unit, roles, found), unit.closeness)
+        gang = cluster.interned.gang(*part(record, unit, together(record, slot), roles, found), unit.closeness)
     return cluster.flavored(gang, tuple(record.flavors[role] for role in roles)) if record.flavors else gang
 
 
@@ -69,13 +83,13 @@ def lost(record: Record, slot: Slot) -> Unit | None:
 
 
 def part(
-    record: Record, unit: Unit, roles: Sequence[int], described: Sequence[Role]
+    record: Record, unit: Unit, slots: Sequence[Slot], roles: Sequence[int], described: Sequence[Role]
 ) -> tuple[tuple[Role, ...], tuple[Group, ...]]:
-    """The roles and groups of the unit as those of a job, with as many pods as are open."""
+    """The roles and groups of the unit as those of a job, with as many pods as those slots are."""
     inside = set(names(unit))
     found = []
     for at, role in zip(roles, described, strict=True):
-        count = sum(each.role == at for each in record.open)
+        count = sum(each.role == at for each in slots)
         group = role.group if role.group in inside else ""
         close = None if unit.role == at else role.closeness
         least = min(count, role.minimum)

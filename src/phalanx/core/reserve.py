@@ -13,13 +13,18 @@ Nodes that do not exist (yet) are reserved all the same; it costs nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phalanx.core.dependency import Obstacle
+from phalanx.core.draft import Draft
 from phalanx.core.moment import clock
+from phalanx.core.quota import time_limit_s
 from phalanx.model.cluster import Cluster
+from phalanx.model.demand import MOST
 from phalanx.model.job import Job
 from phalanx.model.reason import Code, Reason
 from phalanx.model.reservation import Reservation
@@ -83,6 +88,31 @@ def closed(cluster: Cluster, job: Job, start_s: float, end_s: float) -> Rows | N
     if named is not None:
         shut.append(~rows_of(cluster, named))
     return np.logical_or.reduce(shut) if shut else None
+
+
+def closed_now(cluster: Cluster, job: Job, now_s: float) -> Rows | None:
+    """Those that it cannot have if it starts now and runs as long as it may."""
+    if not cluster.reservations:
+        return None
+    limit_s = time_limit_s(cluster, job)
+    return closed(cluster, job, now_s, inf if limit_s is None else now_s + max(0.0, limit_s))
+
+
+@contextmanager
+def closed_off(draft: Draft, cluster: Cluster, job: Job, now_s: float) -> Iterator[None]:
+    """For a moment the nodes that are closed to the job have no room on the draft, whoever would leave them."""
+    rows = closed_now(cluster, job, now_s)
+    if rows is None:
+        yield
+        return
+    shut = rows[draft.rows]
+    for column in draft.free.values():
+        column[shut] -= MOST
+    try:
+        yield
+    finally:
+        for column in draft.free.values():
+            column[shut] += MOST
 
 
 def rows_of(cluster: Cluster, reservation: Reservation) -> Rows:
