@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from phalanx.core import usage
+from phalanx.core import order, usage
 from phalanx.core.layout import Layout, laid_out
 from phalanx.core.recount import noted_truly
 from phalanx.core.room import charge_of, counted, entrants
@@ -34,6 +34,7 @@ def check(cluster: Cluster) -> None:
         *jobs_are_whole(cluster),
         *waiting_is_true(cluster),
         *crowds_are_true(cluster),
+        *heads_are_true(cluster),
         *tree_adds_up(cluster),
     ]
     if wrong:
@@ -184,18 +185,33 @@ def waiting_is_true(cluster: Cluster) -> Iterator[str]:
         yield f"what does not ask for room waits: {sorted(strangers)}"
 
 
+def heads_are_true(cluster: Cluster) -> Iterator[str]:
+    """Of every strict queue that is one arena, all lines are known in order."""
+    tree, waiting = cluster.tree, cluster.waiting
+    if dict(waiting.heads.orders) != tree.closed_in_order():
+        yield f"heads are kept for {waiting.heads.orders}, the tree says {tree.closed_in_order()}"
+    for name, by in waiting.heads.orders.items():
+        firsts = {key: line.first() for key, line in waiting.lines.items() if tree.branch(key.queue).arena.name == name}
+        true = sorted((order.rank(key, first, by), key) for key, first in firsts.items())
+        if [key for _, key in waiting.heads.of(name)] != [key for _, key in true]:
+            yield f"the heads of {name} are not its lines in order"
+
+
 def crowds_are_true(cluster: Cluster) -> Iterator[str]:
-    """Every line that sleeps in a crowd has its turn in its queue, by its first bid, and no other line has."""
+    """Every line that sleeps in a crowd has its turn in its arena, by its first bid, and no other line has."""
     waiting = cluster.waiting
     crowded = {key for crowd in waiting.watches.crowds.values() for key in crowd}
-    turns = [(queue, turn) for queue, of in waiting.turns.of.items() for turn in of]
-    if crowded != {key for _, (_, key) in turns} or len(crowded) != len(turns):
+    found = [(arena, gang, of) for arena, crowds in waiting.turns.of.items() for gang, of in crowds.items()]
+    turns = [(arena, gang, *turn) for arena, gang, of in found for turn in of]
+    if crowded != {key for *_, key in turns} or len(crowded) != len(turns):
         yield f"{len(crowded)} lines sleep in crowds, {len(turns)} have a turn"
-    for queue, (place, key) in turns:
+    for arena, gang, place, key in turns:
         first = waiting.lines[key].first()
-        if key.queue != queue or (place[1], place[3]) != (first.arrival_s, first.tie):
-            yield f"a line of {key.queue} has its turn in {queue} at {place}, its first is {first}"
-    if any(of != sorted(of, key=lambda turn: turn[0]) for of in waiting.turns.of.values()):
+        if cluster.tree.branch(key.queue).arena.name != arena or key.gang is not gang:
+            yield f"a line of {key.queue} has its turn in {arena}, or not in its crowd"
+        if (place[1], place[3]) != (first.arrival_s, first.tie):
+            yield f"a line of {key.queue} has its turn at {place}, its first is {first}"
+    if any(of != sorted(of, key=lambda turn: turn[0]) for _, _, of in found):
         yield "turns are out of order"
     if strangers := waiting.watches.roused.keys() - waiting.watches.crowds.keys():
         yield f"crowds of nobody are roused: {len(strangers)}"

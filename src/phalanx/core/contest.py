@@ -9,17 +9,20 @@ among its children, and its own jobs compete like a child:
 - FAIR: the child with the lowest weighted dominant share, its head included; then higher queue priority; then rank.
 
 The winner's bid is tried. Whatever comes of it, only the runners on its way to the root stand differently afterwards,
-so the next pick costs the depth of the tree times the logarithm of the children. Queues in which nothing is awake
-take no part and cost nothing.
+so the next pick costs the depth of the tree times the logarithm of the children. Queues among which nothing but one
+order decides are one *arena* (`model.tree`), and one runner: with a thousand queues by priority there is nothing to
+seat. Queues in which nothing is awake take no part and cost nothing.
+
+Besides the lines that enter, a runner may *draw* others, that sleep, one at a time and in order: those of crowds for
+which there may be room, and those of a strict queue, of which only the head counts.
 
 A `strict` queue whose head cannot start leaves the contest, and everything behind the head waits (`behind`). A head
 that can never start does not count."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
-from itertools import takewhile
 from math import inf
 from typing import TypeAlias
 
@@ -27,7 +30,6 @@ from phalanx.core import room, share
 from phalanx.core.order import rank
 from phalanx.core.quota import Ledger, within_guarantee
 from phalanx.model.amount import Amount
-from phalanx.model.demand import Gang
 from phalanx.model.line import Entry, Kind, LineKey
 from phalanx.model.queue import Order
 from phalanx.model.tree import Branch, Cost, Key, Tree
@@ -38,19 +40,19 @@ Standing: TypeAlias = tuple[object, ...]
 
 
 class Runner:
-    """A queue in the contest, or the own jobs of an inner one (`own`). `lines` and `children` are heaps. `turns`: its
-    lines that sleep in crowds, in order; read up to `at`, of which `drawn` contends, if any does. `ranked`: the rank of
-    its head in its parent's order, since it was last seated."""
+    """An arena in the contest, or the own jobs of one below which others are (`own`). `lines` and `children` are heaps.
+    `draws`: lines that it may draw, in order; of these `drawn` contends, if any does; `in_crowd`: they sleep in crowds.
+    `ranked`: the rank of its head in its parent's order, since it was last seated."""
 
-    __slots__ = ("at", "branch", "children", "drawn", "lines", "own", "parent", "ranked", "turns")
+    __slots__ = ("branch", "children", "drawn", "draws", "in_crowd", "lines", "own", "parent", "ranked")
 
     def __init__(self, branch: Branch, parent: Runner | None, *, own: bool = False) -> None:
         self.branch, self.parent, self.own = branch, parent, own
         self.lines: list[tuple[Standing, LineKey, Entry]] = []
         self.children: list[tuple[Standing, str, bool, Runner]] = []
-        self.turns: Sequence[Turn] = ()
-        self.at = 0
+        self.draws: Iterator[Turn] = iter(())
         self.drawn: LineKey | None = None
+        self.in_crowd = False
         self.ranked: Standing = ()
 
     def __bool__(self) -> bool:
@@ -73,18 +75,23 @@ class Runner:
 
 
 class Contest:
-    """`priority_of` is asked for the factors' sum in MULTIFACTOR order."""
+    """`priority_of` is asked for the factors' sum in MULTIFACTOR order, `first_of` for the first bid of a line that is
+    drawn."""
 
-    def __init__(self, tree: Tree, ledger: Ledger, priority_of: Callable[[Entry], float]) -> None:
-        self.tree, self.ledger, self.priority_of = tree, ledger, priority_of
+    def __init__(
+        self,
+        tree: Tree,
+        ledger: Ledger,
+        priority_of: Callable[[Entry], float],
+        first_of: Callable[[LineKey], Entry],
+    ) -> None:
+        self.tree, self.ledger, self.priority_of, self.first_of = tree, ledger, priority_of, first_of
         self.urgent = Runner(tree.root, None)  # replacements
         self.root = Runner(tree.root, None)
         self.up = self.root  # whose head is being tried
         self.runners: dict[str, Runner] = {tree.root.name: self.root}
         self.owns: dict[str, Runner] = {}
         self.entered: set[LineKey] = set()
-        self.live: Container[Gang] = ()
-        self.first_of: Callable[[LineKey], Entry] | None = None  # of lines that sleep in crowds
         self.by_estimate = False
         self.behind: dict[LineKey, tuple[LineKey, Entry]] = {}  # lines that a strict queue's head holds up -> that head
 
@@ -97,59 +104,57 @@ class Contest:
 
     def leaf(self, branch: Branch) -> Runner:
         """That in which the queue's own lines are."""
-        runner = self.runner(branch)
-        if not branch.children:
+        arena = branch.arena
+        runner = self.runner(arena)
+        if not arena.split:
             return runner
-        return self.owns.get(branch.name) or self.owns.setdefault(branch.name, Runner(branch, runner, own=True))
+        return self.owns.get(arena.name) or self.owns.setdefault(arena.name, Runner(arena, runner, own=True))
 
-    def draw_from(
-        self, turns: Mapping[str, Sequence[Turn]], live: Container[Gang], first_of: Callable[[LineKey], Entry]
-    ) -> None:
-        """Of every queue, besides those that have entered, the first of a live crowd contends; when it is done, the
-        next. `turns`: by queue, the lines that sleep in crowds, in order. Call it before `begin`."""
-        self.live, self.first_of = live, first_of
-        for queue, sleeping in turns.items():
-            at = self.next_live(sleeping, 0)
-            if at < len(sleeping):
-                runner = self.leaf(self.tree.branch(queue))
-                runner.turns, runner.at = sleeping, at
-                self.draw(runner)
-
-    def next_live(self, turns: Sequence[Turn], at: int) -> int:
-        live, entered = self.live, self.entered
-        while at < len(turns) and (turns[at][1].gang not in live or turns[at][1] in entered):
-            at += 1
-        return at
+    def draw_from(self, arena: str, draws: Iterator[Turn], *, in_crowd: bool) -> None:
+        """Besides those that enter, the first of these contends; when it is done, the next. Call it before `begin`,
+        when all have entered."""
+        runner = self.leaf(self.tree.branch(arena))
+        runner.draws, runner.in_crowd = draws, in_crowd
+        self.draw(runner)
 
     def draw(self, runner: Runner) -> None:
-        """The runner's next line of a live crowd takes its place among the others."""
-        assert self.first_of is not None
-        runner.drawn, runner.at = None, self.next_live(runner.turns, runner.at)
-        if runner.at < len(runner.turns):
-            place, key = runner.turns[runner.at]
-            runner.drawn, runner.at = key, runner.at + 1
-            entry = self.first_of(key)
-            ranked = self.rank(runner.branch, key, entry) if self.by_estimate else place
-            heappush(runner.lines, (ranked, key, entry))
+        """The runner's next line takes its place among the others."""
+        runner.drawn = None
+        for place, key in runner.draws:
+            if key not in self.entered:
+                runner.drawn = key
+                self.entered.add(key)
+                entry = self.first_of(key)
+                ranked = self.rank(runner.branch, key, entry) if self.by_estimate else place
+                heappush(runner.lines, (ranked, key, entry))
+                return
 
     def draw_no_more(self) -> None:
         """No crowd is live: what was drawn cannot start."""
         for runner in [*self.runners.values(), *self.owns.values()]:
             runner.children.clear()
-            if runner.drawn is not None:
-                runner.lines = [each for each in runner.lines if each[1] is not runner.drawn]
-            runner.turns, runner.drawn = (), None
+            if runner.in_crowd:
+                if runner.drawn is not None:
+                    runner.lines = [each for each in runner.lines if each[1] is not runner.drawn]
+                runner.draws, runner.drawn = iter(()), None
         self.begin()
 
     def was_drawn(self, key: LineKey) -> bool:
         """Whether the head, of that line, was drawn from a crowd."""
-        return self.up.last().drawn is key
+        last = self.up.last()
+        return last.in_crowd and last.drawn is key
 
-    def runner(self, branch: Branch) -> Runner:
-        if (known := self.runners.get(branch.name)) is not None:
-            return known
-        missing = list(takewhile(lambda each: each.name not in self.runners, branch.path))
-        runner = self.runners[branch.path[len(missing)].name]
+    def is_next(self, key: LineKey) -> bool:
+        """Whether the head, of that line, was drawn as the next of a strict queue."""
+        last = self.up.last()
+        return last.drawn is key and not last.in_crowd
+
+    def runner(self, arena: Branch) -> Runner:
+        missing = []
+        while (runner := self.runners.get(arena.name)) is None:
+            missing.append(arena)
+            assert arena.parent is not None  # the root's is there
+            arena = arena.parent.arena
         for each in reversed(missing):
             runner = self.runners[each.name] = Runner(each, runner)
         return runner
@@ -209,9 +214,10 @@ class Contest:
         left = [runner]
         while left:
             each = left.pop()
-            self.behind.update(dict.fromkeys((key for _, key, _ in each.lines), head))
+            # What was drawn, or would have been, sleeps behind a head already.
+            self.behind.update(dict.fromkeys((key for _, key, _ in each.lines if key is not each.drawn), head))
             left += [child for _, _, _, child in each.children]
-            each.lines, each.children = [], []
+            each.lines, each.children, each.draws, each.drawn = [], [], iter(()), None
         return runner
 
     def reseat(self, runner: Runner) -> None:

@@ -1,23 +1,26 @@
 """Crowds in a cycle: lines of many queues that ask for the same room, decided together as far as they can be.
 
 When room grows, crowds are roused for which there may be enough (`model.watching`). Counting, many at once, shows for
-which there is: those are *live*. Within a cycle room only shrinks, so a crowd that is not live, or not any more, can
-start nothing, and none of its lines needs to contend: the contest draws from each queue's sleeping lines, in order,
-only those of live crowds, and when none is live it is over but for those who contend by themselves. So a cycle costs
-what starts, the crowds and the queues, and not the lines.
+which there is (`core.rooms`): those are *live*. Within a cycle room only shrinks, so a crowd that is not live, or not
+any more, can start nothing, and none of its lines needs to contend: the contest draws from the sleeping lines of each
+arena, in order, only those of live crowds, and when none is live it is over but for those who contend by themselves. So
+a cycle costs what starts and the crowds that wake, and not the lines.
 
 A crowd keeps the reasons it has; the first failures of a cycle are explained anew, and each crowd at times. A newcomer
 that asks what a sleeping crowd asks is told what the crowd was told; and whoever comes up, awake or new, in whatever
 queue, is told what was found for another that asked the same: so the first cycle after a restart, in which all are new,
 costs its shapes.
 
-Where backfill may make reservations every failure counts, in order, so there all lines of roused crowds contend; as
-they do where they are few."""
+Where backfill may make a reservation each failure counts, in order, so until it is made lines are drawn from crowds
+that live no more as well, and the best of those that sleep contend (`core.lookahead`). Where many reservations are
+made, or those behind the first come in another order, all lines of roused crowds contend by themselves; as they do
+where they are few."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heapreplace
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -26,17 +29,16 @@ from phalanx.core.order import rank
 from phalanx.model.demand import Gang
 from phalanx.model.line import Entry, Kind, LineKey
 from phalanx.model.plan import Asleep, Watch
-from phalanx.model.policy import Backfill
+from phalanx.model.policy import Backfill, BackfillOrder
 from phalanx.model.queue import Order
 from phalanx.model.reason import Code, Reason
+from phalanx.model.turns import Turn
 
 if TYPE_CHECKING:
     from phalanx.core.cycle import Cycle
 
 FEW = 64  # lines in all: they contend each by itself
-BLOCK = 64  # crowds counted at once
 EXPLAINED = 16  # failures explained in a cycle, at least
-OFTEN = 8  # starts, after which all live crowds are counted anew
 RENEW_REASON = 100  # a crowd's first is examined at the latest when it was screened out that often in a row
 
 
@@ -62,20 +64,25 @@ class Crowds:
         self.explained: set[Gang] = set()
         self.told: dict[LineKey, Asleep] = {}  # new lines that fell asleep as their crowd has
         self.lacked: dict[Gang, Lacking] = {}  # what was found, of gangs for which counting shows too little room
-        self.screened = 0  # after how many starts all were counted
         self.together = False  # crowds contend as such in this cycle
+        self.each_counts = False  # each failure does, since it may be given a reservation
 
     def divide(self) -> dict[LineKey, None]:
         """Who contends as a crowd and who by itself: the lines that do."""
-        self.together = not self.may_be_reserved()
-        if self.together and len(self.cycle.new) > EXPLAINED:
+        policy = self.cycle.policy
+        self.each_counts = self.may_be_reserved()
+        in_turn = policy.backfill is not Backfill.CONSERVATIVE and policy.backfill_order is not BackfillOrder.SHORTEST
+        self.together = in_turn or not self.each_counts
+        if not self.each_counts and len(self.cycle.new) > EXPLAINED:
             self.tell_newcomers()
         if not self.together or sum(len(self.watches.crowds[gang]) for gang in self.roused) <= FEW:
             self.together = False
             return dict.fromkeys(key for gang in self.roused for key in self.watches.crowds[gang])
-        self.due = {gang for gang in self.roused if self.watches.unexplained.get(gang, 0) >= RENEW_REASON}
-        self.live = set(self.roused)
-        self.screen(gang for gang in self.roused if gang not in self.due)
+        unexplained = self.watches.unexplained
+        self.due = set(islice((gang for gang in self.roused if unexplained.get(gang, 0) >= RENEW_REASON), EXPLAINED))
+        rooms, counted = self.cycle.rooms, [gang for gang in self.roused if gang not in self.due]
+        rooms.count(counted)
+        self.live = self.due.union(gang for gang in counted if rooms.fits(gang))
         return {}
 
     def may_be_reserved(self) -> bool:
@@ -124,9 +131,41 @@ class Crowds:
 
     # While contending
 
-    def draws(self) -> bool:
-        """Whether lines are to be drawn from crowds; if not, those that were drawn cannot start either."""
-        return self.together and bool(self.live)
+    def draws(self) -> Iterator[tuple[str, Iterator[Turn]]]:
+        """By arena, the lines of live crowds that may contend, in order."""
+        if not self.live or not self.together:
+            return
+        for arena, crowds in self.waiting.turns.of.items():
+            fewer, others = (self.live, crowds) if len(self.live) < len(crowds) else (crowds, self.live)
+            if live := [crowds[gang] for gang in fewer if gang in others]:
+                yield arena, self.in_order(live)
+
+    def in_order(self, crowds: Sequence[Sequence[Turn]]) -> Iterator[Turn]:
+        """Merged; what dies meanwhile is left out."""
+        heap = [(turns[0][0], 0, turns) for turns in crowds]
+        heapify(heap)
+        while heap:
+            _, at, turns = heap[0]
+            if not self.is_drawn_from(turns[at][1].gang):
+                heappop(heap)
+                continue
+            yield turns[at]
+            if at + 1 < len(turns):
+                heapreplace(heap, (turns[at + 1][0], at + 1, turns))
+            else:
+                heappop(heap)
+
+    def is_drawn_from(self, gang: Gang) -> bool:
+        """As long as reservations are made, each failure counts: so then also of crowds that live no more."""
+        return gang in self.live or (self.each_counts and self.cycle.lookahead.may_reserve())
+
+    def may_be_drawn(self) -> bool:
+        """Whether any line may; if not, those that were drawn cannot start either."""
+        return bool(self.live) or (self.each_counts and self.cycle.lookahead.may_reserve())
+
+    def is_live(self, key: LineKey) -> bool:
+        """The line may be drawn: so it is awake rather than asleep."""
+        return key.gang in self.live and self.together and self.watches.in_crowd(key)
 
     def lacks(self, key: LineKey) -> bool:
         """A line that was drawn finds too little room, by counting."""
@@ -136,23 +175,10 @@ class Crowds:
         if gang in self.due or len(self.cycle.asleep) < EXPLAINED:
             self.due.discard(gang)
             return False
-        need, rooms, grants = gang.roles[0].minimum, self.cycle.rooms, self.cycle.grants
-        if rooms.get(gang, (need, -1))[1] != grants:
-            self.screen([gang])
-        if gang in self.live:
+        if self.cycle.rooms.fits(gang):
             return False
-        if grants >= self.screened + OFTEN:  # others will have died: they are found many at once
-            self.screened = grants
-            stale = [each for each in self.roused if each in self.live and each not in self.due]
-            self.screen(each for each in stale if rooms.get(each, (0, -1))[1] != grants)
+        self.live.discard(gang)
         return True
-
-    def screen(self, gangs: Iterable[Gang]) -> None:
-        """Count the room of those; crowds for which there is too little live no more."""
-        left = iter(gangs)
-        while block := list(islice(left, BLOCK)):
-            self.cycle.count(block)
-            self.live.difference_update(gang for gang in block if self.cycle.rooms[gang][0] < gang.roles[0].minimum)
 
     def denied(self, gang: Gang, *, together: bool) -> None:
         """A line was examined and denied: only room for its one role was lacking, so no other that asks the same finds
@@ -184,9 +210,10 @@ class Crowds:
     def quiet(self) -> Iterator[tuple[Gang, int | None, int]]:
         """Of all that were roused: how many pods fit, if counted; and how often in a row that was not explained."""
         for gang in self.roused:
-            room, _ = self.cycle.rooms.get(gang, (gang.roles[0].minimum, 0))
+            room = self.cycle.rooms.bound(gang) if self.together else None
             unexplained = self.watches.unexplained.get(gang, 0) + self.together
-            yield gang, room if room < gang.roles[0].minimum else None, 0 if gang in self.explained else unexplained
+            lacks = room is not None and room < gang.roles[0].minimum
+            yield gang, room if lacks else None, 0 if gang in self.explained else unexplained
 
 
 def by_counting(gang: Gang, watches: Sequence[Watch]) -> bool:

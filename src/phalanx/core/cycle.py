@@ -25,14 +25,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from heapq import merge
-from itertools import islice
 from typing import TypeAlias
 
 from phalanx.core import denial, dependency, explain, explain_preemption, promise, quota, replacement, sleep
 from phalanx.core.appointment import appointments
 from phalanx.core.backfill import Held, Outcome
 from phalanx.core.contest import Contest
-from phalanx.core.crowds import BLOCK, EXPLAINED, RENEW_REASON, Crowds, Lacking, by_counting
+from phalanx.core.crowds import EXPLAINED, RENEW_REASON, Crowds, Lacking, by_counting
 from phalanx.core.draft import Draft
 from phalanx.core.gang import Shortfall
 from phalanx.core.layout import laid_out
@@ -42,6 +41,7 @@ from phalanx.core.obstacle import obstacle
 from phalanx.core.order import place_in_line, rank
 from phalanx.core.preempting import Preempting
 from phalanx.core.quota import Ledger, Offer
+from phalanx.core.rooms import Rooms
 from phalanx.core.typical import expected
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.demand import Gang
@@ -64,7 +64,7 @@ class Cycle:
         self.cluster, self.policy, self.now_s = cluster, policy, now_s
         self.waiting, self.awake = cluster.waiting, cluster.waiting.awake
         self.ledger = Ledger(cluster.tree)
-        self.contest = Contest(cluster.tree, self.ledger, self.priority_of)
+        self.contest = Contest(cluster.tree, self.ledger, self.priority_of, self.first_of)
         self.lookahead = Lookahead(self)
         self.crowds = Crowds(self)
         self.cleared: dict[Kin, int] = {}  # jobs of arrays that were let through
@@ -72,7 +72,6 @@ class Cycle:
         self.rest: dict[LineKey, Iterator[Entry]] = {}  # of lines that were granted something: who comes next
         self.granted = Holders()
         self.unnoted: list[tuple[Gang, str, Sequence[Placement]]] = []  # what jobs got, and `granted` does not show yet
-        self.grants = 0
         self.starts: list[Start] = []
         self.places: dict[str, list[Placement]] = {}
         self.waits: dict[str, Reason] = {}
@@ -81,11 +80,11 @@ class Cycle:
         self.resting: list[tuple[Bid, float]] = []
         self.asleep: list[Asleep] = []
         self.still: list[tuple[LineKey, int]] = []
-        self.rooms: dict[Gang, tuple[int, int]] = {}  # how many pods fit in all, and after how many grants
         self.won: set[Bid] = set()
         self.untrue: set[LineKey] = set()  # lines whose reason says that a newcomer to them holds what it waits for
         self.preempting = Preempting(cluster, self.ledger, now_s)
         self.dozing: set[LineKey] = set()  # lines of strict queues that take part though nothing has changed for them
+        self.closing: list[str] = []  # strict queues of which lines are drawn in order until a head cannot start
 
     @cached_property
     def draft(self) -> Draft:
@@ -93,6 +92,10 @@ class Cycle:
         policy, columns = self.policy, self.cluster.columns
         layout = laid_out(columns, packed=policy.score is Score.PACK)
         return Draft(columns, policy.topologies, policy.score, expected(self.cluster, policy), layout)
+
+    @cached_property
+    def rooms(self) -> Rooms:
+        return Rooms(self.draft, self.waking())
 
     @cached_property
     def priorities(self) -> Priorities:
@@ -183,22 +186,25 @@ class Cycle:
         if alone := self.crowds.divide():
             self.awake = {**self.awake, **alone}
         keys = {**self.awake, **self.new, **self.held_up(), **self.lookahead.entrants()}
-        if not keys and not self.crowds.draws():
-            return
         for key in keys:
             self.contest.enter(key, self.first_of(key))
-        if self.crowds.draws():
-            self.contest.draw_from(self.waiting.turns.of, self.crowds.live, self.first_of)
+        for arena in self.closing:
+            self.contest.draw_from(arena, self.waiting.heads.of(arena), in_crowd=False)
+        for arena, lines in self.crowds.draws():
+            self.contest.draw_from(arena, lines, in_crowd=True)
         self.contest.begin()
         while (head := self.lookahead.next_head()) is not None:
             key, entry = head
-            if self.contest.was_drawn(key) and self.crowds.lacks(key):
-                self.contest.lost()
-                if not self.crowds.live:
+            if self.contest.was_drawn(key):
+                if not self.crowds.lacks(key):
+                    yield key, entry.bid
+                    continue
+                self.give_way(key, entry)
+                if not self.crowds.may_be_drawn():
                     self.contest.draw_no_more()
             elif self.lookahead.sleeps(key):
                 self.give_way(key, entry, holds_up=self.may_start_later(key))
-            elif key in self.dozing:
+            elif key in self.dozing or (self.contest.is_next(key) and self.dozes(key)):
                 self.contest.lost(holds_up=self.may_start_later(key))
             elif self.lacks_room_still(key, entry):
                 self.give_way(key, entry)
@@ -232,14 +238,21 @@ class Cycle:
         return min(line.first(), new[0]) if line else new[0]
 
     def held_up(self) -> dict[LineKey, None]:
-        """All lines of strict queues in which anything changed: the head is the best of them, asleep or not."""
+        """Of strict queues in which anything changed the head is the best of all lines, asleep or not: those of which
+        it is kept who is next are `closing`, of the others all lines."""
         tree, waiting = self.cluster.tree, self.waiting
         found: dict[LineKey, None] = {}
         if not tree.stricts:
             return found
-        for name in {**waiting.shaken, **{key.queue: None for key in (*self.awake, *self.new)}}:
-            strict = [each for each in tree.branch(name).path if each.name in tree.stricts]
-            for each in strict[-1].below() if strict else ():
+        changed = (*waiting.shaken, *(key.queue for key in self.awake), *(key.queue for key in self.new))
+        stricts = dict.fromkeys(tree.strict_above(name) for name in dict.fromkeys(changed))
+        for strict in stricts:
+            if strict is None:
+                continue
+            if strict.name in waiting.heads.orders and not self.lookahead.by_estimates:
+                self.closing.append(strict.name)
+                continue
+            for each in strict.below():
                 found.update(waiting.lines_of.get(each.name, {}))
         self.dozing = {key for key in found if self.dozes(key)}
         return found
@@ -268,7 +281,7 @@ class Cycle:
         watch = self.waiting.watches.only(key)
         if watch is None or watch.demand is not key.gang.demands[0] or not watch.need:
             return False
-        room = self.room(key.gang, watch.need)
+        room = self.rooms.of(key.gang)
         if room >= watch.need:
             return False
         if key in self.rest:
@@ -281,26 +294,11 @@ class Cycle:
         self.tell_new(key, line.reason)
         return True
 
-    def room(self, gang: Gang, need: int) -> int:
-        """How many pods of its one role fit in all, if that is less than `need`; else at least `need`. What was counted
-        before stays an upper bound, since room only shrinks."""
-        counted, grants = self.rooms.get(gang, (need, -1))
-        if counted >= need and grants != self.grants:
-            self.count([gang, *islice(self.uncounted, BLOCK - 1)])
-            counted, _ = self.rooms[gang]
-        return counted
-
-    def count(self, gangs: Sequence[Gang]) -> None:
-        """Many at once, since most that wake find that others were sooner."""
-        for gang, room in zip(gangs, sleep.screen(self.draft, gangs), strict=True):
-            self.rooms[gang] = (gang.roles[0].minimum if room is None else room, self.grants)
-
-    @cached_property
-    def uncounted(self) -> Iterator[Gang]:
+    def waking(self) -> Iterator[Gang]:
         """What lines ask that were woken by room, in the order in which they will roughly come up."""
         keys = sorted((rank(key, self.waiting.lines[key].first()), key) for key in self.awake)
         gangs = dict.fromkeys(key.gang for _, key in keys if self.waiting.watches.only(key) is not None)
-        return (gang for gang in gangs if len(gang.roles) == 1 and gang not in self.rooms)
+        return (gang for gang in gangs if len(gang.roles) == 1)
 
     # Deciding
 
@@ -337,7 +335,7 @@ class Cycle:
         if self.preempting.hunting:
             self.preempting.give_up(key)  # it searched for another flavor's sake
         self.joined.pop(bid, None)
-        self.grants += 1
+        self.rooms.grants += 1
         self.won.add(bid)
         self.unnoted.append((key.gang, bid.job, placements))
         if bid.slot is None:

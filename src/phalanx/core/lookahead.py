@@ -39,6 +39,7 @@ class Lookahead:
         self.sleepers = cycle.waiting.sleepers
         self.greedy = self.policy.backfill is Backfill.GREEDY
         self.conservative = self.policy.backfill is Backfill.CONSERVATIVE
+        self.by_estimates = not self.greedy and self.policy.backfill_order is BackfillOrder.SHORTEST
         self.asleep: set[LineKey] = set()
         self.others: dict[LineKey, Iterator[Entry]] = {}
         self.reserved: set[Bid] = set()
@@ -71,7 +72,7 @@ class Lookahead:
         self.looked = True
         found: dict[LineKey, None] = {}
         if not self.greedy and (self.cluster.ends.order or self.cluster.reservations):
-            found.update(dict.fromkeys(self.sleepers.best(awake, self.depth())))
+            found.update(dict.fromkeys(self.sleepers.best(awake, self.depth(), self.cycle.crowds.is_live)))
         if gone or (stirred and self.sleepers.first is None) or self.conservative:
             self.joined = True
             found.update(dict.fromkeys(self.sleepers.all_held()))
@@ -90,7 +91,8 @@ class Lookahead:
             return
         self.asked = True
         if self.cluster.ends.order or self.cluster.reservations:
-            more = [key for key in self.sleepers.best(self.cycle.awake, SLEEPERS) if key not in self.cycle.new]
+            best = self.sleepers.best(self.cycle.awake, SLEEPERS, self.cycle.crowds.is_live)
+            more = [key for key in best if key not in self.cycle.new]
             self.asleep.update(key for key in more if not self.sleepers.is_held(key))
             self.joining.update(dict.fromkeys(more))
 
@@ -103,6 +105,10 @@ class Lookahead:
         if record is None:
             return True
         return record.phase is not Phase.QUEUED if bid.slot is None else bid.slot not in record.open
+
+    def may_reserve(self) -> bool:
+        """Whether the next bid that finds no room may be given a reservation."""
+        return not self.greedy and (self._horizon is None or self._horizon.open)
 
     def next_head(self) -> Head | None:
         """The best that contends, after all who are to have joined."""

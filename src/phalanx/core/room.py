@@ -127,6 +127,7 @@ def refresh_tree(cluster: Cluster) -> None:
             if record.charge is not None:
                 tree.charge(record.charge, 1)
         cluster.entrants = entrants(cluster)
+        cluster.waiting.arrange(tree)
     if tree.pool_stale:
         tree.pool = cluster.pool()
         tree.pool_stale = False

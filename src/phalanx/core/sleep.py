@@ -10,11 +10,6 @@ what the book holds when the plan is folded: a line may be woken for nothing, ne
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import numpy as np
-
-from phalanx.core import fit
 from phalanx.core.draft import Draft
 from phalanx.model.demand import Demand, Gang
 from phalanx.model.plan import Watch
@@ -35,23 +30,3 @@ def watches(draft: Draft, gang: Gang) -> tuple[Watch, ...]:
 def heeds(draft: Draft, gang: Gang) -> bool:
     """Whether other pods may be a part of the reason."""
     return any(not draft.ordinary(demand) and draft.wishes(demand).heeds() for demand in gang.demands)
-
-
-def screen(draft: Draft, gangs: Sequence[Gang]) -> list[int | None]:
-    """For each gang of one role: how many of its pods fit in all, if that is less than its minimum; None if it fits.
-
-    All at once, since a cycle that frees some room wakes many lines and the first few take it: comparing 64 demands
-    with 5,000 nodes in one operation costs a tenth of doing it one by one."""
-    demands = [gang.demands[0] for gang in gangs]
-    needs = np.array([gang.roles[0].minimum for gang in gangs], np.int64)
-    positions, fits = fit.fits_each(draft.free, [demand.amounts for demand in demands], len(draft))
-    for at, demand in enumerate(demands):
-        if (allowed := draft.allowed(demand.where)) is not None:
-            fits[at] &= allowed[positions]
-    few = (np.count_nonzero(fits, axis=1) < needs).nonzero()[0]  # on that many nodes one pod each would do
-    rooms: list[int | None] = [None] * len(gangs)
-    for at in few.tolist():
-        found = positions[fits[at]]
-        room = int(fit.holds(draft.free, demands[at].asks, found).sum()) if len(found) else 0
-        rooms[at] = room if room < needs[at] else None
-    return rooms

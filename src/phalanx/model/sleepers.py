@@ -1,6 +1,6 @@
-"""Sleeping lines that backfill must know of though nothing changes for them: in each queue the one that would be next,
-since it may be given a reservation; and those that are held back by somebody's reservation, to be looked at again when
-that changes.
+"""Sleeping lines that backfill must know of though nothing changes for them: in each arena (`model.tree`) the one that
+would be next, since it may be given a reservation; and those that are held back by somebody's reservation, to be looked
+at again when that changes.
 
 What is kept about an awake line is out of date, and is passed over; a line that goes back to sleep as it was takes its
 former place."""
@@ -8,12 +8,12 @@ former place."""
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping
 from heapq import heapify, heappop, heappush
 from typing import TypeAlias
 
 from phalanx.model.demand import Gang
-from phalanx.model.line import Bid, LineKey
+from phalanx.model.line import Bid, Kind, LineKey
 
 Place: TypeAlias = tuple[float, float, int, str | int]  # `core.order.Rank`: lower is sooner
 
@@ -22,13 +22,15 @@ INFINITE_S = float("inf")
 
 class Sleepers:
     """`held`: by what they ask, lines that are held back, each with its time limit (s), shortest first. `first`: whose
-    reservation held them back, and when it was expected to start. `stirred`: room has grown since."""
+    reservation held them back, and when it was expected to start. `stirred`: room has grown since. `arenas`: queue ->
+    its arena."""
 
     def __init__(self) -> None:
         self.held: dict[Gang, list[tuple[float, int, LineKey]]] = {}
         self.first: tuple[Bid, float] | None = None
         self.stirred = False
-        self._heaps: dict[tuple[str, bool], list[tuple[Place, int, LineKey]]] = {}  # by queue, and whether held
+        self.arenas: Mapping[str, str] = {}
+        self._heaps: dict[tuple[str, bool, bool], list[tuple[Place, int, LineKey]]] = {}  # see `_kind`
         self._of: dict[LineKey, tuple[int, Place, bool]] = {}
         self._tickets = 0
 
@@ -65,22 +67,30 @@ class Sleepers:
     def is_held(self, key: LineKey) -> bool:
         return key in self._of and self._of[key][2]
 
-    def best(self, awake: Container[LineKey], count: int) -> Iterator[LineKey]:
-        """Of every queue the first so many that are held, and that are not, each in order.
+    def best(self, awake: Container[LineKey], count: int, passed_over: Callable[[LineKey], bool]) -> Iterator[LineKey]:
+        """Of every arena the first so many that are held, and that are not, each in order; not those that are awake, or
+        to be passed over.
 
         They are counted apart because those that are held have room: they may start, and then somebody must be left
         to be given the reservation."""
         for kind, heap in list(self._heaps.items()):
-            found: list[tuple[Place, int, LineKey]] = []
+            found, passed = list[tuple[Place, int, LineKey]](), list[tuple[Place, int, LineKey]]()
             while heap and len(found) < count:
                 entry = heappop(heap)
                 if self._stands(entry) and entry[2] not in awake and (not found or found[-1] != entry):
-                    found.append(entry)
-            for entry in found:
+                    (passed if passed_over(entry[2]) else found).append(entry)
+            for entry in (*found, *passed):
                 heappush(heap, entry)
-                yield entry[2]
+            yield from (key for _, _, key in found)
             if not heap:
                 del self._heaps[kind]
+
+    def arrange(self, arenas: Mapping[str, str]) -> None:
+        """The queue tree is another."""
+        self.arenas = arenas
+        self._heaps.clear()
+        for key in self._of:
+            self._push(key)
 
     def all_held(self) -> list[LineKey]:
         return [key for lines in self.held.values() for _, _, key in lines]
@@ -89,17 +99,22 @@ class Sleepers:
         other = Sleepers()
         other.held = {gang: list(lines) for gang, lines in self.held.items()}
         other.first, other.stirred, other._tickets = self.first, self.stirred, self._tickets
+        other.arenas = self.arenas
         other._heaps = {kind: list(heap) for kind, heap in self._heaps.items()}
         other._of = dict(self._of)
         return other
 
     def _push(self, key: LineKey) -> None:
         ticket, place, held = self._of[key]
-        heap = self._heaps.setdefault((key.queue, held), [])
+        heap = self._heaps.setdefault(self._kind(key, held=held), [])
         heappush(heap, (place, ticket, key))
         if len(heap) > 2 * len(self._of) + 64:
             heap[:] = sorted({entry[1]: entry for entry in heap if self._stands(entry)}.values(), key=lambda e: e[:2])
             heapify(heap)
+
+    def _kind(self, key: LineKey, *, held: bool) -> tuple[str, bool, bool]:
+        """Who is next is kept by arena, apart for those that are held, and for replacements, which come before all."""
+        return self.arenas.get(key.queue, ""), key.kind == Kind.REPLACEMENT, held
 
     def _stands(self, entry: tuple[Place, int, LineKey]) -> bool:
         known = self._of.get(entry[2])

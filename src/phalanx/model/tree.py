@@ -119,12 +119,15 @@ class Branch:
     orders by factors. `flavors`: those that its jobs may be given, in order: the queue's own, else those of the nearest
     above that names any. `contested`: of what some child is guaranteed. `gated`: somebody on the path limits submitted
     jobs. `unbounded`: nothing on the path bounds what starts here. `longest_s`: the longest time limit that the path
-    allows a job (seconds). `order`: of its jobs and children."""
+    allows a job (seconds). `order`: of its jobs and children.
+
+    `arena`: the highest branch above, itself included, up to which nothing but one order says who of all below is next,
+    as if it were one queue. `split`: the branch is an arena, and some branch below is of another."""
 
     __slots__ = (
-        *("account", "by_factors", "by_group", "by_user", "children", "contested", "fault", "flavors", "gated"),
-        *("guaranteed", "kept", "limit", "limits_groups", "limits_users", "longest_s", "name", "order", "parent"),
-        *("path", "queue", "stated", "states", "unbounded"),
+        *("account", "arena", "by_factors", "by_group", "by_user", "children", "contested", "fault", "flavors"),
+        *("gated", "guaranteed", "kept", "limit", "limits_groups", "limits_users", "longest_s", "name", "order"),
+        *("parent", "path", "queue", "split", "stated", "states", "unbounded"),
     )
 
     def __init__(self, name: str, queue: Queue | None, parent: Branch | None) -> None:
@@ -151,6 +154,8 @@ class Branch:
         self.gated: bool = any(limits.submitted is not None for limits in stated) or bool(parent and parent.gated)
         self.unbounded = False
         self.order = queue.order if queue is not None else Order.PRIORITY
+        self.arena: Branch = self
+        self.split = False
         walls = [limits.wall_s for limits in (*stated, queue.per_job) if limits.wall_s is not None] if queue else []
         if parent is not None and parent.longest_s is not None:
             walls.append(parent.longest_s)
@@ -194,6 +199,20 @@ class Tree:
         """The queue's; the root's for a queue that is not there, whose jobs may still run."""
         return self.branches.get(queue, self.root)
 
+    def arenas(self) -> dict[str, str]:
+        """queue -> the name of its arena."""
+        return {name: branch.arena.name for name, branch in self.branches.items()}
+
+    def closed_in_order(self) -> dict[str, Order]:
+        """The strict queues of which all that is below is one arena -> its order, if that does not change with
+        time."""
+        found: dict[str, Order] = {}
+        for name in self.stricts:
+            branch = self.branch(name)
+            if branch is self.strict_above(name) and not branch.split and branch.order is not Order.MULTIFACTOR:
+                found[name] = branch.order
+        return found
+
     def strict_above(self, queue: str) -> Branch | None:
         """The highest strict queue in which that queue is, itself included."""
         if not self.stricts:
@@ -224,6 +243,7 @@ class Tree:
                 branch.unbounded = not self.keeps and branch.parent.unbounded and not _bounds(branch)
             else:
                 branch.unbounded = True
+            _join_arena(branch)
         self.stricts = {name for name, queue in queues.items() if queue.strict}
         self.keeps_claimed = {}
         if self.keeps:
@@ -310,6 +330,19 @@ def _plant(tree: Tree, queues: Mapping[str, Queue], name: str) -> Branch:
         branch.fault = fault
         at = step
     return tree.branches[name]
+
+
+def _join_arena(branch: Branch) -> None:
+    """Its parent's arena is the branch's own too, if nothing but their order decides between the parent's children. By
+    FAIR order shares do, and guarantees where there are any; a strict queue is closed by itself."""
+    parent = branch.parent
+    if parent is None:
+        return
+    strict = branch.queue is not None and branch.queue.strict
+    if parent.order is branch.order is not Order.FAIR and not parent.contested and not strict:
+        branch.arena = parent.arena
+    else:
+        parent.arena.split = True
 
 
 def _settle(branch: Branch, flavors: set[str]) -> None:

@@ -1,26 +1,34 @@
-"""In which order the lines of a queue come up that sleep in crowds (`model.watching`).
+"""In which order lines come up that need not contend: those that sleep in crowds (`model.watching`), and those of
+strict queues.
 
-A crowd wakes as one, whatever queues its lines are in; so each queue keeps those of its lines that sleep in crowds
-sorted, and the contest reads from the front as far as it needs."""
+A crowd wakes as one, whatever queues its lines are in; so each arena (`model.tree`: queues among which nothing but
+their order decides) keeps its lines of each crowd sorted, and the contest reads from the front as far as it needs. Of a
+strict queue only the head counts; all its lines are kept in a heap, and the contest reads them from the top."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Iterator, Mapping
+from heapq import heapify, heappop, heappush
 from typing import TypeAlias
 
+from phalanx.model.demand import Gang
 from phalanx.model.line import Entry, LineKey
+from phalanx.model.queue import Order
 from phalanx.model.sleepers import Place
 
 Turn: TypeAlias = tuple[Place, LineKey]
 
 
 class Turns:
-    """`of`: by queue, its lines in order of their first bids. No two have the same place."""
+    """`of`: by arena and gang, the crowd's lines there in order of their first bids. No two have the same place.
+    `arenas`: queue -> its arena."""
 
-    __slots__ = ("_place_of", "of")
+    __slots__ = ("_place_of", "arenas", "of")
 
     def __init__(self) -> None:
-        self.of: dict[str, list[Turn]] = {}
+        self.of: dict[str, dict[Gang, list[Turn]]] = {}
+        self.arenas: Mapping[str, str] = {}
         self._place_of: dict[LineKey, Place] = {}
 
     def __contains__(self, key: LineKey) -> bool:
@@ -30,7 +38,7 @@ class Turns:
         """`foremost`: what the queue's order counts most, the same for all in the line."""
         self.drop(key)
         place = self._place_of[key] = (foremost, first.arrival_s, key.kind, first.tie)
-        insort(self.of.setdefault(key.queue, []), (place, key))
+        self._insert(key, place)
 
     def move(self, key: LineKey, first: Entry) -> None:
         """Another is the line's first now."""
@@ -40,16 +48,102 @@ class Turns:
         """It sleeps for another reason, or is no more."""
         place = self._place_of.pop(key, None)
         if place is not None:
-            turns = self.of[key.queue]
+            arena = self.arenas.get(key.queue, "")
+            crowds = self.of[arena]
+            turns = crowds[key.gang]
             del turns[bisect_left(turns, (place,))]  # a shorter tuple is before all that it begins
             if not turns:
-                del self.of[key.queue]
+                del crowds[key.gang]
+                if not crowds:
+                    del self.of[arena]
 
     def place(self, key: LineKey) -> Place:
         return self._place_of[key]
 
+    def arrange(self, arenas: Mapping[str, str]) -> None:
+        """The queue tree is another."""
+        self.arenas = arenas
+        self.of = {}
+        for key, place in self._place_of.items():
+            self._insert(key, place)
+
     def copy(self) -> Turns:
         other = Turns()
-        other.of = {queue: list(turns) for queue, turns in self.of.items()}
+        other.arenas = self.arenas
+        other.of = {arena: {gang: list(turns) for gang, turns in crowds.items()} for arena, crowds in self.of.items()}
         other._place_of = dict(self._place_of)
         return other
+
+    def _insert(self, key: LineKey, place: Place) -> None:
+        crowds = self.of.setdefault(self.arenas.get(key.queue, ""), {})
+        turns = crowds.get(key.gang)
+        if turns is None:
+            crowds[key.gang] = [(place, key)]
+        else:
+            insort(turns, (place, key))
+
+
+class Heads:
+    """Lines of strict queues. `orders`: the queues of which it is kept who is next -> by which order."""
+
+    __slots__ = ("_arenas", "_heaps", "_ticket_of", "_tickets", "orders")
+
+    def __init__(self) -> None:
+        self.orders: Mapping[str, Order] = {}
+        self._arenas: Mapping[str, str] = {}
+        self._heaps: dict[str, list[tuple[Place, int, LineKey]]] = {}
+        self._ticket_of: dict[LineKey, int] = {}
+        self._tickets = 0
+
+    def __len__(self) -> int:
+        return len(self._ticket_of)
+
+    def put(self, key: LineKey, first: Entry) -> None:
+        """The line's first is that."""
+        arena = self._arenas.get(key.queue, "")
+        order = self.orders.get(arena)
+        if order is None:
+            return
+        self._tickets += 1
+        self._ticket_of[key] = self._tickets
+        foremost = 0.0 if order is Order.FIFO else -float(key.priority)
+        heap = self._heaps.setdefault(arena, [])
+        heappush(heap, ((foremost, first.arrival_s, key.kind, first.tie), self._tickets, key))
+        if len(heap) > 2 * len(self._ticket_of) + 64:
+            heap[:] = [entry for entry in heap if self._stands(entry)]
+            heapify(heap)
+
+    def drop(self, key: LineKey) -> None:
+        """It is no more."""
+        self._ticket_of.pop(key, None)
+
+    def of(self, queue: str) -> Iterator[Turn]:
+        """Its lines, in order."""
+        heap = self._heaps.get(queue, [])
+        while heap and not self._stands(heap[0]):
+            heappop(heap)
+        frontier = [(heap[0], 0)] if heap else []
+        while frontier:
+            entry, at = heappop(frontier)
+            if self._stands(entry):
+                yield entry[0], entry[2]
+            for child in (2 * at + 1, 2 * at + 2):
+                if child < len(heap):
+                    heappush(frontier, (heap[child], child))
+
+    def arrange(self, arenas: Mapping[str, str], orders: Mapping[str, Order], firsts: Mapping[LineKey, Entry]) -> None:
+        """The queue tree is another. `firsts`: of all lines."""
+        self._arenas, self.orders = arenas, orders
+        self._heaps, self._ticket_of = {}, {}
+        for key, first in firsts.items():
+            self.put(key, first)
+
+    def copy(self) -> Heads:
+        other = Heads()
+        other.orders, other._arenas, other._tickets = self.orders, self._arenas, self._tickets
+        other._heaps = {queue: list(heap) for queue, heap in self._heaps.items()}
+        other._ticket_of = dict(self._ticket_of)
+        return other
+
+    def _stands(self, entry: tuple[Place, int, LineKey]) -> bool:
+        return self._ticket_of.get(entry[2]) == entry[1]

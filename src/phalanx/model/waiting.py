@@ -25,7 +25,7 @@ from phalanx.model.plan import Asleep
 from phalanx.model.reason import NEVER
 from phalanx.model.sleepers import Sleepers
 from phalanx.model.tree import Tree
-from phalanx.model.turns import Turns
+from phalanx.model.turns import Heads, Turns
 from phalanx.model.watching import FEW, Watches
 
 MANY = 2**30
@@ -46,6 +46,7 @@ class Waiting:
         self.bars = Bars()
         self.sleepers = Sleepers()
         self.turns = Turns()
+        self.heads = Heads()
         self.hunters = Hunters()
         self.dawns: list[tuple[float, int, LineKey]] = []  # heap: (when to look at a line again, seconds; …)
         self.dawn_of: dict[LineKey, float] = {}
@@ -101,6 +102,7 @@ class Waiting:
         self.bars.forget(key)
         self.sleepers.forget(key)
         self.turns.drop(key)
+        self.heads.drop(key)
         self.hunters.forget(key)
         self.dawn_of.pop(key, None)
 
@@ -109,6 +111,8 @@ class Waiting:
         if key in self.turns:
             self.turns.move(key, line.first())
             self.sleepers.move(key, self.turns.place(key))
+        if self.heads.orders:
+            self.heads.put(key, line.first())
         if key not in self.turns or key in self.hunters or key in self.dawn_of:
             self.awake[key] = None
 
@@ -123,9 +127,12 @@ class Waiting:
             self.awake[key] = None
         line.add(entry)
         self._line_of[entry.bid] = key
-        if key in self.turns and line.first() is entry:
-            self.turns.move(key, entry)
-            self.sleepers.move(key, self.turns.place(key))
+        if line.first() is entry:
+            if key in self.turns:
+                self.turns.move(key, entry)
+                self.sleepers.move(key, self.turns.place(key))
+            if self.heads.orders:
+                self.heads.put(key, entry)
 
     def line_of(self, job: str) -> Line | None:
         key = self._line_of.get(Bid(job))
@@ -207,6 +214,15 @@ class Waiting:
         self.hunters.stir()
         self.wake_barred()
 
+    def arrange(self, tree: Tree) -> None:
+        """The queue tree is another: so may be who is next."""
+        arenas, orders = tree.arenas(), tree.closed_in_order()
+        if arenas != self.turns.arenas:
+            self.turns.arrange(arenas)
+            self.sleepers.arrange(arenas)
+        if orders or self.heads.orders:
+            self.heads.arrange(arenas, orders, {key: line.first() for key, line in self.lines.items()})
+
     def rouse(self, columns: Columns, tree: Tree, now_s: float) -> None:
         """Wake the lines that may have been helped by what changed since the last time."""
         self.awake.update(dict.fromkeys(self.bars.relieve(tree)))
@@ -245,7 +261,7 @@ class Waiting:
         other.watches, other.bars, other.heeding = self.watches.copy(), self.bars.copy(), self.heeding.copy()
         other.timed = self.timed
         other.sleepers, other.turns = self.sleepers.copy(), self.turns.copy()
-        other.hunters = self.hunters.copy()
+        other.hunters, other.heads = self.hunters.copy(), self.heads.copy()
         other.lines_of = {queue: dict(lines) for queue, lines in self.lines_of.items()}
         other.shaken, other.hopeless = dict(self.shaken), dict(self.hopeless)
         other.dawns, other.dawn_of, other._dawns = list(self.dawns), dict(self.dawn_of), self._dawns
