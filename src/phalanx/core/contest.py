@@ -93,14 +93,17 @@ class Contest:
         self.owns: dict[str, Runner] = {}
         self.entered: set[LineKey] = set()
         self.by_estimate = False
+        self.closed: set[str] = set()  # strict queues whose head cannot start
         self.behind: dict[LineKey, tuple[LineKey, Entry]] = {}  # lines that a strict queue's head holds up -> that head
 
     def enter(self, key: LineKey, entry: Entry) -> None:
         """That bid contends for its line. Call `begin` when all have entered."""
         branch = self.tree.branch(key.queue)
+        self.entered.add(key)
+        if self.closed and self.closed.intersection(each.name for each in branch.path):
+            return  # it sleeps behind a head already
         runner = self.urgent if key.kind == Kind.REPLACEMENT else self.leaf(branch)
         runner.lines.append((self.rank(branch, key, entry), key, entry))
-        self.entered.add(key)
 
     def leaf(self, branch: Branch) -> Runner:
         """That in which the queue's own lines are."""
@@ -211,6 +214,7 @@ class Contest:
 
     def close(self, runner: Runner, head: Head) -> Runner:
         """Everything that is left in it, and below it, is behind that head."""
+        self.closed.add(runner.branch.name)
         left = [runner]
         while left:
             each = left.pop()

@@ -16,7 +16,7 @@ from heapq import merge
 from typing import TYPE_CHECKING
 
 from phalanx.core import order
-from phalanx.core.backfill import Horizon, Outcome
+from phalanx.core.backfill import UNFORESEEN, Horizon, Outcome
 from phalanx.core.contest import Head
 from phalanx.model.demand import Gang
 from phalanx.model.job import Phase, Placement
@@ -27,7 +27,7 @@ from phalanx.model.sleepers import Place
 if TYPE_CHECKING:
     from phalanx.core.cycle import Cycle
 
-SLEEPERS = 4  # of each queue, in case that the start of the first cannot be foreseen
+SLEEPERS = UNFORESEEN  # of each arena, in case that the start of the first cannot be foreseen: so many are tried
 
 
 class Lookahead:
