@@ -158,4 +158,20 @@ def test_the_cpu_quota_is_in_force(real: Cgroups) -> None:
     assert texts in ([["25000"]], [["25000", "100000"]])
 
 
+def test_cpu_is_shared_by_what_nodes_pods_and_containers_ask() -> None:
+    groups = Cgroups.of_this_process(f"phalanx-test-{os.getpid()}", 6000)
+    group = groups.create("uid", "main-0", Limits(cpu_request_milli=500), 2000)
+    container = Path(group.dirs[0]) if group.dirs else Path()
+    found = [read_share(place) for place in (container.parent.parent, container.parent, container)]
+    cgroup.remove(group.dirs)
+    groups.close()
+    if "cpu" not in groups.enforced:
+        pytest.skip(f"no cpu cgroup can be made here: {groups.problems}")
+    assert found in ([6144, 2048, 512], [235, 79, 20])  # v1, v2
+
+
+def read_share(place: Path) -> int:
+    return next((int(file.read_text()) for file in (place / "cpu.shares", place / "cpu.weight") if file.exists()), 0)
+
+
 QUOTAS = {"cpu.cfs_quota_us", "cpu.max"}

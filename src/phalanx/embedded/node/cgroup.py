@@ -3,6 +3,9 @@
 Groups are nested under the agent's own, never at the root: that is the part of the tree that was given to us. For each
 of cpu, memory and pids the hierarchy is used in which that controller lives. What cannot be enforced is said once, in
 `problems`, with what to do about it.
+
+Shares of cpu are divided at every level of the tree: among the pods' groups and the machine's other processes by what
+the node offers, among pods by what each asks, among its containers by what they ask.
 """
 
 from __future__ import annotations
@@ -85,8 +88,9 @@ def _offered(place: Path) -> tuple[str, ...]:
 class Cgroups:
     """Makes and removes groups of containers. `problems` says which limits are not enforced, and why."""
 
-    def __init__(self, found: list[Hierarchy], name: str) -> None:
-        self._name = name
+    def __init__(self, found: list[Hierarchy], name: str, cpu_milli: int = 1000) -> None:
+        """`cpu_milli`: what the node offers."""
+        self._name, self._whole = name, Limits(cpu_request_milli=cpu_milli)
         self.usable: list[Hierarchy] = []
         self.problems: list[str] = []
         for hierarchy in found:
@@ -104,15 +108,16 @@ class Cgroups:
         self.enforced = frozenset(enforced)
 
     @classmethod
-    def of_this_process(cls, name: str) -> Cgroups:
+    def of_this_process(cls, name: str, cpu_milli: int = 1000) -> Cgroups:
         try:
             texts = Path("/proc/self/mountinfo").read_text(), Path("/proc/self/cgroup").read_text()
         except OSError:
             texts = "", ""
-        return cls(hierarchies(*texts), name)
+        return cls(hierarchies(*texts), name, cpu_milli)
 
-    def create(self, pod: str, container: str, limits: Limits) -> Group:
-        """Raises OSError."""
+    def create(self, pod: str, container: str, limits: Limits, pod_cpu_milli: int = 0) -> Group:
+        """`pod_cpu_milli`: what all containers of the pod ask. Raises OSError."""
+        whole = Limits(cpu_request_milli=max(pod_cpu_milli, limits.cpu_request_milli))
         dirs, procs, oom_files = [], [], []
         for hierarchy in self.usable:
             above = hierarchy.own / self._name / pod
@@ -121,8 +126,8 @@ class Cgroups:
             if hierarchy.version == 2:
                 _delegate(above.parent, hierarchy.controllers)
                 _delegate(above, hierarchy.controllers)
-            for file, text in settings(hierarchy, limits).items():
-                (place / file).write_text(text)
+            _write(above, settings(hierarchy, whole))
+            _write(place, settings(hierarchy, limits))
             dirs += [str(place), str(above)]
             procs.append(str(place / "cgroup.procs"))
             if "memory" in hierarchy.controllers:
@@ -151,9 +156,14 @@ class Cgroups:
             _delegate(place, hierarchy.controllers)
         probe = place / "probe"
         probe.mkdir(exist_ok=True)
-        for file, text in settings(hierarchy, Limits(cpu_request_milli=1000)).items():
-            (probe / file).write_text(text)
+        _write(probe, settings(hierarchy, Limits(cpu_request_milli=1000)))
         probe.rmdir()
+        _write(place, settings(hierarchy, self._whole))
+
+
+def _write(place: Path, files: Mapping[str, str]) -> None:
+    for file, text in files.items():
+        (place / file).write_text(text)
 
 
 def _delegate(place: Path, controllers: tuple[str, ...]) -> None:

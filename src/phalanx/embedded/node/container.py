@@ -16,7 +16,7 @@ from phalanx.client.connection import ApiError, Object
 from phalanx.embedded.node import cgroup, volumes
 from phalanx.embedded.node.allotment import device_variables
 from phalanx.embedded.node.attempt import NEVER_STARTED, Attempt, Exited, Mount, Planned, Running, RunSpec, attempts
-from phalanx.embedded.node.demand import GPU, limits, requests
+from phalanx.embedded.node.demand import GPU, demand, limits, requests
 from phalanx.embedded.node.environment import ConfigError, command_line, environment
 from phalanx.embedded.node.exec import run_hook
 from phalanx.embedded.node.image import HOST_IMAGE, Image
@@ -230,6 +230,7 @@ class Container:
                 cpu_limit_milli=most.get("cpu"),
                 memory_limit_bytes=most.get("memory"),
             ),
+            demand(pod["spec"]).get("cpu", 0),
         )
         return RunSpec(
             argv=command_line(spec, env, image),

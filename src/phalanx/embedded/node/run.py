@@ -15,6 +15,7 @@ import msgspec
 from phalanx.client.connection import ApiUnknown, Connection, Object
 from phalanx.client.informer import Informer
 from phalanx.client.kind import NODES, PODS, SERVICES, Kind
+from phalanx.client.quantity import amount
 from phalanx.embedded.node.addresses import Networks, networks
 from phalanx.embedded.node.agent import Agent
 from phalanx.embedded.node.allotment import DEVICES
@@ -50,14 +51,15 @@ async def _run_node(connection: Connection, informers: Informers, settings: Node
     shared_token(settings.token_file)
     name = settings.name or host_name()
     gpus = await asyncio.to_thread(find_gpus)
-    cgroups = Cgroups.of_this_process(f"phalanx-{name}")
+    allocatable = capacity(settings.data_dir, gpus, settings.max_pods, settings.resources)
+    cgroups = Cgroups.of_this_process(f"phalanx-{name}", amount("cpu", allocatable["cpu"]))
     pods = informers(PODS)
     naming = Naming(name, home, connection.server, settings.pods_dir, pods, informers(SERVICES))
     around = Surroundings(
         connection=connection,
         settings=settings,
         name=name,
-        allocatable=capacity(settings.data_dir, gpus, settings.max_pods, settings.resources),
+        allocatable=allocatable,
         gpus=gpus,
         cgroups=cgroups,
         home=home,
