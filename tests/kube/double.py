@@ -14,12 +14,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from phalanx.client.connection import ApiRefusal, ApiUnknown
 from phalanx.client.informer import Informer, key_of
 from phalanx.client.kind import CONFIG_MAPS, DISRUPTION_BUDGETS, EVENTS, JOBS, NODES, PODS, RESOURCE_QUOTAS, Kind
 from phalanx.kube import volcano
 from phalanx.kube.definitions import FLAVORS, QUEUES, RESERVATIONS
 from phalanx.kube.labels import SCHEDULER_NAME
+from phalanx.kube.lean import LEAN
 from phalanx.kube.pod_group import POD_GROUPS
 
 Object = dict[str, Any]
@@ -198,6 +201,11 @@ def merge(obj: Object, patch: Object) -> None:
             obj[key] = value
 
 
+def lean(kind: Kind, obj: Object) -> Object:
+    """As the scheduler's watch decodes it: with the fields that it is said to need, and no others."""
+    return msgspec.json.decode(msgspec.json.encode(obj), type=LEAN.get(kind, dict))
+
+
 class Caches:
     """The informers of one process, told what its watches say when `deliver` is called: each kind in order, one kind
     before another by chance, and some of it later."""
@@ -210,7 +218,7 @@ class Caches:
         for kind, objects in api.objects.items():
             cache = self._caches[kind] = Informer(None, kind)  # type: ignore[arg-type]  # it never calls
             for obj in objects.values():
-                cache.observe(copy.deepcopy(obj))
+                cache.observe(lean(kind, obj))
             cache.synced.set()
         api.watchers.append(self._news)
 
@@ -227,6 +235,7 @@ class Caches:
             waiting = self._late[kind]
             for _ in range(len(waiting) if all else self._random.randint(0, len(waiting))):
                 verb, obj = waiting.popleft()
+                obj = lean(kind, obj)
                 self._caches[kind].observe(obj) if verb == "put" else self._caches[kind].forget(obj)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from phalanx.client.connection import Connection
 from phalanx.client.informer import Informer
@@ -10,16 +12,19 @@ from phalanx.client.kind import Kind
 
 
 class Informers:
-    """`informers(kind)` is the cache of that kind, running in `group`: if one breaks, the group ends, loudly."""
+    """`informers(kind)` is the cache of that kind, running in `group`: if one breaks, the group ends, loudly. `lean`:
+    of these kinds only the fields that the type has are kept, where all who share the caches need no more."""
 
-    def __init__(self, connection: Connection, group: asyncio.TaskGroup) -> None:
-        self._connection, self._group = connection, group
+    def __init__(
+        self, connection: Connection, group: asyncio.TaskGroup, lean: Mapping[Kind, type] = MappingProxyType({})
+    ) -> None:
+        self._connection, self._group, self._lean = connection, group, lean
         self._caches: dict[Kind, Informer] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
     def __call__(self, kind: Kind) -> Informer:
         if kind not in self._caches:
-            cache = self._caches[kind] = Informer(self._connection, kind)
+            cache = self._caches[kind] = Informer(self._connection, kind, lean=self._lean.get(kind))
             self._tasks.append(self._group.create_task(cache.run(), name=f"watch {kind.plural}"))
         return self._caches[kind]
 

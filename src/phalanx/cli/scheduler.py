@@ -21,6 +21,7 @@ from phalanx.cli.scheduling import schedule
 from phalanx.cli.stopping import until_stopped
 from phalanx.cli.target import Target, connected
 from phalanx.client.connection import Connection
+from phalanx.kube.lean import LEAN
 from phalanx.kube.lease import Lease, Terms
 from phalanx.metrics.serving import address
 
@@ -95,5 +96,5 @@ async def _serve(
     connection.fence(lease.fence)
     apart.tally = connection.tally  # who stands by is known to be well by these calls alone
     async with monitored(connection, lease, where) as metrics, asyncio.TaskGroup() as group:
-        informers = Informers(connection, group)
+        informers = Informers(connection, group, LEAN)
         await schedule(connection, informers, lease, settings, lambda: note("this process leads"), record, metrics)

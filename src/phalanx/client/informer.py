@@ -19,7 +19,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import Any, TypedDict
 
 import msgspec
 
@@ -37,8 +37,7 @@ _INITIAL = "k8s.io/initial-events-end"
 _BACKOFF_S = (0.05, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(msgspec.Struct, frozen=True, kw_only=True):  # made for every event: ten times faster than a dataclass
     """`old` is None for a new object, `new` is None for one that is gone (then `old` is its last known state)."""
 
     kind: Kind
@@ -60,15 +59,45 @@ def version_of(obj: Object) -> int:
     return int(obj["metadata"]["resourceVersion"])
 
 
+def _decoder(lean: type | None) -> Callable[[bytes], Any]:
+    """Of the lines of a watch. What is not as the type has it is decoded whole: no odd object may end a watch."""
+    if lean is None:
+        return msgspec.json.decode
+    typed = msgspec.json.Decoder(TypedDict("Event", {"type": str, "object": lean})).decode  # type: ignore[operator]  # made at run time
+
+    def decode(line: bytes) -> Any:
+        try:
+            return typed(line)
+        except msgspec.ValidationError:
+            return msgspec.json.decode(line)
+
+    return decode
+
+
+def _trimmer(lean: type) -> Callable[[Any], Any]:
+    def trim(obj: Any) -> Any:
+        try:
+            return msgspec.convert(obj, lean)
+        except msgspec.ValidationError:
+            return obj
+
+    return trim
+
+
 class Informer:
     """`objects` maps `namespace/name` to the newest known state. Subscribers are called in order, synchronously."""
 
-    def __init__(self, connection: Connection, kind: Kind, *, namespace: str = "", **selectors: str) -> None:
-        """`selectors`: labelSelector and fieldSelector as the API takes them."""
+    def __init__(
+        self, connection: Connection, kind: Kind, *, namespace: str = "", lean: type | None = None, **selectors: str
+    ) -> None:
+        """`selectors`: labelSelector and fieldSelector as the API takes them. `lean`: a TypedDict of the fields that
+        are kept, for who needs few of many; None: all."""
         self.kind = kind
         self.objects: dict[str, Object] = {}
         self.synced = asyncio.Event()  # the first list is in `objects`
         self._connection, self._namespace, self._selectors = connection, namespace, selectors
+        self._decode = _decoder(lean)
+        self._trim: Callable[[Any], Any] = (lambda obj: obj) if lean is None else _trimmer(lean)
         self._subscribers: list[Subscriber] = []
         self._deleted: dict[str, int] = {}  # uid -> version at deletion, against answers that arrive late
         self._version = ""
@@ -154,7 +183,7 @@ class Informer:
     async def _list(self) -> None:
         listing = await self._connection.list(self.kind, self._namespace, **self._selectors)
         self._listed = {}
-        for obj in listing["items"]:
+        for obj in map(self._trim, listing["items"]):
             obj.setdefault("apiVersion", self.kind.api_version)
             obj.setdefault("kind", self.kind.name)
             self._listed[key_of(obj)] = obj
@@ -200,7 +229,7 @@ class Informer:
             self._cause = ""
             async for line in lines:
                 try:
-                    event = msgspec.json.decode(line)
+                    event = self._decode(line)
                 except msgspec.DecodeError as error:
                     raise ApiUnknown(f"a watch of {self.kind.plural} broke within a line") from error
                 self._take(event)

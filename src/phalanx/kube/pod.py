@@ -7,8 +7,9 @@ terminates and when its node is lost (it may still run there).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
+
+import msgspec
 
 from phalanx.client.connection import Object
 from phalanx.dialects import volcano
@@ -20,10 +21,10 @@ from phalanx.model.shape import Amounts, Shape
 
 # How the kubelet says that it would not run the pod: k8s.io/kubernetes/pkg/kubelet/lifecycle and kubelet.go.
 _REJECTIONS = ("OutOf", "NodeAffinity", "UnexpectedAdmissionError", "TopologyAffinityError", "NodeShutdown", "Taint")
+_NO_GATES: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pod:
+class Pod(msgspec.Struct, frozen=True, kw_only=True):  # made for every event: ten times faster than a dataclass
     """`owner` is the (name, uid) of the Job that controls it. `index` is its completion index, if any. `ours`: we plan
     it, and bind it unless it is `pinned`: then another scheduler does, to the node `pin` once that is said. `gated`: by
     gates of others. `devices`: those of its node that we gave it. `grace_s`: how long it may take to end. `group`: the
@@ -92,7 +93,7 @@ def read_pod(obj: Object, shapes: Shapes, answers_to: frozenset[str] = labels.OU
     annotations = meta.get("annotations") or {}
     index = annotations.get(labels.COMPLETION_INDEX)
     bound_by_us = spec.get("schedulerName") in answers_to
-    gates = {gate["name"] for gate in spec.get("schedulingGates") or ()}
+    gates = {gate["name"] for gate in spec["schedulingGates"] or ()} if "schedulingGates" in spec else _NO_GATES
     pin = annotations.get(labels.PINNED, "") if labels.GATE not in gates else ""
     owner = _owner(meta)
     ours = bound_by_us or (owner is not None and (labels.GATE in gates or bool(pin)))
@@ -160,5 +161,7 @@ def _words(meta: Object, *, others: bool) -> tuple[str, Mapping[str, str]]:
 def _said(meta: Object) -> dict[str, str]:
     """What the pod says in words of `phalanx.dev`; its own labels win over its annotations. Who made it, nobody can
     attest."""
-    both = {**(meta.get("annotations") or {}), **(meta.get("labels") or {})}
-    return {key: str(value) for key, value in both.items() if key.startswith("phalanx.dev/") and key != labels.USER}
+    both = (meta.get("annotations") or {}, meta.get("labels") or {})
+    found = {key: str(value) for said in both for key, value in said.items() if key.startswith("phalanx.dev/")}
+    found.pop(labels.USER, None)
+    return found

@@ -40,7 +40,6 @@ _PARTS = (
     "topologySpreadConstraints",
 )
 _REMEMBERED = 50_000
-_SHARES = (GPU_FRACTION, GPU_MEMORY)
 _NO_META: Spec = {}
 
 
@@ -83,8 +82,10 @@ class Shapes:
     def _seen(self, meta: Spec) -> tuple[tuple[tuple[str, str], ...], str, tuple[str | None, ...]]:
         """What of a pod's metadata decides its shape."""
         labels, words = meta.get("labels") or {}, meta.get("annotations") or {}
-        own = tuple(sorted((key, str(labels[key])) for key in self.selecting if key in labels))
-        return own, meta.get("namespace") or "", tuple(words.get(word) for word in _SHARES)
+        own: tuple[tuple[str, str], ...] = ()
+        if self.selecting:
+            own = tuple(sorted((key, str(labels[key])) for key in self.selecting if key in labels))
+        return own, meta.get("namespace") or "", (words.get(GPU_FRACTION), words.get(GPU_MEMORY))
 
     def _select_by(self, shape: Shape) -> bool:
         new = [key for key in company.keys((*shape.near, *shape.away, *shape.spread)) if key not in self.selecting]
@@ -180,12 +181,14 @@ def _read(spec: Spec, status: Mapping[str, Any], meta: Spec) -> Ask:
 
 
 def _content(spec: Spec, resized: Mapping[str, Any] | None, seen: object) -> bytes:
+    get = spec.get
     containers = [
-        (c.get("resources"), c.get("ports"), c.get("name") if resized else None) for c in spec.get("containers") or ()
+        (c.get("resources"), c.get("ports"), c.get("name") if resized else None) for c in get("containers") or ()
     ]
-    before = [(c.get("resources"), c.get("restartPolicy"), c.get("ports")) for c in spec.get("initContainers") or ()]
-    claims = [v for v in spec.get("volumes") or () if "persistentVolumeClaim" in v or "ephemeral" in v]
-    return _encode((containers, before, claims, [spec.get(part) for part in _PARTS], resized, seen))
+    before = [(c.get("resources"), c.get("restartPolicy"), c.get("ports")) for c in get("initContainers") or ()]
+    claims = [v for v in get("volumes") or () if "persistentVolumeClaim" in v or "ephemeral" in v]
+    parts = [part for part in _PARTS if part in spec]
+    return _encode((containers, before, claims, parts, [spec[part] for part in parts], resized, seen))
 
 
 def _resized(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
