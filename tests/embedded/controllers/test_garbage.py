@@ -116,5 +116,5 @@ def test_custom_resources_are_owners_and_dependents(api_server: ServerProcess) -
 
 
 def _established(crd: Object) -> bool:
-    entries = crd.get("status", {}).get("conditions", ())
+    entries = crd.get("status", {}).get("conditions") or ()
     return any(one["type"] == "Established" and one["status"] == "True" for one in entries)

@@ -248,6 +248,8 @@ def test_durations_have_two_or_three_figures(seconds: float, shown: str) -> None
         ("{.a.b}", [1]),
         (".l[0].n", ["x"]),
         (".l[-1].n", ["y"]),
+        (".l[-1:].n", ["y"]),
+        (".l[:1].n", ["x"]),
         (".l[*].n", ["x", "y"]),
         (".l[?(@.n=='y')].v", [2]),
         (".l[?(@.v==2)].n", ["y"]),

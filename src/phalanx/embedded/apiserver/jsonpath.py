@@ -1,8 +1,8 @@
 """The JSONPath of Kubernetes: where a column, a scale field or a selectable field of a custom resource lies.
 
 `.spec.replicas`, `.metadata.labels.app\\.kubernetes\\.io/name`, `.status.conditions[?(@.type=="Ready")].status`,
-`.spec.items[0]`, `.spec.items[*].name`, `.metadata.labels['app']`. What kubectl's templates can do beyond that
-(ranges, unions, functions) has no place in a CustomResourceDefinition.
+`.spec.items[0]`, `.status.conditions[-1:].type`, `.spec.items[*].name`, `.metadata.labels['app']`. What kubectl's
+templates can do beyond that (ranges, unions, functions) has no place in a CustomResourceDefinition.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ _TOKEN = re.compile(
     r"""
     \.?\[\?\(\s*@(?P<filter>[^=!<>\s]+)\s*==\s*(?P<value>"[^"]*"|'[^']*'|[^)\s]+)\s*\)\]
   | \.?\[(?P<index>-?\d+)\]
+  | \.?\[(?P<first>-?\d*):(?P<end>-?\d*)\]
   | \.?\[(?P<all>\*)\] | \.(?P<each>\*)
   | \.?\[(?P<quoted>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\]
   | \.(?P<key>(?:[^.\[\]\\]|\\.)+)
@@ -54,6 +55,8 @@ def _step(match: re.Match[str]) -> Step:
         return _filter(match["filter"], match["value"])
     if match["index"]:
         return _index(int(match["index"]))
+    if match["first"] is not None:
+        return _slice(*(int(match[name]) if match[name] else None for name in ("first", "end")))
     if match["all"] or match["each"]:
         return _each
     if match["quoted"]:
@@ -67,6 +70,10 @@ def _key(key: str) -> Step:
 
 def _index(place: int) -> Step:
     return lambda value: (value[place],) if isinstance(value, list) and -len(value) <= place < len(value) else ()
+
+
+def _slice(first: int | None, end: int | None) -> Step:
+    return lambda value: value[first:end] if isinstance(value, list) else ()
 
 
 def _each(value: Any) -> Iterable[Any]:

@@ -22,9 +22,11 @@ from phalanx.embedded.controllers.pod_gc import PodCollector
 from phalanx.embedded.controllers.pod_index import PodIndex
 from phalanx.embedded.controllers.recorder import Recorder
 from phalanx.embedded.controllers.taint_eviction import TaintEviction
+from phalanx.embedded.controllers.training import TrainingController
+from phalanx.embedded.controllers.training_definition import PYTORCH_JOBS, install_training
 from phalanx.embedded.controllers.ttl import TtlController
 
-_NEEDED: tuple[Kind, ...] = (PODS, JOBS, NAMESPACES, NODES, LEASES, DISRUPTION_BUDGETS, CRDS)
+_NEEDED: tuple[Kind, ...] = (PODS, JOBS, NAMESPACES, NODES, LEASES, DISRUPTION_BUDGETS, CRDS, PYTORCH_JOBS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +53,7 @@ async def run_controllers(
     """Run until cancelled. `informers(kind)` gives the running, shared cache of a kind; it is asked at once for those
     in use, and later for every other built-in kind that the server says it has."""
     settings = settings or Settings()
+    await install_training(connection)
     calls = Calls(connection, informers, in_flight=settings.in_flight)
     recorder = Recorder(calls, window_s=settings.events_window_s, writes_per_s=settings.events_per_s, clock=clock)
     index = PodIndex()
@@ -63,12 +66,13 @@ async def run_controllers(
     budgets = DisruptionController(calls, recorder, clock=clock)
     nodes = NodeHealth(calls, recorder, grace_s=settings.node_grace_s, period_s=settings.node_period_s, clock=clock)
     evictions = TaintEviction(calls, recorder, clock=clock)
-    for controller in (jobs, namespaces, accounts, ttl, budgets, nodes, evictions):
+    training = TrainingController(calls, index, recorder, retry=settings.job.retry, clock=clock)
+    for controller in (jobs, namespaces, accounts, ttl, budgets, nodes, evictions, training):
         controller.start()
     leftovers = PodCollector(calls, most_finished=settings.most_finished_pods, clock=clock)
     await asyncio.gather(*(calls.cache(kind).synced.wait() for kind in _NEEDED))
     async with asyncio.TaskGroup() as group:
-        others = (namespaces, accounts, ttl, budgets, nodes, evictions)
+        others = (namespaces, accounts, ttl, budgets, nodes, evictions, training)
         for queue in (*jobs.queues, *(controller.queue for controller in others)):
             group.create_task(queue.run())
         for task in (recorder.run(), garbage.run(), nodes.watch(), leftovers.run()):
