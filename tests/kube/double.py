@@ -18,7 +18,20 @@ import msgspec
 
 from phalanx.client.connection import ApiRefusal, ApiUnknown
 from phalanx.client.informer import Informer, key_of
-from phalanx.client.kind import CONFIG_MAPS, DISRUPTION_BUDGETS, EVENTS, JOBS, NODES, PODS, RESOURCE_QUOTAS, Kind
+from phalanx.client.kind import (
+    CONFIG_MAPS,
+    CSI_NODES,
+    DISRUPTION_BUDGETS,
+    EVENTS,
+    JOBS,
+    NODES,
+    PODS,
+    RESOURCE_QUOTAS,
+    STORAGE_CLASSES,
+    VOLUME_CLAIMS,
+    VOLUMES,
+    Kind,
+)
 from phalanx.kube import volcano
 from phalanx.kube.definitions import FLAVORS, QUEUES, RESERVATIONS
 from phalanx.kube.labels import SCHEDULER_NAME
@@ -26,10 +39,10 @@ from phalanx.kube.lean import LEAN
 from phalanx.kube.pod_group import POD_GROUPS
 
 Object = dict[str, Any]
-KINDS = (
-    *(JOBS, NODES, PODS, QUEUES, FLAVORS, RESERVATIONS, RESOURCE_QUOTAS, EVENTS, DISRUPTION_BUDGETS, CONFIG_MAPS),
-    *(POD_GROUPS, volcano.QUEUES),
-)
+OURS = (QUEUES, FLAVORS, RESERVATIONS)
+STORAGE = (VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES, CSI_NODES)
+VOLCANO = (POD_GROUPS, volcano.QUEUES)
+KINDS = (JOBS, NODES, PODS, *OURS, *STORAGE, *VOLCANO, RESOURCE_QUOTAS, EVENTS, DISRUPTION_BUDGETS, CONFIG_MAPS)
 
 
 class Killed(Exception):

@@ -135,7 +135,6 @@ def test_what_fit_does_not_understand_fails_closed() -> None:
         {"affinity": {"podAntiAffinity": rule}},
         {"topologySpreadConstraints": [{"topologyKey": "zone", "matchLabelKeys": ["app"]}]},
         {"topologySpreadConstraints": [{"topologyKey": "zone", "nodeTaintsPolicy": "Honor"}]},
-        {"volumes": [{"name": "v", "ephemeral": {}}]},
     ]
     for spec in specs:
         reason = unsupported(spec)

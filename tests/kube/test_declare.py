@@ -133,4 +133,4 @@ def test_pod_by_pod_nobody_waits_for_members() -> None:
 def test_an_unbound_claim_fails_closed() -> None:
     manifest = double.job("j", 1)
     manifest["spec"]["template"]["spec"]["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
-    assert why(declared(manifest)).startswith("Unsupported: volumes v are claims")
+    assert why(declared(manifest)).startswith("Unsupported: it has volume claims")

@@ -67,5 +67,6 @@ PEERS: dict[Code, Words] = {
     Code.QUEUE_UNKNOWN: Words("Misconfigured", NOT_ENOUGH, "QueueDoesNotExist", NEVER_TOLD),
     Code.BACKOFF: Words("WaitingForPodsReady", NOT_ENOUGH, SENTENCE, "JobLaunchFailure"),
     Code.INVALID: Words("Misconfigured", NEVER_TOLD, NEVER_TOLD, NEVER_TOLD),
+    Code.VOLUMES: Words("Misconfigured", NOT_ENOUGH, SENTENCE, NEVER_TOLD),
     Code.UNSUPPORTED: Words("Misconfigured", NOT_ENOUGH, SENTENCE, "BadConstraints"),
 }

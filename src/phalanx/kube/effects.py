@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from phalanx.client.connection import Object
 from phalanx.client.informer import Informer
-from phalanx.client.kind import JOBS, PODS, Kind
+from phalanx.client.kind import JOBS, PODS, VOLUME_CLAIMS, Kind
 from phalanx.kube.barrier import Patience
 from phalanx.kube.bind import Bind
 from phalanx.kube.charge import Charges
@@ -28,6 +28,7 @@ from phalanx.kube.record import Mark, Record
 from phalanx.kube.report import Reporter
 from phalanx.kube.seated import Seated
 from phalanx.kube.seats import Seat
+from phalanx.kube.volume_write import Select
 from phalanx.kube.write import Writer
 from phalanx.model.event import Event
 from phalanx.model.flavor import Flavor
@@ -153,6 +154,17 @@ class Effects:
 
         pin = Pin(pod, node, self._informers(PODS).objects[pod.key], devices) if pod.pinned else None
         self.writer.put(pin or Bind(pod, node, record, devices), done)
+
+    def select(self, gang: Seated, pod: Pod, node: str) -> None:
+        def done(answer: Answer, obj: Object | None, text: str) -> None:
+            self._observe(VOLUME_CLAIMS, obj)
+            if answer is Answer.REFUSED:
+                log.warning("a claim of pod %s could not be told its node: %s", pod.key, text)
+
+        for name in pod.unplaced:
+            claim = self._informers(VOLUME_CLAIMS).objects.get(f"{pod.namespace}/{name}")
+            if claim is not None:
+                self.writer.put(Select(claim, node), done)
 
     def started(self, gang: Seated) -> None:
         self.reporter.forget(gang)

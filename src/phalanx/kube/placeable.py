@@ -1,8 +1,8 @@
 """Where a pod may run: node selector, required node affinity, tolerations; and what fit does not understand.
 
-The API is k8s.io/api/core/v1. What a pod wants of other pods is in `company`. What could leave a pod bound to hang (a
-volume that its node cannot reach, a device claim) is never guessed: such a pod is refused with a reason that says what
-to do instead.
+The API is k8s.io/api/core/v1. What a pod wants of other pods is in `company`, of its volumes in `volume`. What could
+leave a pod bound to hang (a device claim) is never guessed: such a pod is refused with a reason that says what to do
+instead.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ def affinity(spec: Spec) -> tuple[NodeTerm, ...]:
     """The required terms, of which one must hold."""
     node = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = node.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
-    return tuple(_term(term) for term in required.get("nodeSelectorTerms") or ())
+    return tuple(term(one) for one in required.get("nodeSelectorTerms") or ())
 
 
 def preferences(spec: Spec) -> tuple[NodePreference, ...]:
     node = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     rules = node.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
-    return tuple(NodePreference(int(rule["weight"]), _term(rule["preference"])) for rule in rules)
+    return tuple(NodePreference(int(rule["weight"]), term(rule["preference"])) for rule in rules)
 
 
-def _term(term: Mapping[str, Any]) -> NodeTerm:
-    labels = [_requirement(entry, field=False) for entry in term.get("matchExpressions") or ()]
-    fields = [_requirement(entry, field=True) for entry in term.get("matchFields") or ()]
+def term(said: Mapping[str, Any]) -> NodeTerm:
+    labels = [_requirement(entry, field=False) for entry in said.get("matchExpressions") or ()]
+    fields = [_requirement(entry, field=True) for entry in said.get("matchFields") or ()]
     return (*labels, *fields)
 
 
@@ -71,11 +71,6 @@ def unsupported(spec: Spec) -> Reason | None:
 
 
 def _obstacles(spec: Spec) -> Iterator[str]:
-    if claims := [v["name"] for v in spec.get("volumes") or () if "persistentVolumeClaim" in v or "ephemeral" in v]:
-        yield (
-            f"volumes {_names(claims)} are claims, and Phalanx does not place by where a volume is "
-            "(VolumeBindingUnsupported): use emptyDir, hostPath or a network file system inside the container"
-        )
     if claims := [claim["name"] for claim in spec.get("resourceClaims") or ()]:
         yield (
             f"resource claims {_names(claims)} are not understood (DRAUnsupported): ask for the device as an extended "

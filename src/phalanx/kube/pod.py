@@ -15,7 +15,7 @@ from phalanx.client.connection import Object
 from phalanx.dialects import volcano
 from phalanx.kube import labels
 from phalanx.kube.record import Mark, Record, read_mark, read_record
-from phalanx.kube.shape import Shapes
+from phalanx.kube.shape import Shapes, claims_of
 from phalanx.model.reason import Reason
 from phalanx.model.shape import Amounts, Shape
 
@@ -28,7 +28,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):  # made for every event: t
     """`owner` is the (name, uid) of the Job that controls it. `index` is its completion index, if any. `ours`: we plan
     it, and bind it unless it is `pinned`: then another scheduler does, to the node `pin` once that is said. `gated`: by
     gates of others. `devices`: those of its node that we gave it. `grace_s`: how long it may take to end. `group`: the
-    PodGroup of Volcano's whose member it is."""
+    PodGroup of Volcano's whose member it is. `claims`: its volume claims; those `unplaced` wait to be told its node."""
 
     uid: str
     namespace: str
@@ -57,6 +57,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):  # made for every event: t
     waits_for: str  # the code of the reason that its PodScheduled condition gives
     group: str
     said: Mapping[str, str]
+    claims: tuple[str, ...] = ()
+    unplaced: tuple[str, ...] = ()
 
     @property
     def over(self) -> bool:
@@ -126,6 +128,7 @@ def read_pod(obj: Object, shapes: Shapes, answers_to: frozenset[str] = labels.OU
         waits_for=_waits_for(status) if ours else "",
         group=group,
         said=said,
+        claims=claims_of(spec, meta["name"]) if ask.claims else (),
     )
 
 

@@ -24,6 +24,8 @@ from phalanx.model.event import Adopted, Opened, Released
 from phalanx.model.job import Outcome, Phase, Role, Slot
 from phalanx.model.shape import Amounts, amounts
 
+_SELECT_S = 10.0  # a claim is told again after so long
+
 
 class Seated(ABC):
     """`id` as in the book. `pods` are those that are neither over nor gone; `jobs` all that still exist."""
@@ -49,6 +51,7 @@ class Seated(ABC):
         self._resizing: set[str] = set()
         self._given: dict[str, int] = {}  # elastic Jobs -> the parallelism that their placed pods come to
         self._outcomes: dict[str, Outcome] = {}  # of Jobs, and of bare pods, that are over
+        self._selected: dict[str, tuple[str, float]] = {}  # pod -> the node that its claims were told, when
         self._guarded_s = 0.0  # a budget protects it until then
 
     # --- answered: what became of what was asked of the outlet ------------------------------------------------------
@@ -102,6 +105,7 @@ class Seated(ABC):
     def _vacate(self, pod: Pod) -> None:
         self.pods.pop(pod.uid, None)
         self._fresh.pop(pod.uid, None)
+        self._selected.pop(pod.uid, None)
         slot = self.seats.leave(pod.uid)
         if slot is None:
             return
@@ -325,8 +329,27 @@ class Seated(ABC):
     def _may_open(self) -> bool:
         if self._resuming or not self.seats.complete():
             return False
+        if self._select():
+            return False
         self.gate_open = self._reserve()
         return self.gate_open
+
+    def _select(self) -> bool:
+        """Whether volumes of pods that could be bound are still to be made; their claims are told where, once in a
+        while (who makes them may have given that node up)."""
+        now_s, waits = self.outlet.now_s(), False
+        for slot in self._pending:
+            seat = self.seats[slot]
+            pod = self.pods[seat.pod]
+            if not pod.unplaced or seat.sent:
+                continue
+            waits = True
+            node, at_s = self._selected.get(pod.uid, ("", 0.0))
+            if node != seat.node or now_s - at_s >= _SELECT_S:
+                self._selected[pod.uid] = seat.node, now_s
+                self._since_s = now_s if node != seat.node else self._since_s
+                self.outlet.select(self, pod, seat.node)
+        return waits
 
     def _reserve(self) -> bool:
         """A last look at the nodes before the first binding: whole, or what lost its room is planned again."""
@@ -348,11 +371,12 @@ class Seated(ABC):
 
     def _bind_pending(self) -> None:
         charges, lost = self.outlet.charges, []
+        self._select()
         for slot in list(self._pending):
             seat = self.seats[slot]
-            if seat.sent:
-                continue
             pod = self.pods[seat.pod]
+            if seat.sent or pod.unplaced:
+                continue
             charges.release(pod.uid)
             if not charges.room(seat.node, pod.requests):
                 lost.append(slot)

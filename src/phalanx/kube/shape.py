@@ -45,10 +45,12 @@ _NO_META: Spec = {}
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A shape, and why pods of it are not placed at all (None: they are)."""
+    """A shape, and why pods of it are not placed at all (None: they are). `claims`: they name volume claims, of which
+    nothing is in the shape yet (`volume`)."""
 
     shape: Shape
     obstacle: Reason | None = None
+    claims: bool = False
 
 
 class Shapes:
@@ -73,7 +75,7 @@ class Shapes:
             wishes = found.shape.near or found.shape.away or found.shape.spread
             if seen[0] or wishes:
                 shape = replace(found.shape, labels=seen[0], namespace=meta.get("namespace") or "")
-                found = Ask(shape, found.obstacle)
+                found = Ask(shape, found.obstacle, found.claims)
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
             self._known[_content(spec, resized, seen)] = found
@@ -102,6 +104,20 @@ class Shapes:
             )
             return Ask(Shape(requests=((PODS, 1),)), Reason(code=Code.INVALID, text=text))
         return self.of_pod(with_runtime_class(with_limit_ranges(spec, limit_ranges), runtime_class), meta=meta)
+
+
+def claims_of(spec: Spec, pod: str = "") -> tuple[str, ...]:
+    """Names of the claims of a pod, or of what its template names. An ephemeral volume's claim is made for its `pod`
+    and named after it, so its class is said too: `NAME~CLASS`, of a template `~CLASS`."""
+    found = []
+    for volume in spec.get("volumes") or ():
+        if "persistentVolumeClaim" in volume:
+            found.append(str(volume["persistentVolumeClaim"]["claimName"]))
+        elif "ephemeral" in volume:
+            claim = ((volume["ephemeral"] or {}).get("volumeClaimTemplate") or {}).get("spec") or {}
+            name = f"{pod}-{volume['name']}" if pod else ""
+            found.append(f"{name}~{claim.get('storageClassName') or ''}")
+    return tuple(found)
 
 
 def covers(planned: Shape, real: Shape, *, narrower: bool = False) -> bool:
@@ -177,7 +193,7 @@ def _read(spec: Spec, status: Mapping[str, Any], meta: Spec) -> Ask:
     except (QuantityError, ValueError, KeyError) as error:
         text = f"its demands cannot be read: {error}; correct the pod template"
         return Ask(Shape(requests=((PODS, 1),)), Reason(code=Code.INVALID, text=text))
-    return Ask(shape, unsupported(spec))
+    return Ask(shape, unsupported(spec), bool(_claims(spec)))
 
 
 def _content(spec: Spec, resized: Mapping[str, Any] | None, seen: object) -> bytes:
@@ -186,9 +202,12 @@ def _content(spec: Spec, resized: Mapping[str, Any] | None, seen: object) -> byt
         (c.get("resources"), c.get("ports"), c.get("name") if resized else None) for c in get("containers") or ()
     ]
     before = [(c.get("resources"), c.get("restartPolicy"), c.get("ports")) for c in get("initContainers") or ()]
-    claims = [v for v in get("volumes") or () if "persistentVolumeClaim" in v or "ephemeral" in v]
     parts = [part for part in _PARTS if part in spec]
-    return _encode((containers, before, claims, parts, [spec[part] for part in parts], resized, seen))
+    return _encode((containers, before, _claims(spec), parts, [spec[part] for part in parts], resized, seen))
+
+
+def _claims(spec: Spec) -> list[Spec]:
+    return [v for v in spec.get("volumes") or () if "persistentVolumeClaim" in v or "ephemeral" in v]
 
 
 def _resized(status: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -12,7 +12,8 @@ from typing import Any
 
 from phalanx.client.connection import Object
 from phalanx.kube.labels import OURS
-from phalanx.kube.shape import Ask, Shapes, with_limit_ranges, with_runtime_class
+from phalanx.kube.shape import Ask, Shapes, claims_of, with_limit_ranges, with_runtime_class
+from phalanx.kube.volume import Volumes, bearing
 
 _NO_META: Mapping[str, Any] = {}
 _SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
@@ -25,12 +26,17 @@ class Surroundings:
     runtime_classes: Mapping[str, Object] = field(default_factory=dict)
     priority_classes: Mapping[str, Object] = field(default_factory=dict)
     answers_to: frozenset[str] = OURS  # the scheduler names of pods that we bind
+    volumes: Volumes | None = None  # None: claims and volumes are not shown to us
 
     def ask(self, namespace: str, spec: Mapping[str, Any], meta: Mapping[str, Any] = _NO_META) -> Ask:
         """What a pod of this template (with that metadata) will ask."""
         runtime_class = self.runtime_classes.get(spec.get("runtimeClassName") or "")
         whole = {**meta, "namespace": namespace}
-        return self.shapes.of_template(spec, self._ranges(namespace), runtime_class, whole)
+        ask = self.shapes.of_template(spec, self._ranges(namespace), runtime_class, whole)
+        if not ask.claims:
+            return ask
+        found = self.volumes.look(namespace, claims_of(spec)) if self.volumes is not None else None
+        return bearing(ask, found, ours=spec.get("schedulerName") in self.answers_to)
 
     def admitted(self, namespace: str, spec: Mapping[str, Any]) -> Mapping[str, Any]:
         """The spec that pods of this template will have, as far as quotas look at it."""

@@ -55,6 +55,7 @@ from phalanx.kube.report import Budget, Reporter
 from phalanx.kube.seated import Seated
 from phalanx.kube.surroundings import Surroundings
 from phalanx.kube.usage import recall
+from phalanx.kube.volume_watch import STORAGE, VolumeWatch, volumes_of
 from phalanx.kube.write import Writer
 from phalanx.model.event import Event, NodeGone, NodeSeen, Occupied, OutcomeTold, Refused, Vacated
 from phalanx.model.plan import Place, Plan, Preempt, Promise, Shrink, Start, Wait
@@ -63,7 +64,7 @@ log = logging.getLogger(__name__)
 
 REQUIRED = (PODS, JOBS, NODES, QUEUES)
 # A server may serve fewer of these, or not show them to us.
-LOOKED_UP = (LIMIT_RANGES, RUNTIME_CLASSES, PRIORITY_CLASSES, RESOURCE_QUOTAS, FLAVORS, RESERVATIONS)
+LOOKED_UP = (LIMIT_RANGES, RUNTIME_CLASSES, PRIORITY_CLASSES, RESOURCE_QUOTAS, FLAVORS, RESERVATIONS, *STORAGE)
 
 VOLCANO = (POD_GROUPS, volcano_kinds.QUEUES)  # looked up where this dialect is enabled
 
@@ -137,6 +138,7 @@ class KubeWorld:
         self._api, self._informers, self._clock, self._fence = api, informers, clock, fence
         self._default_queue, self._answers_to = settings.default_queue, settings.answers_to
         self._around = Surroundings(answers_to=self._answers_to)
+        self._storage = VolumeWatch(informers, {JOBS: self._on_job, PODS: self._on_pod, NODES: self._on_node})
         self.groups = Groups(lambda name: self._around.priority({"priorityClassName": name}))
         self._headroom = Headroom(self._around, lambda kind: informers(kind).objects)
         self.served: frozenset[Kind] = frozenset()  # of those that a server may not serve
@@ -230,11 +232,13 @@ class KubeWorld:
     def look_up(self, kinds: Iterable[Kind]) -> None:
         """Of the kinds that a server may not serve, there are caches of these."""
         found: dict[Kind, Mapping[str, Object]] = {kind: self._informers(kind).objects for kind in kinds}
+        self._storage.volumes = volumes_of(found)
         self._around = Surroundings(
             limit_ranges=found.get(LIMIT_RANGES, {}),
             runtime_classes=found.get(RUNTIME_CLASSES, {}),
             priority_classes=found.get(PRIORITY_CLASSES, {}),
             answers_to=self._answers_to,
+            volumes=self._storage.volumes,
         )
         self._headroom = Headroom(self._around, lambda kind: self._informers(kind).objects)
         self.served = frozenset(found)
@@ -336,6 +340,7 @@ class KubeWorld:
         for kind, take in (
             (RESOURCE_QUOTAS, self._on_quota),
             (NODES, self._on_node),
+            *((kind, self._storage.on_change) for kind in STORAGE),
             (FLAVORS, lambda change: self._tell_now(*self.tree.on_flavor(change))),
             (RESERVATIONS, lambda change: self._tell_now(*self.tree.on_reservation(change))),
             (volcano_kinds.QUEUES, lambda change: self._on_queues(change, self.tree.on_volcano_queue(change))),
@@ -376,7 +381,7 @@ class KubeWorld:
             self.charges.lose_node(name)
             self._tell_now(NodeGone(name))
             return
-        node = read_node(change.new)
+        node = self._storage.node(read_node(change.new))
         if self.charges.nodes.get(node.name) != node:
             self.charges.see_node(node)
             self._tell_now(NodeSeen(node))
@@ -416,6 +421,8 @@ class KubeWorld:
             self._mark(before)
         if job is None or name is None:
             return
+        if job.ask.claims and change.new is not None:
+            self._storage.job(job, change.new["spec"]["template"]["spec"])
         gang = self._job_gang[uid] = self._gang(name)
         gang.see_job(job)
         self._mark(gang)
@@ -430,7 +437,7 @@ class KubeWorld:
             assert change.old is not None
             self._lose_pod(change.old["metadata"]["uid"])
             return
-        pod = read_pod(change.new, self._around.shapes, self._answers_to)
+        pod = self._storage.pod(read_pod(change.new, self._around.shapes, self._answers_to))
         self._pods[pod.uid] = pod
         if pod.group:
             self.groups.see(pod)
@@ -452,6 +459,7 @@ class KubeWorld:
         self._touched[uid] = None
         if pod.group:
             self.groups.lose(pod)
+        self._storage.gone(pod)
         if pod.owner is not None and (siblings := self._pods_of.get(pod.owner[1])) is not None:
             siblings.discard(uid)
             if not siblings:

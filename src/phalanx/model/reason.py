@@ -43,6 +43,7 @@ class Code(StrEnum):
     QUEUE_UNKNOWN = "QueueUnknown"
     BACKOFF = "Backoff"  # a start came to nothing; tried again at a stated time
     INVALID = "Invalid"  # what the manifest says cannot be carried out
+    VOLUMES = "WaitingForVolumes"  # a claim is not there, not bound, or in use
     UNSUPPORTED = "Unsupported"  # asks for something that fit does not understand: it fails closed
 
 

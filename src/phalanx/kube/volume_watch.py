@@ -1,0 +1,109 @@
+"""Who has to be looked at again when something of storage changes: the pods and Jobs that name the claim.
+
+A claim is bound, a volume appears, the one pod that may use a claim ends, a driver says how many places a node has: each
+of these is told by an object that names no pod. So it is remembered here who names which claim; who names none costs
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from phalanx.client.connection import Object
+from phalanx.client.informer import Change, Informer, key_of
+from phalanx.client.kind import CSI_NODES, JOBS, NODES, PODS, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES, Kind
+from phalanx.kube.job import BatchJob
+from phalanx.kube.pod import Pod
+from phalanx.kube.shape import Ask, claims_of
+from phalanx.kube.volume import Volumes, bearing
+from phalanx.model.node import Node
+
+STORAGE = (VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES, CSI_NODES)
+
+Take = Callable[[Change], None]
+
+
+def volumes_of(found: Mapping[Kind, Mapping[str, Object]]) -> Volumes | None:
+    """None where claims, volumes and classes are not all shown to us."""
+    if not all(kind in found for kind in (VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES)):
+        return None
+    return Volumes(
+        claims=found[VOLUME_CLAIMS],
+        volumes=found[VOLUMES],
+        classes=found[STORAGE_CLASSES],
+        nodes=found.get(CSI_NODES, {}),
+    )
+
+
+class VolumeWatch:
+    """`take` reads an object of that kind again."""
+
+    def __init__(self, informers: Callable[[Kind], Informer], take: Mapping[Kind, Take]) -> None:
+        self.volumes: Volumes | None = None
+        self._informers, self._take = informers, take
+
+    def on_change(self, change: Change) -> None:
+        volumes, obj = self.volumes, change.new or change.old or {}
+        if volumes is None:
+            return
+        match change.kind.plural:
+            case VOLUME_CLAIMS.plural:
+                self._read_users(key_of(obj))
+            case VOLUMES.plural:
+                if claim := volumes.claim_of(obj):
+                    self._read_users(claim)
+            case STORAGE_CLASSES.plural:
+                self._read_users()
+            case _ if volumes.recount():
+                self._read(NODES, set(self._informers(NODES).objects))
+                self._read_users()
+            case _:
+                self._read(NODES, {obj["metadata"]["name"]})
+
+    def node(self, node: Node) -> Node:
+        """With the places that CSI drivers have there."""
+        return node if self.volumes is None else self.volumes.with_places(node)
+
+    def job(self, job: BatchJob, template: Object) -> None:
+        """Remember what it asks for. `template`: the spec of its pods."""
+        if self.volumes is not None and job.ask.claims:
+            self.volumes.asks(job.namespace, job.name, claims_of(template))
+
+    def pod(self, pod: Pod) -> Pod:
+        """The pod, of which only its spec was read, with what its claims mean. It is noted that it uses them, or no
+        longer does; who waits for one that is for one pod alone looks again."""
+        if not pod.claims:
+            return pod
+        for claim in pod.claims if self.volumes is not None else ():
+            self._note(pod, claim)
+        found = self.volumes.look(pod.namespace, pod.claims, pod.name, pod.node) if self.volumes is not None else None
+        ask = bearing(Ask(pod.shape, pod.obstacle), found, ours=pod.ours and not pod.pinned)
+        unplaced = tuple(found.unplaced) if found is not None and not pod.pinned else ()
+        return replace(pod, shape=ask.shape, obstacle=ask.obstacle, unplaced=unplaced)
+
+    def gone(self, pod: Pod) -> None:
+        for claim in pod.claims if self.volumes is not None else ():
+            self._note(replace(pod, phase="Succeeded"), claim)
+
+    def _note(self, pod: Pod, claim: str) -> None:
+        assert self.volumes is not None
+        if self.volumes.known(pod.namespace, pod.name, claim) is not pod.over:
+            return
+        (self.volumes.leaves if pod.over else self.volumes.uses)(pod.namespace, pod.name, (claim,))
+        if self.volumes.exclusive(pod.namespace, claim):
+            self._read_users(f"{pod.namespace}/{claim}")
+
+    def _read_users(self, claim: str = "") -> None:
+        """Of this claim, or of any."""
+        assert self.volumes is not None
+        self._read(JOBS, self.volumes.askers(claim))
+        self._read(PODS, self.volumes.users(claim))
+
+    def _read(self, kind: Kind, keys: set[str]) -> None:
+        for key in sorted(keys):
+            obj = self._informers(kind).objects.get(key)
+            if obj is not None:
+                self._take[kind](Change(kind=kind, old=obj, new=obj))
+            else:
+                keys.discard(key)
