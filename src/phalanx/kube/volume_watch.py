@@ -1,8 +1,8 @@
 """Who has to be looked at again when something of storage changes: the pods and Jobs that name the claim.
 
-A claim is bound, a volume appears, the one pod that may use a claim ends, a driver says how many places a node has: each
-of these is told by an object that names no pod. So it is remembered here who names which claim; who names none costs
-nothing.
+A claim is bound, a volume appears, the one pod that may use a claim ends, a driver says how many places a node has:
+each of these is told by an object that names no pod. So it is remembered here who names which claim; who names none
+costs nothing.
 """
 
 from __future__ import annotations
