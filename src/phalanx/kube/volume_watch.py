@@ -8,7 +8,8 @@ costs nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from phalanx.client.connection import Object
 from phalanx.client.informer import Change, Informer, key_of
