@@ -12,9 +12,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 CALL_BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
@@ -51,12 +49,21 @@ class Spread:
 
 
 class Attempt:
-    """A call under way. `code`: the HTTP status that answered it, 0 for none."""
+    """A call under way, counted when it is left. `code`: the HTTP status that answered it, 0 for none."""
 
-    __slots__ = ("code",)
+    __slots__ = ("_began_s", "_call", "_tally", "code")
 
-    def __init__(self) -> None:
-        self.code = 0
+    def __init__(self, tally: Tally, call: Call) -> None:
+        self._tally, self._call, self.code = tally, call, 0
+
+    def __enter__(self) -> Self:
+        self._tally.in_flight += 1
+        self._began_s = time.perf_counter()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._tally.in_flight -= 1
+        self._tally.ended(self._call, self.code, time.perf_counter() - self._began_s)
 
 
 class Tally:
@@ -69,21 +76,16 @@ class Tally:
         self.fills: Counter[Call] = Counter()  # times that a cache was filled from a list
         self.answered_s: float | None = None
 
-    @contextmanager
-    def attempt(self, method: str, path: str) -> Iterator[Attempt]:
+    def attempt(self, method: str, path: str) -> Attempt:
         """Count one call; its `code` is set inside as soon as it is known."""
-        began_s, found = time.perf_counter(), Attempt()
-        self.in_flight += 1
-        try:
-            yield found
-        finally:
-            self.in_flight -= 1
-            call = named(method, path)
-            spread = self.seconds.get(call)
-            if spread is None:
-                spread = self.seconds[call] = Spread(CALL_BOUNDS_S)
-            spread.add(time.perf_counter() - began_s)
-            self._answered(call, found.code)
+        return Attempt(self, named(method, path))
+
+    def ended(self, call: Call, code: int, took_s: float) -> None:
+        spread = self.seconds.get(call)
+        if spread is None:
+            spread = self.seconds[call] = Spread(CALL_BOUNDS_S)
+        spread.add(took_s)
+        self._answered(call, code)
 
     def watched(self, path: str, code: int) -> None:
         """A watch was answered with its head."""

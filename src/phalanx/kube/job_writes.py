@@ -47,6 +47,8 @@ class Resume(JobPatch):
     The same write changes the template, for only that of a suspended Job may change (KEP-2926): where another scheduler
     binds the pods, our gate goes in; and pods that are given a flavor get its labels and tolerations."""
 
+    begins = True
+
     def __init__(
         self,
         job: BatchJob,

@@ -16,7 +16,8 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Coroutine
 from enum import Enum
-from typing import Any
+from itertools import count
+from typing import Any, NamedTuple
 
 from phalanx.client.connection import ApiError, ApiRefusal, ApiUnknown, Connection, Object
 from phalanx.errors import PhalanxError
@@ -41,9 +42,11 @@ class Verdict(Enum):
 
 
 class Write(ABC):
-    """`key` names the object: writes with the same key are sent one after the other."""
+    """`key` names the object: writes with the same key are sent one after the other. `begins`: it makes more work for
+    others (a Job that is resumed gets pods); such writes wait for those that finish what is begun, or free room."""
 
     key: str
+    begins = False
 
     @abstractmethod
     async def send(self, api: Connection) -> Object: ...
@@ -58,12 +61,25 @@ class Write(ABC):
 Done = Callable[[Answer, Object | None, str], None]
 
 
+class _Turn(NamedTuple):
+    """`number` tells all turns apart, so that what follows is never compared."""
+
+    begins: bool
+    number: int
+    write: Write
+    done: Done
+
+
 class Writer:
-    """`put` never waits; `run` sends until cancelled. `fence`: the event loop's time after which nothing is sent."""
+    """`put` never waits; `run` sends until cancelled. `fence`: the event loop's time after which nothing is sent.
+
+    `width` writes are on their way at once, each on a connection of its own: what the server does not take yet waits
+    here. So that a burst of starts does not hold up the gangs that are whole already, what only begins goes last."""
 
     def __init__(self, api: Connection, fence: Callable[[], float] | None = None, width: int = _CONCURRENCY) -> None:
         self._api, self._fence, self._width = api, fence, width
-        self._ready: asyncio.Queue[tuple[Write, Done]] = asyncio.Queue()
+        self._ready: asyncio.PriorityQueue[_Turn] = asyncio.PriorityQueue()
+        self._turns = count()
         self._behind: dict[str, deque[tuple[Write, Done]]] = {}  # key -> what waits for the write under way
 
     def put(self, write: Write, done: Done) -> None:
@@ -71,7 +87,10 @@ class Writer:
             self._behind[write.key].append((write, done))
         else:
             self._behind[write.key] = deque()
-            self._ready.put_nowait((write, done))
+            self._line_up(write, done)
+
+    def _line_up(self, write: Write, done: Done) -> None:
+        self._ready.put_nowait(_Turn(write.begins, next(self._turns), write, done))
 
     @property
     def idle(self) -> bool:
@@ -94,11 +113,11 @@ class Writer:
 
     async def _work(self) -> None:
         while True:
-            write, done = await self._ready.get()
+            _, _, write, done = await self._ready.get()
             answer, obj, text = await self._perform(write)
             behind = self._behind[write.key]
             if behind:
-                self._ready.put_nowait(behind.popleft())
+                self._line_up(*behind.popleft())
             else:
                 del self._behind[write.key]
             done(answer, obj, text)
