@@ -31,7 +31,7 @@ fuzz: setup      ## 10,000 seeds of the simulated cluster, and 10,000 trees of q
 	PHALANX_SEEDS=10000 $(BIN)/pytest -n 2 tests/simulation
 	PHALANX_TREES=10000 $(BIN)/pytest -n 2 tests/core/test_no_flapping.py
 
-examples: setup  ## the examples with real frameworks: PyTorch, Ray, MPI (installs about 1.5 GB under out/)
+examples: setup  ## the examples with real frameworks: PyTorch, Ray, MPI, Spark (installs about 2 GB under out/)
 	PHALANX_EXAMPLES=torch,ray,mpi,spark $(BIN)/pytest tests/examples -v
 
 bench: setup     ## the benchmarks, one JSON object a line

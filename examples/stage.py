@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -125,7 +125,8 @@ class Kubectl:
     """kubectl on one cluster."""
 
     def __init__(self, kubeconfig: Path) -> None:
-        self._program = _program("kubectl", "`make setup` installs one into .venv")
+        self.kubeconfig = kubeconfig
+        self._program = program("kubectl", "`make setup` installs one into .venv")
         self._env = {**os.environ, "KUBECONFIG": str(kubeconfig)}
 
     def __call__(self, *words: str, text: str | None = None) -> str:
@@ -137,8 +138,13 @@ class Kubectl:
             raise ExampleError(f"kubectl {' '.join(words)}: {done.stderr.strip()}")
         return done.stdout
 
+    @property
+    def server(self) -> str:
+        """Its URL."""
+        return self("config", "view", "--minify", "--output", "jsonpath={.clusters[0].cluster.server}")
 
-def _program(name: str, hint: str) -> str:
+
+def program(name: str, hint: str) -> str:
     """Raises ExampleError."""
     places = [str(Path(sys.executable).parent), str(ROOT / ".venv" / "bin"), os.environ.get("PATH", "")]
     found = shutil.which(name, path=os.pathsep.join(places))
@@ -154,22 +160,23 @@ def _cluster(example: Example, options: argparse.Namespace) -> Iterator[Kubectl]
         yield Kubectl(options.kubeconfig)
         return
     for name, hint in example.commands.items():
-        _program(name, hint)
+        program(name, hint)
     if example.packages is not None:
         example.packages.install()
-    with tempfile.TemporaryDirectory(prefix="phalanx-example-") as place, _up(Path(place), example):
+    folders = [str(example.packages.folder / "bin")] if example.packages else []
+    with tempfile.TemporaryDirectory(prefix="phalanx-example-") as place, up(Path(place), example.cpu, folders):
         yield Kubectl(Path(place) / "kubeconfig")
 
 
 @contextmanager
-def _up(data: Path, example: Example) -> Iterator[None]:
-    """`phalanx up`, whose pods find the example's packages on their PATH. Raises ExampleError."""
+def up(data: Path, cpu: str, folders: Sequence[str], *options: str) -> Iterator[None]:
+    """`phalanx up`, whose pods find these folders on their PATH. Raises ExampleError."""
     python = ROOT / ".venv" / "bin" / "python"
     python = python if python.exists() else Path(sys.executable)
     command = [str(python), "-m", "phalanx.cli.app", "up", "--data", str(data), "--port", "0"]
-    command += ["--local-cpu", example.cpu, "--local-gpu", "0", "--stop-pods"]
-    folders = [str(example.packages.folder / "bin")] if example.packages else [str(python.parent)]
-    environment = {**os.environ, "PATH": os.pathsep.join([*folders, os.environ.get("PATH", "")])}
+    command += ["--local-cpu", cpu, "--local-gpu", "0", "--stop-pods", *options]
+    places = [*(folders or [str(python.parent)]), os.environ.get("PATH", "")]
+    environment = {**os.environ, "PATH": os.pathsep.join(places)}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         _await_ready(process)

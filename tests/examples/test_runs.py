@@ -1,12 +1,13 @@
 """Every example that has a `run` of its own ends as it says: real frameworks, with their own clients, as gangs.
 
 Those that need packages of up to a gigabyte run only where they are asked for: `make examples`, or
-PHALANX_EXAMPLES=torch,ray (any of torch, ray, mpi) with pytest.
+PHALANX_EXAMPLES=torch,ray (any of torch, ray, mpi, spark) with pytest.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -49,6 +50,23 @@ def test_it_runs(name: str) -> None:
     if needs not in ASKED:
         pytest.skip(f"examples/{name} installs {needs}: ask for it by PHALANX_EXAMPLES={needs}, or `make examples`")
     assert end in run(name, "--timeout", "600", timeout_s=1150)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_spark_runs_unchanged_for_volcano() -> None:
+    """Two applications where one has room at a time; all six, pod by pod and as gangs too, are `examples/spark/run`."""
+    if "spark" not in ASKED:
+        pytest.skip("examples/spark installs pyspark: ask for it by PHALANX_EXAMPLES=spark, or `make examples`")
+    if shutil.which("java") is None:
+        pytest.skip("examples/spark needs Java 17, and there is no java on the PATH")
+    said = run("spark", "--as", "volcano", "--applications", "2", "--cpus", "3", timeout_s=1150)
+    assert "2 of 2 finished, 2 with the right counts" in said
+
+
+def test_spark_says_what_it_takes() -> None:
+    assert "--applications" in run("spark", "--help")
+    assert "(spark/" in (EXAMPLES / "README.md").read_text()
 
 
 @pytest.mark.parametrize("name", ["parameter-server", *HEAVY])

@@ -29,6 +29,7 @@ _GROUP_NAMES = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-nam
 _QUEUE_NAME = "scheduling.volcano.sh/queue-name"
 _TASK = "volcano.sh/task-spec"
 _PREEMPTABLE = "volcano.sh/preemptable"
+_WORDS = frozenset({*_GROUP_NAMES, _QUEUE_NAME, _TASK, _PREEMPTABLE})
 _STATES = {"Closed": State.CLOSED, "Closing": State.DRAINING}
 
 
@@ -110,6 +111,9 @@ class PodSays:
     preemptible: str = ""
 
 
+SILENT = PodSays()
+
+
 def read_pod_group(spec: Any) -> PodGroup:
     """Raises Misread."""
     said = Fields(spec, ("spec",))
@@ -125,10 +129,11 @@ def read_pod_group(spec: Any) -> PodGroup:
 
 
 def read_pod(meta: Mapping[str, Any]) -> PodSays:
-    """From a pod's metadata; annotations count before labels, as Volcano reads them."""
-    both = {**(meta.get("labels") or {}), **(meta.get("annotations") or {})}
-    if not both:
-        return PodSays()
+    """From a pod's metadata; annotations count before labels, as Volcano reads them. Done for each pod of ours."""
+    labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
+    if _WORDS.isdisjoint(annotations) and _WORDS.isdisjoint(labels):
+        return SILENT
+    both = {**labels, **annotations}
     return PodSays(
         group=str(both.get(_GROUP_NAMES[0]) or both.get(_GROUP_NAMES[1]) or ""),
         queue=str(both.get(_QUEUE_NAME) or ""),

@@ -156,7 +156,8 @@ def _words(meta: Object, *, others: bool) -> tuple[str, Mapping[str, str]]:
     said = _said(meta)
     if not others or labels.JOB in said:
         return "", said
-    theirs = volcano.read_pod(meta)
+    if (theirs := volcano.read_pod(meta)) is volcano.SILENT:
+        return "", said
     words = {labels.QUEUE: theirs.queue, labels.ROLE: theirs.task, labels.PREEMPTIBLE: theirs.preemptible}
     return theirs.group, {key: value for key, value in words.items() if value} | said
 

@@ -1,0 +1,241 @@
+"""The scene that drove people to gang schedulers, with Spark itself: applications that are submitted at once.
+
+Each is a driver that, once it runs, asks the API for two executors. Pod by pod the drivers take every CPU and wait for
+executors that cannot start. As gangs, each starts when there is room for all of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from pydoc_data import topics
+from typing import Any
+
+from stage import ExampleError, Kubectl, Packages, program, up
+
+HERE = Path(__file__).parent
+SPARK = Packages(name="spark", requirements=("pyspark==4.3.0", "py4j==0.10.9.9"), size="about 500 MB")
+IMAGE = "apache/spark:4.3.0"
+CPUS = 6
+_LOOK_S = 0.5
+_OLDEST_JAVA = 17
+# A machine with few cores starts many Java machines here: they compile less, and need no threads to collect garbage.
+_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_STEP = "org.apache.spark.deploy.k8s.features.VolcanoFeatureStep"
+
+# What a user adds to spark-submit. NAME is the application's, HERE this folder.
+MODES: Mapping[str, Mapping[str, str]] = {
+    "pod-by-pod": {
+        "spark.kubernetes.scheduler.name": "phalanx",
+        "spark.kubernetes.driver.label.phalanx.dev/queue": "one-by-one",
+        "spark.kubernetes.executor.label.phalanx.dev/queue": "one-by-one",
+    },
+    "phalanx": {
+        "spark.kubernetes.scheduler.name": "phalanx",
+        "spark.kubernetes.driver.label.phalanx.dev/job": "NAME",
+        "spark.kubernetes.executor.label.phalanx.dev/job": "NAME",
+        "spark.kubernetes.driver.annotation.phalanx.dev/min-available": "3",
+        "spark.kubernetes.driver.annotation.phalanx.dev/min-resources": "cpu=3,memory=2688Mi",
+    },
+    "volcano": {
+        "spark.kubernetes.scheduler.name": "volcano",
+        "spark.kubernetes.driver.pod.featureSteps": _STEP,
+        "spark.kubernetes.executor.pod.featureSteps": _STEP,
+        "spark.kubernetes.scheduler.volcano.podGroupTemplateFile": "HERE/podgroup.yaml",
+    },
+}
+SETTINGS: Mapping[str, str] = {
+    "spark.kubernetes.container.image": IMAGE,
+    "spark.kubernetes.authenticate.driver.serviceAccountName": "spark",
+    "spark.kubernetes.submission.waitAppCompletion": "false",
+    "spark.executor.instances": "2",
+    "spark.driver.memory": "512m",
+    "spark.executor.memory": "512m",
+    "spark.driver.extraJavaOptions": _JAVA,
+    "spark.executor.extraJavaOptions": _JAVA,
+    "spark.ui.enabled": "false",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applications:
+    """Those of one way, as their pods show them: application -> phases of its driver, and of its executors."""
+
+    drivers: Mapping[str, str]
+    executors: Mapping[str, list[str]]
+
+    def count(self, phase: str) -> int:
+        return list(self.drivers.values()).count(phase)
+
+    def text(self) -> str:
+        every = [phase for phases in self.executors.values() for phase in phases]
+        words = {"Pending": "wait", "Running": "run", "Succeeded": "done", "Failed": "failed"}
+
+        def told(phases: list[str]) -> str:
+            return ", ".join(f"{count} {words[one]}" for one in words if (count := phases.count(one))) or "none"
+
+        return f"drivers: {told(list(self.drivers.values()))}; executors: {told(every)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """`stuck_s`: for so long nothing may change before what does not finish is given up."""
+
+    applications: int
+    cpus: int
+    stuck_s: float
+    timeout_s: float
+
+    def play(self, modes: list[str]) -> bool:
+        """Whether all went as it should. Raises ExampleError."""
+        _require_java()
+        SPARK.install()
+        with tempfile.TemporaryDirectory(prefix="phalanx-spark-") as place:
+            folder = Path(place)
+            expected = _write_text(folder / "data" / "text.txt")
+            words = ("--local-images", str(_write_images(folder)), "--local-memory", "16Gi")
+            with up(folder / "cluster", str(self.cpus), [str(SPARK.folder / "bin")], *words):
+                kubectl = Kubectl(folder / "cluster" / "kubeconfig")
+                kubectl("create", "--filename", str(HERE / "cluster.yaml"))
+                went = [self._trial(mode, kubectl, expected) for mode in dict.fromkeys(modes)]
+            return all(went)
+
+    def _trial(self, mode: str, kubectl: Kubectl, expected: Mapping[str, Any]) -> bool:
+        began_s = time.monotonic()
+
+        def say(text: str) -> None:
+            print(f"{mode:>10} {time.monotonic() - began_s:6.1f} s  {text}", flush=True)
+
+        say(f"{self.applications} spark-submit at once on {self.cpus} CPUs")
+        self._submit(mode, kubectl)
+        say("all are submitted")
+        if mode == "pod-by-pod":
+            kubectl("patch", "queues.phalanx.dev/one-by-one", "--type=merge", '--patch={"spec": {"state": "open"}}')
+        last = self._watch(mode, kubectl, say)
+        right = sum(_result(kubectl, name) == expected for name, phase in last.drivers.items() if phase == "Succeeded")
+        done = last.count("Succeeded")
+        _delete(kubectl)
+        say(f"{done} of {self.applications} finished, {right} with the right counts\n")
+        return right == done == (0 if mode == "pod-by-pod" else self.applications)
+
+    def _submit(self, mode: str, kubectl: Kubectl) -> None:
+        """All at once; returns when the last driver's pod is created. Raises ExampleError."""
+        names = [f"{mode}-{number}" for number in range(1, self.applications + 1)]
+        submitting = {name: _spark_submit(mode, name, kubectl) for name in names}
+        for name, process in submitting.items():
+            said, _ = process.communicate()
+            if process.returncode:
+                raise ExampleError(f"spark-submit of {name} failed:\n{said}")
+
+    def _watch(self, mode: str, kubectl: Kubectl, say: Callable[[str], None]) -> Applications:
+        """Until all are over, or, pod by pod, nothing has changed for long. Raises ExampleError."""
+        shown, news_s, began_s = "", time.monotonic(), time.monotonic()
+        while True:
+            found = _applications(kubectl)
+            if found.text() != shown:
+                shown, news_s = found.text(), time.monotonic()
+                say(shown)
+            if found.count("Succeeded") + found.count("Failed") == self.applications:
+                return found
+            if mode == "pod-by-pod" and time.monotonic() - news_s > self.stuck_s:
+                say(f"nothing has changed for {self.stuck_s:.0f} s, and nothing will")
+                return found
+            if time.monotonic() - began_s > self.timeout_s:
+                raise ExampleError(f"too late: after {self.timeout_s:.0f} s {shown}")
+            time.sleep(_LOOK_S)
+
+
+# --- Spark ------------------------------------------------------------------------------------------------------------
+
+
+def _home() -> Path:
+    """Where pyspark lies."""
+    return next((SPARK.folder / "lib").glob("python3.*/site-packages/pyspark"))
+
+
+def _spark_submit(mode: str, name: str, kubectl: Kubectl) -> subprocess.Popen[str]:
+    said = {key: value.replace("NAME", name).replace("HERE", str(HERE)) for key, value in MODES[mode].items()}
+    settings = [f"--conf={key}={value}" for key, value in {**SETTINGS, **said}.items()]
+    where = ["--master", f"k8s://{kubectl.server}", "--deploy-mode", "cluster", "--name", name]
+    command = [str(_home() / "bin" / "spark-submit"), *where, *settings, "local:///app/wordcount.py", "/data/text.txt"]
+    environment = {**os.environ, "KUBECONFIG": str(kubectl.kubeconfig), "SPARK_HOME": str(_home())}
+    return subprocess.Popen(
+        command,
+        env={**environment, "SPARK_SUBMIT_OPTS": _JAVA},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def _write_images(folder: Path) -> Path:
+    """What stands in for Spark's image: the installation of pyspark, at the places where the image has it."""
+    python = str(SPARK.folder / "bin" / "python")
+    image = {
+        "entrypoint": ["/opt/entrypoint.sh"],
+        "env": {"SPARK_HOME": "/opt/spark", "PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python},
+        "workingDir": "/opt/spark",
+        "paths": {
+            "/opt/spark": str(_home()),
+            "/opt/entrypoint.sh": str(HERE / "entrypoint"),
+            "/app": str(HERE),
+            "/data": str(folder / "data"),
+        },
+    }
+    path = folder / "images.yaml"
+    path.write_text(json.dumps({"images": {IMAGE: image}}))  # JSON is YAML
+    return path
+
+
+def _require_java() -> None:
+    """Raises ExampleError."""
+    hint = f"install Java {_OLDEST_JAVA} or newer, for instance apt-get install openjdk-{_OLDEST_JAVA}-jre-headless"
+    said = subprocess.run([program("java", hint), "-version"], capture_output=True, text=True, check=False).stderr
+    version = re.search(r'version "(\d+)', said)
+    if version is None or int(version[1]) < _OLDEST_JAVA:
+        raise ExampleError(f"Java is too old for Spark ({said.splitlines()[:1]}): {hint}")
+
+
+# --- the work ---------------------------------------------------------------------------------------------------------
+
+
+def _write_text(path: Path) -> dict[str, Any]:
+    """Python's own help pages (PSF licence), which every installation has; and how often its words occur."""
+    text = "\n".join(topics.topics[name] for name in sorted(topics.topics))
+    path.parent.mkdir()
+    path.write_text(text)
+    counts = Counter(text.lower().split())
+    most = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))[:3]
+    return {"words": counts.total(), "distinct": len(counts), "most": [list(entry) for entry in most]}
+
+
+def _applications(kubectl: Kubectl) -> Applications:
+    drivers: dict[str, str] = {}
+    executors: dict[str, list[str]] = {}
+    for pod in json.loads(kubectl("get", "pods", "--selector", "spark-role", "--output", "json"))["items"]:
+        labels, phase = pod["metadata"]["labels"], pod["status"]["phase"]
+        if labels["spark-role"] == "driver":
+            drivers[labels["spark-app-name"]] = phase
+        else:
+            executors.setdefault(labels["spark-app-name"], []).append(phase)
+    return Applications(drivers=drivers, executors=executors)
+
+
+def _result(kubectl: Kubectl, name: str) -> Any:
+    """What its driver printed last. None: nothing that can be read."""
+    logs = kubectl("logs", "--selector", f"spark-role=driver,spark-app-name={name}", "--tail=-1")
+    found = [line.removeprefix("RESULT ") for line in logs.splitlines() if line.startswith("RESULT ")]
+    return json.loads(found[-1]) if found else None
+
+
+def _delete(kubectl: Kubectl) -> None:
+    """Every pod of Spark's; what drivers own goes with them."""
+    kubectl("delete", "pods", "--selector", "spark-role", "--grace-period=1", "--ignore-not-found")
