@@ -24,7 +24,7 @@ from heapq import heapify, heappop, heapreplace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from phalanx.core.gang import Shortfall
+from phalanx.core import sleep
 from phalanx.core.order import rank
 from phalanx.model.demand import Gang
 from phalanx.model.line import Entry, Kind, LineKey
@@ -44,12 +44,11 @@ RENEW_REASON = 100  # a crowd's first is examined at the latest when it was scre
 
 @dataclass(frozen=True, slots=True)
 class Lacking:
-    """Why a gang found no room and what it waits for. `shortfall`: how far it came; None: the room is kept."""
+    """Why a gang found no room, and what it waits for."""
 
     reason: Reason
     watches: tuple[Watch, ...] = ()
     heeds: bool = False
-    shortfall: Shortfall | None = None
 
 
 class Crowds:
@@ -73,8 +72,12 @@ class Crowds:
         self.each_counts = self.may_be_reserved()
         in_turn = policy.backfill is not Backfill.CONSERVATIVE and policy.backfill_order is not BackfillOrder.SHORTEST
         self.together = in_turn or not self.each_counts
+        alone = self.divided()
         if not self.each_counts and len(self.cycle.new) > EXPLAINED:
             self.tell_newcomers()
+        return alone
+
+    def divided(self) -> dict[LineKey, None]:
         if not self.together or sum(len(self.watches.crowds[gang]) for gang in self.roused) <= FEW:
             self.together = False
             return dict.fromkeys(key for gang in self.roused for key in self.watches.crowds[gang])
@@ -83,6 +86,7 @@ class Crowds:
         rooms, counted = self.cycle.rooms, [gang for gang in self.roused if gang not in self.due]
         rooms.count(counted)
         self.live = self.due.union(gang for gang in counted if rooms.fits(gang))
+        rooms.lost.clear()
         return {}
 
     def may_be_reserved(self) -> bool:
@@ -103,20 +107,17 @@ class Crowds:
         """New lines, but for the first few, that ask what a sleeping crowd asks need not contend."""
         cycle = self.cycle
         for key in list(islice(cycle.new, EXPLAINED, None)):
-            crowd = self.watches.crowds.get(key.gang)
-            if crowd is None or key.gang in self.roused or not self.lacks_room_only(key):
-                continue
-            reason = self.waiting.lines[next(iter(crowd))].reason
-            if reason is None or reason.code is not Code.NO_ROOM:
+            lacking = self.of_crowd(key.gang)
+            if lacking is None or not self.lacks_room_only(key):
                 continue
             entries = sorted(cycle.new.pop(key))
-            demand, need = key.gang.demands[0], key.gang.roles[0].minimum
-            watch = Watch(demand, self.watches.posts[demand].room, need)
             place = cycle.lookahead.place_of(key, entries[0].bid)
             foremost = self.foremost(key, entries[0])
-            self.told[key] = Asleep(key, reason, (watch,), place=place, foremost=foremost)
+            heeds = lacking.heeds
+            told = Asleep(key, lacking.reason, lacking.watches, heeds=heeds, place=place, foremost=foremost)
+            self.told[key] = told
             for entry in entries:
-                cycle.tell_bid(entry.bid, reason)
+                cycle.tell_bid(entry.bid, lacking.reason)
 
     def lacks_room_only(self, key: LineKey) -> bool:
         """Nothing but room can keep the new line from starting, and its queue makes nobody give way for it."""
@@ -175,10 +176,12 @@ class Crowds:
         if gang in self.due or len(self.cycle.asleep) < EXPLAINED:
             self.due.discard(gang)
             return False
-        if self.cycle.rooms.fits(gang):
-            return False
-        self.live.discard(gang)
-        return True
+        return False
+
+    def granted(self) -> None:
+        """Something started, and others have too little room now."""
+        self.live.difference_update(self.cycle.rooms.lost)
+        self.cycle.rooms.lost.clear()
 
     def denied(self, gang: Gang, *, together: bool) -> None:
         """A line was examined and denied: only room for its one role was lacking, so no other that asks the same finds
@@ -192,8 +195,30 @@ class Crowds:
             self.lacked[gang] = lacking
 
     def lacking(self, gang: Gang) -> Lacking | None:
-        """What was found for another that asked the same in this cycle; but the first failures are each explained."""
-        return self.lacked.get(gang) if len(self.cycle.asleep) >= EXPLAINED else None
+        """What was found for another that asked the same, in this cycle or before; but the first failures are each
+        explained."""
+        if len(self.cycle.asleep) < EXPLAINED:
+            return None
+        known = self.lacked.get(gang)
+        if known is None and (known := self.of_crowd(gang)) is not None:
+            self.lacked[gang] = known
+        return known
+
+    def of_crowd(self, gang: Gang) -> Lacking | None:
+        """What the crowd that asks the same was told, if there is one and still too little room for it."""
+        crowd = self.watches.crowds.get(gang)
+        if crowd is None or gang in self.live or (gang in self.roused and not self.together):
+            return None
+        first = next(iter(crowd))
+        if first in self.waiting.awake:
+            return None
+        reason = self.waiting.lines[first].reason
+        if reason is None or reason.code is not Code.NO_ROOM:
+            return None
+        demand, need = gang.demands[0], gang.roles[0].minimum
+        room = self.cycle.rooms.short(gang) if gang in self.roused else None
+        watch = Watch(demand, min(self.watches.posts[demand].room if room is None else room, need - 1), need)
+        return Lacking(reason, (watch,), sleep.heeds(self.cycle.draft, gang))
 
     def foremost(self, key: LineKey, entry: Entry) -> float | None:
         """What the order of its queue counts most, if its lines may sleep in crowds: by factors, ranks change with
@@ -210,10 +235,9 @@ class Crowds:
     def quiet(self) -> Iterator[tuple[Gang, int | None, int]]:
         """Of all that were roused: how many pods fit, if counted; and how often in a row that was not explained."""
         for gang in self.roused:
-            room = self.cycle.rooms.bound(gang) if self.together else None
+            room = self.cycle.rooms.short(gang) if self.together else None
             unexplained = self.watches.unexplained.get(gang, 0) + self.together
-            lacks = room is not None and room < gang.roles[0].minimum
-            yield gang, room if lacks else None, 0 if gang in self.explained else unexplained
+            yield gang, room, 0 if gang in self.explained else unexplained
 
 
 def by_counting(gang: Gang, watches: Sequence[Watch]) -> bool:

@@ -54,7 +54,7 @@ from phalanx.model.reason import NEVER, SHORT, Code, Reason
 from phalanx.model.relations import Kin
 from phalanx.model.tree import Charge
 
-Lack: TypeAlias = Shortfall | Held
+Lack: TypeAlias = Shortfall | Held | Lacking
 
 NO_CHARGE = Charge("", "", "", (), 0)
 
@@ -281,9 +281,9 @@ class Cycle:
         watch = self.waiting.watches.only(key)
         if watch is None or watch.demand is not key.gang.demands[0] or not watch.need:
             return False
-        room = self.rooms.of(key.gang)
-        if room >= watch.need:
+        if self.rooms.fits(key.gang):
             return False
+        room = self.rooms.short(key.gang) or 0
         if key in self.rest:
             # What it was granted may have emptied the line that the book knows: all is said anew.
             place, foremost = self.lookahead.place_of(key, entry.bid), self.crowds.foremost(key, entry)
@@ -312,12 +312,12 @@ class Cycle:
             given = (record.flavors[bid.slot.role],)
         return quota.offers(self.cluster, self.ledger, key, record.job, given)
 
-    def place(self, key: LineKey, bid: Bid, offer: Offer) -> Outcome:
+    def place(self, key: LineKey, bid: Bid, offer: Offer) -> Outcome | Lacking:
         """The whole gang, or nothing; of what is above its minimum only as much as quota allows."""
         if not self.is_whole(key):
             return []
-        if (known := self.crowds.lacking(offer.gang)) is not None and known.shortfall is not None:
-            return known.shortfall  # as another that asked the same
+        if (known := self.crowds.lacking(offer.gang)) is not None:
+            return known
         return self.lookahead.place(bid, quota.capped(self.cluster, self.ledger, offer))
 
     def is_whole(self, key: LineKey) -> bool:
@@ -330,12 +330,14 @@ class Cycle:
         self.starts.append(Start(record.job.id, record.attempt + 1, placements, self.now_s, flavors, limit_s))
 
     def grant(self, key: LineKey, bid: Bid, offer: Offer, placements: list[Placement]) -> None:
+        if "rooms" in self.__dict__:
+            self.rooms.take(self.draft.taken())
+            self.crowds.granted()
         self.draft.settle()
         self.lookahead.granted(bid, offer.gang, placements)
         if self.preempting.hunting:
             self.preempting.give_up(key)  # it searched for another flavor's sake
         self.joined.pop(bid, None)
-        self.rooms.grants += 1
         self.won.add(bid)
         self.unnoted.append((key.gang, bid.job, placements))
         if bid.slot is None:
@@ -401,15 +403,14 @@ class Cycle:
 
     def lacking(self, gang: Gang, lack: Lack) -> Lacking:
         """Why the gang finds no room, and what it waits for; said once for all that ask the same."""
+        if isinstance(lack, Lacking):
+            return lack
         if isinstance(lack, Held):
             return Lacking(lack.reason)
-        known = self.crowds.lacking(gang)
-        if known is None:
-            watches, heeds = sleep.watches(self.draft, gang), sleep.heeds(self.draft, gang)
-            reason = explain.why_not(self.cluster, self.draft, gang, lack, self.granted_so_far())
-            known = Lacking(reason, watches, heeds, lack)
-            self.crowds.found(gang, known)
-        return known
+        reason = explain.why_not(self.cluster, self.draft, gang, lack, self.granted_so_far())
+        found = Lacking(reason, sleep.watches(self.draft, gang), sleep.heeds(self.draft, gang))
+        self.crowds.found(gang, found)
+        return found
 
     def why_not(self, key: LineKey, offers: Sequence[Offer], found: Mapping[tuple[str, ...], Lacking]) -> Reason:
         """Why each offer fails; the one that the queue likes best gives the code."""

@@ -199,6 +199,17 @@ class Draft:
             for resource, amount in asks:
                 self.views[resource][position] += amount * count
 
+    def taken(self) -> dict[int, dict[str, int]]:
+        """By position, what was taken since it was last settled."""
+        found: dict[int, dict[str, int]] = {}
+        for entry in self._log:
+            if not isinstance(entry, partial):
+                position, asks, pods = entry
+                amounts = found.setdefault(position, {})
+                for resource, amount in asks:
+                    amounts[resource] = amounts.get(resource, 0) + amount * pods
+        return found
+
     def settle(self) -> None:
         """What was taken stays taken; marks from before are void."""
         self._taken += len(self._log)

@@ -1,92 +1,148 @@
 """How many pods fit, of many gangs of one role, through a cycle.
 
-Most that wake find that others were sooner, so counting must cost little. Many gangs are counted at once: one operation
-compares 64 demands with all nodes, at a tenth of what one by one costs. Within a cycle room only shrinks, so what did
-not fit does not fit later, and counting again looks only at the nodes that held a pod the last time."""
+Most that wake find that others were sooner, so knowing that must cost little. Many gangs are counted at once, against
+all nodes that hold a pod of the least of them. From then on each grant lowers their counts by what it took on the few
+nodes that it took from, one operation for all gangs; and who falls below its need is *lost*, since within a cycle room
+only shrinks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phalanx.core import fit
 from phalanx.core.draft import Draft
-from phalanx.model.demand import Gang
+from phalanx.core.fit import Rows
+from phalanx.model.demand import Gang, Where
 
 BLOCK = 64  # gangs counted at once
 
+Floats: TypeAlias = NDArray[np.float64]
+Amounts: TypeAlias = Mapping[str, NDArray[np.int64]]  # resource -> an amount per node
+
 
 class Rooms:
-    """Counts end at what a gang needs. `uncounted`: gangs that will roughly come up, in order; some of them are counted
-    whenever one has to be."""
+    """`uncounted`: gangs that will roughly come up, in order; some of them are counted whenever one has to be.
+
+    Those that still have room are columns: `_gangs`, `_needs`, `_counts`, what each asks (`_asks`: resource -> amounts,
+    0 if it asks none), and `_masks`, which rows each may go to, by number (0: all)."""
 
     def __init__(self, draft: Draft, uncounted: Iterator[Gang]) -> None:
         self.draft, self.uncounted = draft, uncounted
-        self.grants = 0  # of the cycle so far: counts from before are upper bounds
-        self._known: dict[Gang, tuple[int, int]] = {}  # how many, and after how many grants
-        self._rows: dict[Gang, NDArray[np.intp]] = {}  # where, of those that fit
-        self._position_of: NDArray[np.intp] = np.zeros(0, np.intp)
-        self._laid_out: NDArray[np.intp] | None = None
+        self.lost: list[Gang] = []  # since somebody looked
+        self._short: dict[Gang, int] = {}  # what was counted of those that have too little
+        self._at: dict[Gang, None] = {}
+        self._gangs: NDArray[np.object_] = np.zeros(0, np.object_)
+        self._needs: Floats = np.zeros(0)
+        self._counts: Floats = np.zeros(0)
+        self._asks: dict[str, Floats] = {name: np.zeros(0) for name in draft.free}
+        self._masks: NDArray[np.intp] = np.zeros(0, np.intp)
+        self._wheres: dict[Where, int] = {}
+        self._rows: list[Rows] = []  # by number of a mask less one
 
-    def __contains__(self, gang: Gang) -> bool:
-        return gang in self._known
-
-    def bound(self, gang: Gang) -> int | None:
-        """What was counted last, which is no less than what fits now; None: never counted."""
-        known = self._known.get(gang)
-        return None if known is None else known[0]
+    def short(self, gang: Gang) -> int | None:
+        """How many of its pods fit at most, if it is known that those are too few."""
+        return self._short.get(gang)
 
     def fits(self, gang: Gang) -> bool:
         """Whether by counting there is room for the gang now."""
-        return self.of(gang) >= gang.roles[0].minimum
+        if gang not in self._at and gang not in self._short:
+            self.count([gang, *islice((each for each in self.uncounted if each not in self), BLOCK - 1)])
+        return gang not in self._short
 
-    def of(self, gang: Gang) -> int:
-        """How many of its pods fit in all, if that is less than it needs; else what it needs."""
-        known, need = self._known.get(gang), gang.roles[0].minimum
-        if known is None:
-            self.count([gang, *islice((each for each in self.uncounted if each not in self._known), BLOCK - 1)])
-        elif known[0] >= need and known[1] != self.grants:
-            self._count_again(gang)
-        return self._known[gang][0]
+    def __contains__(self, gang: Gang) -> bool:
+        return gang in self._at or gang in self._short
 
     def count(self, gangs: Iterable[Gang]) -> None:
-        """All of them, whatever is known."""
         left = iter(gangs)
         while block := list(islice(left, BLOCK)):
             self._count_block(block)
 
-    def _count_block(self, gangs: list[Gang]) -> None:
-        draft = self.draft
-        demands = [gang.demands[0] for gang in gangs]
-        positions, fits = fit.fits_each(draft.free, [demand.amounts for demand in demands], len(draft))
-        for at, demand in enumerate(demands):
-            if (allowed := draft.allowed(demand.where)) is not None:
-                fits[at] &= allowed[positions]
-        for at, gang in enumerate(gangs):
-            self._note(gang, positions[fits[at]])
+    def take(self, taken: Mapping[int, Mapping[str, int]]) -> None:
+        """A grant took that from those positions."""
+        if not len(self._gangs) or not taken:
+            return
+        positions = np.fromiter(taken, np.intp, len(taken))
+        after = {name: self.draft.free[name][positions] for name in self._asks}
+        before = {
+            name: column + np.array([amounts.get(name, 0) for amounts in taken.values()], np.int64)
+            for name, column in after.items()
+        }
+        gone = held(self._asks, before, len(self._gangs)) - held(self._asks, after, len(self._gangs))
+        if self._rows:
+            gone *= self._allowed(self._masks, positions)
+        self._counts -= gone.sum(axis=1)
+        self._drop_short()
 
-    def _count_again(self, gang: Gang) -> None:
-        draft = self.draft
-        if self._laid_out is not draft.rows:
-            self._laid_out = draft.rows
-            self._position_of = np.zeros(draft.columns.capacity, np.intp)
-            self._position_of[draft.rows] = np.arange(len(draft))
-        positions = self._position_of[self._rows[gang]]
-        fits = np.ones(len(positions), np.bool_)
-        for resource, amount in gang.demands[0].asks:
-            fits &= draft.free[resource][positions] >= amount
-        self._note(gang, positions[fits])
+    def _count_block(self, gangs: Sequence[Gang]) -> None:
+        draft, demands = self.draft, [gang.demands[0] for gang in gangs]
+        asks = {name: np.array([each.amounts.get(name, 0) for each in demands], np.float64) for name in draft.free}
+        masks = np.array([self._mask(each.where) for each in demands], np.intp)
+        some = np.ones(len(draft), np.bool_)
+        for name, column in draft.free.items():
+            if least := asks[name].min():
+                some &= column >= least
+        positions = some.nonzero()[0]
+        counts = held(asks, {name: column[positions] for name, column in draft.free.items()}, len(gangs))
+        if masks.any():
+            counts *= self._allowed(masks, positions)
+        needs = [gang.roles[0].minimum for gang in gangs]
+        unheard = np.array([not each.amounts.keys() <= asks.keys() for each in demands])  # no node speaks of it
+        self._gangs = np.concatenate((self._gangs, as_objects(gangs)))
+        self._needs = np.concatenate((self._needs, np.array(needs, np.float64)))
+        self._counts = np.concatenate((self._counts, np.where(unheard, 0.0, counts.sum(axis=1))))
+        self._asks = {name: np.concatenate((column, asks[name])) for name, column in self._asks.items()}
+        self._masks = np.concatenate((self._masks, masks))
+        self._at.update(dict.fromkeys(gangs))
+        self._drop_short()
 
-    def _note(self, gang: Gang, positions: NDArray[np.intp]) -> None:
-        """These hold a pod, or more."""
-        need, room = gang.roles[0].minimum, len(positions)
-        if 0 < room < need:
-            room = min(need, int(fit.holds(self.draft.free, gang.demands[0].asks, positions).sum()))
-        self._known[gang] = (min(room, need), self.grants)
-        if room >= need:
-            self._rows[gang] = self.draft.rows[positions]
-        else:
-            self._rows.pop(gang, None)
+    def _drop_short(self) -> None:
+        """Who has too little from now on."""
+        kept = self._counts >= self._needs
+        if kept.all():
+            return
+        short = ~kept
+        for gang, count in zip(self._gangs[short].tolist(), self._counts[short].tolist(), strict=True):
+            self._short[gang] = int(count)
+            self.lost.append(gang)
+        self._gangs, self._needs, self._counts = self._gangs[kept], self._needs[kept], self._counts[kept]
+        self._asks = {name: column[kept] for name, column in self._asks.items()}
+        self._masks = self._masks[kept]
+
+    def _mask(self, where: Where) -> int:
+        number = self._wheres.get(where)
+        if number is None:
+            rows = self.draft.matching(where)
+            if rows is not None:
+                self._rows.append(rows)
+            number = self._wheres[where] = 0 if rows is None else len(self._rows)
+        return number
+
+    def _allowed(self, masks: NDArray[np.intp], positions: NDArray[np.intp]) -> Rows:
+        """[gang, position]: whether it may go there."""
+        rows = self.draft.rows[positions]
+        everywhere = np.ones(len(rows), np.bool_)
+        return np.stack([everywhere, *(each[rows] for each in self._rows)])[masks]
+
+
+def held(asks: Mapping[str, Floats], amounts: Amounts, gangs: int) -> Floats:
+    """[gang, node]: how many pods those amounts hold. Exact, since both sides are integers below 2**53."""
+    most: Floats = np.full((gangs, len(next(iter(amounts.values()), ()))), np.inf)
+    for name, each in asks.items():
+        asking = each.nonzero()[0]
+        has = amounts[name].astype(np.float64)
+        if len(asking) == gangs:
+            np.minimum(most, has / each[:, None], out=most)
+        elif len(asking):
+            most[asking] = np.minimum(most[asking], has / each[asking, None])
+    np.floor(most, out=most)
+    return np.maximum(most, 0.0, out=most)
+
+
+def as_objects(gangs: Sequence[Gang]) -> NDArray[np.object_]:
+    found = np.empty(len(gangs), np.object_)
+    found[:] = gangs
+    return found
