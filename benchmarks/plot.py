@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from decide_queue import measure
 
 SWEPT = ("nodes", "queued", "queues")
-SETTINGS = {"shapes": 1000, "order": "priority", "limited": False}
+SETTINGS = {"shapes": 1000, "order": "priority", "limited": False, "strict": False, "timed": False}
 
 
 def sweep(swept: str, args: argparse.Namespace) -> list[dict[str, object]]:
