@@ -29,6 +29,7 @@ _LOOK_S = 0.5
 _OLDEST_JAVA = 17
 # A machine with few cores starts many Java machines here: they compile less, and need no threads to collect garbage.
 _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_SCRATCH = "/var/data/spark"
 _STEP = "org.apache.spark.deploy.k8s.features.VolcanoFeatureStep"
 
 # What a user adds to spark-submit. NAME is the application's, HERE this folder.
@@ -62,7 +63,18 @@ SETTINGS: Mapping[str, str] = {
     "spark.driver.extraJavaOptions": _JAVA,
     "spark.executor.extraJavaOptions": _JAVA,
     "spark.ui.enabled": "false",
+    # One mount point on this machine, not a new one for each application.
+    "spark.kubernetes.driver.volumes.emptyDir.spark-local-dir-1.mount.path": _SCRATCH,
+    "spark.kubernetes.executor.volumes.emptyDir.spark-local-dir-1.mount.path": _SCRATCH,
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """`counts`: what every application must find in it."""
+
+    path: Path
+    counts: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,39 +109,40 @@ class Scene:
     def play(self, modes: list[str]) -> bool:
         """Whether all went as it should. Raises ExampleError."""
         _require_java()
+        _require_mount_points()
         SPARK.install()
         with tempfile.TemporaryDirectory(prefix="phalanx-spark-") as place:
             folder = Path(place)
-            expected = _write_text(folder / "data" / "text.txt")
+            text = _write_text(folder / "text.txt")
             words = ("--local-images", str(_write_images(folder)), "--local-memory", "16Gi")
             with up(folder / "cluster", str(self.cpus), [str(SPARK.folder / "bin")], *words):
                 kubectl = Kubectl(folder / "cluster" / "kubeconfig")
                 kubectl("create", "--filename", str(HERE / "cluster.yaml"))
-                went = [self._trial(mode, kubectl, expected) for mode in dict.fromkeys(modes)]
+                went = [self._trial(mode, kubectl, text) for mode in dict.fromkeys(modes)]
             return all(went)
 
-    def _trial(self, mode: str, kubectl: Kubectl, expected: Mapping[str, Any]) -> bool:
+    def _trial(self, mode: str, kubectl: Kubectl, text: Text) -> bool:
         began_s = time.monotonic()
 
-        def say(text: str) -> None:
-            print(f"{mode:>10} {time.monotonic() - began_s:6.1f} s  {text}", flush=True)
+        def say(words: str) -> None:
+            print(f"{mode:>10} {time.monotonic() - began_s:6.1f} s  {words}", flush=True)
 
         say(f"{self.applications} spark-submit at once on {self.cpus} CPUs")
-        self._submit(mode, kubectl)
+        self._submit(mode, kubectl, text)
         say("all are submitted")
         if mode == "pod-by-pod":
             kubectl("patch", "queues.phalanx.dev/one-by-one", "--type=merge", '--patch={"spec": {"state": "open"}}')
         last = self._watch(mode, kubectl, say)
-        right = sum(_result(kubectl, name) == expected for name, phase in last.drivers.items() if phase == "Succeeded")
-        done = last.count("Succeeded")
+        ended = [name for name, phase in last.drivers.items() if phase == "Succeeded"]
+        done, right = len(ended), sum(_result(kubectl, name) == text.counts for name in ended)
         _delete(kubectl)
         say(f"{done} of {self.applications} finished, {right} with the right counts\n")
         return right == done == (0 if mode == "pod-by-pod" else self.applications)
 
-    def _submit(self, mode: str, kubectl: Kubectl) -> None:
+    def _submit(self, mode: str, kubectl: Kubectl, text: Text) -> None:
         """All at once; returns when the last driver's pod is created. Raises ExampleError."""
         names = [f"{mode}-{number}" for number in range(1, self.applications + 1)]
-        submitting = {name: _spark_submit(mode, name, kubectl) for name in names}
+        submitting = {name: _spark_submit(mode, name, kubectl, text) for name in names}
         for name, process in submitting.items():
             said, _ = process.communicate()
             if process.returncode:
@@ -161,14 +174,14 @@ def _home() -> Path:
     return next((SPARK.folder / "lib").glob("python3.*/site-packages/pyspark"))
 
 
-def _spark_submit(mode: str, name: str, kubectl: Kubectl) -> subprocess.Popen[str]:
+def _spark_submit(mode: str, name: str, kubectl: Kubectl, text: Text) -> subprocess.Popen[str]:
     said = {key: value.replace("NAME", name).replace("HERE", str(HERE)) for key, value in MODES[mode].items()}
     settings = [f"--conf={key}={value}" for key, value in {**SETTINGS, **said}.items()]
     where = ["--master", f"k8s://{kubectl.server}", "--deploy-mode", "cluster", "--name", name]
-    command = [str(_home() / "bin" / "spark-submit"), *where, *settings, "local:///app/wordcount.py", "/data/text.txt"]
+    command = [str(_home() / "bin" / "spark-submit"), *where, *settings]
     environment = {**os.environ, "KUBECONFIG": str(kubectl.kubeconfig), "SPARK_HOME": str(_home())}
     return subprocess.Popen(
-        command,
+        [*command, f"local://{HERE / 'wordcount.py'}", str(text.path)],
         env={**environment, "SPARK_SUBMIT_OPTS": _JAVA},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -177,18 +190,13 @@ def _spark_submit(mode: str, name: str, kubectl: Kubectl) -> subprocess.Popen[st
 
 
 def _write_images(folder: Path) -> Path:
-    """What stands in for Spark's image: the installation of pyspark, at the places where the image has it."""
+    """What stands in for Spark's image: the installation of pyspark, where the image has Spark."""
     python = str(SPARK.folder / "bin" / "python")
     image = {
-        "entrypoint": ["/opt/entrypoint.sh"],
+        "entrypoint": [str(HERE / "entrypoint")],
         "env": {"SPARK_HOME": "/opt/spark", "PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python},
         "workingDir": "/opt/spark",
-        "paths": {
-            "/opt/spark": str(_home()),
-            "/opt/entrypoint.sh": str(HERE / "entrypoint"),
-            "/app": str(HERE),
-            "/data": str(folder / "data"),
-        },
+        "paths": {"/opt/spark": str(_home())},
     }
     path = folder / "images.yaml"
     path.write_text(json.dumps({"images": {IMAGE: image}}))  # JSON is YAML
@@ -204,17 +212,27 @@ def _require_java() -> None:
         raise ExampleError(f"Java is too old for Spark ({said.splitlines()[:1]}): {hint}")
 
 
+def _require_mount_points() -> None:
+    """Where Spark's pods mount what they need: root can make these places. Raises ExampleError."""
+    missing = [path for path in ("/opt/spark", _SCRATCH) if not Path(path).is_dir()]
+    if missing and os.geteuid():
+        raise ExampleError(
+            f"this machine has no {' and no '.join(missing)}, where pods of Spark mount their files: make "
+            f"{'them' if missing[1:] else 'it'} (empty is enough), or run this as root"
+        )
+
+
 # --- the work ---------------------------------------------------------------------------------------------------------
 
 
-def _write_text(path: Path) -> dict[str, Any]:
+def _write_text(path: Path) -> Text:
     """Python's own help pages (PSF licence), which every installation has; and how often its words occur."""
     text = "\n".join(topics.topics[name] for name in sorted(topics.topics))
-    path.parent.mkdir()
     path.write_text(text)
     counts = Counter(text.lower().split())
     most = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))[:3]
-    return {"words": counts.total(), "distinct": len(counts), "most": [list(entry) for entry in most]}
+    most_common = [list(entry) for entry in most]
+    return Text(path=path, counts={"words": counts.total(), "distinct": len(counts), "most": most_common})
 
 
 def _applications(kubectl: Kubectl) -> Applications:

@@ -1,0 +1,93 @@
+"""Volcano's kinds on the embedded API server: our definitions of them are accepted, served, and written to."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from phalanx import loop
+from phalanx.client.connection import ApiRefusal, Connection, Object
+from phalanx.client.kind import CRDS, PODS
+from phalanx.embedded.controllers.informers import SharedInformers
+from phalanx.kube.pod_group import POD_GROUPS
+from phalanx.kube.volcano import DEFINITIONS, QUEUES, install
+from phalanx.kube.world import Settings, open_world
+from phalanx.model.cluster import Cluster
+from phalanx.model.policy import Policy
+from tests.embedded.apiserver.process import ServerProcess
+from tests.kube.test_real_server import furnish
+from tests.kube.test_volcano import ON, member
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """One of its own: what is left here would be in others' way."""
+    with ServerProcess.started(tmp_path_factory.mktemp("volcano")) as found:
+        yield found
+
+
+def body(kind: Any, name: str, **fields: Any) -> Object:
+    return {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": name}, **fields}
+
+
+async def until_phase(user: Connection, name: str, phase: str) -> Object:
+    async with asyncio.timeout(20):
+        while True:
+            found = await user.get(POD_GROUPS, name, "default")
+            if (found.get("status") or {}).get("phase") == phase:
+                return found
+            await asyncio.sleep(0.1)
+
+
+def test_a_group_on_a_server(server: ServerProcess) -> None:
+    async def scene() -> None:
+        async with await Connection.open(server.kubeconfig) as user, SharedInformers(user) as informers:
+            await install(user)
+            await user.create(QUEUES, body(QUEUES, "narrow", spec={"capability": {"cpu": 4}, "reclaimable": False}))
+            await furnish(user)
+            for name, count in (("fits", 2), ("large", 6)):
+                spec = {"minMember": count, "queue": "narrow", "minResources": {"cpu": count}}
+                await user.create(POD_GROUPS, body(POD_GROUPS, name, spec=spec), "default")
+                for number in range(count):
+                    pod = member(f"{name}-{number}", name)
+                    pod["spec"]["containers"][0]["image"] = "x"
+                    await user.create(PODS, {"apiVersion": "v1", "kind": "Pod", **pod}, "default")
+            async with open_world(user, informers, Settings(dialects=ON)) as world:
+                deciding = asyncio.ensure_future(loop.run(world, Cluster(), Policy(), time.time))
+                await until_phase(user, "fits", "Running")
+                waits = await until_phase(user, "large", "Pending")
+                deciding.cancel()
+                await asyncio.gather(deciding, return_exceptions=True)
+            (condition,) = waits["status"]["conditions"]
+            assert condition["message"].startswith("NeverWithinLimit: ")
+
+    asyncio.run(scene())
+
+
+def test_definitions_of_volcanos_own_are_left_as_they_are(server: ServerProcess) -> None:
+    async def scene() -> None:
+        async with await Connection.open(server.kubeconfig) as user:
+            await install(user)
+            name = DEFINITIONS[QUEUES]["metadata"]["name"]
+            theirs = {"metadata": {"annotations": {"phalanx.dev/definition": None, "made-by": "volcano"}}}
+            before = await user.patch(CRDS, name, theirs)
+            await install(user)
+            assert (await user.get(CRDS, name))["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+
+    asyncio.run(scene())
+
+
+def test_what_the_definition_does_not_allow(server: ServerProcess) -> None:
+    async def scene() -> None:
+        async with await Connection.open(server.kubeconfig) as user:
+            await install(user)
+            with pytest.raises(ApiRefusal, match="dequeueStrategy"):
+                await user.create(QUEUES, body(QUEUES, "odd", spec={"dequeueStrategy": "lifo"}))
+
+    asyncio.run(scene())
