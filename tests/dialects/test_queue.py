@@ -15,6 +15,7 @@ from phalanx.model.queue import PARENT, Borrow, Fungibility, Limits, Order, Queu
 from phalanx.model.topology import Topology
 
 EVERYTHING: dict[str, Any] = {
+    "startTimeout": "10m",
     "parent": "research",
     "gang": False,
     "quotas": [
@@ -54,6 +55,7 @@ EVERYTHING: dict[str, Any] = {
 def test_every_field_is_read() -> None:
     assert read_queue("vision", EVERYTHING, state_since_s=5.0) == Queue(
         name="vision",
+        start_timeout_s=600.0,
         parent="research",
         gang=False,
         quotas=(

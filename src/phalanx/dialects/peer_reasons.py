@@ -68,5 +68,6 @@ PEERS: dict[Code, Words] = {
     Code.BACKOFF: Words("WaitingForPodsReady", NOT_ENOUGH, SENTENCE, "JobLaunchFailure"),
     Code.INVALID: Words("Misconfigured", NEVER_TOLD, NEVER_TOLD, NEVER_TOLD),
     Code.VOLUMES: Words("Misconfigured", NOT_ENOUGH, SENTENCE, NEVER_TOLD),
+    Code.REJECTED: Words("WaitingForPodsReady", NOT_ENOUGH, SENTENCE, "JobLaunchFailure"),
     Code.UNSUPPORTED: Words("Misconfigured", NOT_ENOUGH, SENTENCE, "BadConstraints"),
 }

@@ -41,6 +41,7 @@ def read_queue(name: str, spec: Any, *, state_since_s: float = 0.0) -> Queue:
         state=said.choice("state", State.OPEN),
         state_since_s=state_since_s,
         accounts=said.weights("accounts", least=PARENT),
+        start_timeout_s=said.seconds_or_none("startTimeout"),
     )
     limits.done()
     said.done()

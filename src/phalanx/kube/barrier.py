@@ -7,8 +7,10 @@ and asks no more than was planned. What is not complete in time is taken back wh
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from phalanx.kube.pod import Pod
 from phalanx.kube.seats import Seats
 from phalanx.model.reason import Code, Reason
 
@@ -18,7 +20,8 @@ class Patience:
     """How long things may take, in seconds. `start_s` and `start_share_s` (per pod): from the resume to the barrier.
     `place_s`: a started gang's pod without a node. `hold_s`: room held for pods that a driver has not created yet.
     `regrow_s`: from giving pods up to asking for more again. `guarded_s`: nobody tries again to preempt what a
-    PodDisruptionBudget protected. `backoff_s` after a start that came to nothing, doubled each time up to
+    PodDisruptionBudget protected. `start_attempts`: so often may its pods be bound and not become ready in the time
+    that its queue gives them; then it is held. `backoff_s` after a start that came to nothing, doubled each time up to
     `backoff_most_s`."""
 
     start_s: float = 60.0
@@ -27,6 +30,7 @@ class Patience:
     hold_s: float = 600.0
     regrow_s: float = 60.0
     guarded_s: float = 300.0
+    start_attempts: int = 3
     backoff_s: float = 30.0
     backoff_most_s: float = 600.0
 
@@ -36,6 +40,17 @@ class Patience:
     def rest_s(self, failures: int) -> float:
         """How long to rest after this many starts in a row that came to nothing."""
         return min(self.backoff_most_s, self.backoff_s * 2.0 ** min(30, failures - 1))
+
+
+def stall(late: Sequence[Pod], waited_s: float) -> Reason:
+    """Why it is taken back although all were bound: these pods did not become ready. With what their kubelet says."""
+    first = late[0]
+    said = f" ({first.message})" if first.message else ""
+    text = (
+        f"its start was taken back: {len(late)} of its pods were not ready {waited_s:.0f} s after the last was bound, "
+        f"such as {first.name} on {first.node}{said}"
+    )
+    return Reason(code=Code.BACKOFF, text=text, numbers={"late": len(late), "node": first.node})
 
 
 def shortfall(seats: Seats, waited_s: float, others: str = "") -> Reason:

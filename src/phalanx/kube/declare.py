@@ -103,6 +103,7 @@ class House:
 
     default_queue: str = "default"
     gang: Callable[[str], bool] = lambda queue: True
+    start_timeout_s: Callable[[str], float | None] = lambda queue: None
     largest: Mapping[str, int]
     headroom: Callable[[Needs], Reason | None] = lambda needs: None
 
@@ -257,7 +258,9 @@ def _check_jobs(jobs: Sequence[BatchJob]) -> None:
 def _obstacle(members: Members) -> Reason | None:
     for job in members.jobs:
         if job.held:
-            return Reason(code=Code.HELD, text=f"Job {job.name} is held: remove {labels.HOLD} to queue it")
+            why = job.said.get(labels.HOLD, "")
+            why = f" ({why})" if " " in why else ""
+            return Reason(code=Code.HELD, text=f"Job {job.name} is held{why}: remove {labels.HOLD} to queue it")
         if job.suspended and job.record is not None:
             text = (
                 f"Job {job.name} was suspended by somebody else after it was admitted: remove the annotation "

@@ -20,7 +20,7 @@ from phalanx.kube.charge import Charges
 from phalanx.kube.declare import JobPods
 from phalanx.kube.evict import Budgets, Evict, MarkPod
 from phalanx.kube.job import BatchJob
-from phalanx.kube.job_writes import Resize, Resume, Suspend
+from phalanx.kube.job_writes import Explain, Resize, Resume, Suspend
 from phalanx.kube.outlet import Answer, Stage
 from phalanx.kube.pin import Pin
 from phalanx.kube.pod import Pod
@@ -32,7 +32,7 @@ from phalanx.kube.volume_write import Select
 from phalanx.kube.write import Writer
 from phalanx.model.event import Event
 from phalanx.model.flavor import Flavor
-from phalanx.model.reason import Reason
+from phalanx.model.reason import Code, Reason
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ class Effects:
         self.writer.put(write, done)
 
     def suspend(self, gang: Seated, job: BatchJob, reason: Reason, mark: Mark | None) -> None:
-        write = Suspend(job, reason, self._informers(JOBS).objects[job.key], mark)
+        write = Suspend(job, reason, self._informers(JOBS).objects[job.key], mark, gang.gives_up)
 
         def done(answer: Answer, obj: Object | None, text: str) -> None:
             self._observe(JOBS, obj)
@@ -165,6 +165,16 @@ class Effects:
             claim = self._informers(VOLUME_CLAIMS).objects.get(f"{pod.namespace}/{name}")
             if claim is not None:
                 self.writer.put(Select(claim, node), done)
+
+    def rejected(self, gang: Seated, pod: Pod) -> None:
+        """A kubelet would not have the pod: its Job says so, also if it fails by that (backoffLimit 0)."""
+        said = f": {pod.message}" if pod.message else ""
+        text = f"the kubelet of {pod.node} refused pod {pod.name} ({pod.reason}{said})"
+        job = gang.jobs.get(pod.owner[1]) if pod.owner is not None else None
+        self.reporter.event(job or pod, "Rejected", text, warning=True)
+        if job is not None and (obj := self._informers(JOBS).objects.get(job.key)) is not None:
+            write = Explain(job, obj, f"{Code.REJECTED}: {text}")
+            self.writer.put(write, lambda answer, found, _: self._observe(JOBS, found))
 
     def started(self, gang: Seated) -> None:
         self.reporter.forget(gang)

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from phalanx.kube.barrier import shortfall
+from phalanx.kube.barrier import shortfall, stall
 from phalanx.kube.declare import Declaration, House, JobPods, Members, Source, declare
 from phalanx.kube.giving_way import GivingWay
 from phalanx.kube.outlet import Answer, Outlet, Stage
@@ -30,6 +30,7 @@ from phalanx.model.event import Finished, Refused, Released, Started, Submitted
 from phalanx.model.job import Placement, Role, Slot
 from phalanx.model.plan import Start
 from phalanx.model.reason import Code, Reason
+from phalanx.model.shape import NodePreference, Operator, Requirement
 
 
 class Gang(GivingWay):
@@ -38,6 +39,9 @@ class Gang(GivingWay):
     def __init__(self, id: str, outlet: Outlet) -> None:
         super().__init__(id, outlet)
         self.failures = 0
+        self.stalls = 0  # starts in a row whose pods did not become ready in time
+        self._avoid: dict[str, None] = {}  # the nodes on which they did not
+        self._launched_s = 0.0  # the last binding of this start
 
     # --- drawing conclusions --------------------------------------------------------------------------------------
 
@@ -45,7 +49,7 @@ class Gang(GivingWay):
         self.wake_s = 0.0
         match self.stage:
             case Stage.STARTING | Stage.RUNNING:
-                self._attend()
+                self._attend(house)
             case Stage.LEAVING:
                 self._leave()
             case Stage.WAITING:
@@ -75,12 +79,12 @@ class Gang(GivingWay):
                 self.outlet.tell(Finished(self.id, self.outcome))
             self.told = None
             return
-        declared = declare(members, house)
+        declared = _avoiding(declare(members, house), tuple(self._avoid))
         if self.told is None or declared.job != self.told.job:
             self.outlet.tell(Submitted(declared.job))
         self.told = declared
 
-    def _attend(self) -> None:
+    def _attend(self, house: House) -> None:
         if self._over():
             return
         if self._suspended_by_others():
@@ -88,6 +92,8 @@ class Gang(GivingWay):
             return
         for uid in list(self._fresh):
             self._look_at(self.pods[uid])
+            if self._settling and self.pods[uid].ready:
+                self._settled(uid)
         self._fresh.clear()
         self._fit_seats()
         if self._shed:
@@ -100,9 +106,10 @@ class Gang(GivingWay):
             assert self.record is not None
             self.outlet.tell(Started(self.id, self.record.attempt))
             self.outlet.started(self)
+            self._launch(house)
         self._offer()
         self._resize()
-        self._check_time()
+        self._check_time(house)
 
     def _over(self) -> bool:
         """Nothing of it runs or will: it leaves the book. What still terminates keeps its charge until it is gone."""
@@ -110,7 +117,8 @@ class Gang(GivingWay):
             return False
         self.outlet.tell(Finished(self.id, self.outcome))
         self._reset()
-        self.told, self.failures = None, 0
+        self.told, self.failures, self.stalls = None, 0, 0
+        self._avoid.clear()
         return True
 
     def _suspended_by_others(self) -> bool:
@@ -118,7 +126,32 @@ class Gang(GivingWay):
 
     # --- time -----------------------------------------------------------------------------------------------------
 
-    def _check_time(self) -> None:
+    def _launch(self, house: House) -> None:
+        """All are bound: from now on they have so long to become ready, if their queue says how long."""
+        self._launched_s = self.outlet.now_s()
+        if house.start_timeout_s(self.queue) is not None and self.record is not None and self.record.gang:
+            self._settling = {uid: None for uid, pod in self.pods.items() if not pod.ready}
+
+    def _settled(self, uid: str) -> None:
+        self._settling.pop(uid, None)
+        if not self._settling:
+            self.stalls = 0
+            self._avoid.clear()
+
+    def _stalled(self) -> None:
+        """Not all became ready in time: elsewhere perhaps, and not for ever."""
+        late = [self.pods[uid] for uid in self._settling]
+        self._settling = {}
+        self._avoid |= {pod.node: None for pod in late if pod.node}
+        self.stalls += 1
+        self.failures = self.stalls - 1
+        why = stall(late, self.outlet.now_s() - self._launched_s)
+        if self.stalls >= self.outlet.patience.start_attempts:
+            self.gives_up = f"{self.stalls} starts in a row came to nothing"
+            self.stalls = 0
+        self.go_back(why)
+
+    def _check_time(self, house: House) -> None:
         patience, now_s = self.outlet.patience, self.outlet.now_s()
         deadline_s = 0.0
         if self.stage is Stage.STARTING and (self.record is None or self.record.gang):
@@ -128,6 +161,12 @@ class Gang(GivingWay):
         if deadline_s and now_s >= deadline_s:
             self.go_back(shortfall(self.seats, now_s - self._since_s, self._others() if self.gate_open else ""))
             return
+        limit_s = house.start_timeout_s(self.queue) if self._settling else None
+        if limit_s is not None and now_s >= self._launched_s + limit_s:
+            self._stalled()
+            return
+        if limit_s is not None:
+            self._wake(self._launched_s + limit_s)
         self._end_holds()
         if self._guarded_s and now_s >= self._guarded_s:
             self._guarded_s = 0.0
@@ -270,6 +309,7 @@ class Gang(GivingWay):
         self.stage, self.gate_open, self.record, self._why = Stage.WAITING, False, None, None
         self.seats = Seats()
         self._mark, self._grace_s, self._guarded_s = None, None, 0.0
+        self._settling, self.gives_up = {}, ""
         for remembered in (self._pending, self._resting, self._shed, self._given):
             remembered.clear()
 
@@ -296,7 +336,8 @@ class Gang(GivingWay):
         if record.gang:
             self._recall_seats()
         if self.gate_open and self.seats.started():
-            self.stage = Stage.RUNNING
+            self.stage, self._launched_s = Stage.RUNNING, self.outlet.now_s()
+            self._settling = {uid: None for uid, pod in self.pods.items() if pod.node and pod.phase == "Pending"}
         self._fresh = dict.fromkeys(self.pods)
         if not leaving:
             self._restate()
@@ -336,6 +377,15 @@ class Gang(GivingWay):
         else:
             self._why = Reason(code=Code.PREEMPTED, text=f"it gives way to {mark.by}", numbers={"by": mark.by})
             self._mark_pods()
+
+
+def _avoiding(declared: Declaration, nodes: tuple[str, ...]) -> Declaration:
+    """Rather elsewhere than on these nodes: if there is no elsewhere, there."""
+    if not nodes:
+        return declared
+    other = NodePreference(100, (Requirement("metadata.name", Operator.NOT_IN, nodes, field=True),))
+    roles = (replace(r, shape=replace(r.shape, preferences=(*r.shape.preferences, other))) for r in declared.job.roles)
+    return replace(declared, job=replace(declared.job, roles=tuple(roles)))
 
 
 def without_left_out(roles: Sequence[Role], decided: Start) -> tuple[Role, ...]:

@@ -124,11 +124,12 @@ def _flavored(own: Object, now: Object, flavor: Flavor | None) -> Object:
 
 class Suspend(JobPatch):
     """`suspend: true`, without a record: the start is taken back. Its Job controller is asked what went wrong first,
-    so that the reason can quote it (`quote`). With a `mark` it gives way to another, and nothing went wrong."""
+    so that the reason can quote it (`quote`). With a `mark` it gives way to another, and nothing went wrong. With a
+    `hold` it is not to be started again before somebody removes that."""
 
-    def __init__(self, job: BatchJob, reason: Reason, obj: Object, mark: Mark | None = None) -> None:
+    def __init__(self, job: BatchJob, reason: Reason, obj: Object, mark: Mark | None = None, hold: str = "") -> None:
         super().__init__(job, obj)
-        self.reason, self.mark = reason, mark
+        self.reason, self.mark, self.hold = reason, mark, hold
         self.quote = ""
 
     async def send(self, api: Connection) -> Object:
@@ -138,7 +139,8 @@ class Suspend(JobPatch):
         mark: dict[str, str] = {}
         if self.mark is not None:
             mark = {labels.PREEMPTED: self.mark.text(), labels.PREEMPTIONS: str(self.job.preempted + 1)}
-        return await self.patch(api, {"suspend": True}, {labels.ADMITTED: None, labels.REASON: text, **mark})
+        hold = {labels.HOLD: self.hold} if self.hold else {}
+        return await self.patch(api, {"suspend": True}, {labels.ADMITTED: None, labels.REASON: text, **mark, **hold})
 
     def judge(self, obj: Object) -> Verdict:
         meta = obj["metadata"]
@@ -147,6 +149,23 @@ class Suspend(JobPatch):
         if obj["spec"].get("suspend") and read_record(meta.get("annotations")) is None:
             return Verdict.ACHIEVED
         return self.rebase(obj)
+
+
+class Explain(JobPatch):
+    """Say on a Job what went wrong with it, also when it is over."""
+
+    def __init__(self, job: BatchJob, obj: Object, text: str) -> None:
+        super().__init__(job, obj)
+        self.text = text
+
+    async def send(self, api: Connection) -> Object:
+        return await self.patch(api, {}, {labels.REASON: self.text})
+
+    def judge(self, obj: Object) -> Verdict:
+        meta = obj["metadata"]
+        if meta["uid"] != self.job.uid:
+            return Verdict.GONE
+        return Verdict.ACHIEVED if labels.said(meta, labels.REASON) == self.text else self.rebase(obj)
 
 
 class Resize(JobPatch):

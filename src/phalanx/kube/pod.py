@@ -22,13 +22,15 @@ from phalanx.model.shape import Amounts, Shape
 # How the kubelet says that it would not run the pod: k8s.io/kubernetes/pkg/kubelet/lifecycle and kubelet.go.
 _REJECTIONS = ("OutOf", "NodeAffinity", "UnexpectedAdmissionError", "TopologyAffinityError", "NodeShutdown", "Taint")
 _NO_GATES: frozenset[str] = frozenset()
+_NOTHING: Object = {}
 
 
 class Pod(msgspec.Struct, frozen=True, kw_only=True):  # made for every event: ten times faster than a dataclass
     """`owner` is the (name, uid) of the Job that controls it. `index` is its completion index, if any. `ours`: we plan
     it, and bind it unless it is `pinned`: then another scheduler does, to the node `pin` once that is said. `gated`: by
     gates of others. `devices`: those of its node that we gave it. `grace_s`: how long it may take to end. `group`: the
-    PodGroup of Volcano's whose member it is. `claims`: its volume claims; those `unplaced` wait to be told its node."""
+    PodGroup of Volcano's whose member it is. `claims`: its volume claims; those `unplaced` wait to be told its node.
+    `awaited`: of a pod of others, the node that it is about to be bound to."""
 
     uid: str
     namespace: str
@@ -59,6 +61,14 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):  # made for every event: t
     said: Mapping[str, str]
     claims: tuple[str, ...] = ()
     unplaced: tuple[str, ...] = ()
+    message: str = ""
+    ready: bool = False
+    awaited: str = ""
+
+    @property
+    def where(self) -> str:
+        """The node that it is charged to."""
+        return self.node or self.awaited
 
     @property
     def over(self) -> bool:
@@ -66,7 +76,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):  # made for every event: t
 
     @property
     def charged(self) -> bool:
-        return bool(self.node) and not self.over
+        return bool(self.node or self.awaited) and not self.over
 
     @property
     def rejected(self) -> bool:
@@ -129,12 +139,32 @@ def read_pod(obj: Object, shapes: Shapes, answers_to: frozenset[str] = labels.OU
         group=group,
         said=said,
         claims=claims_of(spec, meta["name"]) if ask.claims else (),
+        message=status.get("message") or "",
+        ready=ours and _ready(status),
+        awaited="" if ours or "nodeName" in spec else _awaited(spec, status),
     )
 
 
 def seconds(text: str | None) -> float:
     """A metav1.Time as seconds since the epoch; 0 where there is none."""
     return datetime.fromisoformat(text).timestamp() if text else 0.0
+
+
+def _ready(status: Object) -> bool:
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions") or ())
+
+
+def _awaited(spec: Object, status: Object) -> str:
+    """The node that another scheduler's pod is about to be bound to: it was nominated there, or may run nowhere else
+    (so are the pods of DaemonSets made)."""
+    if "nominatedNodeName" in status:
+        return str(status["nominatedNodeName"])
+    node = (spec.get("affinity") or _NOTHING).get("nodeAffinity") or _NOTHING
+    required = node.get("requiredDuringSchedulingIgnoredDuringExecution") or _NOTHING
+    terms = required.get("nodeSelectorTerms") or ()
+    fields = [one for term in terms for one in term.get("matchFields") or ()] if len(terms) == 1 else []
+    names = [one["values"] for one in fields if one["key"] == "metadata.name" and one["operator"] == "In"]
+    return str(names[0][0]) if names and len(names[0]) == 1 else ""
 
 
 def _waits_for(status: Object) -> str:

@@ -82,6 +82,9 @@ class Tree:
             self.queues[name] = queue
             yield QueueSeen(queue)
 
+    def start_timeout_s(self, queue: str) -> float | None:
+        return self.queues[queue].start_timeout_s if queue in self.queues else None
+
     def on_queue(self, change: Change, now_s: float) -> Iterator[Event]:
         name = _name(change)
         self.wrong.pop(name, None)

@@ -199,6 +199,10 @@ SPEC = obj(
             "open: takes and starts jobs; held: takes, starts none; draining: starts what was submitted before, takes "
             "no new ones; closed: neither. Running jobs go on in all of them.",
         ),
+        "startTimeout": seconds(
+            "How long the pods of a job may take, once bound, until each was ready; else it is taken back whole and "
+            "tried again elsewhere, and held after three such starts. Not set: for ever."
+        ),
         "accounts": numbers(
             "Shares of users, for order `multifactor`; a user not named has one, and -1 is the queue's own.",
             _MOST_USERS,

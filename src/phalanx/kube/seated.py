@@ -40,6 +40,7 @@ class Seated(ABC):
         self.record: Record | None = None
         self.seats = Seats()
         self.gate_open = False
+        self.gives_up = ""  # why it is held when it has gone back
         self.wake_s = 0.0  # advance again then, though nothing changes; 0: no need
         self._since_s = 0.0  # when the present start began, or its last seat lost its node
         self._succeeded: dict[str, set[str]] = {}
@@ -52,6 +53,7 @@ class Seated(ABC):
         self._given: dict[str, int] = {}  # elastic Jobs -> the parallelism that their placed pods come to
         self._outcomes: dict[str, Outcome] = {}  # of Jobs, and of bare pods, that are over
         self._selected: dict[str, tuple[str, float]] = {}  # pod -> the node that its claims were told, when
+        self._settling: dict[str, None] = {}  # bound in this start, and not ready yet; only where that has a time limit
         self._guarded_s = 0.0  # a budget protects it until then
 
     # --- answered: what became of what was asked of the outlet ------------------------------------------------------
@@ -106,6 +108,9 @@ class Seated(ABC):
         self.pods.pop(pod.uid, None)
         self._fresh.pop(pod.uid, None)
         self._selected.pop(pod.uid, None)
+        self._settling.pop(pod.uid, None)
+        if pod.rejected:
+            self.outlet.rejected(self, pod)
         slot = self.seats.leave(pod.uid)
         if slot is None:
             return

@@ -304,6 +304,7 @@ class KubeWorld:
             self._house = House(
                 default_queue=self._default_queue,
                 gang=self.tree.gang,
+                start_timeout_s=self.tree.start_timeout_s,
                 largest=self.charges.largest(),
                 headroom=self._headroom.obstacle,
             )
@@ -443,8 +444,8 @@ class KubeWorld:
             self.groups.see(pod)
         self._touched[pod.uid] = None
         if pod.charged:
-            self.charges.hold(pod.uid, pod.node, pod.requests)
-        elif pod.over:
+            self.charges.hold(pod.uid, pod.where, pod.requests)
+        elif pod.over or not pod.ours:
             self.charges.release(pod.uid)
         if pod.ours or pod.uid in self._pod_gang:
             if pod.owner is not None:
@@ -500,7 +501,7 @@ def _occupying(pod: Pod) -> Occupied:
     shape = pod.shape
     return Occupied(
         pod.uid,
-        pod.node,
+        pod.where,
         pod.requests,
         labels=shape.labels,
         namespace=shape.namespace,

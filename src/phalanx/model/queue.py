@@ -92,7 +92,8 @@ class Queue:
     `strict`: its first job holds up those behind it (one that can never fit does not). `priority` orders queues among
     their siblings where shares are equal, and is a factor of `MULTIFACTOR`. `state_since_s`: when its state was set
     (seconds since the epoch): what was submitted before still starts while it is draining. `accounts`: Slurm shares of
-    the users that run in it, (user, shares or `PARENT`), for `MULTIFACTOR`; a user who is not named has one."""
+    the users that run in it, (user, shares or `PARENT`), for `MULTIFACTOR`; a user who is not named has one.
+    `start_timeout_s`: how long a gang's pods may take, once bound, until each was ready; a world holds it to that."""
 
     name: str
     parent: str = ""
@@ -113,3 +114,4 @@ class Queue:
     state: State = State.OPEN
     state_since_s: float = 0.0
     accounts: Weights = ()
+    start_timeout_s: float | None = None

@@ -44,6 +44,7 @@ class Code(StrEnum):
     BACKOFF = "Backoff"  # a start came to nothing; tried again at a stated time
     INVALID = "Invalid"  # what the manifest says cannot be carried out
     VOLUMES = "WaitingForVolumes"  # a claim is not there, not bound, or in use
+    REJECTED = "Rejected"  # a node took a pod of it and then would not run it
     UNSUPPORTED = "Unsupported"  # asks for something that fit does not understand: it fails closed
 
 
