@@ -17,7 +17,7 @@ import pytest
 from tests.cli.test_up import child
 from tests.cli.upstart import PHALANX, started, until
 from tests.kubectl import KUBECTL
-from tests.metrics.exposition import Series, has, series, value
+from tests.metrics.exposition import has, scrape, value
 
 pytestmark = pytest.mark.slow
 
@@ -69,28 +69,22 @@ def test_a_second_one_stands_by_until_the_first_is_gone(kubeconfig: Path) -> Non
             assert holder(kubeconfig).endswith(f"-{second.pid}")
 
 
-def scrape(words: str) -> Series:
-    """From where the process said that its metrics are."""
-    with urlopen(words.split()[-1], timeout=10) as answer:
-        return series(answer.read().decode())
-
-
 def test_both_show_metrics_and_one_of_them_leads(kubeconfig: Path) -> None:
     anywhere = ("--metrics-address", "127.0.0.1:0")
     with scheduler(kubeconfig, *anywhere) as first:
         assert "scheduling" in line(first)
-        where = line(first)
+        where = line(first).split()[-1]
         assert "this process leads" in line(first)
         until(lambda: has(scrape(where), "phalanx_queue_jobs"))
         with scheduler(kubeconfig, *anywhere) as second:
             assert "scheduling" in line(second)
-            theirs, ours = scrape(line(second)), scrape(where)
+            theirs, ours = scrape(line(second).split()[-1]), scrape(where)
         assert (value(ours, "phalanx_leader"), value(theirs, "phalanx_leader")) == (1, 0)
         assert value(ours, "phalanx_api_calls_total", verb="watch", resource="pods") >= 1
         assert value(theirs, "phalanx_api_calls_total", verb="get", resource="leases", code="200") >= 1
         assert value(ours, "phalanx_cache_lists_total", resource="queues", group="phalanx.dev") == 1
         assert value(ours, "phalanx_cycle_seconds_count", phase="decide") >= 1
-        assert urlopen(where.split()[-1].replace("metrics", "readyz"), timeout=10).read() == b"ok\n"
+        assert urlopen(where.replace("metrics", "readyz"), timeout=10).read() == b"ok\n"
 
 
 def test_for_the_cluster_of_an_up_it_stands_by_also_while_that_restarts_its_own(tmp_path: Path) -> None:

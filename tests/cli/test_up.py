@@ -13,13 +13,15 @@ import pytest
 
 from tests.cli.upstart import PHALANX, Up, is_alive, started, until
 from tests.kubectl import KUBECTL
+from tests.metrics.exposition import scrape, value
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    with started(tmp_path_factory.mktemp("up"), "--local-cpu", "4", "--simulate-nodes", "2", "--node-gpu", "8") as up:
+    machines = ("--local-cpu", "4", "--simulate-nodes", "2", "--node-gpu", "8")
+    with started(tmp_path_factory.mktemp("up"), *machines, "--metrics-address", "127.0.0.1:0") as up:
         yield up
         up.stop()
 
@@ -41,6 +43,18 @@ def test_run_shows_the_output_and_ends_with_the_exit_code(up: Up) -> None:
     failed = up.phalanx("run", "--", "sh", "-c", "echo out; exit 7")
     assert (failed.returncode, failed.stdout) == (7, "out\n")
     assert "failed: exit code 7" in failed.stderr
+
+
+def test_its_metrics_count_what_was_started(up: Up) -> None:
+    log = next(up.data.rglob("control-plane.log")).read_text()
+    where = next(line.split()[-1] for line in log.splitlines() if line.startswith("metrics at "))
+    before = scrape(where)
+    assert up.phalanx("run", "--", "true").returncode == 0
+    after = scrape(where)
+    assert value(after, "phalanx_leader") == 1
+    started, bound = ("phalanx_decisions_total", {"action": "start"}), ("phalanx_pods_placed_total", {})
+    for name, labels in (started, bound):
+        assert value(after, name, queue="default", **labels) == value(before, name, queue="default", **labels) + 1
 
 
 def test_run_starts_several_pods_together_and_numbers_their_lines(up: Up) -> None:

@@ -9,14 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
 
 import pytest
 
 from tests.cli.upstart import PHALANX, until
 from tests.deploy.cluster import Cluster, cluster
 from tests.deploy.test_manifests import granted
-from tests.metrics.exposition import Series, series
+from tests.metrics.exposition import Series, scrape
 
 pytestmark = pytest.mark.slow
 OVERLAYS = ("deploy/overlays/mutating", "deploy/overlays/validating")
@@ -85,11 +84,6 @@ def scheduler(kubeconfig: Path) -> Iterator[str]:
             process.send_signal(signal.SIGTERM)
             process.wait(timeout=30)
     print(log.read_text())
-
-
-def scrape(where: str) -> Series:
-    with urlopen(where, timeout=10) as answer:
-        return series(answer.read().decode())
 
 
 def calls(found: Series) -> dict[tuple[str, str, str, str], float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from urllib.request import urlopen
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -16,6 +17,11 @@ def series(text: str) -> Series:
         for family in text_string_to_metric_families(text)
         for sample in family.samples
     }
+
+
+def scrape(url: str) -> Series:
+    with urlopen(url, timeout=10) as answer:
+        return series(answer.read().decode())
 
 
 def value(found: Series, name: str, **labels: str) -> float:

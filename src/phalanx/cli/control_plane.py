@@ -24,6 +24,7 @@ import uvloop
 from phalanx.cli.data_directory import DataDirectory
 from phalanx.cli.informers import Informers
 from phalanx.cli.local_cluster import Machines
+from phalanx.cli.monitoring import monitored
 from phalanx.cli.policy_file import DIALECTS, Settings, settings_of
 from phalanx.cli.scheduling import schedule
 from phalanx.cli.stopping import until_stopped
@@ -38,6 +39,8 @@ from phalanx.kube.definitions import install
 from phalanx.kube.lease import Lease, Terms
 from phalanx.kube.node import read_node
 from phalanx.kube.policy import install_policy
+from phalanx.metrics.collector import Scheduler
+from phalanx.metrics.serving import address
 
 IDENTITY = "phalanx-up"
 # Longer than those of `phalanx scheduler`: nobody waits for this lease to run out, and a machine that everything runs
@@ -46,7 +49,12 @@ TERMS = Terms(lease_s=60.0, renew_s=45.0, retry_s=5.0)
 
 
 def control_plane(
-    *, data: Path, policy: Path | None = None, record: Path | None = None, machines: Machines | None = None
+    *,
+    data: Path,
+    policy: Path | None = None,
+    record: Path | None = None,
+    metrics_address: str | None = None,
+    machines: Machines | None = None,
 ) -> None:
     """Run the control plane of `phalanx up` (started by it, not by hand).
 
@@ -57,17 +65,32 @@ def control_plane(
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     gc.set_threshold(50_000, 20, 50)  # a watch makes many objects and few cycles
     settings = replace(settings_of(policy), dialects=DIALECTS)  # nobody else's scheduler is here to answer to a name
-    uvloop.run(_serve(DataDirectory(data), settings, machines or Machines(), record))
+    where = None if metrics_address is None else address(metrics_address)
+    uvloop.run(_serve(DataDirectory(data), settings, machines or Machines(), record, where))
 
 
-async def _serve(directory: DataDirectory, settings: Settings, machines: Machines, record: Path | None) -> None:
+async def _serve(
+    directory: DataDirectory,
+    settings: Settings,
+    machines: Machines,
+    record: Path | None,
+    where: tuple[str, int] | None,
+) -> None:
     """Run every part until SIGTERM; pods of this machine go on running."""
     async with await Connection.open(directory.kubeconfig) as connection:
-        await until_stopped(_run_all(connection, directory, settings, machines, record))
+        lease = Lease(connection, IDENTITY, terms=TERMS, policy=settings.text())
+        async with monitored(connection, lease, where) as metrics:
+            await until_stopped(_run_all(connection, directory, settings, machines, record, lease, metrics))
 
 
 async def _run_all(
-    connection: Connection, directory: DataDirectory, settings: Settings, machines: Machines, record: Path | None
+    connection: Connection,
+    directory: DataDirectory,
+    settings: Settings,
+    machines: Machines,
+    record: Path | None,
+    lease: Lease,
+    metrics: Scheduler | None,
 ) -> None:
     async with asyncio.TaskGroup() as group:
         informers = Informers(connection, group)
@@ -76,8 +99,7 @@ async def _run_all(
         for part in _companions(connection, informers, directory, machines):
             group.create_task(part)
         group.create_task(_say_ready(informers, machines))
-        lease = Lease(connection, IDENTITY, terms=TERMS, policy=settings.text())
-        await schedule(connection, informers, lease, settings, record=record)
+        await schedule(connection, informers, lease, settings, record=record, metrics=metrics)
 
 
 def _companions(

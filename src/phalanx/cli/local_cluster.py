@@ -10,7 +10,7 @@ import asyncio
 import errno
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -120,17 +120,17 @@ async def running(
     port: int,
     machines: Machines,
     tell: Tell,
-    policy: Path | None = None,
-    record: Path | None = None,
+    options: Sequence[str] = (),
 ) -> AsyncIterator[LocalCluster]:
     """Both processes run and are ready; they are kept alive while the context lasts, and stopped in order after it.
+    `options`: what the control plane is told besides.
 
     Raises PhalanxError if they cannot be started."""
     port = port or free_port()  # chosen once: after a crash the API server must come back where it was
     with owned(directory, port):
         require_free(port)
         server = Child(_api_server(directory, port), tell)
-        plane = Child(_control_plane(directory, machines, policy, record), tell)
+        plane = Child(_control_plane(directory, machines, options), tell)
         keepers: dict[Child, asyncio.Task[None]] = {}
 
         async def stop(child: Child) -> None:
@@ -160,14 +160,12 @@ def _api_server(directory: DataDirectory, port: int) -> Program:
     )
 
 
-def _control_plane(directory: DataDirectory, machines: Machines, policy: Path | None, record: Path | None) -> Program:
+def _control_plane(directory: DataDirectory, machines: Machines, options: Sequence[str]) -> Program:
     return Program(
         name="control plane",
         argv=(
             *(sys.executable, "-m", "phalanx.cli.app", "control-plane"),
-            *("--data", str(directory.path), *machines.options()),
-            *(("--policy", str(policy.resolve())) if policy is not None else ()),
-            *(("--record", str(record.resolve())) if record is not None else ()),
+            *("--data", str(directory.path), *machines.options(), *options),
         ),
         log=directory.log("control-plane"),
     )

@@ -20,6 +20,7 @@ from phalanx.cli.policy_file import settings_of
 from phalanx.cli.recording import require_recordable
 from phalanx.cli.stopping import stop_wish
 from phalanx.client.connection import ApiError, Connection
+from phalanx.metrics.serving import address
 
 
 async def up(
@@ -29,6 +30,7 @@ async def up(
     machines: Machines | None = None,
     policy: Path | None = None,
     record: Path | None = None,
+    metrics_address: str | None = None,
     stop_pods: bool = False,
 ) -> None:
     """Start a Kubernetes on this machine, with Phalanx as its scheduler. Ctrl-C stops it.
@@ -54,6 +56,9 @@ async def up(
         How to decide, as YAML: backfill, scores, topologies, factors. docs/guide/kubernetes.md has every field.
     record
         Add all that happens and all that is decided to this file, for `phalanx replay` and `phalanx whatif`.
+    metrics_address
+        Serve the scheduler's /metrics, /healthz and /readyz there, without a token: 127.0.0.1:9090, for instance.
+        docs/guide/metrics.md lists what there is.
     stop_pods
         When it stops, end the pods that run on this machine too. Their Jobs are queued again for the next `up`.
     """
@@ -61,9 +66,11 @@ async def up(
     settings_of(policy)  # what is wrong with it is said before anything starts
     if record is not None:
         require_recordable(record)
+    if metrics_address is not None:
+        address(metrics_address)
     with stop_wish() as wish:
         ready = asyncio.Event()
-        cluster = running(directory, port, machines or Machines(), _say, policy, record)
+        cluster = running(directory, port, machines or Machines(), _say, _options(policy, record, metrics_address))
         serving = asyncio.create_task(_serve(directory, cluster, ready, wish, stop_pods))
         stopping = asyncio.create_task(wish.wait())
         await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -72,6 +79,16 @@ async def up(
             serving.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await serving
+
+
+def _options(policy: Path | None, record: Path | None, metrics_address: str | None) -> list[str]:
+    """As the control plane's command line says them."""
+    said = {
+        "--policy": policy and str(policy.resolve()),
+        "--record": record and str(record.resolve()),
+        "--metrics-address": metrics_address,
+    }
+    return [f"{name}={value}" for name, value in said.items() if value is not None]
 
 
 async def _serve(
