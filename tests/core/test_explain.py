@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from pathlib import Path
 
 import pytest
 
 from phalanx.core.decide import decide
-from phalanx.core.explain import shown
+from phalanx.core.fold import fold, fold_plan
+from phalanx.model.amount import shown
+from phalanx.model.event import Finished
 from phalanx.model.plan import Wait
 from phalanx.model.policy import Policy
-from phalanx.model.reason import Code, Reason
+from phalanx.model.reason import Code, LateReason, Reason
 
 from .builders import cluster, job, node, role
 
@@ -48,6 +51,26 @@ def test_the_numbers_are_those_of_the_sentence() -> None:
     numbers = reason.numbers
     assert (numbers["placed"], numbers["pods"], numbers["asked"]["gpu"], numbers["free"]["gpu"]) == (2, 3, 6, 5)
     assert numbers["holders"] == {"x": 2}
+
+
+def test_a_reason_says_what_was_true_when_it_was_found() -> None:
+    book = cluster(node("a", gpu=4), job("x", role("w", 1, gpu=3)), job("y", role("w", 1, gpu=2)))
+    plan = decide(book, Policy(), 0.0)
+    fold_plan(book, plan)
+    (late,) = (action.reason for action in plan.actions if isinstance(action, Wait))
+    fold(book, [Finished("x")])
+    assert late.numbers["holders"] == {"x": 3}
+    assert "(2 gpu asked in all, 1 free; most is held in queue default by x (3))" in late.text
+    assert late.names("x")
+    assert not late.names("y")
+
+
+def test_a_late_reason_is_equal_to_the_same_in_words() -> None:
+    late = reason_of(node("a", gpu=4), job("x", role("w", 1, gpu=3)), job("y", role("w", 1, gpu=2)))
+    assert isinstance(late, LateReason)
+    assert late == late.plain() == late == pickle.loads(pickle.dumps(late))
+    assert hash(late) == hash(late.plain())
+    assert late != Reason(code=Code.NO_ROOM, text="other")
 
 
 def test_more_nodes_help_where_room_is_missing_and_not_where_a_queue_is() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
 from phalanx.core.check import Broken, check
-from phalanx.core.fold import fold
+from phalanx.core.fold import TAKEN_IN_BY, fold
 from phalanx.core.lifecycle import IllegalMove
 from phalanx.model.event import (
     Adopted,
+    Event,
     Finished,
     NodeGone,
     Occupied,
@@ -19,7 +22,7 @@ from phalanx.model.event import (
     Vacated,
 )
 from phalanx.model.job import Phase, Placement, Slot
-from phalanx.model.plan import Place, Start
+from phalanx.model.plan import Action, Place, Start
 from phalanx.model.reason import Code, Reason
 
 from .builders import cluster, free, job, node, role
@@ -32,6 +35,10 @@ def started():
     book = cluster(node("a", cpu=8), job("j", role("w", 2, cpu=3)))
     fold(book, [Start("j", 1, ON_A)])
     return book
+
+
+def test_every_event_and_action_is_taken_in() -> None:
+    assert set(TAKEN_IN_BY) == {*get_args(Event), *get_args(Action)}
 
 
 def test_a_decision_is_charged_when_it_is_folded() -> None:

@@ -50,7 +50,7 @@ def test_what_is_kept_becomes_what_is_made_anew(count: int, packed: bool) -> Non
             positions = [seed.randrange(len(layout)) for _ in range(3)]
             for position in positions:
                 layout.views["cpu"][position] -= 100
-            layout.stray(positions)
+            layout.strayed += positions
         columns.layout = layout
     assert followed > 50
 

@@ -43,11 +43,12 @@ SEEDS = 60
 
 
 def refused_job_keeps_its_room(patch: pytest.MonkeyPatch) -> None:
-    def refused(cluster, record, event):
-        record.phase, record.reason = fold.Phase.QUEUED, event.reason
-        cluster.waiting.refresh(fold.Bid(event.job))
+    def refused(cluster, event):
+        if record := fold.answering(cluster, event):
+            record.phase, record.reason = fold.Phase.QUEUED, event.reason
+            cluster.waiting.refresh(fold.Bid(event.job))
 
-    patch.setattr(fold, "refused", refused)
+    patch.setitem(fold.TAKEN_IN_BY, fold.Refused, refused)
 
 
 def fit_is_off_by_one(patch: pytest.MonkeyPatch) -> None:

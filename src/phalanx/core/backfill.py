@@ -175,7 +175,8 @@ class Horizon:
         if limit_s is None:
             return INFINITE_S
         since_s = self.now_s if bid.slot is None else record.started_s
-        return max(self.now_s, since_s + max(0.0, limit_s))
+        end_s = since_s + limit_s
+        return end_s if end_s > self.now_s else self.now_s
 
     def kept(self, job: Job, end_s: float) -> Free | None:
         """By row, what is left for a job from now until `end_s`; None: all that is free."""

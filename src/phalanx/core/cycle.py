@@ -172,7 +172,7 @@ class Cycle:
         self.joined[bid] = Joined(key, entry)
         line = self.waiting.lines.get(key)
         reason = None if line is None else line.reason
-        if reason is not None and bid.slot is None and bid.job in reason.numbers.get("holders", ()):
+        if reason is not None and bid.slot is None and reason.names(bid.job):
             self.untrue.add(key)
         elif reason is not None and key not in self.awake and not self.crowds.is_roused(key):
             self.tell_bid(bid, reason)  # what its likes could not get, it cannot get

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from phalanx.core import quota
 from phalanx.core.moment import clock
@@ -150,7 +149,8 @@ def of_flavors(flavors: Sequence[tuple[str, ...]], reasons: Sequence[Reason]) ->
     parts = [
         f"on {'/'.join(dict.fromkeys(each))}: {reason.text}" for each, reason in zip(flavors, reasons, strict=True)
     ]
-    return replace(first, text="; ".join(parts), more_nodes_help=any(each.more_nodes_help for each in reasons))
+    help_ = any(each.more_nodes_help for each in reasons)
+    return Reason(code=first.code, text="; ".join(parts), numbers=first.numbers, more_nodes_help=help_)
 
 
 def who(rule: Rule, name: str) -> str:

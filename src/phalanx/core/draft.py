@@ -31,6 +31,7 @@ Expected: TypeAlias = tuple[tuple[Shape, float], ...]  # which pods are expected
 # How many nodes had the room, and how many of them each rule turned away ("are, by zone, with …").
 Objections: TypeAlias = tuple[int, tuple[tuple[str, int], ...]]
 
+NONE: tuple[int, ...] = ()
 RENEW_PART = 25  # the order is renewed when 1/25 of the nodes was taken from
 
 
@@ -126,10 +127,13 @@ class Draft:
         if devices:
             self._take_devices(position, demand, self.ledger.choice(int(self.rows[position]), devices))
 
+    @property
+    def nameless(self) -> bool:
+        """No node has devices by name, so no pod is given any."""
+        return not (self._named or self._given)
+
     def names(self, position: int, demand: Demand, pods: int) -> Iterable[tuple[str, ...]]:
         """For each of the pods put there, the devices that it was given; chosen now, if it has not been."""
-        if not self._given and not self._named:
-            return repeat((), pods)
         given = self._given.get((demand, position), [])
         if not given and not (self._named and asks_devices(self.columns, demand.asks)):
             return repeat((), pods)
@@ -214,7 +218,8 @@ class Draft:
         """What was taken stays taken; marks from before are void."""
         self._taken += len(self._log)
         self._note_strayed()
-        self._given.clear()
+        if self._given:
+            self._given.clear()
         if self._taken * RENEW_PART > len(self):
             self.layout.renew()
             self._face()
@@ -226,7 +231,7 @@ class Draft:
         self.columns.layout = self.layout
 
     def _note_strayed(self) -> None:
-        self.layout.stray(entry[0] for entry in self._log if not isinstance(entry, partial))
+        self.layout.strayed += [entry[0] for entry in self._log if not isinstance(entry, partial)]
         self._log.clear()
 
     def _face(self) -> None:
@@ -280,23 +285,21 @@ class Draft:
         found = fits.nonzero()[0]
         return int(fit.holds(self.free, demand.asks, found).sum()) if len(found) else 0
 
-    def most_free(self, demand: Demand, resource: str) -> int:
-        """The most that is free of a resource on one node that the demand matches."""
-        column, allowed = self.free.get(resource), self.allowed(demand.where)
-        if column is None:
-            return 0
+    def most_free(self, demand: Demand) -> list[int]:
+        """Of each resource it asks, the most that is free on one node that the demand matches."""
+        allowed = self.allowed(demand.where)
         if self.few and allowed is None:
-            return max(0, max(self.views[resource], default=0))
-        return int((column if allowed is None else column[allowed]).max(initial=0))
+            return [max(0, max(self.views.get(name, NONE), default=0)) for name, _ in demand.asks]
+        columns = [self.free.get(name) for name, _ in demand.asks]
+        return [0 if column is None else int(within(column, allowed).max(initial=0)) for column in columns]
 
-    def free_in_all(self, demand: Demand, resource: str) -> int:
-        """What is free of a resource on all nodes that the demand matches."""
-        column, allowed = self.free.get(resource), self.allowed(demand.where)
-        if column is None:
-            return 0
+    def free_in_all(self, demand: Demand) -> list[int]:
+        """Of each resource it asks, what is free on all nodes that the demand matches."""
+        allowed = self.allowed(demand.where)
         if self.few and allowed is None:
-            return sum([max(0, amount) for amount in self.views[resource]])
-        return int(np.maximum(column if allowed is None else column[allowed], 0).sum())
+            return [sum([max(0, has) for has in self.views.get(name, NONE)]) for name, _ in demand.asks]
+        columns = [self.free.get(name) for name, _ in demand.asks]
+        return [0 if column is None else int(np.maximum(within(column, allowed), 0).sum()) for column in columns]
 
     def overfull(self, where: Where) -> int:
         """How many nodes that match hold more than they have."""
@@ -304,6 +307,11 @@ class Draft:
         if self.few and fit.matches_all(self.columns.facts, where) and len(self) == fit.ready_nodes(self.columns.facts):
             return 0  # all that are ready are laid out
         return int((matching & ~fit.not_overfull(self.columns)).sum())
+
+
+def within(column: Column, rows: fit.Rows | None) -> Column:
+    """That part of the column; None: all of it."""
+    return column if rows is None else column[rows]
 
 
 def prefers(columns: Columns) -> bool:

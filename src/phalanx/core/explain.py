@@ -8,23 +8,22 @@ looked at."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from heapq import nsmallest
 from typing import Any
 
 import numpy as np
 
-from phalanx.core import fit, idle, misfit, objection, relief
+from phalanx.core import fit, idle, misfit, objection
 from phalanx.core.draft import Draft
 from phalanx.core.gang import Shortfall
 from phalanx.core.moment import clock
-from phalanx.model.amount import Amount, number, shown
+from phalanx.core.no_room import a_pod, no_room, nodes, written
+from phalanx.model.amount import shown
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.demand import Demand, Gang
 from phalanx.model.holders import Holders
 from phalanx.model.job import Role
 from phalanx.model.reason import Code, Reason
-from phalanx.model.shape import PODS, Amounts
 
 QUEUES_NAMED = 10  # to who names one that does not exist
 
@@ -144,64 +143,6 @@ def together(cluster: Cluster, gang: Gang) -> Reason | None:
     return None
 
 
-def no_room(cluster: Cluster, draft: Draft, gang: Gang, shortfall: Shortfall, granted: Holders) -> Reason:
-    demand, role = gang.demands[shortfall.role], gang.roles[shortfall.role]
-    asks, left, total = dict(demand.asks), dict(shortfall.left), gang.asked()
-    resource = scarcest(asks, left)
-    free = {name: draft.free_in_all(demand, name) for name in asks}
-    held = relief.largest_holders(cluster, granted, resource)
-    missing = max(total[resource] - free[resource], asks[resource] - left[resource])
-    missing += relief.promised(cluster, granted, resource) if missing > 0 else 0
-    until_s = relief.enough_s(cluster, missing, holding(cluster, granted, resource), granted.held.get(resource, ()))
-    others = cluster.others.get(resource, 0)
-    overfull = draft.overfull(demand.where)
-    placed = f"placed {shortfall.placed} of {shortfall.wanted} pods; " if shortfall.wanted > 1 else ""
-    whose = f" for {a_pod(role)}" if len(gang.roles) > 1 else ""
-    amounts = [f"{shown(resource, total[resource])} {resource} asked in all, {shown(resource, free[resource])} free"]
-    if held:
-        amounts.append(f"most is held in {relief.named(cluster, held, resource)}")
-    if until_s is not None:
-        amounts.append(relief.expected(cluster, until_s))
-    if others:
-        amounts.append(f"pods of others hold {shown(resource, others)}")
-    if overfull:
-        amounts.append(f"{nodes(overfull)} overfull, taking nothing new")
-    return Reason(
-        code=Code.NO_ROOM,
-        text=f"{placed}{met(asks, left, resource, shortfall.placed)}{whose} ({'; '.join(amounts)})",
-        numbers={
-            "placed": shortfall.placed,
-            "pods": shortfall.wanted,
-            "role": role.name,
-            "resource": resource,
-            "asked_per_pod": asks,
-            "left_on_one_node": left,
-            "asked": total,
-            "free": free,
-            "holders": {job: number(amount) for job, amount in held},
-            "queues": {job: cluster.queue_of(cluster.jobs[job].job) for job, _ in held},
-            "enough_s": until_s,
-            "held_by_others": others,
-            "overfull_nodes": overfull,
-        },
-        more_nodes_help=True,
-    )
-
-
-def met(asks: dict[str, int], left: dict[str, int], resource: str, placed: int) -> str:
-    """What the pod that found no room met."""
-    if left[resource] >= asks[resource]:
-        return f"no {'other ' if placed else ''}node has {written(tuple(asks.items()))} free at once"
-    has, asked = shown(resource, left[resource]), shown(resource, asks[resource])
-    return f"{'then ' if placed else ''}the largest free node has {has} of the {asked} {resource} asked"
-
-
-def holding(cluster: Cluster, granted: Holders, resource: str) -> Callable[[str], Amount]:
-    """Of a job, how much it holds, what this cycle has granted it included."""
-    held, given = cluster.holders.held.get(resource, {}), granted.held.get(resource, {})
-    return lambda job: held.get(job, 0) + given.get(job, 0)
-
-
 def of_slots(record: Record, reason: Reason, granted: int) -> Reason:
     """The reason for a started job: how many of its pods have a node (`granted` just now), and what stops the next."""
     bound, waiting = len(record.placements) + granted, len(record.open) - granted
@@ -213,29 +154,10 @@ def of_slots(record: Record, reason: Reason, granted: int) -> Reason:
     )
 
 
-def scarcest(asks: dict[str, int], left: dict[str, int]) -> str:
-    """The resource of which one node has the smallest part of what a pod asks."""
-    return min(asks, key=lambda name: (left[name] / asks[name], name))
-
-
 def largest_of(column: np.ndarray[Any, Any] | None, rows: np.ndarray[Any, Any]) -> int:
     return 0 if column is None else int(column[rows].max(initial=0))
-
-
-def nodes(count: int) -> str:
-    return "1 node" if count == 1 else f"{count} nodes"
-
-
-def a_pod(role: Role) -> str:
-    return f"a pod of role {role.name}" if role.name else "a pod"
 
 
 def counted(role: Role) -> str:
     pods = "1 pod" if role.minimum == 1 else f"{role.minimum} pods"
     return f"{pods} of role {role.name}" if role.name else pods
-
-
-def written(asks: Amounts) -> str:
-    """`4 cpu, 8Gi memory`, without the one `pods` that every pod asks."""
-    parts = [f"{shown(name, amount)} {name}" for name, amount in asks if (name, amount) != (PODS, 1)]
-    return ", ".join(parts) or "one of pods"

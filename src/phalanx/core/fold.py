@@ -1,16 +1,16 @@
 """Take in what happened and what was decided: the only code that changes the book.
 
-One function per event and action, told apart by `match`. Every event is a fact of the world and idempotent; late
+One function per event and action (`TAKEN_IN_BY`). Every event is a fact of the world and idempotent; late
 answers (`core.lifecycle`) are ignored. An action counts from the moment it is folded: its room is charged before any
 world has heard of it, so that the next decision cannot give it away again."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from math import nextafter
-from typing import TypeAlias, assert_never
+from typing import Any, Final, TypeAlias
 
 from phalanx.core import dependency, lifecycle, quota, usage
 from phalanx.core.lifecycle import LATE, IllegalMove
@@ -48,7 +48,6 @@ from phalanx.model.line import Bid
 from phalanx.model.plan import Action, Findings, Place, Plan, Preempt, Promise, Shrink, Start, Wait
 from phalanx.model.policy import Policy
 from phalanx.model.preemption import HOUR_S
-from phalanx.model.queue import Queue
 from phalanx.model.reason import NEVER, SHORT
 
 News: TypeAlias = Event | Action
@@ -60,8 +59,9 @@ def fold(cluster: Cluster, news: Iterable[News]) -> None:
     """Take in events or actions, in order.
 
     Raises `IllegalMove` for what no correct world or decision could send; the book is then as before that item."""
+    cluster.waiting.version += 1
     for item in news:
-        take_in(cluster, item)
+        TAKEN_IN_BY[type(item)](cluster, item)
     if cluster.tree.stale or cluster.tree.pool_stale:
         tree_changed(cluster)
     cluster.waiting.rouse(cluster.columns, cluster.tree, cluster.now_s)
@@ -73,68 +73,65 @@ def fold_plan(cluster: Cluster, plan: Plan) -> None:
         for bid in plan.findings.parked:
             cluster.waiting.leave(bid)  # before the actions, which may be what it waits for
     for action in plan.actions:
-        take_in(cluster, action)
+        TAKEN_IN_BY[type(action)](cluster, action)
     if plan.findings is not None:
         learn(cluster, plan.findings)
 
 
-def take_in(cluster: Cluster, item: News) -> None:
-    match item:
-        case Start():
-            start(cluster, item)
-        case Place():
-            place(cluster, item)
-        case Wait():
-            wait(cluster, item)
-        case Preempt():
-            preempt(cluster, item)
-        case Shrink():
-            shrink(cluster, item)
-        case Promise():
-            promise(cluster, item)
-        case _:
-            cluster.waiting.version += 1
-            happen(cluster, item)
+# What the world is told to be
 
 
-def happen(cluster: Cluster, event: Event) -> None:
-    match event:  # what comes most often, first
-        case Ticked(now_s):
-            tick(cluster, now_s)
-        case Submitted(job):
-            submitted(cluster, job)
-        case Finished() | Started() | Opened() | Released() | Refused():
-            answered(cluster, event)
-        case PolicySeen(policy):
-            if cluster.policy is not policy and cluster.policy != policy:
-                policy_changed(cluster, policy)
-        case NodeSeen(node):
-            if cluster.columns.node(node.name) != node:
-                cluster.see_node(node)
-        case NodeGone(name):
-            cluster.lose_node(name)
-        case QueueSeen(queue):
-            queue_seen(cluster, queue)
-        case QueueGone(name):
-            if cluster.queues.pop(name, None):
-                cluster.tree.outdate(name)
-                cluster.preempted_at.pop(name, None)
-        case FlavorSeen() | FlavorGone() | ReservationSeen() | ReservationGone():
-            settings_changed(cluster, event)
-        case UsageTold(queue_name, user, used, at_s):
-            cluster.usage.tell(queue_name, user, used, at_s, cluster.now_s)
-        case OutcomeTold(job, outcome):
-            if job not in cluster.jobs:
-                cluster.relations.ended(job, outcome)
-                reconsider_dependents(cluster, job)
-        case Occupied():
-            occupied(cluster, event)
-        case Vacated(pod):
-            cluster.vacate(pod)
-        case Adopted():
-            adopted(cluster, event)
-        case _:
-            assert_never(event)
+def node_seen(cluster: Cluster, event: NodeSeen) -> None:
+    if cluster.columns.node(event.node.name) != event.node:
+        cluster.see_node(event.node)
+
+
+def node_gone(cluster: Cluster, event: NodeGone) -> None:
+    cluster.lose_node(event.name)
+
+
+def queue_seen(cluster: Cluster, event: QueueSeen) -> None:
+    queue = event.queue
+    if cluster.queues.get(queue.name) != queue:
+        cluster.queues[queue.name] = queue
+        cluster.tree.outdate(queue.name)
+
+
+def queue_gone(cluster: Cluster, event: QueueGone) -> None:
+    if cluster.queues.pop(event.name, None):
+        cluster.tree.outdate(event.name)
+        cluster.preempted_at.pop(event.name, None)
+
+
+def flavors_changed(cluster: Cluster, event: FlavorSeen | FlavorGone) -> None:
+    match event:
+        case FlavorSeen(flavor):
+            cluster.flavors[flavor.name] = flavor
+        case FlavorGone(name):
+            cluster.flavors.pop(name, None)
+    cluster.flavored_gangs.clear()
+    cluster.tree.outdate()
+    cluster.waiting.wake_all()
+
+
+def reservations_changed(cluster: Cluster, event: ReservationSeen | ReservationGone) -> None:
+    match event:
+        case ReservationSeen(reservation):
+            cluster.reservations[reservation.name] = reservation
+        case ReservationGone(name):
+            cluster.reservations.pop(name, None)
+    reconsider_all(cluster)
+    cluster.waiting.wake_all()
+
+
+def usage_told(cluster: Cluster, event: UsageTold) -> None:
+    cluster.usage.tell(event.queue, event.user, event.usage, event.at_s, cluster.now_s)
+
+
+def outcome_told(cluster: Cluster, event: OutcomeTold) -> None:
+    if event.job not in cluster.jobs:
+        cluster.relations.ended(event.job, event.outcome)
+        reconsider_dependents(cluster, event.job)
 
 
 def occupied(cluster: Cluster, event: Occupied) -> None:
@@ -145,48 +142,16 @@ def occupied(cluster: Cluster, event: Occupied) -> None:
         cluster.occupy(event.pod, *held, *seen)
 
 
-def answered(cluster: Cluster, event: Opened | Released | Started | Refused | Finished) -> None:
-    """What a world says about a job that it was given."""
-    record = cluster.jobs.get(event.job)
-    if record is None:
-        return  # about a job that has left the book: late
-    outcome = lifecycle.move(event.job, record.phase, record.attempt, event)
-    if outcome == LATE:
-        return
-    match event:
-        case Opened(_, slots) if record.phase is not Phase.STOPPING:
-            opened(cluster, record, slots)
-        case Opened(_, slots):
-            let_go(cluster, record, slots)  # it is on its way out and wants no other node
-        case Released(_, slots):
-            let_go(cluster, record, slots)
-            settle(cluster, record)
-            look_at_open(cluster, record)  # what was growth may replace now what a minimum lacks
-        case Refused():
-            refused(cluster, record, event)
-        case Finished():
-            forget(cluster, record, event.outcome)
-        case Started():
-            record.phase = Phase.RUNNING
-            record.reason = None if not record.open else record.reason
+def vacated(cluster: Cluster, event: Vacated) -> None:
+    cluster.vacate(event.pod)
 
 
-def settings_changed(cluster: Cluster, event: FlavorSeen | FlavorGone | ReservationSeen | ReservationGone) -> None:
-    match event:
-        case FlavorSeen(flavor):
-            cluster.flavors[flavor.name] = flavor
-        case FlavorGone(name):
-            cluster.flavors.pop(name, None)
-        case ReservationSeen(reservation):
-            cluster.reservations[reservation.name] = reservation
-            reconsider_all(cluster)
-        case ReservationGone(name):
-            cluster.reservations.pop(name, None)
-            reconsider_all(cluster)
-    if isinstance(event, FlavorSeen | FlavorGone):
-        cluster.flavored_gangs.clear()
-        cluster.tree.outdate()
-    cluster.waiting.wake_all()
+def policy_seen(cluster: Cluster, event: PolicySeen) -> None:
+    policy = event.policy
+    if cluster.policy is not policy:
+        if cluster.policy != policy:
+            policy_changed(cluster, policy)
+        cluster.policy = policy
 
 
 def policy_changed(cluster: Cluster, policy: Policy) -> None:
@@ -197,9 +162,9 @@ def policy_changed(cluster: Cluster, policy: Policy) -> None:
     cluster.waiting.wake_all()
 
 
-def tick(cluster: Cluster, now_s: float) -> None:
+def tick(cluster: Cluster, event: Ticked) -> None:
     """Time has come for those that wait for it. It never goes back."""
-    before_s = cluster.now_s
+    before_s, now_s = cluster.now_s, event.now_s
     if now_s > before_s:
         cluster.now_s = now_s
     if cluster.alarms.order:
@@ -212,12 +177,6 @@ def tick(cluster: Cluster, now_s: float) -> None:
         for job, record in cluster.jobs.items():
             if record.job.reservation and record.phase is Phase.QUEUED:
                 cluster.waiting.refresh(Bid(job))
-
-
-def queue_seen(cluster: Cluster, queue: Queue) -> None:
-    if cluster.queues.get(queue.name) != queue:
-        cluster.queues[queue.name] = queue
-        cluster.tree.outdate(queue.name)
 
 
 def tree_changed(cluster: Cluster) -> None:
@@ -261,11 +220,15 @@ def reconsider(cluster: Cluster, queue: str) -> None:
                 cluster.waiting.refresh(Bid(job, slot))
 
 
-def submitted(cluster: Cluster, job: Job) -> None:
+# What the world says about jobs
+
+
+def submitted(cluster: Cluster, event: Submitted) -> None:
+    job = event.job
     record = cluster.jobs.get(job.id)
     if record is None:
         enter(cluster, job)
-        cluster.waiting.refresh(Bid(job.id))
+        cluster.waiting.fresh[Bid(job.id)] = None
         reconsider_dependents(cluster, job.id)
     elif record.job != job and record.phase is Phase.QUEUED:
         take_back(cluster, record)
@@ -273,6 +236,42 @@ def submitted(cluster: Cluster, job: Job) -> None:
         describe(cluster, record, job, cluster.interned.of(job))
         cluster.waiting.refresh(Bid(job.id))
         look_at_kin(cluster, job)
+
+
+def answering(cluster: Cluster, event: Opened | Released | Started | Refused | Finished) -> Record | None:
+    """The record of a job that the world answers about; None if it comes too late."""
+    record = cluster.jobs.get(event.job)
+    if record is None or lifecycle.move(event.job, record.phase, record.attempt, event) == LATE:
+        return None
+    return record
+
+
+def opened(cluster: Cluster, event: Opened) -> None:
+    if (record := answering(cluster, event)) is None:
+        return
+    if record.phase is Phase.STOPPING:
+        let_go(cluster, record, event.slots)  # it is on its way out and wants no other node
+    else:
+        open_slots(cluster, record, event.slots)
+
+
+def released(cluster: Cluster, event: Released) -> None:
+    if record := answering(cluster, event):
+        let_go(cluster, record, event.slots)
+        settle(cluster, record)
+        look_at_open(cluster, record)  # what was growth may replace now what a minimum lacks
+
+
+def started(cluster: Cluster, event: Started) -> None:
+    if record := answering(cluster, event):
+        record.phase = Phase.RUNNING
+        if not record.open:
+            record.reason = None
+
+
+def finished(cluster: Cluster, event: Finished) -> None:
+    if record := answering(cluster, event):
+        forget(cluster, record, event.outcome)
 
 
 def adopted(cluster: Cluster, event: Adopted) -> None:
@@ -293,14 +292,16 @@ def adopted(cluster: Cluster, event: Adopted) -> None:
     record.size = fixed_size(record, (*record.placements, *event.open))
     if news:
         usage.backdate(cluster, record)
-    opened(cluster, record, event.open)
+    open_slots(cluster, record, event.open)
     if event.phase is Phase.STOPPING:
         leaves(cluster, record, record.placements, None)
     settle(cluster, record)
     runs(cluster, record, leaving=event.phase is Phase.STOPPING)
 
 
-def refused(cluster: Cluster, record: Record, event: Refused) -> None:
+def refused(cluster: Cluster, event: Refused) -> None:
+    if (record := answering(cluster, event)) is None:
+        return
     let_go(cluster, record, (*record.placements, *record.open))
     record.phase, record.refusal, record.not_before_s = Phase.QUEUED, event.reason, event.not_before_s
     record.reason, record.size = event.reason, ()
@@ -315,13 +316,16 @@ def refused(cluster: Cluster, record: Record, event: Refused) -> None:
 def forget(cluster: Cluster, record: Record, outcome: Outcome) -> None:
     job = record.job
     let_go(cluster, record, (*record.placements, *record.open))
-    take_back(cluster, record)
+    if record.promise:
+        take_back(cluster, record)
     close_account(cluster, record)
-    cluster.waiting.leave(Bid(job.id))
+    if record.phase is Phase.QUEUED:
+        cluster.waiting.leave(Bid(job.id))
     leave_queue(cluster, job)
     del cluster.jobs[job.id]
     cluster.ends.drop(job.id)
-    cluster.alarms.set(job.id, NEVER_S)
+    if job.deadline_s is not None:
+        cluster.alarms.set(job.id, NEVER_S)
     cluster.relations.leave(job)
     cluster.relations.ended(job.id, outcome)
     look_at_kin(cluster, job)
@@ -334,13 +338,16 @@ def runs(cluster: Cluster, record: Record, *, leaving: bool = False) -> None:
         cluster.ends.set(job.id, LEAVING_S)
     elif (limit_s := quota.time_limit_s(cluster, job)) is not None:
         cluster.ends.set(job.id, record.started_s + max(0.0, limit_s))
-    cluster.alarms.set(job.id, NEVER_S)
+    if job.deadline_s is not None:
+        cluster.alarms.set(job.id, NEVER_S)
     cluster.relations.work(job)
     reconsider_dependents(cluster, job.id)
 
 
 def look_at_kin(cluster: Cluster, job: Job) -> None:
     """Something about the job changed that others may wait for."""
+    if not (cluster.relations.dependents or job.singleton or job.array_cap is not None):
+        return
     for name in dependency.concerned(cluster, job):
         cluster.waiting.refresh(Bid(name))
 
@@ -357,7 +364,7 @@ def watch_deadline(cluster: Cluster, job: Job) -> None:
         cluster.alarms.set(job.id, nextafter(dependency.latest_start_s(job), NEVER_S))
 
 
-def opened(cluster: Cluster, record: Record, slots: Sequence[Slot]) -> None:
+def open_slots(cluster: Cluster, record: Record, slots: Sequence[Slot]) -> None:
     """Those slots want a node; what they held is given back. A slot that is open already keeps its arrival. Beyond a
     size that was fixed at the start a job wants nothing."""
     known_roles(record, slots)
@@ -386,13 +393,15 @@ def look_at_open(cluster: Cluster, record: Record) -> None:
 def start(cluster: Cluster, action: Start) -> None:
     record = expected(cluster, action)
     known_roles(record, action.placements)
-    take_back(cluster, record)
+    if record.promise:
+        take_back(cluster, record)
     record.phase, record.attempt, record.started_s = Phase.STARTING, action.attempt, action.at_s
     record.reason, record.refusal, record.not_before_s, record.flavors = None, None, 0.0, action.flavors
     record.short_since_s = None
     cluster.waiting.leave(Bid(action.job))
     put_all(cluster, record, action.placements)
-    record.size = fixed_size(record, record.placements)
+    if record.job.size is Size.FIXED_AT_START:
+        record.size = fixed_size(record, record.placements)
     settle(cluster, record)
     runs(cluster, record)
     note_partial(cluster, record, action)
@@ -470,14 +479,11 @@ def put_all(cluster: Cluster, record: Record, placements: Iterable[Placement]) -
 
 def note_partial(cluster: Cluster, record: Record, action: Start) -> None:
     """A gang starts with its minimum. Without placements it is started pod by pod: its queue must say so."""
-    queue = cluster.queues.get(cluster.queue_of(record.job))
-    if not action.placements and (queue is None or not queue.gang):
+    if record.gang.enough(record.placed):
         return
-    per_role = [0] * len(record.job.roles)
-    for placement in action.placements:
-        per_role[placement.role] += 1
-    if not record.gang.enough(per_role):
-        each = zip(per_role, record.job.roles, strict=True)
+    queue = cluster.queues.get(cluster.queue_of(record.job))
+    if action.placements or (queue is not None and queue.gang):
+        each = zip(record.placed, record.job.roles, strict=True)
         short = [f"{placed} of {role.minimum} pods of {role.name}" for placed, role in each if placed < role.minimum]
         cluster.breaches.append(f"{record.job.id} was started with {', '.join(short)}")
 
@@ -555,7 +561,8 @@ def describe(cluster: Cluster, record: Record, job: Job, gang: Gang) -> None:
     if record.job is not job:
         leave_queue(cluster, record.job)
         cluster.relations.leave(record.job)
-    record.preempted = max(record.preempted, job.preempted)
+    if job.preempted > record.preempted:
+        record.preempted = job.preempted
     record.gang = gang
     record.placed = [0] * len(gang.roles)
     record.job = job if job.roles is gang.roles else replace(job, roles=gang.roles)
@@ -563,7 +570,8 @@ def describe(cluster: Cluster, record: Record, job: Job, gang: Gang) -> None:
     branch = cluster.tree.branch(cluster.queue_of(job))
     if branch.gated:
         admit(cluster, cluster.entrants.enter(branch, job))
-    cluster.latest_s = max(cluster.latest_s, job.submitted_s)
+    if job.submitted_s > cluster.latest_s:
+        cluster.latest_s = job.submitted_s
     cluster.relations.enter(job)
     cluster.usage.meter(job.queue, job.user)
     watch_deadline(cluster, job)
@@ -588,5 +596,36 @@ def admit(cluster: Cluster, jobs: Iterable[str]) -> None:
 
 def known_roles(record: Record, slots: Iterable[Slot | Placement]) -> None:
     roles = len(record.job.roles)
-    if wrong := [slot for slot in slots if not 0 <= slot.role < roles]:
+    if wrong := [slot for slot in slots if not 0 <= slot[0] < roles]:
         raise IllegalMove(f"job {record.job.id!r} has {roles} roles; there is no slot {wrong[0]}")
+
+
+TAKEN_IN_BY: Final[dict[type[News], Callable[[Cluster, Any], None]]] = {
+    NodeSeen: node_seen,
+    NodeGone: node_gone,
+    QueueSeen: queue_seen,
+    QueueGone: queue_gone,
+    FlavorSeen: flavors_changed,
+    FlavorGone: flavors_changed,
+    ReservationSeen: reservations_changed,
+    ReservationGone: reservations_changed,
+    Ticked: tick,
+    PolicySeen: policy_seen,
+    UsageTold: usage_told,
+    OutcomeTold: outcome_told,
+    Submitted: submitted,
+    Adopted: adopted,
+    Opened: opened,
+    Released: released,
+    Started: started,
+    Refused: refused,
+    Finished: finished,
+    Occupied: occupied,
+    Vacated: vacated,
+    Start: start,
+    Place: place,
+    Wait: wait,
+    Preempt: preempt,
+    Shrink: shrink,
+    Promise: promise,
+}

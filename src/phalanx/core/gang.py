@@ -34,6 +34,7 @@ from phalanx.model.unit import Unit
 __all__ = ["Shortfall", "place"]
 
 PLACEMENT = partial(tuple.__new__, Placement)  # as `Placement._make`, without a Python call for each pod
+NAMELESS: repeat[tuple[str, ...]] = repeat(())
 TRIES = 256
 DOMAINS = 64  # of one level; if more hold the unit: the tightest and the emptiest ones
 
@@ -294,13 +295,13 @@ class Trial:
 
 def named(draft: Draft, gang: Gang, shares: Sequence[Share]) -> list[Placement]:
     """The shares as placements: a role's pods are numbered in the order in which they were placed."""
-    names, rows = draft.columns.names, draft.rows
+    names, rows, nameless = draft.columns.names, draft.rows, draft.nameless
     numbered: dict[int, int] = {}
     placements: list[Placement] = []
     for role, position, count in shares:
         first = numbered.get(role, 0)
         numbered[role] = first + count
-        devices = draft.names(position, gang.demands[role], count)
+        devices = NAMELESS if nameless else draft.names(position, gang.demands[role], count)
         slots = zip(repeat(role), range(first, first + count), repeat(names[rows[position]]), devices)
         placements.extend(map(PLACEMENT, slots))
     return placements

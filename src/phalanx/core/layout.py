@@ -13,7 +13,7 @@ none: a decision that comes to nothing leaves no trace.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -33,14 +33,14 @@ MOVED = 24  # rows; if more have changed, all are laid out anew
 
 class Layout:
     """`rows[position]` is the row in the book's columns; `free`, and `views` of it for scalar access, are by position.
-    `few`: so few nodes that they are looked at one by one."""
+    `few`: so few nodes that they are looked at one by one. Whoever takes from a position notes it in `strayed`."""
 
     def __init__(self, columns: Columns, *, packed: bool) -> None:
         self.columns, self.packed, self.scales = columns, packed, scales(columns)
         self.rows = usable(columns)
         self.few = len(self.rows) <= FEW
         self.free: dict[str, Column] = {name: column[self.rows] for name, column in columns.free.items()}
-        self._strayed: dict[int, None] = {}
+        self.strayed: list[int] = []  # positions from which something was taken
         self._at: list[int] = []  # by row, its position; -1: not laid out. Empty until somebody asks
         self.renew()
         self._ties_by_row = True
@@ -57,17 +57,15 @@ class Layout:
             self.rows, self._looseness, self._at = self.rows[order], looseness[order], []
             self.free = {name: column[order] for name, column in self.free.items()}
         self.views: dict[str, memoryview[int]] = {name: column.data for name, column in self.free.items()}
-        self._ties_by_row = False
-
-    def stray(self, positions: Iterable[int]) -> None:
-        """Something was taken from those: they are not as the book has them."""
-        rows = self.rows
-        self._strayed.update((int(rows[position]), None) for position in positions)
+        self._ties_by_row = not (self.packed and len(self.rows) > 1)
 
     def follow(self) -> bool:
         """Be as the book is now. False: other nodes than before may take something, or too much has changed."""
-        columns, changed = self.columns, {**self._strayed, **self.columns.touched}
-        if len(changed) > MOVED or not self._ties_by_row or len(self.free) < len(columns.free):
+        columns = self.columns
+        if not self._ties_by_row or len(self.free) < len(columns.free) or len(self.strayed) > MOVED:
+            return False
+        changed = {**columns.touched, **{int(self.rows[position]): None for position in self.strayed}}
+        if len(changed) > MOVED:
             return False
         self._at = self._at or self._positions()
         book = [columns.view(name) for name in self.free]
@@ -80,7 +78,7 @@ class Layout:
                     view[position] = amount
                 if len(self._looseness):
                     self._move(position, self._looseness_of(amounts))
-        self._strayed = {}
+        self.strayed.clear()
         return True
 
     def _move(self, position: int, looseness: float) -> None:

@@ -66,6 +66,9 @@ MOVES: Final[dict[tuple[Phase, type[Move]], Outcome]] = {
 }
 
 
+ANSWERS: Final = (Started, Refused)  # to the start that they number
+
+
 class IllegalMove(Exception):
     """A defect: something asked for a move that the table does not have."""
 
@@ -74,15 +77,15 @@ def move(job: str, phase: Phase, attempt: int, by: Move) -> Outcome:
     """Where `by` leads a job in `phase` after `attempt` starts.
 
     Raises `IllegalMove`, which names what would be legal."""
-    name = type(by).__name__
-    if isinstance(by, Started | Refused) and by.attempt != attempt:
+    kind = type(by)
+    if isinstance(by, ANSWERS) and by.attempt != attempt:
         if by.attempt > attempt:
-            raise IllegalMove(f"job {job!r} was started {attempt} times; {name} answers start {by.attempt}")
+            raise IllegalMove(f"job {job!r} was started {attempt} times; {kind.__name__} answers start {by.attempt}")
         return LATE
     if isinstance(by, Start) and by.attempt != attempt + 1:
         raise IllegalMove(f"job {job!r} was started {attempt} times; its next start is not number {by.attempt}")
-    outcome = MOVES.get((phase, type(by)))
+    outcome = MOVES.get((phase, kind))
     if outcome is None:
-        legal = ", ".join(kind.__name__ for at, kind in MOVES if at is phase)
-        raise IllegalMove(f"job {job!r} is {phase}; {name} is not legal here (legal: {legal})")
+        legal = ", ".join(each.__name__ for at, each in MOVES if at is phase)
+        raise IllegalMove(f"job {job!r} is {phase}; {kind.__name__} is not legal here (legal: {legal})")
     return outcome

@@ -49,28 +49,33 @@ class OneNode:
     def find(self, gang: Gang, granted: Sequence[tuple[float, Gang, Sequence[Placement]]]) -> bool:
         """The first time at which the gang fits; whether there is one. `granted`: in this cycle, and till when."""
         draft, need = self.draft, gang.asked()
-        if any(draft.matching(demand.where) is not None for demand in gang.demands):
-            return False
+        for demand in gang.demands:
+            if draft.matching(demand.where) is not None:
+                return False
         left = {resource: view[0] for resource, view in draft.views.items()}
         for resource, amount in need.items():
             if resource not in left:
                 return False
             left[resource] -= amount
-        shadow_s = self.now_s if min(left.values()) >= 0 else INFINITE_S
+        self.shadow_s, self.left = INFINITE_S, left
+        lacking = [resource for resource, has in left.items() if has < 0]
+        if not lacking:
+            self.shadow_s = self.now_s
         for end_s, held in self.releases(granted):
-            if end_s > shadow_s:
+            if end_s > self.shadow_s:
                 break
             for resource, amount in held:
                 left[resource] += amount
-            if shadow_s == INFINITE_S and min(left.values()) >= 0:
-                shadow_s = max(end_s, self.now_s)
-        self.shadow_s, self.left = shadow_s, left
-        return shadow_s < INFINITE_S
+            if lacking:
+                lacking = [resource for resource in lacking if left[resource] < 0]
+                if not lacking:
+                    self.shadow_s = max(end_s, self.now_s)
+        return self.shadow_s < INFINITE_S
 
     def releases(self, granted: Sequence[tuple[float, Gang, Sequence[Placement]]]) -> Iterator[tuple[float, Held]]:
         """What ends when, in order, and what that gives back."""
-        ends = self.cluster.ends.order
-        held = [(name, of) for name, of in self.cluster.holders.held.items() if name in self.draft.views]
+        ends, views = self.cluster.ends.order, self.draft.views
+        held = [(name, of) for name, of in self.cluster.holders.held.items() if name in views]
         running = ((end_s, [(name, whole(of[job])) for name, of in held if job in of]) for end_s, job in ends)
         if not granted:
             return running
@@ -79,7 +84,8 @@ class OneNode:
 
     def fits(self, gang: Gang) -> bool:
         """Whether it fits beside the first at the shadow time."""
-        return all(amount <= self.left.get(resource, 0) for resource, amount in gang.asked().items())
+        left = self.left
+        return all(amount <= left.get(resource, 0) for resource, amount in gang.asked().items())
 
     def take(self, gang: Gang, placements: Sequence[Placement]) -> None:
         """It runs beyond the shadow time."""

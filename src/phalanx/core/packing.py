@@ -68,7 +68,8 @@ class Shortfall:
 
 def pack(draft: Draft, gang: Gang, roles: Sequence[int], within: Rows | None, shares: list[Share]) -> Shortfall | None:
     """The minimums of those roles; if they find no room, the draft and the shares are as before."""
-    shortfall = try_in_order(draft, gang, by_size(draft, gang, roles), within, shares)
+    order = roles if len(roles) == 1 else by_size(draft, gang, roles)
+    shortfall = try_in_order(draft, gang, order, within, shares)
     if shortfall is None or (len(roles) > 1 and rearrange(draft, gang, roles, within, shares)):
         return None
     return shortfall
@@ -109,8 +110,6 @@ def rearrange(draft: Draft, gang: Gang, roles: Sequence[int], within: Rows | Non
 
 def by_size(draft: Draft, gang: Gang, roles: Sequence[int]) -> Sequence[int]:
     """Roles by the largest part of the largest node that one pod asks, largest first."""
-    if len(roles) == 1:
-        return roles
     return sorted(roles, key=lambda role: -draft.part_of_node(gang.demands[role]))
 
 
@@ -121,14 +120,17 @@ def other_orders(rooms: dict[int, int], roles: Sequence[Role]) -> Iterator[Seque
 
 def fill(draft: Draft, demand: Demand, role: int, count: int, shares: list[Share], within: Rows | None = None) -> int:
     """Take room for `count` pods, the fullest nodes first; how many found none."""
+    ordinary = draft.ordinary(demand)
+    allowed = draft.allowed(demand.where) if ordinary else None
+    if within is not None:
+        allowed = both(allowed, within)
+    if ordinary and draft.few:
+        return fill_few(draft, demand, role, count, shares, allowed)
     columns = draft.asked(demand)
     if columns is None:
         return count
-    if not draft.ordinary(demand):
+    if not ordinary:
         return special.fill(draft, demand, role, count, shares, within)
-    allowed = both(draft.allowed(demand.where), within)
-    if draft.few:
-        return fill_few(draft, demand, role, count, shares, allowed)
     for start in range(0, len(draft), CHUNK):
         if not count:
             break
@@ -154,15 +156,18 @@ def fill(draft: Draft, demand: Demand, role: int, count: int, shares: list[Share
 
 def fill_few(draft: Draft, demand: Demand, role: int, count: int, shares: list[Share], allowed: Rows | None) -> int:
     """`fill`, node by node: where there are but a few, that is many times faster than arrays."""
-    views = [(draft.views[resource], amount) for resource, amount in demand.asks]
-    for position in range(len(draft)):
+    views = draft.views
+    for resource, _ in demand.asks:
+        if resource not in views:
+            return count  # no node speaks of it
+    for position in range(len(draft.rows)):
         if not count:
             break
         if allowed is not None and not allowed[position]:
             continue
         taken = count
-        for view, amount in views:
-            if (most := view[position] // amount) < taken:
+        for resource, amount in demand.asks:
+            if (most := views[resource][position] // amount) < taken:
                 taken = most
         if taken > 0:
             draft.put(position, demand, taken)
@@ -180,4 +185,4 @@ def both(some: Rows | None, others: Rows | None) -> Rows | None:
 
 def largest_left(draft: Draft, demand: Demand) -> tuple[tuple[str, int], ...]:
     """Per resource asked, the most that is free now on one matching node."""
-    return tuple([(resource, draft.most_free(demand, resource)) for resource, _ in demand.asks])
+    return tuple(zip(demand.amounts, draft.most_free(demand), strict=True))

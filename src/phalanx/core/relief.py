@@ -25,21 +25,22 @@ LARGEST = 3  # holders named
 LOOKED_AT = 256  # ends; what only comes back after so many is not foretold
 
 
-def largest_holders(cluster: Cluster, granted: Holders, resource: str) -> list[tuple[str, Amount]]:
-    """The jobs that hold most of it, what this cycle has granted so far included."""
+def largest_holders(cluster: Cluster, granted: Holders, resource: str) -> tuple[tuple[str, Amount, str], ...]:
+    """The jobs that hold most of it, what this cycle has granted so far included: (job, amount, its queue)."""
     if not granted.held:
-        return cluster.holders.largest(resource, LARGEST)
-    books = (cluster.holders, granted)
-    jobs = {job for book in books for job, _ in book.largest(resource, LARGEST)}
-    held: dict[str, Amount] = {job: sum(book.held.get(resource, {}).get(job, 0) for book in books) for job in jobs}
-    return sorted(held.items(), key=lambda item: (-item[1], item[0]))[:LARGEST]
+        largest = cluster.holders.largest(resource, LARGEST)
+    else:
+        books = (cluster.holders, granted)
+        jobs = {job for book in books for job, _ in book.largest(resource, LARGEST)}
+        held: dict[str, Amount] = {job: sum(book.held.get(resource, {}).get(job, 0) for book in books) for job in jobs}
+        largest = sorted(held.items(), key=lambda item: (-item[1], item[0]))[:LARGEST]
+    return tuple([(job, amount, cluster.queue_of(cluster.jobs[job].job)) for job, amount in largest])
 
 
-def named(cluster: Cluster, held: Sequence[tuple[str, Amount]], resource: str) -> str:
+def named(held: Sequence[tuple[str, Amount, str]], resource: str) -> str:
     """`queue a by x (6), y (2); queue b by z (4)`: the queue with the largest holder first."""
     by_queue: dict[str, list[str]] = {}
-    for job, amount in held:
-        queue = cluster.queue_of(cluster.jobs[job].job)
+    for job, amount, queue in held:
         by_queue.setdefault(queue, []).append(f"{job} ({shown(resource, amount)})")
     return " and in ".join(f"queue {queue} by {', '.join(jobs)}" for queue, jobs in by_queue.items())
 
@@ -59,7 +60,8 @@ def enough_s(
     if missing <= 0:
         return None
     starting = [(cluster.now_s + limit_s, job) for job in granted if (limit_s := limit_of(cluster, job)) is not None]
-    for end_s, job in islice(merge(cluster.ends.order, sorted(starting)), LOOKED_AT):
+    ends = merge(cluster.ends.order, sorted(starting)) if starting else cluster.ends.order
+    for end_s, job in islice(ends, LOOKED_AT):
         missing -= gives(job)
         if missing <= 0:
             return end_s if end_s < inf else None
@@ -70,12 +72,17 @@ def limit_of(cluster: Cluster, job: str) -> float | None:
     return time_limit_s(cluster, cluster.jobs[job].job)
 
 
-def expected(cluster: Cluster, end_s: float) -> str:
-    """The half sentence that says it."""
+def days(cluster: Cluster, end_s: float) -> int:
+    """In how many whole days from now; -1: it is over."""
+    return -1 if end_s <= cluster.now_s else int((end_s - cluster.now_s) // DAY_S)
+
+
+def expected(end_s: float, days: int) -> str:
+    """The half sentence that says it. `days`: see there."""
     if end_s == LEAVING_S:
         return "enough is on its way back"
-    if end_s <= cluster.now_s:
+    if days < 0:
         return "enough is overdue to come back"
-    if (days := (end_s - cluster.now_s) // DAY_S) >= 1:
-        return f"enough is expected back in about {int(days)} {'day' if days == 1 else 'days'}"
+    if days:
+        return f"enough is expected back in about {days} {'day' if days == 1 else 'days'}"
     return f"enough is expected back by {minute(end_s)}"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from phalanx.core import usage
 from phalanx.model.amount import Amount
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.demand import Gang
@@ -21,14 +20,14 @@ from phalanx.model.tree import Charge, Cost, Key
 
 def put(cluster: Cluster, record: Record, placements: Iterable[Placement]) -> list[Placement]:
     """The slots hold their room there; those whose node had none for them."""
-    taken, unfit = [0] * len(record.job.roles), []
+    taken, unfit, held = [0] * len(record.job.roles), [], record.placements
     cluster.ends.derived.pop(record.job.id, None)
     for placement in placements:
         role, ordinal, node, _ = placement
         slot = Slot(role, ordinal)
-        if slot in record.open or slot in record.placements:
+        if slot in record.open or slot in held:
             let_go(cluster, record, (slot,))
-        record.placements[slot] = node
+        held[slot] = node
         taken[role] += 1
         if not cluster.take_up(record, placement):
             unfit.append(placement)
@@ -74,14 +73,14 @@ def take_back(cluster: Cluster, record: Record) -> None:
 def note_holding(cluster: Cluster, record: Record, change: list[int]) -> None:
     """The job holds that many pods' worth more of each role."""
     changed(cluster, record)
-    if not any(change):
-        return
-    for role, (demand, pods) in enumerate(zip(record.gang.demands, change, strict=True)):
+    job = record.job
+    for role, pods in enumerate(change):
         if pods:
+            costs = record.gang.demands[role].costs
             record.placed[role] += pods
-            for resource, amount in demand.costs:
-                cluster.holders.change(record.job.id, resource, amount * pods)
-    usage.change(cluster, record, change)
+            for resource, amount in costs:
+                cluster.holders.change(job.id, resource, amount * pods)
+            cluster.usage.hold(job.queue, job.user, costs, pods, cluster.now_s)
 
 
 def leaves(cluster: Cluster, record: Record, slots: Iterable[Slot], grace_s: float | None) -> None:
@@ -145,13 +144,12 @@ def entrants(cluster: Cluster) -> Entrants:
 
 def charge_of(cluster: Cluster, record: Record) -> Charge | None:
     """What the queue is charged with for the job; None: nothing, and it does not count as running."""
-    match record.phase:
-        case Phase.QUEUED | Phase.STOPPING if not record.promise:
-            return None
-        case Phase.QUEUED | Phase.STOPPING:
-            pods = counted(record.promise, len(record.gang.roles))
-        case _:
-            pods = charged_pods(cluster, record)
+    if record.phase is not Phase.QUEUED and record.phase is not Phase.STOPPING:
+        pods = charged_pods(cluster, record)
+    elif record.promise:
+        pods = counted(record.promise, len(record.gang.roles))
+    else:
+        return None
     job = record.job
     return Charge(cluster.queue_of(job), job.user, job.group, cost(record.gang, pods, record.flavors))
 
@@ -162,8 +160,10 @@ def charged_pods(cluster: Cluster, record: Record) -> list[int]:
     pods = list(record.placed)
     if record.leaving:
         pods = [has - less for has, less in zip(pods, counted(record.leaving, len(pods)), strict=True)]
+    if not record.open:
+        return pods
     queue = cluster.queues.get(cluster.queue_of(record.job))
-    if not record.open or (queue is not None and not queue.gang):
+    if queue is not None and not queue.gang:
         return pods
     wanted = counted(record.open, len(pods))
     roles = record.gang.roles

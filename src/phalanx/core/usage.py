@@ -1,8 +1,8 @@
 """Past usage in the book: who is charged when, and the tree of associations that the fair-share formulas read.
 
 A user is charged from the moment a decision gives the pods their nodes until the world says that the pods are gone:
-what one holds nobody else can have. What is merely promised is not charged. The hooks are called by `core.fold`
-wherever holdings change; everything else about usage is arithmetic (`model.usage`).
+what one holds nobody else can have. What is merely promised is not charged. `core.room` notes it wherever holdings
+change; everything else about usage is arithmetic (`model.usage`).
 
 After a restart the world tells what it remembers (`UsageTold`) and then what runs (`Adopted`). A job that is adopted is
 charged since it started, as far as that is not in what was told.
@@ -10,7 +10,7 @@ charged since it started, as far as that is not in what was told.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from math import isclose
 
 from phalanx.core.fairshare import Account, Key, Standing, User, account, standings
@@ -21,14 +21,6 @@ from phalanx.model.queue import Queue
 from phalanx.model.usage import Usage
 
 ROOT = ("", None)  # no queue has an empty name
-
-
-def change(cluster: Cluster, record: Record, pods: Sequence[int]) -> None:
-    """The job holds that many more pods of each role (fewer, if negative)."""
-    job = record.job
-    for demand, count in zip(record.gang.demands, pods, strict=True):
-        if count:
-            cluster.usage.hold(job.queue, job.user, demand.costs, count, cluster.now_s)
 
 
 def backdate(cluster: Cluster, record: Record) -> None:

@@ -153,13 +153,20 @@ class Cluster:
         """The slot's pod holds its room there; whether the node had that much, and held no more than it has before."""
         if placement.devices:
             record.devices[Slot(placement.role, placement.ordinal)] = placement.devices
-        demand = record.gang.demands[placement.role]
-        return self.columns.least_free(self.columns.hold(placement.node, demand, placement.devices)) >= 0
+        columns, demand = self.columns, record.gang.demands[placement.role]
+        if demand.noted or placement.devices:
+            return columns.least_free(columns.hold(placement.node, demand, placement.devices)) >= 0
+        return columns.least_free(columns.charge(placement.node, demand.asks)) >= 0
 
     def give_up(self, record: Record, slot: Slot, node: str) -> None:
         """It holds nothing there any more."""
-        self.note_growth(self.columns.row_of[node])
-        self.columns.release(node, record.gang.demands[slot.role], record.devices.pop(slot, ()))
+        row, demand = self.columns.row_of[node], record.gang.demands[slot.role]
+        if row not in self.waiting.grown:
+            self.note_growth(row)
+        if demand.noted or record.devices:
+            self.columns.release(node, demand, record.devices.pop(slot, ()))
+        else:
+            self.columns.discharge(node, demand.asks)
 
     def note_growth(self, row: int) -> None:
         """The row will have more room in a moment."""

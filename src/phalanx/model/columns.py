@@ -89,8 +89,11 @@ class Columns:
         self.charges[row] += 1
         self.stamps[row] += 1
         self.touched[row] = None
+        views = self._views
         for resource, amount in asks:
-            self.view(resource)[row] -= amount
+            if resource not in views:
+                self.view(resource)
+            views[resource][row] -= amount
         return row
 
     def discharge(self, name: str, asks: Amounts) -> None:
@@ -101,7 +104,8 @@ class Columns:
         self.touched[row] = None
         for resource, amount in asks:
             self._views[resource][row] += amount
-        self._vacate_if_unused(row)
+        if self.nodes[row] is None:
+            self._vacate_if_unused(row)
 
     def hold(self, name: str, demand: Demand, devices: tuple[str, ...] = ()) -> int:
         """One pod of that demand is there from now on, on those devices; the row."""
@@ -155,8 +159,12 @@ class Columns:
         return {resource: view[row] for resource, view in self._views.items()}
 
     def least_free(self, row: int) -> int:
-        """The lowest of the row's free amounts."""
-        return min([view[row] for view in self._views.values()], default=0)
+        """The lowest of the row's free amounts, or zero: below it the node holds more than it has."""
+        least = 0
+        for view in self._views.values():
+            if view[row] < least:
+                least = view[row]
+        return least
 
     def lowest_free(self, rows: NDArray[np.intp] | slice = slice(None)) -> NDArray[np.int64]:
         """Per row the lowest of its free amounts: negative where the node holds more than it has."""

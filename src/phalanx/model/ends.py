@@ -26,7 +26,8 @@ class Ends:
 
     def set(self, job: str, end_s: float) -> None:
         """It is expected to end then; `LEAVING_S`: as soon as it can."""
-        self.drop(job)
+        if job in self.of:
+            self.drop(job)
         self.of[job] = end_s
         insort(self.order, (end_s, job))
 

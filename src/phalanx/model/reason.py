@@ -1,16 +1,18 @@
 """Why a job waits, as a value with numbers.
 
-A reason is made where the decision is made and rendered late: `code` is for machines and stable, `text` is one
-sentence for people, `numbers` is what the sentence was made from. The command line, the pod condition, the event and
-the simulator show the same one.
+A reason is made where the decision is made: `code` is for machines and stable, `text` is one sentence for people,
+`numbers` is what the sentence was made from. The command line, the pod condition, the event and the simulator show the
+same one. The reason that is found most often is rendered late (`LateReason`): it holds the facts as they were when it
+was found, and is put into words when somebody reads it, which for most is never.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol
 
 
 class Code(StrEnum):
@@ -62,6 +64,70 @@ class Reason:
     text: str
     numbers: Mapping[str, Any] = field(default_factory=dict, hash=False)
     more_nodes_help: bool = False
+
+    def names(self, job: str) -> bool:
+        """Whether it says that the job holds what is lacking."""
+        return job in self.numbers.get("holders", ())
+
+
+class Facts(Protocol):
+    """What a reason is made from: values that do not change, equal if and only if they say the same."""
+
+    def text(self) -> str: ...
+
+    def numbers(self) -> Mapping[str, Any]: ...
+
+    def names(self, job: str) -> bool: ...
+
+
+class LateReason(Reason):
+    """Made of facts; like any other to whoever reads it."""
+
+    __slots__ = ("_numbers", "_text", "facts")
+
+    facts: Facts
+    _text: str
+    _numbers: Mapping[str, Any]
+
+    def __init__(self, code: Code, facts: Facts, *, more_nodes_help: bool = False) -> None:
+        put = object.__setattr__
+        put(self, "code", code)
+        put(self, "facts", facts)
+        put(self, "more_nodes_help", more_nodes_help)
+
+    @property
+    def text(self) -> str:
+        try:
+            return self._text
+        except AttributeError:
+            object.__setattr__(self, "_text", self.facts.text())
+            return self._text
+
+    @property
+    def numbers(self) -> Mapping[str, Any]:
+        try:
+            return self._numbers
+        except AttributeError:
+            object.__setattr__(self, "_numbers", self.facts.numbers())
+            return self._numbers
+
+    def names(self, job: str) -> bool:
+        return self.facts.names(job)
+
+    def plain(self) -> Reason:
+        """The same, in words."""
+        return Reason(code=self.code, text=self.text, numbers=self.numbers, more_nodes_help=self.more_nodes_help)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, LateReason):
+            return self.code is other.code and self.facts == other.facts
+        return isinstance(other, Reason) and self.code is other.code and self.plain() == other
+
+    def __hash__(self) -> int:
+        return hash(self.plain())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return copy, (self.plain(),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,11 +34,13 @@ class Relations:
         self.outcomes.pop(job.id, None)
         for dependency in job.after:
             self.dependents.setdefault(dependency.job, {})[job.id] = None
-        for kin, families in self._families(job):
+        for kin, families in self._families(job) if job.singleton or job.array_cap is not None else ():
             insort(families.setdefault(kin, []), (job.submitted_s, job.id))
 
     def leave(self, job: Job) -> None:
         """It is live no more, or described anew next."""
+        if not (job.after or job.singleton or job.array_cap is not None):
+            return
         for dependency in job.after:
             names = self.dependents.get(dependency.job, {})
             names.pop(job.id, None)
@@ -56,6 +58,8 @@ class Relations:
         """It is over; the oldest outcome that nobody names is forgotten."""
         self.outcomes.pop(job, None)
         self.outcomes[job] = outcome
+        if len(self.outcomes) <= KEPT:
+            return
         for _ in range(2):  # one in, up to two out: those that are named are met again and again
             if len(self.outcomes) > KEPT:
                 oldest = next(iter(self.outcomes))

@@ -222,7 +222,11 @@ class Tree:
     def charge(self, charge: Charge, sign: int) -> None:
         """`sign` 1: charged from now on; -1: given back."""
         path = self.branch(charge.queue).path
-        post([(branch, branch.account) for branch in path], charge, sign, keeps=self.keeps)
+        if self.keeps:
+            post([(branch, branch.account) for branch in path], charge, sign, keeps=True)
+        else:
+            for branch in path:
+                branch.account.add(charge, sign, branch)
         if sign < 0:
             for branch in path:
                 self.eased[branch.name] = None

@@ -24,18 +24,18 @@ MOST = 1e30  # beyond it a usage told is a mistake: no cluster runs that long
 
 
 class Meter:
-    """One user's in one queue: `usage` at `at_s` (seconds since the epoch), and what is `held` since then. Before
-    `told_s` it is as the world told it."""
+    """One user's in one queue: `usage` at `at_s` (seconds since the epoch), and what is `held` since then, at which
+    `rate` (billed units). Before `told_s` it is as the world told it."""
 
-    __slots__ = ("at_s", "held", "told_s", "usage")
+    __slots__ = ("at_s", "held", "rate", "told_s", "usage")
 
     def __init__(self) -> None:
-        self.usage = self.at_s = self.told_s = 0.0
+        self.usage = self.at_s = self.told_s = self.rate = 0.0
         self.held: dict[str, Amount] = {}
 
     def copy(self) -> Meter:
         other = Meter()
-        other.usage, other.at_s, other.told_s = self.usage, self.at_s, self.told_s
+        other.usage, other.at_s, other.told_s, other.rate = self.usage, self.at_s, self.told_s, self.rate
         other.held = dict(self.held)
         return other
 
@@ -66,6 +66,8 @@ class Usage:
         for _, _, meter in self:
             self.bring_forward(meter, now_s)
         self.billing, self.half_life_s = sound, lasting
+        for _, _, meter in self:
+            meter.rate = self.rate(meter.held)
 
     def hold(self, queue: str, user: str, asks: Iterable[tuple[str, Amount]], pods: int, now_s: float) -> None:
         """The user holds that many pods' worth more (less, if negative) from now on."""
@@ -73,9 +75,12 @@ class Usage:
         self.bring_forward(meter, now_s)
         held = meter.held
         for resource, amount in asks:
-            held[resource] = held.get(resource, 0) + amount * pods
-            if not held[resource]:
-                del held[resource]
+            now = held.get(resource, 0) + amount * pods
+            if now:
+                held[resource] = now
+            else:
+                held.pop(resource, None)
+        meter.rate = self.rate(held) if self.billing and held else 0.0
 
     def tell(self, queue: str, user: str, usage: float, at_s: float, now_s: float) -> None:
         """It was `usage` at `at_s`, whatever was known before; what is held now counts as held since then. Absurd
@@ -96,11 +101,10 @@ class Usage:
 
     def at(self, meter: Meter, now_s: float) -> float:
         """Billed units times seconds, decayed to `now_s`."""
-        rate = self.rate(meter.held) if meter.held else 0.0
-        if not rate and not meter.usage:
+        if not meter.rate and not meter.usage:
             return 0.0
         after_s = max(0.0, now_s - meter.at_s)
-        return self.kept(meter.usage, after_s) + self.accrued(rate, after_s)
+        return self.kept(meter.usage, after_s) + self.accrued(meter.rate, after_s)
 
     def kept(self, usage: float, after_s: float) -> float:
         return usage * 2.0 ** (-after_s / self.half_life_s) if self.half_life_s else usage
@@ -119,7 +123,7 @@ class Usage:
 
     def bring_forward(self, meter: Meter, now_s: float) -> None:
         if now_s > meter.at_s:
-            if meter.usage or self.billing:
+            if meter.usage or meter.rate:
                 meter.usage = self.at(meter, now_s)
             meter.at_s = now_s
 

@@ -225,21 +225,25 @@ class Waiting:
 
     def rouse(self, columns: Columns, tree: Tree, now_s: float) -> None:
         """Wake the lines that may have been helped by what changed since the last time."""
-        self.awake.update(dict.fromkeys(self.bars.relieve(tree)))
-        self.awake.update(dict.fromkeys(self.hunters.wake()))
+        if tree.eased:
+            self.awake.update(dict.fromkeys(self.bars.relieve(tree)))
+        if self.hunters.due:
+            self.awake.update(dict.fromkeys(self.hunters.wake()))
         while self.dawns and self.dawns[0][0] <= now_s:
             at_s, _, key = heappop(self.dawns)
             if self.dawn_of.get(key) == at_s:
                 del self.dawn_of[key]
                 self.awake[key] = None
-        self._rouse_by_room(columns)
+        if columns.peers.changed:
+            self.awake.update(self.heeding.woken(columns.peers.changed))
+            columns.peers.changed.clear()
+        if self.grown:
+            self._rouse_by_room(columns)
 
     def _rouse_by_room(self, columns: Columns) -> None:
         grown, self.grown = self.grown, {}
-        self.sleepers.stirred |= bool(grown)
-        self.awake.update(self.heeding.woken(columns.peers.changed))
-        columns.peers.changed.clear()
-        if not grown or not self.watches.posts:
+        self.sleepers.stirred = True
+        if not self.watches.posts:
             return
         if len(grown) == 1 and len(self.watches.posts) <= FEW:
             ((row, old),) = grown.items()

@@ -1,0 +1,150 @@
+"""Nothing but room is lacking: what of, how much, who holds it, and when enough of it is expected back.
+
+It is the reason found most often, and most that are found are never read. So what is gathered is only what cannot be
+found later, since it changes (`NoRoom`); it becomes a sentence when somebody asks (`model.reason.LateReason`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from phalanx.core import relief
+from phalanx.core.draft import Draft
+from phalanx.core.packing import Shortfall
+from phalanx.model.amount import Amount, number, shown
+from phalanx.model.cluster import Cluster
+from phalanx.model.demand import Gang
+from phalanx.model.holders import Holders
+from phalanx.model.job import Role
+from phalanx.model.reason import Code, LateReason, Reason
+from phalanx.model.shape import PODS, Amounts
+
+
+class NoRoom(NamedTuple):
+    """`placed` of `wanted` pods, and `left` per node, are of the failed trial, after the pods it could place: what the
+    next pod, of that `role`, met. `free` in all nodes is from before it; both by resource, in the order of what a pod
+    asks. `held`: the largest holders of the scarcest `resource` (job, amount, queue). `enough`: when enough of that is
+    expected back, as `relief.enough_s` and `relief.days` have it. `others`: what pods of others hold of it;
+    `overfull`: nodes that take nothing new."""
+
+    gang: Gang
+    role: int
+    placed: int
+    wanted: int
+    left: tuple[tuple[str, int], ...]
+    free: tuple[int, ...]
+    resource: str
+    held: tuple[tuple[str, Amount, str], ...]
+    enough: tuple[float, int] | None
+    others: int
+    overfull: int
+
+    def text(self) -> str:
+        resource, role = self.resource, self.gang.roles[self.role]
+        asks, left, asked = self.gang.demands[self.role].amounts, dict(self.left), self.gang.asked()[resource]
+        placed = f"placed {self.placed} of {self.wanted} pods; " if self.wanted > 1 else ""
+        whose = f" for {a_pod(role)}" if len(self.gang.roles) > 1 else ""
+        free = dict(zip(asks, self.free, strict=True))[resource]
+        amounts = [f"{shown(resource, asked)} {resource} asked in all, {shown(resource, free)} free"]
+        if self.held:
+            amounts.append(f"most is held in {relief.named(self.held, resource)}")
+        if self.enough is not None:
+            amounts.append(relief.expected(*self.enough))
+        if self.others:
+            amounts.append(f"pods of others hold {shown(resource, self.others)}")
+        if self.overfull:
+            amounts.append(f"{nodes(self.overfull)} overfull, taking nothing new")
+        return f"{placed}{met(asks, left, resource, self.placed)}{whose} ({'; '.join(amounts)})"
+
+    def numbers(self) -> Mapping[str, Any]:
+        asks = self.gang.demands[self.role].amounts
+        return {
+            "placed": self.placed,
+            "pods": self.wanted,
+            "role": self.gang.roles[self.role].name,
+            "resource": self.resource,
+            "asked_per_pod": asks,
+            "left_on_one_node": dict(self.left),
+            "asked": self.gang.asked(),
+            "free": dict(zip(asks, self.free, strict=True)),
+            "holders": {job: number(amount) for job, amount, _ in self.held},
+            "queues": {job: queue for job, _, queue in self.held},
+            "enough_s": None if self.enough is None else self.enough[0],
+            "held_by_others": self.others,
+            "overfull_nodes": self.overfull,
+        }
+
+    def names(self, job: str) -> bool:
+        return any(job == each for each, _, _ in self.held)
+
+
+def no_room(cluster: Cluster, draft: Draft, gang: Gang, shortfall: Shortfall, granted: Holders) -> Reason:
+    """`granted`: what this cycle has given to whom so far."""
+    demand, left = gang.demands[shortfall.role], shortfall.left
+    resource = scarcest(demand.asks, left)
+    free = draft.free_in_all(demand)
+    facts = NoRoom(
+        gang,
+        shortfall.role,
+        shortfall.placed,
+        shortfall.wanted,
+        left,
+        tuple(free),
+        resource,
+        relief.largest_holders(cluster, granted, resource),
+        enough(cluster, gang, shortfall, dict(zip(demand.amounts, free, strict=True))[resource], resource, granted),
+        cluster.others.get(resource, 0) if cluster.others else 0,
+        draft.overfull(demand.where),
+    )
+    return LateReason(Code.NO_ROOM, facts, more_nodes_help=True)
+
+
+def enough(
+    cluster: Cluster, gang: Gang, shortfall: Shortfall, free: int, resource: str, granted: Holders
+) -> tuple[float, int] | None:
+    """When as much as is missing of the resource is expected back, and in how many days; None: nobody knows."""
+    missing: Amount = gang.demands[shortfall.role].amounts[resource] - dict(shortfall.left)[resource]
+    missing = max(gang.asked()[resource] - free, missing)
+    if missing <= 0:
+        return None
+    if cluster.promised:
+        missing += relief.promised(cluster, granted, resource)
+    gives = holding(cluster, granted, resource)
+    until_s = relief.enough_s(cluster, missing, gives, granted.held.get(resource, ()))
+    return None if until_s is None else (until_s, relief.days(cluster, until_s))
+
+
+def holding(cluster: Cluster, granted: Holders, resource: str) -> Callable[[str], Amount]:
+    """Of a job, how much it holds, what this cycle has granted it included."""
+    held, given = cluster.holders.held.get(resource, {}), granted.held.get(resource)
+    if not given:
+        return lambda job: held.get(job, 0)
+    return lambda job: held.get(job, 0) + given.get(job, 0)
+
+
+def scarcest(asks: Amounts, left: Amounts) -> str:
+    """The resource of which one node has the smallest part of what a pod asks."""
+    (_, resource) = min([(has / amount, name) for (name, amount), (_, has) in zip(asks, left, strict=True)])
+    return resource
+
+
+def met(asks: Mapping[str, int], left: Mapping[str, int], resource: str, placed: int) -> str:
+    """What the pod that found no room met."""
+    if left[resource] >= asks[resource]:
+        return f"no {'other ' if placed else ''}node has {written(tuple(asks.items()))} free at once"
+    has, asked = shown(resource, left[resource]), shown(resource, asks[resource])
+    return f"{'then ' if placed else ''}the largest free node has {has} of the {asked} {resource} asked"
+
+
+def nodes(count: int) -> str:
+    return "1 node" if count == 1 else f"{count} nodes"
+
+
+def a_pod(role: Role) -> str:
+    return f"a pod of role {role.name}" if role.name else "a pod"
+
+
+def written(asks: Amounts) -> str:
+    """`4 cpu, 8Gi memory`, without the one `pods` that every pod asks."""
+    parts = [f"{shown(name, amount)} {name}" for name, amount in asks if (name, amount) != (PODS, 1)]
+    return ", ".join(parts) or "one of pods"
