@@ -73,13 +73,13 @@ class Hold:
 
 
 class Horizon:
-    """Made when the first bid of a cycle is to be placed. `granted`: what the cycle has granted since, and when it is
-    over; `wanted`: how many reservations there are to be."""
+    """Made when the first bid of a cycle is to be placed. `given`: what the cycle has granted since; `wanted`:
+    how many reservations there are to be."""
 
     def __init__(self, cluster: Cluster, policy: Policy, now_s: float, draft: Draft) -> None:
         self.cluster, self.policy, self.now_s, self.draft = cluster, policy, now_s, draft
-        self.granted: list[tuple[float, Gang, Sequence[Placement]]] = []
-        self.ending = False  # some of those come to an end
+        self.given: list[tuple[Bid, Gang, Sequence[Placement]]] = []
+        self._granted: list[tuple[float, Gang, Sequence[Placement]]] = []
         self.holds: list[Hold] = []
         self.failed = 0  # bids whose start could not be foreseen
         self.moves = 0
@@ -117,17 +117,27 @@ class Horizon:
 
     def grant(self, bid: Bid, gang: Gang, placements: Sequence[Placement]) -> None:
         """The bid was granted this room: it is taken in the forecast too."""
-        end_s = self.ends(self.cluster.jobs[bid.job], bid)
-        self.granted.append((end_s, gang, placements))
-        self.ending = self.ending or end_s < INFINITE_S
+        self.given.append((bid, gang, placements))
+        if self.profile is None and not self.holds:
+            return  # when it ends is asked if somebody is to have a reservation
+        end_s, _, _ = self.granted[-1]
         if self.profile is not None:
             self.profile.change(placed(self.cluster.columns, gang, placements), self.now_s, end_s, -1)
-        elif not self.holds or end_s <= self.holds[0].seat.start_s:
+        elif end_s <= self.holds[0].seat.start_s:
             return
         elif self.one is not None:
             self.one.take(gang, placements)
         else:
             placed(self.cluster.columns, gang, placements).add_to(self.free, -1)
+
+    @property
+    def granted(self) -> list[tuple[float, Gang, Sequence[Placement]]]:
+        """What the cycle has granted, and when it is over."""
+        known, jobs = self._granted, self.cluster.jobs
+        if len(known) < len(self.given):
+            new = self.given[len(known) :]
+            known += [(self.ends(jobs[bid.job], bid), gang, placements) for bid, gang, placements in new]
+        return known
 
     def hold(self, bid: Bid, gang: Gang) -> Hold | None:
         """The bid cannot start now: its reservation, if it is to have one and its start can be foreseen."""
@@ -161,7 +171,9 @@ class Horizon:
 
     def anyone_ends(self) -> bool:
         """Whether anything at all can be foreseen; where nobody states a limit this is all that backfill costs."""
-        return self.ending or bool(self.cluster.ends.order or self.cluster.reservations)
+        if self.cluster.ends.order or self.cluster.reservations:
+            return True
+        return any(end_s < INFINITE_S for end_s, _, _ in self.granted)
 
     def anyone_leaves_now(self) -> bool:
         """Whether the forecast has more room now than there is. If not, and yet it finds room for who found none, then

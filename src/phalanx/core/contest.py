@@ -26,7 +26,7 @@ from heapq import heapify, heappop, heappush, heapreplace
 from math import inf
 from typing import TypeAlias
 
-from phalanx.core import room, share
+from phalanx.core import share
 from phalanx.core.order import rank
 from phalanx.core.quota import Ledger, within_guarantee
 from phalanx.model.amount import Amount
@@ -293,4 +293,4 @@ def estimate(key: LineKey) -> float:
 
 def cost_of(key: LineKey) -> Cost:
     """What the line's first asks, whatever the flavor."""
-    return room.cost(key.gang, [role.minimum for role in key.gang.roles])
+    return key.gang.due()

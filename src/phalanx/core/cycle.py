@@ -305,7 +305,7 @@ class Cycle:
     def offers(self, key: LineKey, bid: Bid) -> list[Offer]:
         """The ways in which it may start, best first. Replacements are within their queue's quota already."""
         if key.kind == Kind.REPLACEMENT:
-            return [Offer(flavors=(), gang=key.gang, charge=NO_CHARGE)]
+            return [Offer((), key.gang, NO_CHARGE)]
         record = self.cluster.jobs[bid.job]
         given: tuple[str, ...] = ()
         if bid.slot is not None and key.kind == Kind.GROWTH and record.flavors:
@@ -489,13 +489,17 @@ class Cycle:
 
     def plan(self) -> Plan:
         places = [Place(job, tuple(placements)) for job, placements in self.places.items()]
-        gone = self.preempting.gone()  # what they were told a moment ago is not true any more
-        waits = [Wait(job, reason) for job, reason in self.waits.items() if job not in gone]
-        actions: tuple[Action, ...] = (*places, *self.starts, *self.preempting.actions, *waits)
+        joined, parked, waits = self.joined, self.parked, self.waits
+        if gone := self.preempting.gone():  # what they were told a moment ago is not true any more
+            joined = {bid: each for bid, each in joined.items() if bid.job not in gone}
+            parked = {bid: None for bid in parked if bid.job not in gone}
+            waits = {job: reason for job, reason in waits.items() if job not in gone}
+        told = [Wait(job, reason) for job, reason in waits.items()]
+        actions: tuple[Action, ...] = (*places, *self.starts, *self.preempting.actions, *told)
         findings = Findings(
             version=self.waiting.version,
-            joined=tuple(joined for bid, joined in self.joined.items() if bid.job not in gone),
-            parked=tuple(bid for bid in self.parked if bid.job not in gone),
+            joined=tuple(joined.values()),
+            parked=tuple(parked),
             resting=tuple(self.resting),
             asleep=(*self.asleep, *self.crowds.told.values()),
             still=tuple(self.still),

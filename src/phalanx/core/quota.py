@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import islice, product
+from typing import NamedTuple
 
 from phalanx.core import room
 from phalanx.model.amount import Amount
@@ -45,8 +46,7 @@ class Shortfall:
     tolls: tuple[Toll, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class Offer(NamedTuple):
     """One way to give the roles flavors; `gang` is what is placed then. `borrows`: beyond the queue's guarantee.
     `short`: why it is not affordable now."""
 
@@ -118,13 +118,12 @@ def offers(cluster: Cluster, ledger: Ledger, key: LineKey, job: Job, given: tupl
     """The ways in which the line's first, `job`, may start, best first; never empty. `given`: the flavors that it has
     already, of which it only wants more."""
     branch = cluster.tree.branch(key.queue)
-    pods = [role.minimum for role in key.gang.roles]
-    jobs = int(key.kind == Kind.JOB)
+    pods, cost, jobs = key.gang.minimums, key.gang.due(), int(key.kind == Kind.JOB)
     if jobs and branch.queue is not None and not branch.queue.gang:
-        pods = [0] * len(pods)  # they are charged one by one
-    whole = Charge(key.queue, job.user, job.group, room.cost(key.gang, pods), jobs)
+        pods, cost = (0,) * len(pods), ()  # they are charged one by one
+    whole = Charge(key.queue, job.user, job.group, cost, jobs)
     if branch.unbounded:
-        return [Offer(flavors=(), gang=key.gang, charge=whole)]
+        return [Offer((), key.gang, whole)]
     if not branch.flavors:
         return [offer(ledger, branch, (), key.gang, whole, preemptible=job.preemptible)]
     found = []
@@ -158,10 +157,13 @@ def capped(cluster: Cluster, ledger: Ledger, offer: Offer) -> Gang:
 
 def charge_for(offer: Offer, placements: Sequence[Placement]) -> Charge:
     """What the queue is charged with when the offer is taken and so many pods are placed."""
-    pods = [0] * len(offer.gang.roles)
+    minimums = offer.gang.minimums
+    if len(minimums) == 1 and len(placements) == minimums[0]:
+        return offer.charge
+    pods = [0] * len(minimums)
     for placement in placements:
         pods[placement.role] += 1
-    if pods == [role.minimum for role in offer.gang.roles]:
+    if tuple(pods) == minimums:
         return offer.charge
     return offer.charge._replace(cost=room.cost(offer.gang, pods, offer.flavors))
 

@@ -7,7 +7,7 @@ a job that was told to stop for nothing any more, though its pods still hold the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from phalanx.model.amount import Amount
 from phalanx.model.cluster import Cluster, Record
@@ -177,12 +177,10 @@ def counted(slots: Iterable[Slot], roles: int) -> list[int]:
     return pods
 
 
-def cost(gang: Gang, pods: Iterable[int], flavors: tuple[str, ...] = ()) -> Cost:
+def cost(gang: Gang, pods: Sequence[int], flavors: tuple[str, ...] = ()) -> Cost:
     """What that many pods of each role come to, by key: of their flavor if they have one, and of all nodes."""
-    if len(gang.demands) == 1 and not flavors:
-        (count,) = pods
-        costs = gang.demands[0].costs
-        return tuple([(("", resource), amount * count) for resource, amount in costs]) if count else ()
+    if not flavors and gang.minimums == tuple(pods):
+        return gang.due()
     total: dict[Key, Amount] = {}
     for role, (demand, count) in enumerate(zip(gang.demands, pods, strict=True)):
         named = {"", flavors[role]} if role < len(flavors) else {""}

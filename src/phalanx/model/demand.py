@@ -23,6 +23,7 @@ from phalanx.model.topology import Closeness
 MOST = 2**53
 
 Costs: TypeAlias = tuple[tuple[str, Amount], ...]
+Due: TypeAlias = tuple[tuple[tuple[str, str], Amount], ...]
 
 
 def charged(requests: Amounts) -> Amounts:
@@ -79,9 +80,13 @@ class Demand:
 
 class Gang:
     """What alike jobs ask: their roles, the demand of each, and how these belong together. `simple`: by room alone, as
-    there are no groups and no closeness; else `tree` says how. `wrong`: what makes it no gang at all, in words."""
+    there are no groups and no closeness; else `tree` says how. `wrong`: what makes it no gang at all, in words.
+    `minimums`: of its roles."""
 
-    __slots__ = ("__weakref__", "_asked", "closeness", "demands", "groups", "roles", "simple", "size", "tree", "wrong")
+    __slots__ = (
+        *("__weakref__", "_asked", "_due", "closeness", "demands", "groups", "minimums", "roles", "simple", "size"),
+        *("tree", "wrong"),
+    )
 
     def __init__(
         self,
@@ -95,7 +100,20 @@ class Gang:
         self.simple = not groups and closeness is None and all(role.closeness is None for role in roles)
         self.wrong = unit.wrong(roles, groups, closeness) or wrong_pod(roles)
         self.tree = None if self.simple or self.wrong else unit.tree(roles, groups, closeness)
+        self.minimums = tuple([role.minimum for role in roles])
         self._asked: dict[str, int] | None = None
+        self._due: Due | None = None
+
+    def due(self) -> Due:
+        """What the queue is charged with for the minimums of all roles, whatever nodes they are on, by key (no flavor,
+        resource). Added up when first asked for."""
+        if self._due is None:
+            total: dict[tuple[str, str], Amount] = {}
+            for demand, count in zip(self.demands, self.minimums, strict=True):
+                for resource, amount in demand.costs if count else ():
+                    total["", resource] = total.get(("", resource), 0) + amount * count
+            self._due = tuple(sorted(total.items()))
+        return self._due
 
     def needed(self) -> Sequence[int]:
         """The roles without whose minimum it cannot start."""

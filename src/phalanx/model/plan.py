@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from phalanx.model.bars import Toll
 from phalanx.model.demand import Demand, Gang
@@ -79,8 +79,7 @@ class Promise:
 Action: TypeAlias = Start | Place | Wait | Preempt | Shrink | Promise
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
+class Watch(NamedTuple):
     """In all, `room` pods of this demand fit (or fewer); at `need` of them the line is looked at again. `need` 0: as
     soon as room grows on any node that holds one of them."""
 
@@ -89,8 +88,7 @@ class Watch:
     need: int
 
 
-@dataclass(frozen=True, slots=True)
-class Asleep:
+class Asleep(NamedTuple):
     """A line whose first bid cannot start: why, and when it is looked at again: when room grows (`watches`), when less
     is charged to the queue tree (`tolls`), at a time (`again_s`, seconds since the epoch), or when pods of others that
     it heeds come or go (`heeds`); whichever is first. `place`: its place among those that want room, if backfill may
@@ -108,16 +106,14 @@ class Asleep:
     foremost: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Joined:
+class Joined(NamedTuple):
     """A bid takes its place in a line."""
 
     line: LineKey
     entry: Entry
 
 
-@dataclass(frozen=True, slots=True)
-class Findings:
+class Findings(NamedTuple):
     """What deciding found out for the book, so that the next decision need not find it again. Worlds ignore it.
 
     Nothing is lost but time if it is not folded. `version` is the book's at the time: what was found before the latest
