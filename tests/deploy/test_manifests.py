@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 import yaml
 
-from phalanx.client.kind import Kind
+from phalanx.client.kind import JOBS, Kind
 from phalanx.kube import volcano
 from phalanx.kube.definitions import DEFINITIONS
+from phalanx.kube.form import TRAINING
 from phalanx.kube.lease import NAME as LEASE
 from phalanx.kube.policy import INSTALLED
 from phalanx.kube.usage import NAME as USAGE
@@ -61,9 +62,17 @@ def calls(path: Path) -> Iterator[Right]:
     for node in ast.walk(ast.parse(path.read_text())):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr not in VERBS:
             continue
-        kind = getattr(module, node.args[0].id, None) if node.args and isinstance(node.args[0], ast.Name) else None
-        if isinstance(kind, Kind) and API.search(ast.unparse(node.func.value)):
-            yield VERBS[node.func.attr], kind.group, kind.plural + _subresource(node, node.func.attr)
+        for kind in _kinds(module, node):
+            if API.search(ast.unparse(node.func.value)):
+                yield VERBS[node.func.attr], kind.group, kind.plural + _subresource(node, node.func.attr)
+
+
+def _kinds(module: object, call: ast.Call) -> tuple[Kind, ...]:
+    """A kind by name; or whatever a Job's form stands for: a Job, or a training job."""
+    if call.args and ast.unparse(call.args[0]).endswith(".form.kind"):
+        return JOBS, *TRAINING
+    kind = getattr(module, call.args[0].id, None) if call.args and isinstance(call.args[0], ast.Name) else None
+    return (kind,) if isinstance(kind, Kind) else ()
 
 
 def _subresource(node: ast.Call, method: str) -> str:
@@ -76,7 +85,7 @@ def _subresource(node: ast.Call, method: str) -> str:
 def used() -> set[Right]:
     """What the code asks for: the calls that name their kind, the caches, and what installing looks at."""
     found = {right for path in sorted(KUBE.glob("*.py")) for right in calls(path)}
-    for kind in (*REQUIRED, *LOOKED_UP, *VOLCANO):
+    for kind in (*REQUIRED, *LOOKED_UP, *VOLCANO, *TRAINING):
         found |= {(verb, kind.group, kind.plural) for verb in ("list", "watch")}
     found |= {("get", "apiextensions.k8s.io", "customresourcedefinitions")}
     found |= {("get", "admissionregistration.k8s.io", kind.plural) for kind, _ in INSTALLED}

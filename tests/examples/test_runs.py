@@ -18,12 +18,15 @@ from tests.cli.upstart import started, until
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ASKED = set(os.environ.get("PHALANX_EXAMPLES", "").split(","))
-# folder -> what it needs, and what it says in the end
+LEARNT = "learnt [3.0, -2.0, 0.5, 1.0], all the same"
+# folder, and manifest -> what it needs, and what it says in the end
 HEAVY = {
-    "ddp": ("torch", "3 ranks on ddp-0, ddp-1, ddp-2 learnt [3.0, -2.0, 0.5, 1.0], all the same"),
+    "ddp": ("torch", f"3 ranks on ddp-0, ddp-1, ddp-2 {LEARNT}"),
+    "ddp --as pytorchjob": ("torch", f"3 ranks on ddp-master-0, ddp-worker-0, ddp-worker-1 {LEARNT}"),
     "mpi": ("mpi", "on mpi-worker-0, mpi-worker-1, mpi-worker-2 agree on pi"),
     "ray": ("ray", "counted 5500 words on ray-worker-0, ray-worker-1"),
 }
+FOLDERS = {"parameter-server", *(name.split()[0] for name in HEAVY)}
 
 
 def run(name: str, *words: str, timeout_s: float = 110.0) -> str:
@@ -48,8 +51,8 @@ def test_servers_and_workers_of_a_parameter_server_train_together(tmp_path: Path
 def test_it_runs(name: str) -> None:
     needs, end = HEAVY[name]
     if needs not in ASKED:
-        pytest.skip(f"examples/{name} installs {needs}: ask for it by PHALANX_EXAMPLES={needs}, or `make examples`")
-    assert end in run(name, "--timeout", "600", timeout_s=1150)
+        pytest.skip(f"it installs {needs}: ask for it by PHALANX_EXAMPLES={needs}, or `make examples`")
+    assert end in run(*name.split(), "--timeout", "600", timeout_s=1150)
 
 
 @pytest.mark.slow
@@ -69,7 +72,7 @@ def test_spark_says_what_it_takes() -> None:
     assert "(spark/" in (EXAMPLES / "README.md").read_text()
 
 
-@pytest.mark.parametrize("name", ["parameter-server", *HEAVY])
+@pytest.mark.parametrize("name", sorted(FOLDERS))
 def test_it_says_what_it_takes(name: str) -> None:
     said = run(name, "--help")
     assert "--kubeconfig" in said
@@ -77,4 +80,4 @@ def test_it_says_what_it_takes(name: str) -> None:
 
 
 def test_no_folder_with_a_run_is_left_out() -> None:
-    assert {path.parent.name for path in EXAMPLES.glob("*/run")} - {"spark"} == {"parameter-server", *HEAVY}
+    assert {path.parent.name for path in EXAMPLES.glob("*/run")} - {"spark"} == FOLDERS

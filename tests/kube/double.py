@@ -34,6 +34,7 @@ from phalanx.client.kind import (
 )
 from phalanx.kube import volcano
 from phalanx.kube.definitions import FLAVORS, QUEUES, RESERVATIONS
+from phalanx.kube.form import TRAINING
 from phalanx.kube.labels import SCHEDULER_NAME
 from phalanx.kube.lean import LEAN
 from phalanx.kube.pod_group import POD_GROUPS
@@ -42,7 +43,8 @@ Object = dict[str, Any]
 OURS = (QUEUES, FLAVORS, RESERVATIONS)
 STORAGE = (VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES, CSI_NODES)
 VOLCANO = (POD_GROUPS, volcano.QUEUES)
-KINDS = (JOBS, NODES, PODS, *OURS, *STORAGE, *VOLCANO, RESOURCE_QUOTAS, EVENTS, DISRUPTION_BUDGETS, CONFIG_MAPS)
+OTHERS = (RESOURCE_QUOTAS, EVENTS, DISRUPTION_BUDGETS, CONFIG_MAPS)
+KINDS = (JOBS, NODES, PODS, *OURS, *STORAGE, *VOLCANO, *TRAINING, *OTHERS)
 
 
 class Killed(Exception):

@@ -32,6 +32,7 @@ from phalanx.client.connection import Connection
 from phalanx.client.kind import NODES
 from phalanx.embedded.controllers.run import Settings as ControllerSettings
 from phalanx.embedded.controllers.run import run_controllers
+from phalanx.embedded.controllers.training_definition import install_training
 from phalanx.embedded.node.image import read_images
 from phalanx.embedded.node.run import run_node, run_simulated_nodes
 from phalanx.embedded.node.settings import NodeSettings, SimulatedSettings
@@ -96,6 +97,7 @@ async def _run_all(
         informers = Informers(connection, group)
         await install(connection)
         await install_policy(connection)
+        await install_training(connection)  # before the scheduler asks which kinds there are
         for part in _companions(connection, informers, directory, machines):
             group.create_task(part)
         group.create_task(_say_ready(informers, machines))

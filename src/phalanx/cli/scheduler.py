@@ -34,7 +34,7 @@ async def scheduler(
     target: Target | None = None,
     default_queue: str | None = None,
     policy: Path | None = None,
-    dialect: tuple[Literal["volcano"], ...] = (),
+    dialect: tuple[Literal["volcano", "kubeflow"], ...] = (),
     record: Path | None = None,
     metrics_address: str | None = None,
     verbose: bool = False,
@@ -62,9 +62,9 @@ async def scheduler(
     policy
         How to decide, as YAML: backfill, scores, topologies, factors. docs/guide/kubernetes.md has every field.
     dialect
-        Answer to another scheduler's name too, and read its kinds: volcano (PodGroups and queues of Volcano's; defined
-        where they are absent). That scheduler itself must not run. docs/dialects/volcano.md says what becomes of each
-        field.
+        Read other people's kinds too. volcano: its PodGroups and queues, defined where they are absent, and pods that
+        name its scheduler, which itself must not run. kubeflow: training jobs (PyTorchJob, TFJob and others), beside
+        their operator. docs/dialects says what becomes of each field.
     record
         Add all that happens and all that is decided to this file, for `phalanx replay` and `phalanx whatif`.
     metrics_address

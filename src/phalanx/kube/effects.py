@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from phalanx.client.connection import Object
 from phalanx.client.informer import Informer
-from phalanx.client.kind import JOBS, PODS, VOLUME_CLAIMS, Kind
+from phalanx.client.kind import PODS, VOLUME_CLAIMS, Kind
 from phalanx.kube.barrier import Patience
 from phalanx.kube.bind import Bind
 from phalanx.kube.charge import Charges
@@ -59,29 +59,29 @@ class Effects:
         self._informers, self._flavors = informers, flavors
         self.now_s, self.tell, self._conclude = clock, tell, conclude
 
-    def resume(self, gang: Seated, job: BatchJob, record: Record, parallelism: int) -> None:
-        role = gang.seats.role_of(JobPods(job.uid))
-        flavor = record.flavors[role] if role is not None and role < len(record.flavors) else ""
-        write = Resume(
-            job,
-            record,
-            self._informers(JOBS).objects[job.key],
-            parallelism=parallelism,
-            flavor=self._flavors.get(flavor),
-        )
+    def resume(self, gang: Seated, jobs: Sequence[tuple[BatchJob, int]], record: Record) -> None:
+        """`jobs`: the roles of one object, each with its parallelism."""
+        writes: list[Resume] = []
+        for job, parallelism in reversed(jobs):
+            role = gang.seats.role_of(JobPods(job.uid))
+            named = record.flavors[role] if role is not None and role < len(record.flavors) else ""
+            flavor = self._flavors.get(named)
+            obj, beside = self._known(job), tuple(writes) if job is jobs[0][0] else ()
+            writes.append(Resume(job, record, obj, parallelism=parallelism, flavor=flavor, beside=beside))
 
         def done(answer: Answer, obj: Object | None, text: str) -> None:
-            self._observe(JOBS, obj)
-            gang.resumed(job.uid, answer, text)
+            self._observe(jobs[0][0].form.kind, obj)
+            for job, _ in jobs:
+                gang.resumed(job.uid, answer, text)
             self._conclude(gang)
 
-        self.writer.put(write, done)
+        self.writer.put(writes[-1], done)
 
     def suspend(self, gang: Seated, job: BatchJob, reason: Reason, mark: Mark | None) -> None:
-        write = Suspend(job, reason, self._informers(JOBS).objects[job.key], mark, gang.gives_up)
+        write = Suspend(job, reason, self._known(job), mark, gang.gives_up)
 
         def done(answer: Answer, obj: Object | None, text: str) -> None:
-            self._observe(JOBS, obj)
+            self._observe(job.form.kind, obj)
             if answer is Answer.REFUSED and job.uid in gang.jobs:
                 log.warning("Job %s could not be suspended again: %s", job.key, text)
                 self._later(self.suspend, gang, gang.jobs[job.uid], reason, mark)
@@ -93,7 +93,7 @@ class Effects:
 
     def resize(self, gang: Seated, job: BatchJob, parallelism: int, why: Reason | None) -> None:
         def done(answer: Answer, obj: Object | None, text: str) -> None:
-            self._observe(JOBS, obj)
+            self._observe(job.form.kind, obj)
             if answer is Answer.REFUSED:
                 log.warning("Job %s could not be given parallelism %d: %s", job.key, parallelism, text)
                 self._later(gang.resized, job.uid)
@@ -103,7 +103,7 @@ class Effects:
 
         if why is not None:
             self.reporter.event(job, "Preempted", f"{why.code}: {why.text}", warning=True)
-        self.writer.put(Resize(job, self._informers(JOBS).objects[job.key], parallelism), done)
+        self.writer.put(Resize(job, self._known(job), parallelism), done)
 
     def budgets(self, gang: Seated, pods: Sequence[Pod]) -> None:
         write = Budgets(pods, [self._informers(PODS).objects[pod.key] for pod in pods])
@@ -190,6 +190,9 @@ class Effects:
     def _later(self, call: Callable[..., None], *args: object) -> None:
         """A write that was refused is tried again in a while."""
         asyncio.get_running_loop().call_later(_AGAIN_S, call, *args)
+
+    def _known(self, job: BatchJob) -> Object:
+        return self._informers(job.form.kind).objects[job.key]
 
     def _observe(self, kind: Kind, obj: Object | None) -> None:
         """An answer is evidence like the watch's: whichever is newer counts."""

@@ -22,6 +22,7 @@ from dataclasses import replace
 from phalanx.kube.barrier import shortfall, stall
 from phalanx.kube.declare import Declaration, House, JobPods, Members, Source, declare
 from phalanx.kube.giving_way import GivingWay
+from phalanx.kube.job import BatchJob
 from phalanx.kube.outlet import Answer, Outlet, Stage
 from phalanx.kube.pod import Pod
 from phalanx.kube.record import Mark, Record
@@ -227,11 +228,14 @@ class Gang(GivingWay):
     def resume_jobs(self) -> None:
         """Every member Job that does not carry this start's record is to get it, and to run."""
         assert self.record is not None
+        together = dict[str, list[tuple[BatchJob, int]]]()  # roles of one object are resumed by one write
         for job in self.jobs.values():
             known = job.record is not None and job.record.attempt == self.record.attempt and not job.suspended
             if job.ours and not job.finished and not known:
                 self._resuming.add(job.uid)
-                self.outlet.resume(self, job, self.record, self._given.get(job.uid, job.wished))
+                together.setdefault(job.object_uid, []).append((job, self._given.get(job.uid, job.wished)))
+        for jobs in together.values():
+            self.outlet.resume(self, jobs, self.record)
 
     def place(self, placements: Sequence[Placement]) -> None:
         """Open seats have nodes now; what is no longer there is given back."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from phalanx.client.connection import Object
 from phalanx.client.informer import Change
-from phalanx.client.kind import JOBS, PODS, Kind
+from phalanx.client.kind import PODS, Kind
 from phalanx.kube.declare import JobPods, Needs
 from phalanx.kube.gang import Gang
 from phalanx.kube.job import BatchJob
@@ -63,8 +63,8 @@ class Headroom:
         return tuple((self._footprint(job), count) for job, count in needs if count > 0)
 
     def _footprint(self, job: BatchJob) -> Footprint:
-        obj = self._objects(JOBS).get(job.key)
-        spec = obj["spec"]["template"]["spec"] if obj is not None else {}
+        obj = self._objects(job.form.kind).get(job.key)
+        spec = job.form.read(obj)["spec"]["template"]["spec"] if obj is not None else {}
         return footprint(self._around.admitted(job.namespace, spec))
 
 

@@ -14,6 +14,7 @@ import msgspec
 
 from phalanx.client.connection import Object
 from phalanx.kube import labels
+from phalanx.kube.form import PLAIN, Form
 from phalanx.kube.pod import seconds
 from phalanx.kube.record import Mark, Record, read_mark, read_record
 from phalanx.kube.shape import Ask
@@ -28,7 +29,7 @@ class BatchJob:
     """`parallelism` is what it may run now, `wished` what its user asked for: less was given to an elastic one.
     `failed` counts failed indexes. `scheduler` is that of its pods, `gates` are their scheduling gates. `foreign`:
     another controller manages it. `active_s`: the activeDeadlineSeconds that its user gave it. `outcome`: how it
-    ended, if it did. `preempted`: how often it was."""
+    ended, if it did. `preempted`: how often it was. `form`: what of which object it is."""
 
     uid: str
     namespace: str
@@ -56,6 +57,12 @@ class BatchJob:
     mark: Mark | None
     preempted: int
     said: Mapping[str, str]
+    form: Form = PLAIN
+
+    @property
+    def object_uid(self) -> str:
+        """Of the object that it is, or that it is a replica type of."""
+        return self.uid.partition("/")[0]
 
     @property
     def finished(self) -> bool:
@@ -91,7 +98,8 @@ class BatchJob:
         return max(0, min(self.wished, self.completions - succeeded - self.failed))
 
 
-def read_job(obj: Object, around: Surroundings) -> BatchJob:
+def read_job(obj: Object, around: Surroundings, form: Form = PLAIN) -> BatchJob:
+    obj = form.read(obj)
     meta, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
     pod = original(meta, spec["template"]["spec"])
     parallelism = _number(spec.get("parallelism"), 1)
@@ -122,6 +130,7 @@ def read_job(obj: Object, around: Surroundings) -> BatchJob:
         mark=read_mark(meta.get("annotations")),
         preempted=_preempted((meta.get("annotations") or {}).get(labels.PREEMPTIONS, "")),
         said=_said(meta),
+        form=form,
     )
 
 

@@ -3,13 +3,15 @@ PATCH each, with resourceVersion."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from phalanx.client.connection import ApiError, Connection, Object
-from phalanx.client.kind import EVENTS, JOBS
+from phalanx.client.kind import EVENTS
 from phalanx.kube import labels
+from phalanx.kube.form import Words, forms, merged
 from phalanx.kube.job import BatchJob, given, limited, original
 from phalanx.kube.pin import with_gate
 from phalanx.kube.record import Mark, Record, read_record
@@ -19,23 +21,31 @@ from phalanx.model.reason import Reason
 
 
 class JobPatch(Write):
-    """A merge patch of one Job that holds only for the version it was decided on. `obj` is its newest known state."""
+    """A merge patch of one Job, or of what stands for it (`form`), that holds only for the version it was decided on.
+    `obj` is the object's newest known state; `self.obj` shows it as a Job."""
 
     def __init__(self, job: BatchJob, obj: Object) -> None:
-        self.key = f"jobs/{job.key}"
-        self.job, self.obj = job, obj
+        self.key = f"{job.form.kind.plural}/{job.key}"
+        self.job, self.obj = job, job.form.read(obj)
         self.version = job.resource_version
 
     async def read(self, api: Connection) -> Object:
-        return await api.get(JOBS, self.job.name, self.job.namespace)
+        return await api.get(self.job.form.kind, self.job.name, self.job.namespace)
 
-    async def patch(self, api: Connection, spec: Object, annotations: dict[str, str | None]) -> Object:
-        meta = {"resourceVersion": self.version, "uid": self.job.uid, "annotations": annotations}
-        body = {"metadata": meta, "spec": spec}
-        return await api.patch(JOBS, self.job.name, body, self.job.namespace, fieldManager=labels.FIELD_MANAGER)
+    async def patch(self, api: Connection, *changes: tuple[Object, Words]) -> Object:
+        """`changes`: in the object's own words."""
+        spec, words = merged(changes)
+        meta = {"resourceVersion": self.version, "uid": self.job.object_uid, "annotations": words}
+        body, at = {"metadata": meta, "spec": spec}, self.job
+        return await api.patch(at.form.kind, at.name, body, at.namespace, fieldManager=labels.FIELD_MANAGER)
 
-    def rebase(self, obj: Object) -> Verdict:
-        self.version, self.obj = obj["metadata"]["resourceVersion"], obj
+    def shown(self, obj: Object) -> Object | None:
+        """The object as this Job; None if another has its name, or it has this role no more."""
+        same = obj["metadata"]["uid"] == self.job.object_uid and self.job.form in forms(self.job.form.kind, obj)
+        return self.job.form.read(obj) if same else None
+
+    def rebase(self, shown: Object) -> Verdict:
+        self.version, self.obj = shown["metadata"]["resourceVersion"], shown
         return Verdict.AGAIN
 
 
@@ -45,7 +55,9 @@ class Resume(JobPatch):
     was placed, and the time limit of the start becomes the Job's own, so that its controller stops it.
 
     The same write changes the template, for only that of a suspended Job may change (KEP-2926): where another scheduler
-    binds the pods, our gate goes in; and pods that are given a flavor get its labels and tolerations."""
+    binds the pods, our gate goes in; and pods that are given a flavor get its labels and tolerations.
+
+    `beside`: the resumes of other roles of the same object, which this write does as well."""
 
     begins = True
 
@@ -57,12 +69,16 @@ class Resume(JobPatch):
         *,
         parallelism: int | None = None,
         flavor: Flavor | None = None,
+        beside: Sequence[Resume] = (),
     ) -> None:
         super().__init__(job, obj)
-        self.record, self.flavor = record, flavor
+        self.record, self.flavor, self.beside = record, flavor, beside
         self.parallelism = job.wished if parallelism is None else parallelism
 
     async def send(self, api: Connection) -> Object:
+        return await self.patch(api, *(each.change() for each in (self, *self.beside)))
+
+    def change(self) -> tuple[Object, Words]:
         spec: dict[str, Any] = {"suspend": False}
         words: dict[str, str | None] = {labels.ADMITTED: self.record.text(), labels.REASON: None}
         words |= {name: None for name in (labels.PREEMPTED,) if name in self._words}
@@ -71,7 +87,7 @@ class Resume(JobPatch):
             words[labels.PARALLELISM] = given(self.parallelism, self.job.wished)
         self._limit(spec, words)
         template = self._template(words)
-        return await self.patch(api, {**spec, **({"template": {"spec": template}} if template else {})}, words)
+        return self.job.form.change({**spec, **({"template": {"spec": template}} if template else {})}, words)
 
     def _limit(self, spec: Object, words: dict[str, str | None]) -> None:
         """Its own activeDeadlineSeconds, or the limit of this start if that is shorter."""
@@ -82,14 +98,18 @@ class Resume(JobPatch):
             words[labels.LIMITED] = limited(active_s, own)
 
     def judge(self, obj: Object) -> Verdict:
-        meta = obj["metadata"]
-        if meta["uid"] != self.job.uid:
+        if (shown := self.shown(obj)) is None:
             return Verdict.GONE
-        if not obj["spec"].get("suspend") and read_record(meta.get("annotations")) == self.record:
+        meta = shown["metadata"]
+        if not shown["spec"].get("suspend") and read_record(meta.get("annotations")) == self.record:
             return Verdict.ACHIEVED
-        if labels.held(meta) or bool(obj["spec"].get("suspend")) != self.job.suspended:
+        if labels.held(meta) or bool(shown["spec"].get("suspend")) != self.job.suspended:
             return Verdict.LOST
-        return self.rebase(obj)
+        for each in self.beside:
+            if (other := each.shown(obj)) is None:
+                return Verdict.LOST  # a role has gone: the gang is another, and is planned anew
+            each.rebase(other)
+        return self.rebase(shown)
 
     @property
     def _words(self) -> dict[str, str]:
@@ -140,15 +160,15 @@ class Suspend(JobPatch):
         if self.mark is not None:
             mark = {labels.PREEMPTED: self.mark.text(), labels.PREEMPTIONS: str(self.job.preempted + 1)}
         hold = {labels.HOLD: self.hold} if self.hold else {}
-        return await self.patch(api, {"suspend": True}, {labels.ADMITTED: None, labels.REASON: text, **mark, **hold})
+        words: Words = {labels.ADMITTED: None, labels.REASON: text, **mark, **hold}
+        return await self.patch(api, self.job.form.change({"suspend": True}, words))
 
     def judge(self, obj: Object) -> Verdict:
-        meta = obj["metadata"]
-        if meta["uid"] != self.job.uid:
+        if (shown := self.shown(obj)) is None:
             return Verdict.GONE
-        if obj["spec"].get("suspend") and read_record(meta.get("annotations")) is None:
+        if shown["spec"].get("suspend") and read_record(shown["metadata"].get("annotations")) is None:
             return Verdict.ACHIEVED
-        return self.rebase(obj)
+        return self.rebase(shown)
 
 
 class Explain(JobPatch):
@@ -159,13 +179,13 @@ class Explain(JobPatch):
         self.text = text
 
     async def send(self, api: Connection) -> Object:
-        return await self.patch(api, {}, {labels.REASON: self.text})
+        return await self.patch(api, ({}, {labels.REASON: self.text}))
 
     def judge(self, obj: Object) -> Verdict:
-        meta = obj["metadata"]
-        if meta["uid"] != self.job.uid:
+        if (shown := self.shown(obj)) is None:
             return Verdict.GONE
-        return Verdict.ACHIEVED if labels.said(meta, labels.REASON) == self.text else self.rebase(obj)
+        said = labels.said(shown["metadata"], labels.REASON)
+        return Verdict.ACHIEVED if said == self.text else self.rebase(shown)
 
 
 class Resize(JobPatch):
@@ -177,25 +197,26 @@ class Resize(JobPatch):
 
     async def send(self, api: Connection) -> Object:
         said = {labels.PARALLELISM: given(self.parallelism, self.job.wished)}
-        return await self.patch(api, {"parallelism": self.parallelism}, said)
+        return await self.patch(api, self.job.form.change({"parallelism": self.parallelism}, said))
 
     def judge(self, obj: Object) -> Verdict:
-        meta, spec = obj["metadata"], obj["spec"]
-        if meta["uid"] != self.job.uid:
+        if (shown := self.shown(obj)) is None:
             return Verdict.GONE
+        spec = shown["spec"]
         if spec.get("parallelism") == self.parallelism:
             return Verdict.ACHIEVED
         if spec.get("suspend") or spec.get("parallelism") != self.job.parallelism:
             return Verdict.LOST  # somebody else has said how many since: looked at anew
-        return self.rebase(obj)
+        return self.rebase(shown)
 
 
 async def failed_create(api: Connection, job: BatchJob) -> str:
     """What the Job controller last said about pods of this Job that it could not create, or nothing."""
-    fields = f"involvedObject.name={job.name},involvedObject.uid={job.uid},reason=FailedCreate"
+    reason = "FailedCreatePod" if job.form.role else "FailedCreate"
+    fields = f"involvedObject.name={job.name},involvedObject.uid={job.object_uid},reason={reason}"
     try:
         listing = await api.list(EVENTS, job.namespace, fieldSelector=fields)
     except ApiError:
         return ""
-    found = [event.get("message") or "" for event in listing["items"] if event.get("reason") == "FailedCreate"]
+    found = [event.get("message") or "" for event in listing["items"] if event.get("reason") == reason]
     return found[-1] if found else ""

@@ -14,6 +14,7 @@ import msgspec
 from phalanx.client.connection import Object
 from phalanx.dialects import volcano
 from phalanx.kube import labels
+from phalanx.kube.form import OWNERS, member_uid
 from phalanx.kube.record import Mark, Record, read_mark, read_record
 from phalanx.kube.shape import Shapes, claims_of
 from phalanx.model.reason import Reason
@@ -98,8 +99,10 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):  # made for every event: t
         return f"{self.namespace}/{self.name}"
 
 
-def read_pod(obj: Object, shapes: Shapes, answers_to: frozenset[str] = labels.OURS) -> Pod:
-    """`answers_to`: the scheduler names of pods that we bind."""
+def read_pod(
+    obj: Object, shapes: Shapes, answers_to: frozenset[str] = labels.OURS, owners: frozenset[str] = OWNERS
+) -> Pod:
+    """`answers_to`: the scheduler names of pods that we bind. `owners`: the kinds whose pods are theirs."""
     meta, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
     ask = shapes.of_pod(spec, status, meta)
     annotations = meta.get("annotations") or {}
@@ -107,7 +110,7 @@ def read_pod(obj: Object, shapes: Shapes, answers_to: frozenset[str] = labels.OU
     bound_by_us = spec.get("schedulerName") in answers_to
     gates = {gate["name"] for gate in spec["schedulingGates"] or ()} if "schedulingGates" in spec else _NO_GATES
     pin = annotations.get(labels.PINNED, "") if labels.GATE not in gates else ""
-    owner = _owner(meta)
+    owner = _owner(meta, owners)
     ours = bound_by_us or (owner is not None and (labels.GATE in gates or bool(pin)))
     group, said = _words(meta, others=len(answers_to) > 1) if ours else ("", {})
     return Pod(
@@ -174,10 +177,10 @@ def _waits_for(status: Object) -> str:
     return ""
 
 
-def _owner(meta: Object) -> tuple[str, str] | None:
+def _owner(meta: Object, kinds: frozenset[str]) -> tuple[str, str] | None:
     for owner in meta.get("ownerReferences") or ():
-        if owner.get("controller") and owner["kind"] == "Job":
-            return owner["name"], owner["uid"]
+        if owner.get("controller") and owner["kind"] in kinds:
+            return owner["name"], member_uid(owner, meta.get("labels"))
     return None
 
 

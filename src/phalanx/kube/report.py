@@ -21,7 +21,7 @@ from typing import Any
 from uuid import uuid4
 
 from phalanx.client.connection import STRATEGIC_PATCH, ApiError, Connection, Object
-from phalanx.client.kind import EVENTS, JOBS, PODS, Kind
+from phalanx.client.kind import EVENTS, PODS, Kind
 from phalanx.kube import labels
 from phalanx.kube.gang import Gang
 from phalanx.kube.job import BatchJob
@@ -68,8 +68,9 @@ class Reporter:
     def forget(self, gang: Seated) -> None:
         """It no longer waits."""
         self._newest.pop(gang.id, None)
-        for uid in (*gang.jobs, *gang.pods):
-            self._written.pop(uid, None)
+        members: list[BatchJob | Pod] = [*gang.jobs.values(), *gang.pods.values()]
+        for about in members:
+            self._written.pop(_uid(about), None)
 
     def event(self, about: BatchJob | Pod, reason: str, text: str, *, warning: bool = False) -> None:
         now = datetime.fromtimestamp(self._clock(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -84,7 +85,7 @@ class Reporter:
                     "kind": kind.name,
                     "namespace": about.namespace,
                     "name": about.name,
-                    "uid": about.uid,
+                    "uid": _uid(about),
                 },
                 "reason": reason,
                 "message": text[:1024],
@@ -125,25 +126,25 @@ class Reporter:
                 continue
             later = False
             for about in _waiting(gang):
-                code, at_s = self._written.get(about.uid, (_said(about), 0.0))
+                code, at_s = self._written.get(_uid(about), (_said(about), 0.0))
                 if code == reason.code:
                     continue
                 if now_s - at_s < self._budget.per_object_s:
                     later = True
                     continue
-                self._written[about.uid] = (reason.code, now_s)
+                self._written[_uid(about)] = (reason.code, now_s)
                 yield about, reason
             if not later:
                 del self._newest[name]
 
     async def _say(self, about: BatchJob | Pod, reason: Reason) -> None:
-        meta: Object = {"uid": about.uid, "resourceVersion": about.resource_version}
+        meta: Object = {"uid": _uid(about), "resourceVersion": about.resource_version}
         if isinstance(about, BatchJob):
             self.event(about, "Queued", f"{reason.code}: {reason.text}")
             body: Object = {
-                "metadata": {"uid": about.uid, "annotations": {labels.REASON: f"{reason.code}: {reason.text}"}}
+                "metadata": {"uid": _uid(about), "annotations": {labels.REASON: f"{reason.code}: {reason.text}"}}
             }
-            await self._api.patch(JOBS, about.name, body, about.namespace, fieldManager=labels.FIELD_MANAGER)
+            await self._api.patch(about.form.kind, about.name, body, about.namespace, fieldManager=labels.FIELD_MANAGER)
             return
         self.event(about, "FailedScheduling", f"{reason.code}: {reason.text}", warning=True)
         condition = {
@@ -167,8 +168,13 @@ class Reporter:
             log.debug("not reported: %s", error)
 
 
+def _uid(about: BatchJob | Pod) -> str:
+    """Of its object: several roles may stand on one."""
+    return about.object_uid if isinstance(about, BatchJob) else about.uid
+
+
 def _kind(about: BatchJob | Pod) -> Kind:
-    return JOBS if isinstance(about, BatchJob) else PODS
+    return about.form.kind if isinstance(about, BatchJob) else PODS
 
 
 def _said(about: BatchJob | Pod) -> str:

@@ -38,10 +38,11 @@ def volumes_of(found: Mapping[Kind, Mapping[str, Object]]) -> Volumes | None:
 
 
 class VolumeWatch:
-    """`take` reads an object of that kind again."""
+    """`take` reads an object of that kind again. `job_kinds`: Jobs, and what is read like them."""
 
     def __init__(self, informers: Callable[[Kind], Informer], take: Mapping[Kind, Take]) -> None:
         self.volumes: Volumes | None = None
+        self.job_kinds: tuple[Kind, ...] = (JOBS,)
         self._informers, self._take = informers, take
 
     def on_change(self, change: Change) -> None:
@@ -57,10 +58,10 @@ class VolumeWatch:
             case STORAGE_CLASSES.plural:
                 self._read_users()
             case _ if volumes.recount():
-                self._read(NODES, set(self._informers(NODES).objects))
+                self._read(set(self._informers(NODES).objects), NODES)
                 self._read_users()
             case _:
-                self._read(NODES, {obj["metadata"]["name"]})
+                self._read({obj["metadata"]["name"]}, NODES)
 
     def node(self, node: Node) -> Node:
         """With the places that CSI drivers have there."""
@@ -98,13 +99,15 @@ class VolumeWatch:
     def _read_users(self, claim: str = "") -> None:
         """Of this claim, or of any."""
         assert self.volumes is not None
-        self._read(JOBS, self.volumes.askers(claim))
-        self._read(PODS, self.volumes.users(claim))
+        self._read(self.volumes.askers(claim), *self.job_kinds)
+        self._read(self.volumes.users(claim), PODS)
 
-    def _read(self, kind: Kind, keys: set[str]) -> None:
+    def _read(self, keys: set[str], *kinds: Kind) -> None:
         for key in sorted(keys):
-            obj = self._informers(kind).objects.get(key)
-            if obj is not None:
-                self._take[kind](Change(kind=kind, old=obj, new=obj))
-            else:
+            found = [(kind, self._informers(kind).objects.get(key)) for kind in kinds]
+            if all(obj is None for _, obj in found):
                 keys.discard(key)
+            for kind, obj in found:
+                if obj is not None:
+                    take = self._take[JOBS if kind in self.job_kinds else kind]
+                    take(Change(kind=kind, old=obj, new=obj))

@@ -31,7 +31,7 @@ from phalanx.client.kind import (
     RUNTIME_CLASSES,
     Kind,
 )
-from phalanx.dialects import volcano
+from phalanx.dialects import kubeflow, volcano
 from phalanx.kube import labels
 from phalanx.kube import volcano as volcano_kinds
 from phalanx.kube.barrier import Patience
@@ -39,6 +39,7 @@ from phalanx.kube.charge import Charges
 from phalanx.kube.declare import House
 from phalanx.kube.definitions import DEFAULT_QUEUE, FLAVORS, QUEUES, RESERVATIONS, install
 from phalanx.kube.effects import Effects
+from phalanx.kube.form import TRAINING, forms
 from phalanx.kube.gang import Gang
 from phalanx.kube.headroom import Headroom
 from phalanx.kube.job import BatchJob, read_job
@@ -72,7 +73,7 @@ VOLCANO = (POD_GROUPS, volcano_kinds.QUEUES)  # looked up where this dialect is 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """`writes`: how many are on their way at once. `dialects`: whose scheduler names we answer to, and whose kinds we
-    read, besides our own: `volcano`."""
+    read, besides our own: `volcano`, `kubeflow`."""
 
     default_queue: str = DEFAULT_QUEUE
     writes: int = 32
@@ -137,6 +138,9 @@ class KubeWorld:
         self.gangs: dict[str, Gang] = {}
         self._api, self._informers, self._clock, self._fence = api, informers, clock, fence
         self._default_queue, self._answers_to = settings.default_queue, settings.answers_to
+        self._training = kubeflow.NAME in settings.dialects
+        self._job_kinds: tuple[Kind, ...] = (JOBS,)  # and those of training jobs that are served
+        self._owners = frozenset({JOBS.name})
         self._around = Surroundings(answers_to=self._answers_to)
         self._storage = VolumeWatch(informers, {JOBS: self._on_job, PODS: self._on_pod, NODES: self._on_node})
         self.groups = Groups(lambda name: self._around.priority({"priorityClassName": name}))
@@ -223,7 +227,8 @@ class KubeWorld:
     async def sync(self) -> None:
         """Until every cache that decisions need was listed once, and it is known what was used in the past."""
         theirs = VOLCANO if volcano.SCHEDULER_NAME in self._answers_to else ()
-        served = [kind for kind in (*LOOKED_UP, *theirs) if await self._serves(kind)]
+        training = TRAINING if self._training else ()
+        served = [kind for kind in (*LOOKED_UP, *theirs, *training) if await self._serves(kind)]
         for cache in [self._informers(kind) for kind in (*REQUIRED, *served)]:
             await cache.synced.wait()
         self.look_up(served)
@@ -242,6 +247,9 @@ class KubeWorld:
         )
         self._headroom = Headroom(self._around, lambda kind: self._informers(kind).objects)
         self.served = frozenset(found)
+        self._job_kinds = (JOBS, *(kind for kind in TRAINING if kind in found))
+        self._owners = frozenset(kind.name for kind in self._job_kinds)
+        self._storage.job_kinds = self._job_kinds
         self._news.set()
 
     async def _serves(self, kind: Kind) -> bool:
@@ -347,7 +355,7 @@ class KubeWorld:
             (volcano_kinds.QUEUES, lambda change: self._on_queues(change, self.tree.on_volcano_queue(change))),
             (QUEUES, lambda change: self._on_queues(change, self.tree.on_queue(change, self._clock()))),
             (POD_GROUPS, self._on_pod_group),
-            (JOBS, self._on_job),
+            *((kind, self._on_job) for kind in self._job_kinds),
             (PODS, self._on_pod),
         ):
             if kind in self.served or kind in REQUIRED:
@@ -366,7 +374,7 @@ class KubeWorld:
         """Somebody selects pods by a label that nobody did before: it belongs to the shape of all that carry it."""
         while self._read_version != self._around.shapes.version:
             self._read_version = self._around.shapes.version
-            for kind, take in ((JOBS, self._on_job), (PODS, self._on_pod)):
+            for kind, take in (*((kind, self._on_job) for kind in self._job_kinds), (PODS, self._on_pod)):
                 for obj in list(self._informers(kind).objects.values()):
                     take(Change(kind=kind, old=obj, new=obj))
 
@@ -412,8 +420,22 @@ class KubeWorld:
             self._news.set()
 
     def _on_job(self, change: Change) -> None:
-        job = read_job(change.new, self._around) if change.new is not None else None
-        uid = (change.new or change.old or {})["metadata"]["uid"]
+        """A Job, or a training job, which is a member for each of its replica types."""
+        before = [] if change.old is None else [form.member(change.old) for form in forms(change.kind, change.old)]
+        jobs: dict[str, BatchJob] = {}
+        if change.new is not None:
+            read = (read_job(change.new, self._around, form) for form in forms(change.kind, change.new))
+            jobs = {job.uid: job for job in read}
+            self._note_claims(change.new, jobs.values())
+        for uid in (*(uid for uid in before if uid not in jobs), *jobs):
+            self._see_job(uid, jobs.get(uid))
+
+    def _note_claims(self, obj: Object, jobs: Iterable[BatchJob]) -> None:
+        for job in jobs:
+            if job.ask.claims and job.ours:
+                self._storage.job(job, job.form.read(obj)["spec"]["template"]["spec"])
+
+    def _see_job(self, uid: str, job: BatchJob | None) -> None:
         before = self._job_gang.get(uid)
         name = _gang_of_job(job) if job is not None else None
         if before is not None and before.id != name:
@@ -422,8 +444,6 @@ class KubeWorld:
             self._mark(before)
         if job is None or name is None:
             return
-        if job.ask.claims and change.new is not None:
-            self._storage.job(job, change.new["spec"]["template"]["spec"])
         gang = self._job_gang[uid] = self._gang(name)
         gang.see_job(job)
         self._mark(gang)
@@ -438,7 +458,7 @@ class KubeWorld:
             assert change.old is not None
             self._lose_pod(change.old["metadata"]["uid"])
             return
-        pod = self._storage.pod(read_pod(change.new, self._around.shapes, self._answers_to))
+        pod = self._storage.pod(read_pod(change.new, self._around.shapes, self._answers_to, self._owners))
         self._pods[pod.uid] = pod
         if pod.group:
             self.groups.see(pod)
@@ -487,13 +507,17 @@ class KubeWorld:
                 return gang.id
             if (known := self._pod_gang.get(pod.uid)) is not None:
                 return known.id
-            job = self._informers(JOBS).objects.get(f"{pod.namespace}/{pod.owner[0]}")
-            if job is None or job["metadata"]["uid"] != pod.owner[1] or pod.pinned:
+            if pod.pinned or not self._exists(f"{pod.namespace}/{pod.owner[0]}", pod.owner[1].partition("/")[0]):
                 return None
         if pod.group:
             return gang_id(pod.namespace, pod.group)
         name = pod.said.get(labels.JOB)
         return f"{pod.namespace}/{name}" if name else f"{pod.namespace}/pod:{pod.name}"
+
+    def _exists(self, key: str, uid: str) -> bool:
+        """A Job, or training job, of this name and uid."""
+        found = (self._informers(kind).objects.get(key) for kind in self._job_kinds)
+        return any(obj is not None and obj["metadata"]["uid"] == uid for obj in found)
 
 
 def _occupying(pod: Pod) -> Occupied:

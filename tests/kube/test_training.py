@@ -1,0 +1,162 @@
+"""A PyTorchJob is one gang: it waits as its owner's `suspend`, is resumed by one write, bound and taken back whole."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from phalanx.client.kind import PODS
+from phalanx.kube.form import TRAINING
+from phalanx.model.plan import Preempt
+from phalanx.model.reason import Code, Reason
+from tests.kube.double import Controller, Object, node
+from tests.kube.stage import Stage
+from tests.kube.test_barrier import play, settle
+
+PYTORCH = TRAINING[0]
+DIALECT = frozenset({"kubeflow"})
+
+
+def training(workers: int, name: str = "t", **more: Any) -> Object:
+    def replica(count: int) -> Object:
+        container = {"name": "pytorch", "resources": {"requests": {"cpu": "1"}}}
+        return {"replicas": count, "template": {"spec": {"schedulerName": "phalanx", "containers": [container]}}}
+
+    meta = {"name": name, "namespace": "default", "labels": {"phalanx.dev/queue": "default"}, **more}
+    spec = {"pytorchReplicaSpecs": {"Master": replica(1), "Worker": replica(workers)}, "runPolicy": {"suspend": True}}
+    return {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": meta, "spec": spec}
+
+
+class Operator(Controller):
+    """The training operator beside the Job controller: pods by name while a job runs, none while it is suspended."""
+
+    def turn(self) -> None:
+        super().turn()
+        for obj in list(self.api.objects[PYTORCH].values()):
+            mine = [pod for pod in self.api.pods() if self._owner(pod) == obj["metadata"]["uid"]]
+            if obj["spec"]["runPolicy"].get("suspend"):
+                self._delete(pod for pod in mine if "deletionTimestamp" not in pod["metadata"])
+                continue
+            there = {pod["metadata"]["name"] for pod in mine}
+            for kind, spec in obj["spec"]["pytorchReplicaSpecs"].items():
+                for index in range(spec["replicas"]):
+                    name = f"{obj['metadata']['name']}-{kind.lower()}-{index}"
+                    if name not in there and not self.refuse(name, index):
+                        self._make(obj, kind, name, spec["template"])
+
+    def _owner(self, pod: Object) -> str:
+        return str(pod["metadata"].get("ownerReferences", [{"uid": ""}])[0]["uid"])
+
+    def _make(self, obj: Object, kind: str, name: str, template: Object) -> None:
+        owner = {"kind": "PyTorchJob", "name": obj["metadata"]["name"], "uid": obj["metadata"]["uid"]}
+        meta = {
+            "name": name,
+            "namespace": "default",
+            "labels": {"training.kubeflow.org/replica-type": kind.lower()},
+            "ownerReferences": [{**owner, "controller": True}],
+        }
+        self.api.put(PODS, {"metadata": meta, "spec": dict(template["spec"]), "status": {"phase": "Pending"}})
+
+
+def stage(*sizes: int) -> Stage:
+    found = Stage(nodes=[node(f"n{number}", size) for number, size in enumerate(sizes)], dialects=DIALECT)
+    found.controller = Operator(found.api)
+    return found
+
+
+def suspended(here: Stage) -> bool:
+    return bool(here.api.objects[PYTORCH]["default/t"]["spec"]["runPolicy"]["suspend"])
+
+
+def bound(here: Stage) -> list[str]:
+    return sorted(name.split("/")[-1] for name in here.api.bound())
+
+
+def test_it_starts_whole_by_one_write() -> None:
+    async def scene() -> None:
+        here = stage(2, 2)
+        here.api.put(PYTORCH, training(3))
+        async with here.scheduler():
+            await here.until(lambda: len(here.api.bound()) == 4)
+            await settle(here)
+            assert here.phase("t") == "running"
+            assert bound(here) == ["t-master-0", "t-worker-0", "t-worker-1", "t-worker-2"]
+            assert len([write for write in here.api.writes if "pytorchjobs" in write or "PyTorchJob" in write]) == 1
+
+    play(scene())
+
+
+def test_while_there_is_no_room_for_all_it_has_no_pods() -> None:
+    async def scene() -> None:
+        here = stage(2, 1)
+        here.api.put(PYTORCH, training(3))
+        async with here.scheduler():
+            await settle(here)
+            assert suspended(here)
+            assert here.api.pods() == []
+            here.put_node(node("n9", 1))
+            await here.until(lambda: len(here.api.bound()) == 4)
+
+    play(scene())
+
+
+def test_a_pod_that_cannot_be_created_takes_it_back_whole() -> None:
+    async def scene() -> None:
+        here = stage(4)
+        here.controller = Operator(here.api, lambda name, k: "no" if name == "t-worker-2" else "")
+        here.api.put(PYTORCH, training(3))
+        async with here.scheduler():
+            await here.until(lambda: len(here.api.pods()) == 3)
+            await settle(here)
+            assert here.api.bound() == {}
+            here.now_s += 63
+            await here.until(lambda: suspended(here) and not here.api.pods())
+            assert "phalanx.dev/admitted" not in here.api.objects[PYTORCH]["default/t"]["metadata"]["annotations"]
+
+    play(scene())
+
+
+def test_it_gives_way_whole_and_comes_back() -> None:
+    async def scene() -> None:
+        here = stage(4)
+        here.api.put(PYTORCH, training(3))
+        async with here.scheduler():
+            await here.until(lambda: len(here.api.bound()) == 4)
+            await settle(here)
+            why = Reason(code=Code.PREEMPTED, text="it gives way to default/b")
+            here.decide(Preempt("default/t", 1, "default/b", why))
+            await here.until(lambda: suspended(here) and not here.api.pods())
+            said = here.api.objects[PYTORCH]["default/t"]["metadata"]["annotations"]
+            assert json.loads(said["phalanx.dev/preempted"])["by"] == "default/b"
+            assert said["phalanx.dev/preemptions"] == "1"
+            await here.until(lambda: len(here.api.bound()) == 4)  # nobody else wants its room
+            assert "phalanx.dev/preempted" not in here.api.objects[PYTORCH]["default/t"]["metadata"]["annotations"]
+
+    play(scene())
+
+
+def test_a_new_scheduler_goes_on_with_it() -> None:
+    async def scene() -> None:
+        here = stage(4)
+        here.api.put(PYTORCH, training(3))
+        async with here.scheduler():
+            await here.until(lambda: len(here.api.bound()) >= 1)
+        async with here.scheduler():
+            await here.until(lambda: len(here.api.bound()) == 4)
+            await settle(here)
+            assert here.phase("t") == "running"
+            assert not suspended(here)
+
+    play(scene())
+
+
+def test_without_the_dialect_it_is_none_of_ours() -> None:
+    async def scene() -> None:
+        here = Stage(nodes=[node("n1", 4)])
+        here.controller = Operator(here.api)
+        here.api.put(PYTORCH, training(3))
+        async with here.scheduler():
+            await settle(here)
+            assert suspended(here)
+
+    play(scene())
