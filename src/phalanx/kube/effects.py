@@ -172,9 +172,9 @@ class Effects:
         text = f"the kubelet of {pod.node} refused pod {pod.name} ({pod.reason}{said})"
         job = gang.jobs.get(pod.owner[1]) if pod.owner is not None else None
         self.reporter.event(job or pod, "Rejected", text, warning=True)
-        if job is not None and (obj := self._informers(JOBS).objects.get(job.key)) is not None:
+        if job is not None and (obj := self._informers(kind := job.form.kind).objects.get(job.key)) is not None:
             write = Explain(job, obj, f"{Code.REJECTED}: {text}")
-            self.writer.put(write, lambda answer, found, _: self._observe(JOBS, found))
+            self.writer.put(write, lambda answer, found, _: self._observe(kind, found))
 
     def started(self, gang: Seated) -> None:
         self.reporter.forget(gang)
