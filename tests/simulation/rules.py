@@ -7,7 +7,7 @@ of one role that is exact, so whoever is told that there is no room can be held 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from phalanx.model.cluster import Cluster, Record
@@ -37,6 +37,7 @@ def judge(cluster: Cluster, plan: Plan) -> Iterator[str]:
     if not placed:
         return
     pods = list(everybody(cluster))
+    new = {(action.job, each.role, each.ordinal) for action in placed for each in action.placements}
     for action in placed:
         record = cluster.jobs[action.job]
         yield from too_far_apart(cluster, record)
@@ -60,7 +61,8 @@ def everybody(cluster: Cluster) -> Iterator[Pod]:
                 yield Pod(record.job.id, *slot, node, shape, record.devices.get(slot, ()))
 
 
-def beside_others(pods: list[Pod], pod: Pod) -> Iterator[str]:
+def beside_others(pods: list[Pod], new: Collection[tuple[str, int, int]], pod: Pod) -> Iterator[str]:
+    """`new`: the pods that the same plan has placed."""
     for other in pods:
         if other is pod:
             continue
@@ -77,8 +79,8 @@ def beside_others(pods: list[Pod], pod: Pod) -> Iterator[str]:
     for term in pod.shape.near:
         others = [each for each in pods if each is not pod and picks(term, pod.shape, each.shape)]
         if not any(same(term.topology, each.node, pod.node) for each in others):
-            alone = not any(term.topology in dict(each.node.labels) for each in others)
-            if not (alone and picks(term, pod.shape, pod.shape)):
+            there = [each for each in others if each[:3] not in new and term.topology in dict(each.node.labels)]
+            if there or not picks(term, pod.shape, pod.shape):  # else it may have been the first of its kind
                 yield f"{pod.job} is placed on {pod.node.name}, away from those that it wants to be with"
 
 

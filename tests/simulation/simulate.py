@@ -17,6 +17,7 @@ from phalanx.core import crowds, cycle, gang, order, packing, quota
 from phalanx.core import fold as folding
 from phalanx.core.check import check
 from phalanx.core.draft import Draft
+from phalanx.core.forecast import forecast
 from phalanx.core.obstacle import obstacle
 from phalanx.core.quota import Ledger
 from phalanx.model import watching
@@ -54,6 +55,7 @@ RULES = {Code.BEHIND_HEAD, Code.RESERVED, Code.PREEMPTING, Code.ARRAY_LIMIT}
 QUIET_AFTER_S = 1300.0
 STEPS = 3000
 AT_ONCE_S = 0.001
+FORETOLD = 0.05  # of all cycles: it costs one for each end that is played
 
 
 class Unfair(AssertionError):
@@ -143,6 +145,9 @@ class Run:
         self.nobody_exceeds_its_bounds()
         if self.wake_s is None or self.wake_s > self.world.now_s() + AT_ONCE_S:  # else it thinks again at once
             self.nothing_that_fits_waits()
+            self.no_room_is_true()
+            if self.variety.limited and self.random.random() < FORETOLD:
+                self.starts_are_foretold()
 
     # What happens
 
@@ -278,6 +283,36 @@ class Run:
             for slot in record.open if self.may_place(record) else ():
                 if not order.grows(record, slot) and self.fits(draft, ledger, record, Bid(record.job.id, slot)):
                     raise Unfair(f"slot {slot} of {record.job.id} waits and would fit")
+
+    def no_room_is_true(self) -> None:
+        """Of one role of pods that want nothing but amounts, counting node by node tells whether there is room."""
+        for record in self.cluster.jobs.values():
+            reason, job = self.cluster.reason(record.job.id), record.job
+            if record.phase is not Phase.QUEUED or reason is None or reason.code not in {Code.NO_ROOM, Code.NO_DOMAIN}:
+                continue
+            if len(job.roles) > 1 or not self.is_counted(job):
+                continue
+            if (fits := rules.room_for(self.cluster, job.roles[0], job.closeness)) >= job.roles[0].minimum:
+                raise Unfair(f"{job.id} is told {reason}, and {fits} of its pods fit")
+
+    def is_counted(self, job: Job) -> bool:
+        """Amounts, and at most one required domain, decide."""
+        near = job.closeness
+        simple = near is None or (near.required and not near.slice_level)
+        return simple and not self.variety.reservations and self.is_plain(replace(job, closeness=None))
+
+    def starts_are_foretold(self) -> None:
+        """All that runs ends; so when nothing else is amiss, there is a time for everybody who could run alone."""
+        cluster, now_s = self.cluster, self.world.now_s()
+        waiting = [job for job, record in cluster.jobs.items() if record.phase is Phase.QUEUED]
+        before = [(job, record.phase, dict(record.placements)) for job, record in cluster.jobs.items()]
+        found = forecast(cluster, self.variety.policy, now_s, waiting)
+        if early := [job for job, each in found.items() if each.start_s < min(now_s, cluster.now_s)]:
+            raise Unfair(f"foretold for the past: {early}")
+        if before != [(job, record.phase, dict(record.placements)) for job, record in cluster.jobs.items()]:
+            raise Unfair("asking for a forecast changed the book")
+        if self.quiet and (missing := [job for job in waiting if job in self.feasible and job not in found]):
+            raise Unfair(f"nobody knows when these start, though all that runs ends: {missing}")
 
     def may_place(self, record: Record) -> bool:
         """Its pods may have to leave room for those before them, or for a reservation."""

@@ -38,6 +38,7 @@ class Variety:
         self.flavors = FLAVORS if "flavors" in themes else ()
         self.queues = self.a_tree() if rich else [Queue(name="default"), Queue(name="loose", gang=False)]
         self.reservations = self.some_reservations() if rich and "reservations" in themes else []
+        self.limited = rich and random.random() < 0.3  # every job states a time limit
         self.leaves = [queue.name for queue in self.queues if queue.gang and queue.name != "default"]
 
     def a_policy(self) -> Policy:
@@ -131,7 +132,7 @@ class Variety:
         if not self.rich:
             return {}
         options: dict[str, Any] = {"user": random.choice(USERS), "group": random.choice("xy")}
-        if random.random() < 0.6:
+        if self.limited or random.random() < 0.6:
             options["limit_s"] = run_s * random.choice([1.0, 1.5, 4.0])
         if random.random() < 0.15:
             options["begin_s"] = 1000.0 + random.uniform(0, 300)
