@@ -44,9 +44,8 @@ def judge(cluster: Cluster, plan: Plan) -> Iterator[str]:
         if isinstance(action, Start):
             yield from on_reserved(cluster, record, action)
         for each in action.placements:
-            yield from beside_others(
-                pods, next(pod for pod in pods if pod[:3] == (action.job, each.role, each.ordinal))
-            )
+            own = (action.job, each.role, each.ordinal)
+            yield from beside_others(pods, new, next(pod for pod in pods if pod[:3] == own))
     if len(placed) == 1:
         yield from not_level(cluster, pods, placed[0])
 

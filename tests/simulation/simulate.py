@@ -67,7 +67,8 @@ def simulate(seed: int) -> str:
     random = Random(seed)
     chances = {name: chance for name, chance in DISTURBANCES.items() if random.random() < 0.6}
     wants = Wants(random)
-    run = Run(World(random, chances), wants, Variety(random, wants.themes, rich=seed % 3 != 0))
+    variety = Variety(random, wants.themes, rich=seed % 3 != 0, limited=seed % 3 != 0 and seed % 7 in {1, 2})
+    run = Run(World(random, chances), wants, variety)
     with checked_folds(), narrow() if seed % 2 else nullcontext():
         run.play()
     return hashlib.sha256("\n".join(run.world.log).encode()).hexdigest()

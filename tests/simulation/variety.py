@@ -30,15 +30,14 @@ FLAVORS = (
 
 
 class Variety:
-    """`rich`: anything but the plainest settings. `themes`: see `wants`."""
+    """`rich`: anything but the plainest settings. `limited`: every job states a time limit. `themes`: see `wants`."""
 
-    def __init__(self, random: Random, themes: Collection[str], *, rich: bool) -> None:
-        self.random, self.rich, self.themes = random, rich, themes
+    def __init__(self, random: Random, themes: Collection[str], *, rich: bool, limited: bool) -> None:
+        self.random, self.rich, self.limited, self.themes = random, rich, limited, themes
         self.policy = self.a_policy() if rich else Policy(backfill=Backfill.GREEDY, topologies=(TOPOLOGY,))
         self.flavors = FLAVORS if "flavors" in themes else ()
         self.queues = self.a_tree() if rich else [Queue(name="default"), Queue(name="loose", gang=False)]
         self.reservations = self.some_reservations() if rich and "reservations" in themes else []
-        self.limited = rich and random.random() < 0.3  # every job states a time limit
         self.leaves = [queue.name for queue in self.queues if queue.gang and queue.name != "default"]
 
     def a_policy(self) -> Policy:
