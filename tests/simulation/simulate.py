@@ -316,7 +316,10 @@ class Run:
             raise Unfair(f"nobody knows when these start, though all that runs ends: {missing}")
 
     def may_place(self, record: Record) -> bool:
-        """Its pods may have to leave room for those before them, or for a reservation."""
+        """Its pods may have to leave room for those before them, or for a reservation; a job has one reason for all of
+        its pods."""
+        if len({slot.role for slot in record.open}) > 1 and self.variety.rich:
+            return False
         return record.reason is None or record.reason.code is not Code.RESERVED
 
     def fits(self, draft: Draft, ledger: Ledger, record: Record, bid: Bid) -> bool:
