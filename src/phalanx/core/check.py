@@ -152,18 +152,16 @@ def tree_adds_up(cluster: Cluster) -> Iterator[str]:
 
 def shown(cluster: Cluster, charges: Sequence[Charge]) -> dict[str, tuple[object, ...]]:
     """Each branch's account, if these charges are all."""
-    tree = empty(tuple(cluster.queues.values()), tuple(cluster.flavors))
+    tree = tree_of(tuple(cluster.queues.values()), tuple(cluster.flavors))
+    tree.clear()
     for charge in charges:
         tree.charge(charge, 1)
-    accounts = {name: branch.account.shown() for name, branch in tree.branches.items()}
-    for charge in charges:
-        tree.charge(charge, -1)
-    return accounts
+    return {name: branch.account.shown() for name, branch in tree.branches.items()}
 
 
 @lru_cache(maxsize=4)
-def empty(queues: tuple[Queue, ...], flavors: tuple[str, ...]) -> Tree:
-    """A tree of these queues, to which nothing is charged."""
+def tree_of(queues: tuple[Queue, ...], flavors: tuple[str, ...]) -> Tree:
+    """Of these queues; whoever asks clears it."""
     tree = Tree()
     tree.build({queue.name: queue for queue in queues}, flavors)
     return tree

@@ -255,6 +255,13 @@ class Tree:
         self.stale = False
         self.eased = dict.fromkeys(self.branches)
 
+    def clear(self) -> None:
+        """Nothing is charged any more."""
+        for branch in self.branches.values():
+            branch.account = Account()
+        if self.keeps:
+            self._claim_keeps()
+
     def copy(self) -> Tree:
         other = Tree()
         queues = {name: branch.queue for name, branch in self.branches.items() if branch.queue is not None}
