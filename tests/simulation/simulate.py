@@ -55,7 +55,7 @@ RULES = {Code.BEHIND_HEAD, Code.RESERVED, Code.PREEMPTING, Code.ARRAY_LIMIT}
 QUIET_AFTER_S = 1300.0
 STEPS = 3000
 AT_ONCE_S = 0.001
-FORETOLD = 0.05  # of all cycles: it costs one for each end that is played
+FORETOLD = (0.02, 0.3)  # of all cycles, and of those when all is settled: it costs one for each end that is played
 
 
 class Unfair(AssertionError):
@@ -147,7 +147,7 @@ class Run:
         if self.wake_s is None or self.wake_s > self.world.now_s() + AT_ONCE_S:  # else it thinks again at once
             self.nothing_that_fits_waits()
             self.no_room_is_true()
-            if self.variety.limited and self.random.random() < FORETOLD:
+            if self.variety.limited and self.random.random() < FORETOLD[self.settled()]:
                 self.starts_are_foretold()
 
     # What happens
@@ -312,8 +312,12 @@ class Run:
             raise Unfair(f"foretold for the past: {early}")
         if before != [(job, record.phase, dict(record.placements)) for job, record in cluster.jobs.items()]:
             raise Unfair("asking for a forecast changed the book")
-        if self.quiet and (missing := [job for job in waiting if job in self.feasible and job not in found]):
+        if self.settled() and (missing := [job for job in waiting if job in self.feasible and job not in found]):
             raise Unfair(f"nobody knows when these start, though all that runs ends: {missing}")
+
+    def settled(self) -> bool:
+        """The disturbances are over, and everything about them has been told."""
+        return self.world.clock_s > QUIET_AFTER_S + 50
 
     def may_place(self, record: Record) -> bool:
         """Its pods may have to leave room for those before them, or for a reservation; a job has one reason for all of
