@@ -320,9 +320,10 @@ class Run:
         return self.world.clock_s > QUIET_AFTER_S + 50
 
     def may_place(self, record: Record) -> bool:
-        """Its pods may have to leave room for those before them, or for a reservation; a job has one reason for all of
-        its pods."""
-        if len({slot.role for slot in record.open}) > 1 and self.variety.rich:
+        """Its pods may have to leave room for those before them, or for a reservation. A job has one reason for all of
+        its pods: where it has several sorts, that of some may not be seen."""
+        sorts = {(slot.role, order.grows(record, slot)) for slot in record.open}
+        if self.variety.rich and (len(sorts) > 1 or self.variety.reservations):
             return False
         return record.reason is None or record.reason.code is not Code.RESERVED
 

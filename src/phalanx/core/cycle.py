@@ -46,7 +46,7 @@ from phalanx.core.typical import expected
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.demand import Gang
 from phalanx.model.holders import Holders
-from phalanx.model.job import Placement, Slot
+from phalanx.model.job import Phase, Placement, Slot
 from phalanx.model.line import Bid, Entry, Kind, LineKey
 from phalanx.model.plan import Action, Asleep, Findings, Joined, Place, Plan, Start, Wait, Watch
 from phalanx.model.policy import Policy, Score
@@ -513,7 +513,7 @@ class Cycle:
     def passes_turn(self, job: str, reason: Reason) -> bool:
         """It was the job's turn in its array, and it can do nothing with it."""
         record = self.cluster.jobs[job]
-        if record.job.array_cap is None or reason.code is Code.ARRAY_LIMIT:
+        if record.job.array_cap is None or reason.code is Code.ARRAY_LIMIT or record.phase is not Phase.QUEUED:
             return False
         if Bid(job) in self.joined or self.waiting.line_of(job):
             return reason.code in NEVER

@@ -458,7 +458,7 @@ def wait(cluster: Cluster, action: Wait) -> None:
     record.reason = action.reason
     if action.reason.code in SHORT and record.short_since_s is None:
         record.short_since_s = cluster.now_s
-    if action.reason.code in NEVER and record.job.array_cap is not None:
+    if action.reason.code in NEVER and record.job.array_cap is not None and record.phase is Phase.QUEUED:
         cluster.relations.rest(record.job)
         cluster.relations.passed[action.job] = None
 
