@@ -29,7 +29,6 @@ from typing import TypeAlias
 from phalanx.core import share
 from phalanx.core.order import rank
 from phalanx.core.quota import Ledger, within_guarantee
-from phalanx.model.amount import Amount
 from phalanx.model.line import Entry, Kind, LineKey
 from phalanx.model.queue import Order
 from phalanx.model.tree import Branch, Cost, Key, Tree
@@ -258,7 +257,7 @@ class Contest:
     def share(self, runner: Runner, extra: Cost) -> share.Share:
         branch, pool = runner.branch, self.tree.pool
         if runner.own:
-            return share.of_own(branch, self.own_use(branch), pool, extra)
+            return share.of_own(branch, self.ledger.account(branch).own, pool, extra)
         return share.of(branch, self.ledger.account(branch), pool, extra)
 
     def borrows(self, runner: Runner, contested: set[Key], extra: Cost) -> bool:
@@ -266,14 +265,6 @@ class Contest:
         if runner.own:
             return any(key in contested for key, _ in extra)
         return not within_guarantee(self.ledger, runner.branch, contested, extra)
-
-    def own_use(self, branch: Branch) -> dict[Key, Amount]:
-        """What a queue's own jobs use: all that is charged to it but not to its children."""
-        used = dict(self.ledger.account(branch).total)
-        for child in branch.children.values():
-            for key, amount in self.ledger.account(child).total.items():
-                used[key] = used.get(key, 0) - amount
-        return used
 
     def rank(self, branch: Branch, key: LineKey, entry: Entry) -> Standing:
         factors = self.priority_of(entry) if branch.order is Order.MULTIFACTOR else None

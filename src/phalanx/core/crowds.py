@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 FEW = 64  # lines in all: they contend each by itself
 EXPLAINED = 16  # failures explained in a cycle, at least
+MANY = 2**30  # to be explained anew as soon as can be
 RENEW_REASON = 100  # a crowd's first is examined at the latest when it was screened out that often in a row
 
 
@@ -97,6 +98,10 @@ class Crowds:
         if cluster.ends.order or cluster.reservations or self.waiting.timed:
             return True
         return any(key.terms.limit_s is not None for key in self.cycle.new)
+
+    def is_due(self, key: LineKey) -> bool:
+        """The line is of a crowd that is to be explained anew."""
+        return self.watches.unexplained.get(key.gang, 0) >= RENEW_REASON and self.watches.in_crowd(key)
 
     def is_roused(self, key: LineKey) -> bool:
         return key.gang in self.roused and key in self.watches.crowds[key.gang]
@@ -235,6 +240,8 @@ class Crowds:
     def quiet(self) -> Iterator[tuple[Gang, int | None, int]]:
         """Of all that were roused: how many pods fit, if counted; and how often in a row that was not explained."""
         for gang in self.roused:
+            if self.together and gang not in self.explained and self.watches.unexplained.get(gang, 0) >= MANY:
+                continue  # its turn to be explained anew comes in a later cycle
             room = self.cycle.rooms.short(gang) if self.together else None
             unexplained = self.watches.unexplained.get(gang, 0) + self.together
             yield gang, room, 0 if gang in self.explained else unexplained

@@ -125,7 +125,7 @@ class Cycle:
                 self.start(record, placements, record.flavors)
                 self.unnoted.append((record.gang, bid.job, placements))
             else:
-                leavers = promise.leavers(self.cluster, record)
+                leavers = promise.leavers(record, self.preempting.others)
                 self.tell(record, explain_preemption.preempting(self.cluster, record, leavers))
 
     def hindered(self, record: Record) -> bool:
@@ -272,7 +272,7 @@ class Cycle:
         """Those before it have taken what it needs, or what has grown was not enough: its line goes back to sleep, with
         `entry` its first."""
         line = self.waiting.lines.get(key)
-        if key in self.waiting.hunters.woken or key in self.untrue:
+        if key in self.waiting.hunters.woken or key in self.untrue or self.crowds.is_due(key):
             return False  # others may give way; or all is said anew
         if line is None or line.reason is None or len(self.asleep) < EXPLAINED or line.unexplained >= RENEW_REASON:
             return False

@@ -43,6 +43,7 @@ class Preempting:
         self.told: dict[str, None] = {}
         self.spent: dict[str, int] = {}
         self.leaving: list[tuple[str, Demand, tuple[str, ...]]] = []
+        self.others = promise.Leaving(cluster, now_s)
         self.searches = 0
         self.kept: list[str] = []  # whose promises stand
         self.withdrawn: dict[str, None] = {}  # whose promises do not
@@ -57,7 +58,7 @@ class Preempting:
             record = self.cluster.jobs[job]
             found = State.KEPT
             if record.phase is Phase.QUEUED:
-                found = promise.state(self.cluster, record, self.now_s)
+                found = promise.state(self.cluster, record, self.now_s, self.others)
                 yield record, found
             if found is State.KEPT:
                 self.kept.append(job)

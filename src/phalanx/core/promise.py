@@ -15,8 +15,9 @@ A job that is withdrawn, or changed while it waits, has lost its promise by that
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
+from functools import cached_property
 
 import numpy as np
 
@@ -35,7 +36,34 @@ class State(Enum):
     BROKEN = "broken"
 
 
-def state(cluster: Cluster, record: Record, now_s: float) -> State:
+class Leaving:
+    """Who was told to go and is still expected to, collected once a cycle: by row, what all of them give back; by node,
+    the jobs, also those that should have left long ago."""
+
+    def __init__(self, cluster: Cluster, now_s: float) -> None:
+        self.cluster, self.now_s = cluster, now_s
+
+    @cached_property
+    def gives_back(self) -> Mapping[int, Mapping[str, int]]:
+        found: dict[int, dict[str, int]] = {}
+        row_of = self.cluster.columns.row_of
+        for record, slot in leaving(self.cluster, self.now_s):
+            amounts = found.setdefault(row_of[record.placements[slot]], {})
+            for resource, amount in record.gang.demands[slot.role].asks:
+                amounts[resource] = amounts.get(resource, 0) + amount
+        return found
+
+    @cached_property
+    def jobs_on(self) -> Mapping[str, Mapping[str, None]]:
+        found: dict[str, dict[str, None]] = {}
+        for job in self.cluster.leaving:
+            record = self.cluster.jobs[job]
+            for slot in record.leaving:
+                found.setdefault(record.placements[slot], {})[job] = None
+        return found
+
+
+def state(cluster: Cluster, record: Record, now_s: float, others: Leaving) -> State:
     """Of a promise that stands in the book."""
     columns = cluster.columns
     rows = np.array(sorted({columns.row_of[node] for node in record.promise.values()}), np.intp)
@@ -46,7 +74,7 @@ def state(cluster: Cluster, record: Record, now_s: float) -> State:
     short = rows[columns.lowest_free(rows) < 0]
     if not len(short):
         return State.KEPT if in_the_way(cluster, record, now_s) else State.FREE
-    return State.KEPT if leave_enough(cluster, set(short.tolist()), now_s) else State.BROKEN
+    return State.KEPT if leave_enough(cluster, set(short.tolist()), others) else State.BROKEN
 
 
 def in_the_way(cluster: Cluster, record: Record, now_s: float) -> bool:
@@ -87,15 +115,13 @@ def leaving(cluster: Cluster, now_s: float) -> Iterator[tuple[Record, Slot]]:
                 yield record, slot
 
 
-def leave_enough(cluster: Cluster, rows: set[int], now_s: float) -> bool:
+def leave_enough(cluster: Cluster, rows: set[int], others: Leaving) -> bool:
     """Whether those rows are not overfull any more once all that are leaving have left."""
-    row_of = cluster.columns.row_of
-    free = {row: cluster.columns.free_of(row) for row in rows}
-    for record, slot in leaving(cluster, now_s):
-        if (row := row_of[record.placements[slot]]) in free:
-            for resource, amount in record.gang.demands[slot.role].asks:
-                free[row][resource] += amount
-    return all(min(amounts.values(), default=0) >= 0 for amounts in free.values())
+    for row in rows:
+        back = others.gives_back.get(row, {})
+        if any(amount + back.get(resource, 0) < 0 for resource, amount in cluster.columns.free_of(row).items()):
+            return False
+    return True
 
 
 def holds(cluster: Cluster, record: Record, demand: Demand, now_s: float) -> int:
@@ -119,11 +145,6 @@ def placements(record: Record) -> tuple[Placement, ...]:
     return tuple(Placement(*slot, node, record.devices.get(slot, ())) for slot, node in sorted(record.promise.items()))
 
 
-def leavers(cluster: Cluster, record: Record) -> Sequence[str]:
+def leavers(record: Record, others: Leaving) -> Sequence[str]:
     """Who is still on the nodes that the job is promised."""
-    nodes = set(record.promise.values())
-    return [
-        job
-        for job in sorted(cluster.leaving)
-        if any(cluster.jobs[job].placements[slot] in nodes for slot in cluster.jobs[job].leaving)
-    ]
+    return sorted({job for node in set(record.promise.values()) for job in others.jobs_on.get(node, ())})

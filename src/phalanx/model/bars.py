@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from phalanx.model.amount import Amount
 from phalanx.model.line import LineKey
-from phalanx.model.tree import Branch, Key, Tree
+from phalanx.model.tree import ROOT, Branch, Key, Tree
 
 
 class Rule(StrEnum):
@@ -96,6 +96,16 @@ class Bars:
         yield from list(self._asleep)
         self._asleep.clear()
         self.heaps.clear()
+
+    def release_pool(self) -> Iterator[LineKey]:
+        """The nodes have more in all, or less: the lines short of the root's pool are looked at again."""
+        for bar, heap in list(self.heaps.get(ROOT, {}).items()):
+            if bar.rule is Rule.POOL:
+                del self.heaps[ROOT][bar]
+                for _, ticket, line in heap:
+                    if self._asleep.get(line) == ticket:
+                        del self._asleep[line]
+                        yield line
 
     def copy(self) -> Bars:
         other = Bars()

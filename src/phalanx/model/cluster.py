@@ -133,13 +133,13 @@ class Cluster:
         self.waiting.note_growth(self.columns.see(node), {})
         self.tree.pool_stale = True
         if known:
-            self.waiting.wake_all()  # it may also have become less
+            self.waiting.wake_exposed()  # it may also have become less
 
     def lose_node(self, name: str) -> None:
         if self.columns.node(name) is not None:
             self.columns.lose(name)
             self.tree.pool_stale = True
-            self.waiting.wake_all()
+            self.waiting.wake_exposed()
 
     def charge(self, node: str, asks: Amounts) -> bool:
         """One pod holds `asks` on the node; whether the node had that much, and held no more than it has before."""

@@ -22,7 +22,7 @@ charged all the same, up to the root.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from phalanx.model.amount import Amount, shown
@@ -61,13 +61,15 @@ class Tally:
 
 
 class Account:
-    """What is charged to a branch. `users` and `groups` are kept only where somebody limits them."""
+    """What is charged to a branch; `own`: of it, to no child, if it has children. `users` and `groups` are kept only
+    where somebody limits them."""
 
-    __slots__ = ("claimed", "groups", "running", "total", "users")
+    __slots__ = ("claimed", "groups", "own", "running", "total", "users")
 
     def __init__(self) -> None:
         self.total: dict[Key, Amount] = {}
         self.claimed: dict[Key, Amount] = {}
+        self.own: dict[Key, Amount] = {}
         self.running = 0
         self.users: dict[str, Tally] = {}
         self.groups: dict[str, Tally] = {}
@@ -75,6 +77,7 @@ class Account:
     def copy(self) -> Account:
         other = Account()
         other.total, other.claimed, other.running = dict(self.total), dict(self.claimed), self.running
+        other.own = dict(self.own)
         other.users = {name: tally.copy() for name, tally in self.users.items()}
         other.groups = {name: tally.copy() for name, tally in self.groups.items()}
         return other
@@ -88,7 +91,7 @@ class Account:
             }
             for some in (self.users, self.groups)
         )
-        amounts = ({key: used for key, used in each.items() if used} for each in (self.total, self.claimed))
+        amounts = ({key: used for key, used in each.items() if used} for each in (self.total, self.claimed, self.own))
         return (*amounts, self.running, *tallies)
 
     def add(self, charge: Charge, sign: int, branch: Branch) -> None:
@@ -283,10 +286,14 @@ class Tree:
         self.keeps_claimed = {name: dict(each.account.claimed) for name, each in self.branches.items()}
 
 
-def post(accounts: Iterable[tuple[Branch, Account]], charge: Charge, sign: int, *, keeps: bool) -> None:
+def post(accounts: Sequence[tuple[Branch, Account]], charge: Charge, sign: int, *, keeps: bool) -> None:
     """Enter a charge in the accounts of a path, the queue's own first. `keeps`: some queue of the tree keeps anything;
     else claims are the totals, and nobody asks for them."""
     rising = charge.cost if keeps else ()
+    branch, account = accounts[0]
+    if branch.children:
+        for key, amount in charge.cost:
+            account.own[key] = account.own.get(key, 0) + sign * amount
     for branch, account in accounts:
         account.add(charge, sign, branch)
         if rising:

@@ -22,7 +22,7 @@ from phalanx.model.heeding import Heeding
 from phalanx.model.hunting import Hunters
 from phalanx.model.line import Bid, Entry, Line, LineKey
 from phalanx.model.plan import Asleep
-from phalanx.model.reason import NEVER
+from phalanx.model.reason import NEVER, Code
 from phalanx.model.sleepers import Sleepers
 from phalanx.model.tree import Tree
 from phalanx.model.turns import Heads, Turns
@@ -54,6 +54,7 @@ class Waiting:
         self._dawns = 0
         self.hopeless: dict[Bid, None] = {}  # jobs of arrays that stand in a line, and could never start as things are
         self.lines_of: dict[str, dict[LineKey, None]] = {}  # queue -> its lines
+        self.exposed: dict[LineKey, None] = {}  # lines outside of crowds whom a change of nodes may concern
         self.shaken: dict[str, None] = {}  # queues that bids have left since what they wait for was last found
         self._line_of: dict[Bid, LineKey] = {}
         self._rests_until: dict[Bid, float] = {}
@@ -103,6 +104,7 @@ class Waiting:
         self.sleepers.forget(key)
         self.turns.drop(key)
         self.heads.drop(key)
+        self.exposed.pop(key, None)
         self.hunters.forget(key)
         self.dawn_of.pop(key, None)
 
@@ -157,6 +159,10 @@ class Waiting:
                 self.sleepers.forget(key)
             else:
                 self.sleepers.sleep(key, place, held=asleep.held)
+            if self._is_exposed(asleep):
+                self.exposed[key] = None
+            else:
+                self.exposed.pop(key, None)
             self.heeding.sleep(key, heeds=asleep.heeds)
             self.bars.forget(key)
             self.hunters.forget(key)
@@ -169,11 +175,27 @@ class Waiting:
                 heappush(self.dawns, (asleep.again_s, self._dawns, key))
                 self._keep_dawns_few()
 
+    def _is_exposed(self, asleep: Asleep) -> bool:
+        """Whether other nodes may change anything for the line by themselves, or the reason that it has: not if it
+        sleeps in a crowd, for want of quota alone, or behind a head."""
+        if asleep.foremost is not None or asleep.reason.code is Code.BEHIND_HEAD:
+            return False
+        return bool(asleep.watches) or not asleep.tolls or asleep.reason.code in NEVER
+
     def _keep_dawns_few(self) -> None:
         """What is not true any more is dropped before it outweighs the rest."""
         if len(self.dawns) > 2 * len(self.dawn_of) + 64:
             self.dawns = [each for each in self.dawns if self.dawn_of.get(each[2]) == each[0]]
             heapify(self.dawns)
+
+    def next_dawn_s(self, now_s: float) -> float | None:
+        """When the next line is to be looked at again, later than now (seconds since the epoch)."""
+        dawns = self.dawns
+        while dawns and self.dawn_of.get(dawns[0][2]) != dawns[0][0]:
+            heappop(dawns)
+        if not dawns or dawns[0][0] > now_s:
+            return dawns[0][0] if dawns else None
+        return min((at_s for at_s in self.dawn_of.values() if at_s > now_s), default=None)
 
     def sleep_on(self, key: LineKey, room: int) -> None:
         """The line still cannot be placed, for the same reason; `room` of its pods fit."""
@@ -198,21 +220,36 @@ class Waiting:
         self.sleepers.stirred = True
         self.wake_barred()
 
+    def wake_exposed(self) -> None:
+        """A node is another, or gone: look again at every line that this may concern, and explain it anew; crowds are
+        counted at once, and explained a few in each cycle."""
+        for key in self.exposed:
+            self.lines[key].unexplained = MANY
+            self.awake[key] = None
+        self.watches.rouse_all(MANY)
+        self.sleepers.stirred = True
+        self._refresh_hopeless()
+
     def wake_barred(self) -> None:
         """The queue tree is another: look at every line again that it kept out."""
         self.awake.update(dict.fromkeys(self.bars.release_all()))
+        self._refresh_hopeless()
+
+    def _refresh_hopeless(self) -> None:
         for bid in list(self.hopeless):
             self.refresh(bid)
 
     def wake_hopeless(self) -> None:
         """The cluster has more, or less: who could never start may be able to one day, or the other way round; and
         those who look for somebody to give way may need fewer to go."""
-        for key, line in self.lines.items():
+        for key in self.exposed:
+            line = self.lines[key]
             if line.reason is not None and line.reason.code in NEVER:
                 line.unexplained = MANY
                 self.awake[key] = None
         self.hunters.stir()
-        self.wake_barred()
+        self.awake.update(dict.fromkeys(self.bars.release_pool()))
+        self._refresh_hopeless()
 
     def arrange(self, tree: Tree) -> None:
         """The queue tree is another: so may be who is next."""
@@ -268,6 +305,7 @@ class Waiting:
         other.hunters, other.heads = self.hunters.copy(), self.heads.copy()
         other.lines_of = {queue: dict(lines) for queue, lines in self.lines_of.items()}
         other.shaken, other.hopeless = dict(self.shaken), dict(self.hopeless)
+        other.exposed = dict(self.exposed)
         other.dawns, other.dawn_of, other._dawns = list(self.dawns), dict(self.dawn_of), self._dawns
         other._rests_until = dict(self._rests_until)
         return other

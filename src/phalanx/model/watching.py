@@ -98,6 +98,11 @@ class Watches:
             if room is not None:
                 self.posts[gang.demands[0]].room = room
 
+    def rouse_all(self, unexplained: int) -> None:
+        """Look at every crowd. `unexplained`: as if that often in a row it had not been asked why."""
+        self.roused.update(dict.fromkeys(self.crowds))
+        self.unexplained.update(dict.fromkeys(self.crowds, unexplained))
+
     def only(self, key: LineKey) -> Watch | None:
         """What the line watches, if that is one thing."""
         watched = self._watched.get(key, ())
