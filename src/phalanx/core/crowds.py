@@ -18,6 +18,7 @@ where they are few."""
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
@@ -64,6 +65,8 @@ class Crowds:
         self.explained: set[Gang] = set()
         self.told: dict[LineKey, Asleep] = {}  # new lines that fell asleep as their crowd has
         self.lacked: dict[Gang, Lacking] = {}  # what was found, of gangs for which counting shows too little room
+        self.standby: dict[LineKey, Reason] = {}  # new lines that are drawn, and what is said if they lack room
+        self.beside: dict[str, dict[Gang, list[Turn]]] = {}  # in order: by arena and gang
         self.together = False  # crowds contend as such in this cycle
         self.each_counts = False  # each failure does, since it may be given a reservation
 
@@ -112,17 +115,42 @@ class Crowds:
         """New lines, but for the first few, that ask what a sleeping crowd asks need not contend."""
         cycle = self.cycle
         for key in list(islice(cycle.new, EXPLAINED, None)):
-            lacking = self.of_crowd(key.gang)
-            if lacking is None or not self.lacks_room_only(key):
+            if key.gang not in self.watches.crowds or not self.lacks_room_only(key):
                 continue
-            entries = sorted(cycle.new.pop(key))
-            place = cycle.lookahead.place_of(key, entries[0].bid)
-            foremost = self.foremost(key, entries[0])
-            heeds = lacking.heeds
-            told = Asleep(key, lacking.reason, lacking.watches, heeds=heeds, place=place, foremost=foremost)
-            self.told[key] = told
-            for entry in entries:
-                cycle.tell_bid(entry.bid, lacking.reason)
+            if key.gang in self.live:
+                self.stand_by(key)
+            elif (lacking := self.of_crowd(key.gang)) is not None:
+                self.tell(key, lacking)
+                del cycle.new[key]
+
+    def stand_by(self, key: LineKey) -> None:
+        """The new line is drawn as if it slept in the crowd that asks the same, as long as that lives."""
+        entries = self.cycle.new[key]
+        entries.sort()
+        foremost = self.foremost(key, entries[0])
+        reason = self.waiting.lines[next(iter(self.watches.crowds[key.gang]))].reason
+        if foremost is not None and reason is not None and reason.code is Code.NO_ROOM:
+            self.standby[key] = reason
+            arena = self.cycle.cluster.tree.branch(key.queue).arena.name
+            place = (foremost, entries[0].arrival_s, key.kind, entries[0].tie)
+            insort(self.beside.setdefault(arena, {}).setdefault(key.gang, []), (place, key))
+
+    def tell_standby(self) -> None:
+        """The new lines that were not drawn while their crowd lived."""
+        for key, reason in self.standby.items():
+            need = key.gang.roles[0].minimum
+            room = self.cycle.rooms.short(key.gang)
+            watch = Watch(key.gang.demands[0], need - 1 if room is None else room, need)
+            self.tell(key, Lacking(reason, (watch,), sleep.heeds(self.cycle.draft, key.gang)))
+
+    def tell(self, key: LineKey, lacking: Lacking) -> None:
+        """The new line sleeps as its crowd does."""
+        cycle, entries = self.cycle, sorted(self.cycle.new[key])
+        place = cycle.lookahead.place_of(key, entries[0].bid)
+        foremost, heeds = self.foremost(key, entries[0]), lacking.heeds
+        self.told[key] = Asleep(key, lacking.reason, lacking.watches, heeds=heeds, place=place, foremost=foremost)
+        for entry in entries:
+            cycle.tell_bid(entry.bid, lacking.reason)
 
     def lacks_room_only(self, key: LineKey) -> bool:
         """Nothing but room can keep the new line from starting, and its queue makes nobody give way for it."""
@@ -143,8 +171,12 @@ class Crowds:
             return
         for arena, crowds in self.waiting.turns.of.items():
             fewer, others = (self.live, crowds) if len(self.live) < len(crowds) else (crowds, self.live)
-            if live := [crowds[gang] for gang in fewer if gang in others]:
+            live = [crowds[gang] for gang in fewer if gang in others]
+            live += self.beside.pop(arena, {}).values()
+            if live:
                 yield arena, self.in_order(live)
+        for arena, beside in self.beside.items():
+            yield arena, self.in_order(list(beside.values()))
 
     def in_order(self, crowds: Sequence[Sequence[Turn]]) -> Iterator[Turn]:
         """Merged; what dies meanwhile is left out."""
@@ -178,6 +210,7 @@ class Crowds:
         gang = key.gang
         if gang not in self.live:
             return True
+        self.standby.pop(key, None)  # it contends like others from now on
         if gang in self.due or len(self.cycle.asleep) < EXPLAINED:
             self.due.discard(gang)
             return False

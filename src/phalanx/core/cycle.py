@@ -187,7 +187,8 @@ class Cycle:
             self.awake = {**self.awake, **alone}
         keys = {**self.awake, **self.new, **self.held_up(), **self.lookahead.entrants()}
         for key in keys:
-            self.contest.enter(key, self.first_of(key))
+            if key not in self.crowds.standby:
+                self.contest.enter(key, self.first_of(key))
         for arena in self.closing:
             self.contest.draw_from(arena, self.waiting.heads.of(arena), in_crowd=False)
         for arena, lines in self.crowds.draws():
@@ -210,6 +211,7 @@ class Cycle:
                 self.give_way(key, entry)
             else:
                 yield key, entry.bid
+        self.crowds.tell_standby()
         self.tell_behind()
 
     def give_way(self, key: LineKey, entry: Entry, *, holds_up: bool = True) -> None:

@@ -71,7 +71,9 @@ class Rooms:
             name: column + np.array([amounts.get(name, 0) for amounts in taken.values()], np.int64)
             for name, column in after.items()
         }
-        gone = held(self._asks, before, len(self._gangs)) - held(self._asks, after, len(self._gangs))
+        both = {name: np.concatenate((column, after[name])) for name, column in before.items()}
+        holding = held(self._asks, both, len(self._gangs))
+        gone = holding[:, : len(positions)] - holding[:, len(positions) :]
         if self._rows:
             gone *= self._allowed(self._masks, positions)
         self._counts -= gone.sum(axis=1)
@@ -131,12 +133,18 @@ class Rooms:
 def held(asks: Mapping[str, Floats], amounts: Amounts, gangs: int) -> Floats:
     """[gang, node]: how many pods those amounts hold. Exact, since both sides are integers below 2**53."""
     most: Floats = np.full((gangs, len(next(iter(amounts.values()), ()))), np.inf)
+    if not most.size:
+        return most
+    bound = np.inf
     for name, each in asks.items():
         asking = each.nonzero()[0]
         has = amounts[name].astype(np.float64)
+        if not len(asking) or has.min() >= each.max() * bound:
+            continue  # there is enough of it for as many as the others allow
         if len(asking) == gangs:
             np.minimum(most, has / each[:, None], out=most)
-        elif len(asking):
+            bound = float(most.max())
+        else:
             most[asking] = np.minimum(most[asking], has / each[asking, None])
     np.floor(most, out=most)
     return np.maximum(most, 0.0, out=most)

@@ -24,7 +24,8 @@ from phalanx.model.plan import Watch
 
 MANY = 2**62
 FEW = 64  # posts that are counted one by one faster than together, for one row
-BATCH = 1 << 16  # cells looked at in one vector operation: they stay in the processor's cache
+BATCH = 1 << 16  # cells looked at in one vector operation: they stay in the processor's cache; crowds are not counted
+# where there are more
 
 Amounts = Mapping[str, NDArray[np.int64]]  # resource -> an amount per grown row
 
@@ -134,7 +135,10 @@ class Watches:
     def grow(self, before: Amounts, after: Amounts) -> dict[LineKey, None]:
         """Rows grew: the lines to wake; crowds are roused."""
         woken: dict[LineKey, None] = {}
-        for post, touched, growth in self._growths(list(self.posts.values()), before, after):
+        posts = list(self.posts.values())
+        if len(posts) * len(next(iter(after.values()), ())) > BATCH:
+            posts = [post for post in posts if not self._rouse_uncounted(post)]
+        for post, touched, growth in self._growths(posts, before, after):
             post.room += growth
             if touched:
                 woken.update(post.any)
@@ -142,6 +146,15 @@ class Watches:
                 woken.update(dict.fromkeys(post.reached()))
                 self.roused.update(dict.fromkeys(post.reached_by()))
         return woken
+
+    def _rouse_uncounted(self, post: Post) -> bool:
+        """Where much has grown nearly every crowd is roused, and who decides counts them all at once: so they are not
+        counted here as well. Whether that is all that waits for the post."""
+        if post.needs or post.any:
+            return False
+        post.room = MANY
+        self.roused.update(post.crowds)
+        return True
 
     def grow_one(self, before: Mapping[str, int], after: Mapping[str, int]) -> dict[LineKey, None]:
         """One row grew: what `grow` says, counted without arrays, which for one row is many times faster."""
