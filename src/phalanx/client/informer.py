@@ -96,7 +96,7 @@ class Informer:
         self.objects: dict[str, Object] = {}
         self.synced = asyncio.Event()  # the first list is in `objects`
         self._connection, self._namespace, self._selectors = connection, namespace, selectors
-        self._decode = _decoder(lean)
+        self.decode = _decoder(lean)  # a line of a watch
         self._trim: Callable[[Any], Any] = (lambda obj: obj) if lean is None else _trimmer(lean)
         self._subscribers: list[Subscriber] = []
         self._deleted: dict[str, int] = {}  # uid -> version at deletion, against answers that arrive late
@@ -228,17 +228,18 @@ class Informer:
         async with self._connection.stream(self.kind.path(self._namespace), params, watch_s + _QUIET_S) as lines:
             self._cause = ""
             async for line in lines:
-                try:
-                    event = self._decode(line)
-                except msgspec.DecodeError as error:
-                    raise ApiUnknown(f"a watch of {self.kind.plural} broke within a line") from error
-                self._take(event)
+                self.take(line)
                 told += 1
         if self._listed is not None:  # it does not know how to begin with what exists, and did not say so
             self._connection.lists_by_watch = False
         return told
 
-    def _take(self, event: Object) -> None:
+    def take(self, line: bytes) -> None:
+        """What a line of the watch says. Raises as the watch does when it says that it is over."""
+        try:
+            event = self.decode(line)
+        except msgspec.DecodeError as error:
+            raise ApiUnknown(f"a watch of {self.kind.plural} broke within a line") from error
         obj = event["object"]
         match event["type"]:
             case "ADDED" | "MODIFIED":

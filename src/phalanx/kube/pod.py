@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from functools import lru_cache
 
 import msgspec
 
@@ -22,6 +23,7 @@ from phalanx.model.shape import Amounts, Shape
 
 # How the kubelet says that it would not run the pod: k8s.io/kubernetes/pkg/kubelet/lifecycle and kubelet.go.
 _REJECTIONS = ("OutOf", "NodeAffinity", "UnexpectedAdmissionError", "TopologyAffinityError", "NodeShutdown", "Taint")
+_OURS = "phalanx.dev/"
 _NO_GATES: frozenset[str] = frozenset()
 _NOTHING: Object = {}
 
@@ -148,6 +150,7 @@ def read_pod(
     )
 
 
+@lru_cache(4096)  # pods of a job come into being in the same second
 def seconds(text: str | None) -> float:
     """A metav1.Time as seconds since the epoch; 0 where there is none."""
     return datetime.fromisoformat(text).timestamp() if text else 0.0
@@ -198,7 +201,10 @@ def _words(meta: Object, *, others: bool) -> tuple[str, Mapping[str, str]]:
 def _said(meta: Object) -> dict[str, str]:
     """What the pod says in words of `phalanx.dev`; its own labels win over its annotations. Who made it, nobody can
     attest."""
-    both = (meta.get("annotations") or {}, meta.get("labels") or {})
-    found = {key: str(value) for said in both for key, value in said.items() if key.startswith("phalanx.dev/")}
+    found: dict[str, str] = {}
+    for words in (meta.get("annotations") or {}, meta.get("labels") or {}):
+        for key in words:
+            if key.startswith(_OURS):
+                found[key] = str(words[key])
     found.pop(labels.USER, None)
     return found
