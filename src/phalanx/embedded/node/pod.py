@@ -26,6 +26,7 @@ from phalanx.embedded.node.lifecycle import Known, Steps, Waiting, steps
 from phalanx.embedded.node.record import PodRecord
 from phalanx.embedded.node.status import TERMINAL, Place, pod_status
 from phalanx.embedded.node.surroundings import VOLUMES, Surroundings
+from phalanx.embedded.node.tokens import renew, token_files
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +46,7 @@ class Pod:
         self._delete_sent = False
         self._written: dict[str, Any] | None = None
         self._volumes_ready = False
+        self._tokens = token_files(pod, around.pod_dir(record.uid) / VOLUMES)
         both = [*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]]
         self.containers = {one["name"]: Container(one["name"], pod, record, around, self._wake.set) for one in both}
         # One that ended in an earlier life of the agent only waits for its deletion.
@@ -110,6 +112,8 @@ class Pod:
             for name in found.start:
                 await self.containers[name].start(self._with_addresses())
             self._wake.set()  # what follows from it is the next turn's
+        if self._tokens and any(isinstance(one.known.state, Running) for one in self.containers.values()):
+            dues.append(await self._renew_tokens(now_s))
         if not (found.start and self._wake.is_set()):  # a turn that goes on at once reports once, at its end
             await self._report(found)
         return min((due for due in dues if due is not None), default=None)
@@ -176,6 +180,14 @@ class Pod:
             return False
         self._volumes_ready = True
         return True
+
+    async def _renew_tokens(self, now_s: float) -> float | None:
+        """When to look again. What fails is tried again, long before the old token is worth nothing."""
+        try:
+            return await renew(self._tokens, self.pod, self._around.token, now_s)
+        except (ApiError, ConfigError, OSError) as error:
+            log.warning("pod %s/%s: its token was not renewed: %s", self.record.namespace, self.record.name, error)
+            return now_s + 10 * _RETRY_S
 
     def _with_addresses(self) -> Object:
         """The pod as the downward API shows it: with addresses, whether or not the status was written yet."""
