@@ -6,15 +6,17 @@ PHALANX_EXAMPLES=torch,ray (any of torch, ray, mpi, spark) with pytest.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cli.upstart import started, until
+from tests.cli.upstart import Up, started, until
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ASKED = set(os.environ.get("PHALANX_EXAMPLES", "").split(","))
@@ -37,12 +39,64 @@ def run(name: str, *words: str, timeout_s: float = 110.0) -> str:
     return done.stdout
 
 
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    with started(tmp_path_factory.mktemp("up"), "--local-cpu", "1", "--local-gpu", "0", "--stop-pods") as up:
+        yield up
+
+
 @pytest.mark.slow
-def test_servers_and_workers_of_a_parameter_server_train_together(tmp_path: Path) -> None:
-    with started(tmp_path, "--local-cpu", "1", "--local-gpu", "0", "--stop-pods") as up:
-        said = run("parameter-server", "--kubeconfig", str(up.data / "kubeconfig"))
-        assert "right: 3 workers and 2 servers got 9" in said
-        until(lambda: not up.kubectl("get", "jobs,pods,services", "--output", "name").split())
+def test_servers_and_workers_of_a_parameter_server_train_together(up: Up) -> None:
+    said = run("parameter-server", "--kubeconfig", str(up.data / "kubeconfig"))
+    assert "right: 3 workers and 2 servers got 9" in said
+    until(lambda: not up.kubectl("get", "jobs,pods,services", "--output", "name").split())
+
+
+ROLL_CALL = """
+import os, socket, time
+rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+place = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+if rank == 0:
+    listener = socket.create_server((socket.gethostname(), place[1]))
+    print(sorted(listener.accept()[0].recv(9).decode() for _ in range(world - 1)), flush=True)
+else:
+    for _ in range(600):
+        try:
+            socket.create_connection(place).sendall(str(rank).encode())
+            break
+        except OSError:
+            time.sleep(0.1)
+"""
+
+
+def roll_call(workers: int) -> str:
+    """A PyTorchJob whose processes are plain Python: what the controller promises them is all that they use."""
+    container = {"name": "pytorch", "image": "host", "command": [sys.executable, "-c", ROLL_CALL]}
+    pod = {"containers": [{**container, "resources": {"requests": {"cpu": "200m"}}}], "schedulerName": "phalanx"}
+    specs = {
+        name: {"replicas": count, "restartPolicy": "Never", "template": {"spec": pod}}
+        for name, count in (("Master", 1), ("Worker", workers))
+    }
+    meta = {"name": "roll-call", "labels": {"phalanx.dev/queue": "default"}}
+    spec = {"runPolicy": {"suspend": True}, "pytorchReplicaSpecs": specs}
+    return json.dumps({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": meta, "spec": spec})
+
+
+@pytest.mark.slow
+def test_a_pytorch_job_is_queued_and_its_pods_find_each_other(up: Up, tmp_path: Path) -> None:
+    """One cpu has room for a Master and four Workers, not for nine."""
+    manifest = tmp_path / "job.json"
+    manifest.write_text(roll_call(9))
+    up.kubectl("create", "--filename", str(manifest))
+    until(lambda: "NeverFits" in up.phalanx("explain", "roll-call").stdout)
+    assert up.kubectl("get", "pods", "--output", "name") == ""
+    up.kubectl("delete", "pytorchjob", "roll-call")
+    manifest.write_text(roll_call(4))
+    up.kubectl("create", "--filename", str(manifest))
+    until(lambda: "Succeeded" in up.kubectl("get", "pytorchjob", "roll-call"), timeout_s=60)
+    assert up.kubectl("logs", "roll-call-master-0") == "['1', '2', '3', '4']\n"
+    [job] = json.loads(up.phalanx("jobs", "--finished", "--json").stdout)
+    assert (job["job"], job["state"], job["pods"]["wanted"]) == ("default/roll-call", "complete", 5)
 
 
 @pytest.mark.slow

@@ -12,7 +12,9 @@ from phalanx.cli.attend import complaints
 from phalanx.cli.output import counted, duration
 from phalanx.cli.sight import Snapshot
 from phalanx.client.connection import Object
+from phalanx.client.kind import JOBS, Kind
 from phalanx.core.standing import order_of
+from phalanx.kube.form import TRAINING, forms
 from phalanx.kube.labels import QUEUE
 from phalanx.kube.pod import Pod, seconds
 from phalanx.model.amount import shown
@@ -242,20 +244,29 @@ def _since(snapshot: Snapshot, record: Record) -> float:
 
 def _finished(snapshot: Snapshot) -> list[JobView]:
     """Jobs that are over and not deleted yet, the latest first."""
-    found = [_over(obj) for obj in snapshot.jobs.values() if QUEUE in (obj["metadata"].get("labels") or {})]
+    found = [_over([form.read(obj) for form in forms(kind, obj)]) for kind, obj in _job_objects(snapshot)]
     return sorted((view for view in found if view), key=lambda view: -view.since_s)
 
 
-def _over(obj: Object) -> JobView | None:
-    meta, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
+def _job_objects(snapshot: Snapshot) -> Iterator[tuple[Kind, Object]]:
+    """Jobs, and training jobs where they are served."""
+    for kind in (JOBS, *TRAINING):
+        yield from ((kind, obj) for obj in snapshot.objects.get(kind, {}).values())
+
+
+def _over(shown: Sequence[Object]) -> JobView | None:
+    """`shown`: what stands on one object, each role as a Job."""
+    if not shown or QUEUE not in (shown[0]["metadata"].get("labels") or {}):
+        return None
+    meta, status = shown[0]["metadata"], shown[0].get("status") or {}
     for condition in status.get("conditions") or ():
         if condition["type"] in {"Complete", "Failed"} and condition["status"] == "True":
             return JobView(
                 id=f"{meta['namespace']}/{meta['name']}",
                 queue=meta["labels"][QUEUE],
                 state=condition["type"].lower(),
-                wanted=spec.get("completions") or spec.get("parallelism") or 1,
-                placed=status.get("succeeded", 0),
+                wanted=sum(one["spec"].get("completions") or one["spec"].get("parallelism") or 1 for one in shown),
+                placed=sum((one.get("status") or {}).get("succeeded") or 0 for one in shown),
                 since_s=seconds(condition.get("lastTransitionTime")),
                 submitted_s=seconds(meta.get("creationTimestamp")),
                 priority=0,

@@ -46,11 +46,8 @@ class Forwarder:
             self._servers[place] = await asyncio.start_server(self._accept(place), *place)
         except OSError as error:
             self._refused.add(place)
-            log.warning(
-                "the service at %s:%d is not reachable by its name: %s; use a headless one (clusterIP: None)",
-                *place,
-                error.strerror or error,
-            )
+            why = "ports below 1024 need root" if isinstance(error, PermissionError) else str(error.strerror or error)
+            log.warning("the service at %s:%d is not reachable by its name: %s", *place, why)
 
     def close(self) -> None:
         for server in self._servers.values():
