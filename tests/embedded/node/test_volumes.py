@@ -137,5 +137,5 @@ def test_a_token_is_renewed_after_four_fifths_of_its_life_in_its_place(tmp_path:
     assert asked == []
     assert asyncio.run(renew(files, owner, request, 5800.0)) == path.stat().st_mtime + 800.0
     assert (asked, path.read_text()) == ([("default", "default", 1000)], "another")
-    assert (path.parent.stat().st_ino, mode(path)) == (there, 0o600)
+    assert (path.parent.stat().st_ino, mode(path)) == (there, 0o644)
     assert asyncio.run(renew((), owner, request, 5800.0)) is None

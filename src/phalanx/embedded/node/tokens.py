@@ -35,24 +35,24 @@ class TokenFile:
             return 0.0
 
     def write(self, token: str) -> None:
-        """Raises OSError."""
+        """With the rights that the file had. Raises OSError."""
+        mode = self.path.stat().st_mode & 0o777 if self.path.exists() else 0o600
         new = self.path.with_name(f".{self.path.name}.new")
         new.unlink(missing_ok=True)
         handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(handle, "w") as file:
             file.write(token)
+        new.chmod(mode)
         new.rename(self.path)
 
 
 def token_files(pod: Object, root: Path) -> tuple[TokenFile, ...]:
     """Of the pod whose volumes lie below `root`."""
     return tuple(
-        TokenFile(
-            path=root / volume["name"] / source["serviceAccountToken"]["path"], source=source["serviceAccountToken"]
-        )
+        TokenFile(path=root / volume["name"] / said["path"], source=said)
         for volume in pod["spec"].get("volumes") or ()
         for source in (volume.get("projected") or {}).get("sources") or ()
-        if source.get("serviceAccountToken")
+        if (said := source.get("serviceAccountToken"))
     )
 
 

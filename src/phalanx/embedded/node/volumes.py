@@ -124,7 +124,7 @@ class _Sources:
                 case {"serviceAccountToken": inner}:
                     account = self.pod["spec"].get("serviceAccountName") or "default"
                     text = await self._token(self.pod["metadata"]["namespace"], account, inner)
-                    found[inner["path"]] = (text.encode(), 0o600)
+                    found[inner["path"]] = (text.encode(), mode)  # whoever the container's user is can read it
                 case _:
                     raise ConfigError(f"projected source {', '.join(part)} is not supported here")
         return found
