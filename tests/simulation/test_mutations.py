@@ -228,7 +228,7 @@ PLANTED: list[tuple[Callable[[pytest.MonkeyPatch], None], int]] = [
     (draft_is_not_rewound, 0),
     (nothing_wakes, 0),
     (threshold_is_off_by_one, 5),
-    (growth_counts_once_per_node, 128),
+    (growth_counts_once_per_node, 159),
     (late_answers_count, 30),
     (overfull_nodes_are_used, 9),
     (taints_are_overlooked, 5),

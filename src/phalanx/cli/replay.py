@@ -96,7 +96,8 @@ def as_json(each: Step, plan: Plan, *, differs: bool) -> dict[str, Any]:
 
 
 def told(each: Step, plan: Plan, *, differs: bool) -> Iterator[str]:
-    yield f"step {each.number}, {clock(each.now_s)}: {len(each.events)} events, {len(plan.actions)} decisions"
+    at = clock(each.now_s, each.now_s)
+    yield f"step {each.number}, {at}: {len(each.events)} events, {len(plan.actions)} decisions"
     yield from shortened("  told    ", [event_line(event) for event in each.events])
     yield from shortened("  decided ", [action_line(action) for action in plan.actions])
     if differs:

@@ -247,16 +247,17 @@ class Horizon:
         hold = next((each for each in self.holds if each.seat.start_s < end_s), None)
         if hold is not None and (shut is None or hold.seat.start_s < shut.start_s):
             start_s = hold.seat.start_s
+            expected = f"expected to start at {clock(start_s, self.now_s)}"
             return Reason(
                 code=Code.RESERVED,
-                text=f"there is room now, but it would delay {hold.bid.job}, expected to start at {clock(start_s)}",
+                text=f"there is room now, but it would delay {hold.bid.job}, {expected}",
                 numbers={"for": hold.bid.job, "until_s": start_s, "limit_s": job.limit_s},
             )
         if shut is not None:
             return Reason(
                 code=Code.RESERVED,
                 text=f"nodes with room for it are reserved: {shut.name}, "
-                f"from {clock(shut.start_s)} to {clock(shut.end_s)}",
+                f"from {clock(shut.start_s, self.now_s)} to {clock(shut.end_s, self.now_s)}",
                 numbers={"reservation": shut.name, "start_s": shut.start_s, "until_s": shut.end_s},
             )
         return reserve.reserved(job, f"the nodes of the reservation {job.reservation} have no room for it now")

@@ -157,7 +157,7 @@ class Cycle:
             self.tell(record, found.reason)
         elif record.not_before_s > self.now_s:
             self.resting.append((bid, record.not_before_s))
-            self.tell(record, explain.backoff(record))
+            self.tell(record, explain.backoff(record, self.now_s))
         elif not whole and self.cluster.tree.branch(self.cluster.queue_of(record.job)).unbounded:
             # Its pods are placed one by one as they open.
             self.start(record)

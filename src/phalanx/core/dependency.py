@@ -51,9 +51,9 @@ def obstacle(cluster: Cluster, record: Record, now_s: float, cleared: dict[Kin, 
     `cleared`: how many jobs of each array were let through since the last fold; it is counted up here."""
     job = record.job
     if job.deadline_s is not None and now_s > latest_start_s(job):
-        return Obstacle(deadline_missed(job))
+        return Obstacle(deadline_missed(job, now_s))
     if job.begin_s is not None and now_s < job.begin_s:
-        return Obstacle(begins_later(job, job.begin_s), job.begin_s)
+        return Obstacle(begins_later(job.begin_s, now_s), job.begin_s)
     if job.after and (unmet := dependencies(cluster, job)):
         return Obstacle(unmet)
     if job.singleton and (first := singleton(cluster, job)):
@@ -106,20 +106,19 @@ def waits_idly(cluster: Cluster, name: str) -> bool:
     return queued(cluster, name) and Bid(name) not in cluster.waiting.fresh
 
 
-def deadline_missed(job: Job) -> Reason:
+def deadline_missed(job: Job, now_s: float) -> Reason:
     deadline_s, limit_s = job.deadline_s or 0.0, max(0.0, job.limit_s or 0.0)
     runs = f"it may run {limit_s:g} s, and " if limit_s else ""
     return Reason(
         code=Code.DEADLINE,
-        text=f"{runs}it was to end by {clock(deadline_s)}: it cannot any more, and is not started",
+        text=f"{runs}it was to end by {clock(deadline_s, now_s)}: it cannot any more, and is not started",
         numbers={"deadline_s": deadline_s, "limit_s": limit_s, "latest_start_s": latest_start_s(job)},
     )
 
 
-def begins_later(job: Job, begin_s: float) -> Reason:
-    return Reason(
-        code=Code.BEGIN_TIME, text=f"it asks not to begin before {clock(begin_s)}", numbers={"begin_s": begin_s}
-    )
+def begins_later(begin_s: float, now_s: float) -> Reason:
+    text = f"it asks not to begin before {clock(begin_s, now_s)}"
+    return Reason(code=Code.BEGIN_TIME, text=text, numbers={"begin_s": begin_s})
 
 
 def dependencies(cluster: Cluster, job: Job) -> Reason | None:

@@ -57,12 +57,12 @@ def queue_unknown(cluster: Cluster, record: Record, default_queue: str) -> Reaso
     )
 
 
-def backoff(record: Record) -> Reason:
+def backoff(record: Record, now_s: float) -> Reason:
     """Why the start came to nothing, as the world said, and when it is tried again."""
     why = record.refusal.text if record.refusal else "its last start came to nothing"
     return Reason(
         code=Code.BACKOFF,
-        text=f"start {record.attempt} came to nothing: {why}; tried again at {clock(record.not_before_s)}",
+        text=f"start {record.attempt} came to nothing: {why}; tried again at {clock(record.not_before_s, now_s)}",
         numbers={"attempt": record.attempt, "not_before_s": record.not_before_s},
     )
 

@@ -31,20 +31,20 @@ def obstacle(cluster: Cluster, record: Record, now_s: float, cleared: dict[Kin, 
     if name not in cluster.queues:
         return Obstacle(explain.queue_unknown(cluster, record, cluster.policy.default_queue))
     branch = cluster.tree.branch(name)
-    if reason := of_queue(branch, record) or beyond_limits(branch, record):
+    if reason := of_queue(branch, record, now_s) or beyond_limits(branch, record):
         return Obstacle(reason)
     if branch.gated and (gate := cluster.entrants.kept_out(branch, job)):
         return Obstacle(denial.too_many(gate, name))
     return reserve.obstacle(cluster, job, now_s) or dependency.obstacle(cluster, record, now_s, cleared)
 
 
-def of_queue(branch: Branch, record: Record) -> Reason | None:
+def of_queue(branch: Branch, record: Record, now_s: float) -> Reason | None:
     """What the queue's state, or that of one above, says."""
     if branch.fault:
         return denial.misconfigured(branch)
     for queue in branch.states:
         if queue.state is not State.HELD and record.job.submitted_s > queue.state_since_s:
-            return denial.closed(queue, branch.name)
+            return denial.closed(queue, branch.name, now_s)
     for queue in branch.states:
         if queue.state is not State.DRAINING:
             return denial.held(queue, branch.name)

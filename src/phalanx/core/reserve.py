@@ -42,9 +42,9 @@ def obstacle(cluster: Cluster, job: Job, now_s: float) -> Obstacle | None:
     if not invited(cluster, named, job):
         return Obstacle(reserved(job, f"the reservation {named.name} is for others: {whom(named)}"))
     if now_s >= named.end_s:
-        return Obstacle(reserved(job, f"the reservation {named.name} ended at {clock(named.end_s)}", named))
+        return Obstacle(reserved(job, f"the reservation {named.name} ended at {clock(named.end_s, now_s)}", named))
     if now_s < named.start_s:
-        text = f"the reservation {named.name} begins at {clock(named.start_s)}"
+        text = f"the reservation {named.name} begins at {clock(named.start_s, now_s)}"
         return Obstacle(reserved(job, text, named), named.start_s)
     return None
 
