@@ -104,7 +104,10 @@ def part(shape: Shape) -> int:
 
 
 def not_level(cluster: Cluster, pods: list[Pod], action: Start | Place) -> Iterator[str]:
-    """Of pods that were placed last: no domain has more of their like than one that has fewest, by the skew."""
+    """Of pods that were placed last: no domain has more of their like than one that has fewest, by the skew. (Pods of
+    several roles may count for each other, and only some of them mind.)"""
+    if len(cluster.jobs[action.job].job.roles) > 1:
+        return
     for each in action.placements:
         role = cluster.jobs[action.job].job.roles[each.role]
         for spread in role.shape.spread:

@@ -1,15 +1,18 @@
-"""Why the queue tree says no: the rule, whose it is, what is asked, used and allowed, and who holds it."""
+"""Why the queue tree says no: the rule, whose it is, what is asked, used and allowed, who holds it (queues and jobs),
+and when enough of it is expected back."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from itertools import islice
 
-from phalanx.core import quota
+from phalanx.core import quota, relief
 from phalanx.core.moment import clock
 from phalanx.core.quota import Ledger, Offer, Shortfall
 from phalanx.model.amount import Amount, number, shown
 from phalanx.model.bars import Bar, Rule
-from phalanx.model.cluster import Cluster
+from phalanx.model.cluster import Cluster, Record
 from phalanx.model.entrants import Gate
 from phalanx.model.queue import Queue, State
 from phalanx.model.reason import NEVER, Code, Reason
@@ -17,6 +20,8 @@ from phalanx.model.tree import Branch, Key
 
 OF_SOMEBODY = {Rule.USER, Rule.USER_RUNNING, Rule.GROUP, Rule.GROUP_RUNNING}
 LARGEST = 3
+ENDS = 32  # looked at for when enough comes back
+SEARCHED = 16  # of the largest holders in the cluster, for the largest jobs below a queue
 LOOKED_AT = 1000  # jobs; beyond, only those that hold most in the whole cluster are asked whether they are in the queue
 
 
@@ -135,10 +140,67 @@ def short(cluster: Cluster, ledger: Ledger, own: str, lack: Shortfall) -> Reason
         case Rule.USER | Rule.GROUP:
             code = Code.USER_LIMIT
             text = f"{asked} asked, but {who(bar.rule, bar.whose)} uses {used} of at most {allowed} in {queue}"
+    known = []
     if bar.key[1] and (holders := largest(cluster, ledger, bar)):
         numbers["holders"] = {name: number(has) for name, has in holders}
-        text += " (most is used by " + ", ".join(f"{name} ({shown(bar.key[1], has)})" for name, has in holders) + ")"
-    return Reason(code=code, text=text, numbers=numbers)
+        known.append(f"most is used by {listed(bar, holders)}")
+    if bar.key[1] and (jobs := largest_jobs(cluster, ledger, bar)):
+        numbers["jobs"] = {name: number(has) for name, has in jobs}
+        known.append(f"the largest {'job is' if len(jobs) == 1 else 'jobs are'} {listed(bar, jobs)}")
+    if (enough_s := comes_back_s(cluster, ledger, lack)) is not None:
+        numbers["enough_s"] = enough_s
+        known.append(relief.expected(enough_s, relief.days(cluster, enough_s)))
+    return Reason(code=code, text=f"{text} ({'; '.join(known)})" if known else text, numbers=numbers)
+
+
+def listed(bar: Bar, holders: Sequence[tuple[str, Amount]]) -> str:
+    return ", ".join(f"{name} ({shown(bar.key[1], has)})" for name, has in holders)
+
+
+def comes_back_s(cluster: Cluster, ledger: Ledger, lack: Shortfall) -> float | None:
+    """When as much as is missing is expected to be given back by what runs (seconds since the epoch); None: nobody
+    knows. By counting alone, as `relief.enough_s`."""
+    if not cluster.ends.order and not ledger.of_jobs:
+        return None
+    missing = lack.used + lack.asked - lack.allowed
+    given = partial(gives_back, cluster, ledger, lack.bar)
+    return relief.enough_s(cluster, missing, given, ledger.of_jobs, ENDS)
+
+
+def gives_back(cluster: Cluster, ledger: Ledger, bar: Bar, job: str) -> Amount:
+    """How much less the bar counts when the job ends."""
+    record = cluster.jobs[job]
+    path = cluster.tree.branch(cluster.queue_of(record.job)).path
+    if not counts(bar, record, path):
+        return 0
+    if not bar.key[1]:
+        return int(record.charge is not None or job in ledger.of_jobs)
+    given = use(cluster, ledger, job, bar.key)
+    if bar.rule is Rule.POOL and len(path) > 1:  # what its topmost queue keeps is not given back
+        top = path[-2]
+        beyond = ledger.account(top).total.get(bar.key, 0) - top.kept.get(bar.key, 0)
+        return max(0, min(given, beyond))
+    return given
+
+
+def counts(bar: Bar, record: Record, path: Sequence[Branch]) -> bool:
+    """Whether the bar counts what the job is charged with. `path`: of its queue."""
+    if all(branch.name != bar.queue for branch in path):
+        return False
+    if bar.rule in {Rule.USER, Rule.USER_RUNNING}:
+        return record.job.user == bar.whose
+    return bar.rule not in OF_SOMEBODY or record.job.group == bar.whose
+
+
+def largest_jobs(cluster: Cluster, ledger: Ledger, bar: Bar) -> list[tuple[str, Amount]]:
+    """Where queues are named: of the jobs that hold most in the whole cluster, those that the bar counts."""
+    if bar.rule in OF_SOMEBODY or not cluster.tree.branch(bar.queue).children:
+        return []
+    jobs = dict.fromkeys((*(job for job, _ in cluster.holders.largest(bar.key[1], SEARCHED)), *ledger.of_jobs))
+    records = ((job, cluster.jobs[job]) for job in islice(jobs, 2 * SEARCHED))
+    counted = (job for job, each in records if counts(bar, each, cluster.tree.branch(cluster.queue_of(each.job)).path))
+    found = [(job, use(cluster, ledger, job, bar.key)) for job in counted]
+    return sorted((each for each in found if each[1]), key=lambda each: (-each[1], each[0]))[:LARGEST]
 
 
 def of_flavors(flavors: Sequence[tuple[str, ...]], reasons: Sequence[Reason]) -> Reason:

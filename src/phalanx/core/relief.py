@@ -53,7 +53,11 @@ def promised(cluster: Cluster, granted: Holders, resource: str) -> int:
 
 
 def enough_s(
-    cluster: Cluster, missing: Amount, gives: Callable[[str], Amount], granted: Iterable[str] = ()
+    cluster: Cluster,
+    missing: Amount,
+    gives: Callable[[str], Amount],
+    granted: Iterable[str] = (),
+    looked_at: int = LOOKED_AT,
 ) -> float | None:
     """When as much as is missing is expected to have come back (seconds since the epoch); None: nobody knows, or no
     amount is missing. `gives`: how much comes back when a job ends; `granted`: jobs that this cycle has started."""
@@ -61,7 +65,7 @@ def enough_s(
         return None
     starting = [(cluster.now_s + limit_s, job) for job in granted if (limit_s := limit_of(cluster, job)) is not None]
     ends = merge(cluster.ends.order, sorted(starting)) if starting else cluster.ends.order
-    for end_s, job in islice(ends, LOOKED_AT):
+    for end_s, job in islice(ends, looked_at):
         missing -= gives(job)
         if missing <= 0:
             return end_s if end_s < inf else None
