@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -13,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.cli.upstart import PHALANX, until
-from tests.deploy.cluster import Cluster, cluster
+from tests.deploy.cluster import ROOT, Cluster, cluster
 from tests.deploy.test_manifests import granted
 from tests.metrics.exposition import Series, scrape
 
@@ -120,6 +122,7 @@ def test_a_life_of_it(there: Cluster) -> None:
     """One story, because a cluster takes seconds: installed, at work with its own rights, and taken away again."""
     for _ in range(2):  # the second time as an upgrade is done
         there.kubectl("apply", "--kustomize", OVERLAYS[0])
+    its_pods_are_let_in(there)
     account = there.account("phalanx-system", "phalanx")
     with scheduler(account) as where:
         it_does_its_work(there)
@@ -129,6 +132,21 @@ def test_a_life_of_it(there: Cluster) -> None:
         assert {call[:3] for call in found if call[2]} <= granted() | {("get", "", "")}
     the_account_can_do_nothing_else(there, account)
     taking_it_away_harms_nobody(there)
+
+
+def its_pods_are_let_in(there: Cluster) -> None:
+    """Nobody makes pods of a Deployment here: its template, as a pod, meets the namespace's Pod Security Standard."""
+    deployment = there.get("deployment", "phalanx", "--namespace", "phalanx-system")
+    template = deployment["spec"]["template"]
+    meta = {"name": "as-made", "namespace": "phalanx-system", "labels": template["metadata"]["labels"]}
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": template["spec"]}
+    made = there.kubectl("create", "--dry-run=server", "--output", "json", "--filename", "-", text=json.dumps(body))
+    spec = json.loads(made)["spec"]
+    assert spec["containers"][0]["image"].startswith("phalanx:")
+    assert spec["priority"] == 2_000_000_000
+    loose = {**spec, "securityContext": {}, "containers": [{**spec["containers"][0], "securityContext": {}}]}
+    refused = there.call("create", "--dry-run=server", "--filename", "-", text=json.dumps({**body, "spec": loose}))
+    assert "violates PodSecurity" in refused.stderr
 
 
 def it_does_its_work(there: Cluster) -> None:
@@ -188,8 +206,21 @@ def taking_it_away_harms_nobody(there: Cluster) -> None:
     assert there.get("job", "low")["spec"]["suspend"] is True
     there.kubectl("patch", "job", "low", "--patch", '{"spec": {"suspend": false}}')
     until(lambda: len(pods_of(there, "low")) == 4)
+    if shutil.which("jq"):
+        made_anew(there, "low")
     for kind in ("crds", "mutatingadmissionpolicies", "validatingadmissionpolicies"):
         assert ours(there, kind) == []
+
+
+def made_anew(there: Cluster, name: str) -> None:
+    """For the cluster's own scheduler, by the command of docs/guide/deploy.md."""
+    guide = (ROOT / "docs" / "guide" / "deploy.md").read_text()
+    program = next(iter(re.findall(r"jq '([^']*)'", guide)))
+    anew = subprocess.run(
+        ("jq", program), input=json.dumps(there.get("job", name)), capture_output=True, text=True, check=True
+    )
+    there.kubectl("replace", "--force", "--filename", "-", text=anew.stdout)
+    until(lambda: [pod["spec"]["schedulerName"] for pod in pods_of(there, name)] == ["default-scheduler"] * 4)
 
 
 def test_where_jobs_cannot_be_changed_they_are_refused_with_the_words_that_are_missing(tmp_path: Path) -> None:
