@@ -3,14 +3,15 @@ where the scheduler would not do it by itself."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 from phalanx import loop
-from phalanx.model.event import Finished, Refused, Released
-from phalanx.model.job import Job, Placement, Role, Slot
-from phalanx.model.plan import Plan, Preempt, Shrink, Start
+from phalanx.model.event import Finished, Opened, Refused, Released
+from phalanx.model.job import Job, Placement, Role, Size, Slot
+from phalanx.model.plan import Place, Plan, Preempt, Shrink, Start
 from phalanx.model.policy import Backfill, Policy
-from phalanx.model.queue import Queue
+from phalanx.model.queue import Limits, Queue
 from phalanx.model.reason import Code, Reason
 from phalanx.model.shape import Shape, amounts
 from phalanx.simulator.disturbance import Disturbance, Faults
@@ -96,6 +97,49 @@ def test_an_elastic_job_works_at_the_rate_of_its_pods() -> None:
         (0, 50, 4),
         (50, 150, 2),
     ]
+
+
+def test_an_elastic_job_grows_when_room_comes_free() -> None:
+    job = Task(job=Job(id="a", queue="", roles=pods(4, 1)), run_s=100)
+    schedule = played(task("b", 0, 10, 2), job, size=4)
+    assert starts(schedule) == {"b": 0, "a": 0}
+    assert ends(schedule) == {"b": 10, "a": 105}  # ten seconds with half of its pods did the work of five
+    assert [(stint.start_s, stint.end_s, len(stint.placements)) for stint in schedule.stints if stint.task == 1] == [
+        (0, 10, 2),
+        (10, 105, 4),
+    ]
+
+
+def test_what_an_elastic_job_gave_up_it_asks_for_again() -> None:
+    job = Task(job=Job(id="a", queue="", roles=pods(4, 1)), run_s=100)
+    plan = Plan(actions=(Start("a", 1, placed(4)), Shrink("a", (Slot(0, 3),), "b", REASON, grace_s=50)))
+    driven = Driven(job, {0: plan, 50: Plan(actions=(Place("a", (Placement(0, 3, "machine"),)),))})
+    assert [at_s for at_s, kind in driven.told if kind is Opened] == [50]
+    assert driven.fate.end_s == 100
+    assert [len(stint.placements) for stint in driven.world.stints] == [4, 4]
+
+
+def test_a_job_of_fixed_size_asks_for_no_more() -> None:
+    job = Task(job=Job(id="a", queue="", roles=pods(4, 1), size=Size.FIXED_AT_START), run_s=100)
+    assert ends(played(task("b", 0, 10, 2), job, size=4)) == {"b": 10, "a": 200}
+
+
+def test_a_queue_s_time_limit_stops_who_has_none() -> None:
+    queue = Queue(name="default", per_job=Limits(wall_s=50))
+    setup = Setup(name="limited", policy=Policy(default_queue="default"), queues=(queue,))
+    jobs = [task("a", 0, 100), task("b", 0, 100, limit_s=20), task("c", 0, 10)]
+    schedule = play(workload(*jobs), setup, loop.step)
+    assert ends(schedule) == {"a": 50, "b": 20, "c": 10}
+    assert [fate.outcome for fate in schedule.fates] == ["failed", "failed", "succeeded"]
+
+
+def test_limits_that_nobody_enforces() -> None:
+    late = replace(task("a", 0, 100, limit_s=40), overruns=True)
+    next_one = task("b", 1, 10, 10, limit_s=10)
+    schedule = played(late, next_one, policy="easy")
+    assert ends(schedule) == {"a": 100, "b": 110}
+    assert schedule.fates[0].outcome == "succeeded"
+    assert ends(played(late, next_one, policy="easy", estimates="exact")) == {"a": 100, "b": 110}
 
 
 def test_pod_by_pod_a_job_runs_from_when_its_minimum_is_placed() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +17,12 @@ from phalanx.dialects.fields import Misread, duration_s
 from phalanx.errors import PhalanxError
 from phalanx.simulator.disturbance import Faults
 from phalanx.simulator.readers.lines import OnError
+
+
+class Limits(StrEnum):
+    STOP = "stop"
+    IGNORE = "ignore"
+
 
 _CHANCES = {"slow_start", "straggler", "late", "lost"}
 Above = Parameter(validator=Number(gt=0, lte=1_000_000))
@@ -44,7 +51,10 @@ class Given:
     has, and stay."""
 
     first: Annotated[int | None, AtLeastOne] = None
-    """Play the first so many jobs only."""
+    """Play the first so many jobs of the file only; no more of it is read."""
+
+    limits: Limits = Limits.STOP
+    """Whether jobs are stopped at the limits that their users asked for, or run as long as the trace says."""
 
     follow: bool = False
     """Let jobs wait for the one that their log calls their predecessor."""
@@ -63,6 +73,7 @@ class Given:
             first=self.first,
             load=self.load,
             inflate=self.inflate,
+            overruns=self.limits is Limits.IGNORE,
             shake_s=seconds("--shake", self.shake),
         )
 

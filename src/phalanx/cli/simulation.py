@@ -51,6 +51,7 @@ class Source:
     load: float = 1.0
     shake_s: float = 0.0
     inflate: float | None = None
+    overruns: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,10 +83,12 @@ def workload_of(source: Source, seed: int) -> Workload:
     else:
         read = reader_of(source.trace)
         extra = {"follow": source.follow, "size": source.processors or _size(source)} if read is swf.read else {}
-        found = read(source.trace, on_error=source.on_error, **extra)
+        found = read(source.trace, on_error=source.on_error, first=source.first, **extra)
     tasks: Sequence[Task] = found.tasks
     if source.first is not None:
         tasks = tasks[: source.first]
+    if source.overruns:
+        tasks = [replace(task, overruns=True) for task in tasks]
     tasks = tasks if source.load == 1.0 else scaled(tasks, source.load)
     tasks = shaken(tasks, source.shake_s, seed) if source.shake_s else tasks
     nodes = cluster_of(source.cluster, source.on_error) if source.cluster else found.nodes

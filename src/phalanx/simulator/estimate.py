@@ -7,7 +7,7 @@
   its prediction gets another: a minute more, then 5, 15, 30 minutes, 1, 2, 5, 10, 20, 50 and 100 hours in all.
 - `xF`, as in `x2`: F times what the user asked for; `exact-xF`: F times the true run time (the f-model).
 
-Whatever is told, a job is stopped only at the limit that its user asked for."""
+Whatever is told, a job is stopped only at the limit that its user asked for, or its queue has (`Task.stop_s`)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Scaled(Estimator):
     def told(self, task: Task) -> Job:
         asked_s = task.job.limit_s
         if self.exact:
-            run_s = task.run_s if asked_s is None else min(task.run_s, asked_s)
+            run_s = task.run_s if task.stop_s is None else min(task.run_s, task.stop_s)
             return replace(task.job, limit_s=run_s * self.factor)
         return task.job if asked_s is None else replace(task.job, limit_s=asked_s * self.factor)
 

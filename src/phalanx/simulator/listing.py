@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from phalanx.model.event import Adopted, Event, NodeSeen, OutcomeTold, QueueSeen, Submitted
-from phalanx.model.job import Job, Outcome, Phase, Placement, Slot
+from phalanx.model.job import Job, Outcome, Phase, Placement, Size, Slot
 from phalanx.model.node import Node
 from phalanx.model.queue import Queue
 from phalanx.simulator.schedule import Fate
@@ -14,11 +14,25 @@ from phalanx.simulator.schedule import Fate
 
 class Live:
     """A job in the cluster. `number` counts its starts and `plan` its planned ends, so that what was put on the agenda
-    for an earlier one is recognised. `rate`: how many seconds of work it does in a second; `worked_s`: work done before
-    `since_s`; `kept_s`: what of it was saved."""
+    for an earlier one is recognised. `limit_s`: how long the scheduler lets it run, by its own limit or its queue's.
+    `rate`: how many seconds of work it does in a second; `worked_s`: work done before `since_s`; `kept_s`: what of it
+    was saved."""
 
     __slots__ = (
-        *("attempt", "began_s", "corrections", "fate", "job", "kept_s", "number", "open", "phase", "placed", "plan"),
+        *(
+            "attempt",
+            "began_s",
+            "corrections",
+            "fate",
+            "job",
+            "kept_s",
+            "limit_s",
+            "number",
+            "open",
+            "phase",
+            "placed",
+            "plan",
+        ),
         *("pods", "rate", "since_s", "worked_s"),
     )
 
@@ -29,6 +43,7 @@ class Live:
         self.pods = sum(role.count for role in job.roles)
         self.placed: tuple[Placement, ...] = ()
         self.open: dict[Slot, None] = {}
+        self.limit_s = job.limit_s
         self.began_s = self.since_s = self.worked_s = self.kept_s = self.rate = 0.0
 
     def has_minimum(self) -> bool:
@@ -42,7 +57,19 @@ class Live:
 
     def expect(self, limit_s: float) -> None:
         """It is expected to run that long in all."""
-        self.job = replace(self.job, limit_s=limit_s)
+        self.job, self.limit_s = replace(self.job, limit_s=limit_s), limit_s
+
+    def stop_s(self) -> float | None:
+        """It is stopped when it has run that long: by its user's limit, else by that of its queue."""
+        return self.fate.task.stop_s if self.job.limit_s is not None else self.limit_s
+
+    def missing(self) -> tuple[Slot, ...]:
+        """The slots of an elastic job that have no node and ask for none yet."""
+        if self.pods == len(self.placed) + len(self.open) or self.job.size is not Size.ELASTIC:
+            return ()
+        has = {Slot(placed.role, placed.ordinal) for placed in self.placed} | self.open.keys()
+        every = (Slot(at, ordinal) for at, role in enumerate(self.job.roles) for ordinal in range(role.count))
+        return tuple(slot for slot in every if slot not in has)
 
     def adoption(self) -> Adopted:
         return Adopted(self.job, self.attempt, self.phase, self.placed, tuple(self.open), self.began_s)

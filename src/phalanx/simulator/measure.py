@@ -113,8 +113,8 @@ def use(schedule: Schedule) -> dict[str, float]:
 
 
 def limit_of(fate: Fate) -> float:
-    limit_s = fate.task.job.limit_s
-    return fate.work_s if limit_s is None else limit_s
+    stop_s = fate.task.stop_s
+    return fate.work_s if stop_s is None else stop_s
 
 
 def deadlines(fates: Sequence[Fate]) -> dict[str, float]:

@@ -23,7 +23,8 @@ class Task:
     own origin. `run_s`: how long it runs with all its pods if nobody stops it. `queue`: what the trace calls its queue,
     virtual cluster or partition. `waited_s`: how long it waited in the trace, where that is known.
     `restart_s`: how much of its work it loses when it is saved, stopped and started again. `active_s`:
-    it fails when it was started that long ago (a Job's `activeDeadlineSeconds`), whether all its pods ran or not."""
+    it fails when it was started that long ago (a Job's `activeDeadlineSeconds`), whether all its pods ran or not.
+    `overruns`: nobody stops it at its limit, which is then only what the scheduler is told."""
 
     job: Job
     run_s: float
@@ -31,6 +32,12 @@ class Task:
     waited_s: float | None = None
     restart_s: float = 0.0
     active_s: float | None = None
+    overruns: bool = False
+
+    @property
+    def stop_s(self) -> float | None:
+        """It is stopped when it has run that long."""
+        return None if self.overruns else self.job.limit_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,12 +3,13 @@
 What it does with a job, in an undisturbed run:
 
 - a `Start` with placements takes effect at once: its pods run from that moment, and `Started` is told with the next
-  event. It ends when it has run as long as the trace says, or as long as its user asked for, whichever is first; the
-  latter is a failure.
+  event. It ends when it has run as long as the trace says, or as long as its user asked for (else as its queue allows),
+  whichever is first; the latter is a failure.
 - in a queue that schedules pod by pod, a `Start` opens the job's slots; it runs from when its minimum is placed.
 - a preempted job stops when its grace is over; what it did since it started (since its last checkpoint, if it takes
   any) is lost, and it waits again. A shrunk one gives the named pods up likewise.
-- an elastic job works at the rate of the part of its pods that it has.
+- an elastic job works at the rate of the part of its pods that it has; the slots that it lacks are open from when it
+  runs, and those that it gave up open again when they are free.
 - with `rounds`, everything that runs is saved, stopped and in line again whenever jobs are submitted or over.
 
 Each thing that happens is one scheduling pass; `agenda` says in which order. What can go wrong besides is in
@@ -123,6 +124,7 @@ class World:
         for action in plan.actions:
             match action:
                 case Start(job, attempt, placements):
+                    self.live[job].limit_s = action.limit_s
                     self.start(self.live[job], attempt, placements)
                 case Place(job, placements):
                     self.place(self.live[job], placements)
@@ -253,14 +255,20 @@ class World:
         self._work(live)
         if live.job is not fate.task.job:
             self._expect_outliving(live)
-        return self._tell(live.job.id, Started(live.job.id, live.attempt))
+        return (*self._tell(live.job.id, Started(live.job.id, live.attempt)), *self._open_missing(live))
+
+    def _open_missing(self, live: Live) -> Sequence[Event]:
+        """What it could grow by asks for nodes."""
+        missing = live.missing()
+        live.open.update(dict.fromkeys(missing))
+        return self._tell(live.job.id, Opened(live.job.id, missing)) if missing else ()
 
     def _work(self, live: Live) -> None:
         """From now on it works at the rate of the pods that it has; its end is as far away as that takes."""
         live.plan += 1
         live.rate, live.since_s = live.pace(), self.now_s
         end_s = inf if live.rate <= 0 else self.now_s + (live.fate.work_s - live.worked_s) / live.rate
-        limit_s, told_s = live.fate.task.job.limit_s, live.job.limit_s
+        limit_s, told_s = live.stop_s(), live.limit_s
         if limit_s is not None and live.began_s + limit_s < end_s:
             end_s = live.began_s + limit_s
         if end_s < inf:
@@ -341,7 +349,7 @@ class World:
         live.placed = tuple(placed for placed in live.placed if (placed.role, placed.ordinal) not in gone)
         if live.phase is Phase.RUNNING:
             self._work(live)
-        return self._tell(live.job.id, Released(live.job.id, slots))
+        return (*self._tell(live.job.id, Released(live.job.id, slots)), *self._open_missing(live))
 
     def _expect_outliving(self, live: Live) -> None:
         """When the estimate that was told is over and it still runs, the scheduler is told another."""

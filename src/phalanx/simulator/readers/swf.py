@@ -36,9 +36,16 @@ PARTIAL = {2, 3, 4}
 MOST_PROCESSORS = 10**8
 
 
-def read(path: Path, *, on_error: OnError = OnError.STOP, follow: bool = False, size: int | None = None) -> Workload:
-    """The workload of a log. `follow`: honour the preceding-job field. `size`: the machine's processors, instead of
-    the header's. Raises `TraceError`."""
+def read(
+    path: Path,
+    *,
+    on_error: OnError = OnError.STOP,
+    first: int | None = None,
+    follow: bool = False,
+    size: int | None = None,
+) -> Workload:
+    """The workload of a log. `first`: no more is read than it takes to have so many jobs. `follow`: honour the
+    preceding-job field. `size`: the machine's processors, instead of the header's. Raises `TraceError`."""
     source, header = Source(path, on_error), dict[str, str]()
     tasks, seen = list[Task](), set[int]()
     for line, text in source.lines():
@@ -52,6 +59,8 @@ def read(path: Path, *, on_error: OnError = OnError.STOP, follow: bool = False, 
                 continue
             if task is not None:
                 tasks.append(task)
+                if len(tasks) == first:
+                    break
     count = size or machine_size(path, header, tasks)
     return source.workload(tasks, nodes=(machine(count),))
 
