@@ -59,6 +59,29 @@ def test_an_end_at_the_limit_at_which_nothing_else_happens_is_a_pass() -> None:
     assert passes(task("a", 0, 10, limit_s=10), task("b", 11, 5))[1] == (10, ["started a", "finished a"])
 
 
+def test_at_equal_times_the_order_of_the_trace_counts() -> None:
+    tasks = [task("first", 0, 10, 10), *(task(name, 5, 10, 10) for name in ("9", "14", "a", "10"))]
+    assert starts(played(*tasks, policy="easy")) == {"first": 0, "9": 10, "14": 20, "a": 30, "10": 40}
+
+
+def test_an_end_at_the_limit_does_not_wait_for_an_end_that_comes_after_it() -> None:
+    """Both end at 10, `a` at its limit; `b`, which started later, has its own turn."""
+    first, later = task("a", 0, 10, limit_s=10), task("b", 1, 9, limit_s=60)
+    assert passes(first, later)[1:] == [
+        (1, ["started a", "submitted b"]),
+        (10, ["started b", "finished a"]),
+        (10, ["finished b"]),
+    ]
+
+
+def test_an_end_at_the_limit_is_known_with_an_end_that_comes_before_it() -> None:
+    first, later = task("a", 0, 10, limit_s=60), task("b", 1, 9, limit_s=9)
+    assert passes(first, later)[1:] == [
+        (1, ["started a", "submitted b"]),
+        (10, ["started b", "finished b", "finished a"]),
+    ]
+
+
 def test_whoever_was_put_first_comes_first_within_a_kind() -> None:
     agenda: Agenda[str] = Agenda([(1.0, "submission")])
     for what, kind in (("wake", Kind.WAKE), ("end 1", Kind.END), ("limit", Kind.FORESEEN), ("end 2", Kind.END)):

@@ -116,6 +116,11 @@ def test_predecessors_on_request(tmp_path: Path) -> None:
     assert [each.job for each in swf.read(path, follow=True).tasks[1].job.after] == ["1"]
 
 
+def test_no_more_is_read_than_is_to_be_played(tmp_path: Path) -> None:
+    path = log(tmp_path, HEADER + GOOD + GOOD.replace("1 10", "2 11", 1) + "nonsense\n")
+    assert [task.job.id for task in swf.read(path, first=2).tasks] == ["1", "2"]
+
+
 def test_a_real_log() -> None:
     found = swf.read(KTH)
     assert len(found.tasks) == 3999

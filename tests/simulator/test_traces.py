@@ -120,13 +120,3 @@ def test_a_header_that_lacks_a_column(tmp_path: Path) -> None:
     path.write_text("")
     with pytest.raises(TraceError, match="the file is empty"):
         philly.read(path)
-
-
-@pytest.mark.parametrize("name", ["philly.csv", "muri.csv", "chronus.csv", "openb-pods.csv"])
-def test_no_more_is_read_than_is_to_be_played(tmp_path: Path, name: str) -> None:
-    whole = reader_of(DATA / name)(DATA / name)
-    cut = tmp_path / name
-    lines = (DATA / name).read_text().splitlines()
-    cut.write_text("\n".join([*lines[:8], "not, a row\n"]))
-    ids = {task.job.id for task in reader_of(cut)(cut, first=3).tasks}
-    assert len(ids) == 3 and ids <= {task.job.id for task in whole.tasks}

@@ -51,7 +51,7 @@ class Given:
     has, and stay."""
 
     first: Annotated[int | None, AtLeastOne] = None
-    """Play the first so many jobs of the file only; no more of it is read."""
+    """Play the first so many jobs only; of a log no more is read."""
 
     limits: Limits = Limits.STOP
     """Whether jobs are stopped at the limits that their users asked for, or run as long as the trace says."""

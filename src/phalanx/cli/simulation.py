@@ -82,8 +82,10 @@ def workload_of(source: Source, seed: int) -> Workload:
         found = _own(source, seed)
     else:
         read = reader_of(source.trace)
-        extra = {"follow": source.follow, "size": source.processors or _size(source)} if read is swf.read else {}
-        found = read(source.trace, on_error=source.on_error, first=source.first, **extra)
+        extra = {}
+        if read is swf.read:  # logs are in order of submission; other tables are not, and are read whole
+            extra = {"follow": source.follow, "size": source.processors or _size(source), "first": source.first}
+        found = read(source.trace, on_error=source.on_error, **extra)
     tasks: Sequence[Task] = found.tasks
     if source.first is not None:
         tasks = tasks[: source.first]

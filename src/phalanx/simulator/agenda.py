@@ -6,8 +6,10 @@ seconds, another order changes the start of one job in a hundred or more. The or
 tables that we reproduce (Gaussier, Glesser, Reis, Trystram, SC'15):
 
 - submissions precede ends, and each of both is a scheduling pass of its own;
-- except that an end which the scheduler could *foresee*, since it comes at the very limit that it was told, is known at
-  once: with the first thing that happens at that instant, and in its pass."""
+- ends are in the order in which the jobs started;
+- an end which the scheduler could *foresee*, since it comes at the very limit that it was told, is known at once: with
+  the first thing that happens at that instant, and in its pass. That is a submission, or some other's end, or the first
+  of such ends in its own turn (and then all others that were foreseen are known as well)."""
 
 from __future__ import annotations
 
@@ -43,6 +45,7 @@ class Agenda(Generic[What]):
         self._next_s = submissions[0][0] if submissions else inf
         self._heap: list[tuple[float, int, int, What]] = []
         self._order = 0
+        self._foreseen = (-inf, 0)  # the first end of this instant that was foreseen: when, and its order
 
     def put(self, at_s: float, kind: int, what: What) -> None:
         """Never in the past: what is put for a time that is over happens now."""
@@ -53,7 +56,9 @@ class Agenda(Generic[What]):
         """What happens next; None: nothing ever will."""
         heap, next_s = self._heap, self._next_s
         if heap and (heap[0][0] < next_s or (heap[0][0] == next_s and heap[0][1] < Kind.SUBMISSION)):
-            self.now_s, kind, _, what = heappop(heap)
+            self.now_s, kind, order, what = heappop(heap)
+            if kind == Kind.FORESEEN and self._foreseen[0] != self.now_s:
+                self._foreseen = (self.now_s, order)
             return kind, what
         if next_s == inf:
             return None
@@ -61,6 +66,16 @@ class Agenda(Generic[What]):
         self._next += 1
         self._next_s = self._submissions[self._next][0] if self._next < len(self._submissions) else inf
         return 0, what
+
+    def joins_next(self) -> bool:
+        """Whether the end that was taken, which was foreseen, is known with what happens next: at the same instant, and
+        before the turn of the first such end."""
+        if self._next_s == self.now_s:
+            return True
+        if not self._heap or self._heap[0][0] > self.now_s:
+            return False
+        _, kind, order, _ = self._heap[0]
+        return kind < Kind.END or (kind == Kind.END and order < self._foreseen[1])
 
     def next_s(self) -> float:
         """When that will be; infinity: never."""

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from math import inf
+from math import inf, nextafter
 from typing import TypeAlias
 
 from phalanx.model.event import (
@@ -88,6 +88,7 @@ class World:
         self._unheard: list[Event] = []
         self._told_until_s: dict[str, float] = {}
         self._wake_s = inf
+        self._arrived_s = -inf
         self._left = len(fates)
         if disturbance is not None:
             self._expect_faults(disturbance)
@@ -108,8 +109,7 @@ class World:
             else:
                 assert not isinstance(what, Fate)
                 events = what()
-            together = self.rounds is not None or kind == Kind.FORESEEN
-            if together and agenda.next_s() == agenda.now_s:
+            if agenda.next_s() == agenda.now_s if self.rounds is not None else kind < 0 and agenda.joins_next():
                 self._unheard += events
             elif self.rounds is not None and self._round_over:
                 yield self._with_unheard((*events, *self._end_round(self.rounds)))
@@ -148,6 +148,9 @@ class World:
     def submit(self, fate: Fate) -> Sequence[Event]:
         self._round_over = True
         job = self.estimator.told(fate.task)
+        if job.submitted_s <= self._arrived_s:  # at equal times the trace's order counts, and not the names
+            job = replace(job, submitted_s=nextafter(self._arrived_s, inf))
+        self._arrived_s = job.submitted_s
         if self.rounds is not None:
             job = replace(job, priority=self.rounds.priority(fate.task, fate.work_s, *self.counted))
         self.live[job.id] = Live(job, fate)

@@ -17,7 +17,7 @@ COLUMNS = ("job_id", "user", "num_gpu", "submit_time", "duration", "expect_time_
 BEST_EFFORT, SOFT = "best", "soft"
 
 
-def read(path: Path, *, on_error: OnError = OnError.STOP, first: int | None = None) -> Workload:
+def read(path: Path, *, on_error: OnError = OnError.STOP) -> Workload:
     source, tasks, seen = Source(path, on_error), list[Task](), set[str]()
     for line, row in source.rows(COLUMNS):
         try:
@@ -26,8 +26,6 @@ def read(path: Path, *, on_error: OnError = OnError.STOP, first: int | None = No
             source.fault(line, bad)
         else:
             tasks += [] if task is None else [task]
-            if len(tasks) == first:
-                break
     return source.workload(tasks, counted=GPU, unit=1)
 
 

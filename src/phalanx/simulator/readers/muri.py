@@ -35,15 +35,13 @@ RESTART_S: dict[str, tuple[float, ...]] = {
 OTHERWISE_S = 10.0
 
 
-def read(path: Path, *, on_error: OnError = OnError.STOP, first: int | None = None) -> Workload:
+def read(path: Path, *, on_error: OnError = OnError.STOP) -> Workload:
     source, tasks, seen = Source(path, on_error), list[Task](), set[str]()
     for line, row in source.rows(COLUMNS):
         try:
             tasks.append(task_of(row, seen))
         except BadRecord as bad:
             source.fault(line, bad)
-        if len(tasks) == first:
-            break
     return source.workload(tasks, counted=GPU, unit=1)
 
 

@@ -52,7 +52,7 @@ def node_of(row: dict[str, str], seen: set[str]) -> Node:
     )
 
 
-def read(path: Path, *, on_error: OnError = OnError.STOP, first: int | None = None) -> Workload:
+def read(path: Path, *, on_error: OnError = OnError.STOP) -> Workload:
     source, tasks, seen = Source(path, on_error), list[Task](), set[str]()
     for line, row in source.rows(POD_COLUMNS):
         try:
@@ -61,8 +61,6 @@ def read(path: Path, *, on_error: OnError = OnError.STOP, first: int | None = No
             source.fault(line, bad)
         else:
             tasks += [] if task is None else [task]
-            if len(tasks) == first:
-                break
     return source.workload(tasks, counted=GPU, unit=1)
 
 

@@ -17,7 +17,7 @@ from phalanx.simulator.workload import GPU, Task, Workload
 COLUMNS = ("timestamp", "duration", "num_gpus", "cluster")
 
 
-def read(path: Path, *, on_error: OnError = OnError.STOP, first: int | None = None) -> Workload:
+def read(path: Path, *, on_error: OnError = OnError.STOP) -> Workload:
     source, tasks = Source(path, on_error), list[Task]()
     for line, row in source.rows(COLUMNS):
         try:
@@ -26,8 +26,6 @@ def read(path: Path, *, on_error: OnError = OnError.STOP, first: int | None = No
             source.fault(line, bad)
         else:
             tasks += [] if task is None else [task]
-            if len(tasks) == first:
-                break
     return source.workload(tasks, counted=GPU, unit=1)
 
 
