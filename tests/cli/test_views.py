@@ -10,17 +10,19 @@ import pytest
 from rich.console import Console
 
 from phalanx.cli import attend, job_view, node_view, queue_view
-from phalanx.cli.explain import find
+from phalanx.cli.explain import as_said_by, find
 from phalanx.cli.output import counted, duration, table
 from phalanx.cli.sending import beyond
 from phalanx.cli.sight import Snapshot, think
 from phalanx.client.connection import Connection
 from phalanx.client.informer import Informer
 from phalanx.client.kind import JOBS, NODES, PODS, Kind
+from phalanx.dialects.peer_reasons import Peer
 from phalanx.errors import PhalanxError
 from phalanx.kube.definitions import QUEUES
 from phalanx.kube.world import KubeWorld, Settings
 from phalanx.model.node import Node
+from phalanx.model.reason import Code
 
 CREATED = "2026-01-01T00:00:00Z"
 CREATED_S = 1767225600.0
@@ -261,6 +263,17 @@ async def test_json_has_the_reason_with_its_numbers() -> None:
     assert record["pods"] == {"wanted": 2, "placed": 0}
     assert record["submitted"] == CREATED
     assert record["reason"]["numbers"]["asked"]["cpu"] == 100_000
+    assert record["reason"]["peers"] == {
+        "kueue": "ExceedsMaxQuota",
+        "volcano": "NotEnoughResources",
+        "kai": None,
+        "slurm": "BadConstraints",
+    }
+
+
+def test_a_reason_is_said_in_the_words_of_another_scheduler_or_why_it_has_none() -> None:
+    assert as_said_by(Peer.SLURM, Code.BEGIN_TIME) == "as slurm says it\n  BeginTime"
+    assert as_said_by(Peer.KUEUE, Code.BEGIN_TIME).startswith("as kueue says it\n  it has no word: ")
 
 
 def test_a_pod_beyond_every_node_is_told_by_the_resource_that_is_missing() -> None:

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from cyclopts import Parameter
+
 from phalanx.cli.job_view import JobView, page, views
 from phalanx.cli.output import print_json
 from phalanx.cli.sight import Snapshot, look
 from phalanx.cli.target import Namespace, Target, connected
 from phalanx.client.connection import Object
+from phalanx.dialects.peer_reasons import Peer, word
 from phalanx.errors import PhalanxError
 from phalanx.kube.labels import JOB, QUEUE
+from phalanx.model.reason import Code
 
 
 async def explain(
-    job: str, /, *, target: Target | None = None, space: Namespace | None = None, json: bool = False
+    job: str,
+    /,
+    *,
+    target: Target | None = None,
+    space: Namespace | None = None,
+    peer: Annotated[Peer | None, Parameter(name="--as")] = None,
+    json: bool = False,
 ) -> None:
     """Say all there is to say about one job: the reason why it waits, its pods, its place, who holds what it needs.
 
@@ -23,14 +35,17 @@ async def explain(
 
         phalanx explain train
         phalanx explain team-a/train
+        phalanx explain train --as slurm
         phalanx explain train --json | jq .reason.numbers
 
     Parameters
     ----------
     job
         The job: a Job's name or a gang's (`phalanx.dev/job`), or NAMESPACE/NAME.
+    peer
+        Say besides what another scheduler would call the reason: the word of its own condition, or its reason code.
     json
-        Print JSON.
+        Print JSON. `reason.peers` has the words of all.
     """
     async with connected(target) as connection:
         snapshot = await look(connection)
@@ -39,6 +54,13 @@ async def explain(
         print_json(view.record())
     else:
         print(page(view, snapshot))
+        if peer is not None and view.reason is not None:
+            print(as_said_by(peer, view.reason.code))
+
+
+def as_said_by(peer: Peer, code: Code) -> str:
+    said = word(code, peer)
+    return f"as {peer} says it\n  " + (said if isinstance(said, str) else f"it has no word: {said.why}")
 
 
 def find(snapshot: Snapshot, job: str, namespace: str) -> JobView:

@@ -14,6 +14,7 @@ from phalanx.cli.sight import Snapshot
 from phalanx.client.connection import Object
 from phalanx.client.kind import JOBS, Kind
 from phalanx.core.standing import order_of
+from phalanx.dialects.peer_reasons import words
 from phalanx.kube.form import TRAINING, forms
 from phalanx.kube.labels import QUEUE
 from phalanx.kube.pod import Pod, seconds
@@ -77,7 +78,13 @@ class JobView:
             "since": _iso(self.since_s),
             "priority": self.priority,
             "nodes": self.nodes,
-            "reason": reason and {"code": reason.code, "text": reason.text, "numbers": dict(reason.numbers)},
+            "reason": reason
+            and {
+                "code": reason.code,
+                "text": reason.text,
+                "numbers": dict(reason.numbers),
+                "peers": words(reason.code),
+            },
             "message": self.message,
             "roles": [
                 {"name": role.name, "count": role.count, "minimum": role.minimum, "each": dict(role.shape.requests)}

@@ -10,6 +10,7 @@ conditions (scheduling/v2alpha2/podgroup_types.go); Slurm's JOB REASON CODES (sq
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
 from phalanx.model.reason import Code
@@ -32,6 +33,15 @@ class Words(NamedTuple):
     volcano: Word
     kai: Word
     slurm: Word
+
+
+class Peer(StrEnum):
+    """As the fields of `Words`."""
+
+    KUEUE = "kueue"
+    VOLCANO = "volcano"
+    KAI = "kai"
+    SLURM = "slurm"
 
 
 SENTENCE = Ignored("KAI has a sentence for this, no reason code")
@@ -71,3 +81,15 @@ PEERS: dict[Code, Words] = {
     Code.REJECTED: Words("WaitingForPodsReady", NOT_ENOUGH, SENTENCE, "JobLaunchFailure"),
     Code.UNSUPPORTED: Words("Misconfigured", NOT_ENOUGH, SENTENCE, "BadConstraints"),
 }
+
+
+def word(code: Code, peer: Peer) -> Word:
+    """What that peer would call it."""
+    found: Word = getattr(PEERS[code], peer)
+    return found
+
+
+def words(code: Code) -> dict[str, str | None]:
+    """What each peer would call it; None: it has no word."""
+    said = {str(peer): word(code, peer) for peer in Peer}
+    return {peer: each if isinstance(each, str) else None for peer, each in said.items()}
