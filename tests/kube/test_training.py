@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections import Counter
 from typing import Any
+
+import pytest
 
 from phalanx.client.kind import PODS
 from phalanx.kube.form import TRAINING
@@ -12,6 +16,7 @@ from phalanx.model.reason import Code, Reason
 from tests.kube.double import Controller, Object, node
 from tests.kube.stage import Stage
 from tests.kube.test_barrier import play, settle
+from tests.kube.test_restart import Core, kill_at
 
 PYTORCH = TRAINING[0]
 DIALECT = frozenset({"kubeflow"})
@@ -160,3 +165,64 @@ def test_without_the_dialect_it_is_none_of_ours() -> None:
             assert suspended(here)
 
     play(scene())
+
+
+# --- killed at every write --------------------------------------------------------------------------------------------
+
+
+async def started(number: int, how: str) -> Stage:
+    """Killed at write `number`, and started again; the stage at rest."""
+    here = stage(2, 2)
+    here.api.put(PYTORCH, training(3))
+    here.fault = kill_at(number, how)
+    for _ in range(3):
+        async with here.scheduler():
+            await here.until(lambda: len(here.api.bound()) == 4)
+            await settle(here, 8)
+            if not here.killed:
+                return here
+    raise AssertionError("killed more than once")
+
+
+@pytest.mark.parametrize("how", ["kill", "kill after", "lost"])
+def test_killed_at_every_write_it_starts_once(how: str) -> None:
+    whole = asyncio.run(started(0, how)).api.writes
+    assert len(whole) == 5  # one of the job, and a binding for each pod
+    for number in range(1, len(whole) + 1):
+        here = asyncio.run(started(number, how))
+        assert Counter(here.api.writes) == Counter(whole), f"write {number} was {how}"
+        assert here.phase("t") == "running"
+
+
+async def given_way(number: int, how: str) -> Stage:
+    here, core = stage(4, 4), Core("t", 0)
+    here.api.put(PYTORCH, training(5))
+    here.fault = kill_at(number, how)
+    for _ in range(3):
+        async with here.scheduler():
+            for _ in range(400):
+                await here.turn()
+                core.think(here)
+                if here.killed or (given(here) and here.world.effects.writer.idle):
+                    break
+                if not here.world.effects.writer.idle:
+                    await asyncio.sleep(0.003)
+            if not here.killed:
+                return here
+    raise AssertionError("killed more than once")
+
+
+def given(here: Stage) -> bool:
+    """Only the other one runs, whole."""
+    return sorted(name.split("-")[0] for name in here.api.bound()) == ["b"] * 4 == ["b"] * len(here.api.pods())
+
+
+@pytest.mark.parametrize("how", ["kill", "kill after", "lost"])
+def test_killed_while_it_gives_way_it_gives_way_whole(how: str) -> None:
+    whole = asyncio.run(given_way(0, how)).api.writes
+    assert len(whole) > 8
+    for number in range(1, len(whole) + 1):
+        here = asyncio.run(given_way(number, how))
+        assert given(here), f"write {number} ({whole[number - 1]}) was {how}: {here.api.bound()}"
+        assert suspended(here)
+        assert not [record for record in here.cluster.jobs.values() if record.leaving]
