@@ -77,7 +77,8 @@ def roll_call(workers: int) -> str:
         name: {"replicas": count, "restartPolicy": "Never", "template": {"spec": pod}}
         for name, count in (("Master", 1), ("Worker", workers))
     }
-    meta = {"name": "roll-call", "labels": {"phalanx.dev/queue": "default"}}
+    forged = {"phalanx.dev/user": "somebody-else"}
+    meta = {"name": "roll-call", "labels": {"phalanx.dev/queue": "default"}, "annotations": forged}
     spec = {"runPolicy": {"suspend": True}, "pytorchReplicaSpecs": specs}
     return json.dumps({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": meta, "spec": spec})
 
@@ -90,6 +91,10 @@ def test_a_pytorch_job_is_queued_and_its_pods_find_each_other(up: Up, tmp_path: 
     up.kubectl("create", "--filename", str(manifest))
     until(lambda: "NeverFits" in up.phalanx("explain", "roll-call").stdout)
     assert up.kubectl("get", "pods", "--output", "name") == ""
+    user = up.kubectl(
+        "get", "pytorchjob", "roll-call", "--output", r"jsonpath={.metadata.annotations.phalanx\.dev/user}"
+    )
+    assert user not in {"", "somebody-else"}  # it is signed with who created it, whatever he says
     up.kubectl("delete", "pytorchjob", "roll-call")
     manifest.write_text(roll_call(4))
     up.kubectl("create", "--filename", str(manifest))

@@ -5,8 +5,8 @@ carries our queue or gang label is created: by a MutatingAdmissionPolicy, in the
 Phalanx adds no webhook that could stop other people's pods, and a user writes one label and nothing else. A scheduler
 that the user chose himself is left alone: such a Job is queued, and that scheduler binds what we plan (`pin`).
 
-The second policy writes who created a Job (or gave it our label later) into the annotation `phalanx.dev/user`, which
-nobody can write or change himself: limits per user and shares of users hang on it.
+The second policy writes who created a Job or training job (or gave it our label later) into the annotation
+`phalanx.dev/user`, which nobody can write or change himself: limits per user and shares of users hang on it.
 
 A server older than 1.36 does not serve the kind; Jobs must then say `suspend: true` themselves, and a Job that does not
 is told so (`declare`).
@@ -18,6 +18,7 @@ import logging
 
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import Kind
+from phalanx.kube.form import TRAINING
 from phalanx.kube.labels import JOB, QUEUE, SCHEDULER_NAME, USER
 
 log = logging.getLogger(__name__)
@@ -91,7 +92,13 @@ USERS_POLICY: Object = {
                     "apiVersions": ["v1"],
                     "operations": ["CREATE", "UPDATE"],
                     "resources": ["jobs"],
-                }
+                },
+                {  # training jobs, whether or not anybody defines them: nobody may sign them for another
+                    "apiGroups": [TRAINING[0].group],
+                    "apiVersions": [TRAINING[0].version],
+                    "operations": ["CREATE", "UPDATE"],
+                    "resources": [kind.plural for kind in TRAINING],
+                },
             ]
         },
         "matchConditions": [
