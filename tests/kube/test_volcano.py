@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from phalanx.dialects.volcano import SCHEDULER_NAME
@@ -164,6 +165,46 @@ def test_queues_of_volcano_count_where_there_is_none_of_ours() -> None:
             stage.api.drop(QUEUES, "narrow")
             await settle(stage)
             assert stage.cluster.queues["narrow"].quotas
+
+    play(scene())
+
+
+def test_a_queue_that_is_closing_starts_what_was_there_before() -> None:
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", 1)], dialects=ON)
+        closing = {"metadata": {"name": "ends"}, "spec": {}, "status": {"state": "Open"}}
+        stage.api.put(VOLCANO_QUEUES, closing)
+        for name in ("first", "second", "late"):
+            group(stage, name, queue="ends")
+        stage.now_s = time.time()  # as the double's objects are created
+        stage.put(member("a", "first"), member("b", "second"))
+        async with stage.scheduler():
+            await stage.until(lambda: "a" in stage.api.bound())
+            stage.now_s = time.time() + 3600
+            stage.api.put(VOLCANO_QUEUES, {**closing, "status": {"state": "Closing"}})
+            await settle(stage)
+            late = member("c", "late")
+            late["metadata"]["creationTimestamp"] = "2100-01-01T00:00:00Z"
+            stage.put(late)
+            stage.finish("a")
+            await stage.until(lambda: "b" in stage.api.bound())
+            stage.finish("b")
+            await settle(stage)
+            assert "c" not in stage.api.bound()
+
+    play(scene())
+
+
+def test_a_queue_that_cannot_be_read_is_held_and_said_so() -> None:
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", 1)], dialects=ON)
+        stage.api.put(VOLCANO_QUEUES, {"metadata": {"name": "odd"}, "spec": {"weight": "much"}})
+        group(stage, "g", queue="odd")
+        stage.put(member("a", "g"))
+        async with stage.scheduler():
+            await settle(stage)
+            assert stage.world.tree.wrong == {"odd": "spec.weight: 'much' is no whole number from 0 to 2147483647"}
+            assert reason(stage, "g").startswith("QueueHeld")
 
     play(scene())
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 
 from phalanx.client.connection import Object
 from phalanx.client.informer import Change
@@ -65,13 +66,20 @@ class Tree:
         """Whether it starts its jobs whole."""
         return queue not in self.queues or self.queues[queue].gang
 
-    def on_volcano_queue(self, change: Change) -> Iterator[Event]:
+    def on_volcano_queue(self, change: Change, now_s: float) -> Iterator[Event]:
         """A queue of Volcano's counts where there is none of ours of that name."""
-        name = _name(change)
-        self._volcano.pop(name, None)
+        name, fault = _name(change), ""
+        before = self._volcano.pop(name, None)
         if change.new is not None:
-            self._volcano[name] = _read_volcano(change.new)
+            queue, fault = _read_volcano(change.new)
+            if queue.state is not State.OPEN:
+                same = before is not None and before.state is queue.state
+                queue = replace(queue, state_since_s=before.state_since_s if before is not None and same else now_s)
+            self._volcano[name] = queue
         if name not in self._own:
+            self.wrong.pop(name, None)
+            if fault:
+                self.wrong[name] = fault
             yield from self._put(name, self._volcano.get(name))
 
     def _put(self, name: str, queue: Queue | None) -> Iterator[Event]:
@@ -137,17 +145,17 @@ class Tree:
         return _since(obj) or now_s
 
 
-def _read_volcano(obj: Object) -> Queue:
-    """Held, if it cannot be read."""
+def _read_volcano(obj: Object) -> tuple[Queue, str]:
+    """The queue, and what of it cannot be read: then it is held."""
     name = obj["metadata"]["name"]
     try:
         queue, notes = volcano.read_queue(name, obj.get("spec") or {}, (obj.get("status") or {}).get("state", ""))
     except Misread as error:
         log.warning("Volcano's queue %s is held: %s", name, error)
-        return Queue(name=name, state=State.HELD)
+        return Queue(name=name, state=State.HELD), str(error)
     for note in notes:
         log.info("Volcano's queue %s: %s", name, note)
-    return queue
+    return queue, ""
 
 
 def _name(change: Change) -> str:

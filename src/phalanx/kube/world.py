@@ -352,7 +352,10 @@ class KubeWorld:
             *((kind, self._storage.on_change) for kind in STORAGE),
             (FLAVORS, lambda change: self._tell_now(*self.tree.on_flavor(change))),
             (RESERVATIONS, lambda change: self._tell_now(*self.tree.on_reservation(change))),
-            (volcano_kinds.QUEUES, lambda change: self._on_queues(change, self.tree.on_volcano_queue(change))),
+            (
+                volcano_kinds.QUEUES,
+                lambda change: self._on_queues(change, self.tree.on_volcano_queue(change, self._clock())),
+            ),
             (QUEUES, lambda change: self._on_queues(change, self.tree.on_queue(change, self._clock()))),
             (POD_GROUPS, self._on_pod_group),
             *((kind, self._on_job) for kind in self._job_kinds),
