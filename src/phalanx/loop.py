@@ -39,7 +39,8 @@ class Applier(Protocol):
 
 def step(cluster: Cluster, events: Sequence[Event], policy: Policy, now_s: float, world: Applier) -> Plan:
     """One cycle. `now_s`: seconds since the epoch."""
-    fold(cluster, (PolicySeen(policy), Ticked(now_s), *events))
+    news: tuple[Event, ...] = (Ticked(now_s), *events)
+    fold(cluster, news if cluster.policy is policy else (PolicySeen(policy), *news))
     plan = decide(cluster, policy, now_s)
     fold_plan(cluster, plan)
     world.apply(plan)

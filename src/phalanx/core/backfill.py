@@ -104,7 +104,7 @@ class Horizon:
             return gangs.place(self.draft, gang)
         record = self.cluster.jobs[bid.job]
         end_s = self.ends(record, bid)
-        if self.one is not None and rigid(gang):  # it is counting alone that tells
+        if self.one is not None and gang.rigid:  # it is counting alone that tells
             if end_s <= self.one.shadow_s or self.one.fits(gang):
                 return gangs.place(self.draft, gang)
             return self.beyond(record, gang, end_s)
@@ -183,8 +183,8 @@ class Horizon:
 
     def ends(self, record: Record, bid: Bid) -> float:
         """When it would be over if it started now, seconds since the epoch."""
-        limit_s = quota.time_limit_s(self.cluster, record.job)
-        if limit_s is None:
+        limit_s = record.job.limit_s
+        if limit_s is None and (limit_s := quota.time_limit_s(self.cluster, record.job)) is None:
             return INFINITE_S
         since_s = self.now_s if bid.slot is None else record.started_s
         end_s = since_s + limit_s
@@ -299,11 +299,6 @@ class Horizon:
                 found.append((end_s, placed(cluster.columns, gang, placements)))
         found += [(at_s, NOTHING) for at_s in reserve.turns(cluster, self.now_s)]
         return sorted(found, key=lambda release: release[0])
-
-
-def rigid(gang: Gang) -> bool:
-    """It never takes more than its minimum."""
-    return all(role.count == role.minimum for role in gang.roles)
 
 
 @contextmanager

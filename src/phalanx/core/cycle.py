@@ -324,11 +324,12 @@ class Cycle:
 
     def is_whole(self, key: LineKey) -> bool:
         """Not a job whose pods are placed one by one as they open."""
-        queue = self.cluster.queues.get(key.queue)
-        return key.kind != Kind.JOB or queue is None or queue.gang
+        return key.kind != Kind.JOB or (queue := self.cluster.queues.get(key.queue)) is None or queue.gang
 
     def start(self, record: Record, placements: tuple[Placement, ...] = (), flavors: tuple[str, ...] = ()) -> None:
-        limit_s = quota.time_limit_s(self.cluster, record.job)
+        limit_s = record.job.limit_s
+        if limit_s is None:
+            limit_s = quota.time_limit_s(self.cluster, record.job)
         self.starts.append(Start(record.job.id, record.attempt + 1, placements, self.now_s, flavors, limit_s))
 
     def grant(self, key: LineKey, bid: Bid, offer: Offer, placements: list[Placement]) -> None:
@@ -468,7 +469,8 @@ class Cycle:
         """Who stands behind the first, in order; each is given out once."""
         rest = self.rest.get(key)
         if rest is None:
-            rest = self.rest[key] = merge(self.waiting.lines.get(key, ()), self.new.get(key, ()))
+            line, new = self.waiting.lines.get(key, ()), self.new.get(key)
+            rest = self.rest[key] = iter(line) if new is None else merge(line, new) if line else iter(new)
             next(rest)  # the first is up already
         return rest
 

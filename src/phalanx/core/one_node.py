@@ -85,7 +85,7 @@ class OneNode:
     def fits(self, gang: Gang) -> bool:
         """Whether it fits beside the first at the shadow time."""
         left = self.left
-        return all(amount <= left.get(resource, 0) for resource, amount in gang.asked().items())
+        return not [resource for resource, amount in gang.asked().items() if amount > left.get(resource, 0)]
 
     def take(self, gang: Gang, placements: Sequence[Placement]) -> None:
         """It runs beyond the shadow time."""

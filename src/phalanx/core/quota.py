@@ -137,8 +137,7 @@ def offers(cluster: Cluster, ledger: Ledger, key: LineKey, job: Job, given: tupl
 def capped(cluster: Cluster, ledger: Ledger, offer: Offer) -> Gang:
     """The offer's gang with no more pods above the minimum than quota has room for: role by role, each pod in turn."""
     gang = offer.gang
-    branch = ledger.tree.branch(offer.charge.queue)
-    if branch.unbounded or all(role.count <= role.minimum for role in gang.roles):
+    if gang.rigid or (branch := ledger.tree.branch(offer.charge.queue)).unbounded:
         return gang
     pods = [role.minimum for role in gang.roles]
     for at, role in enumerate(gang.roles):

@@ -27,13 +27,12 @@ LOOKED_AT = 256  # ends; what only comes back after so many is not foretold
 
 def largest_holders(cluster: Cluster, granted: Holders, resource: str) -> tuple[tuple[str, Amount, str], ...]:
     """The jobs that hold most of it, what this cycle has granted so far included: (job, amount, its queue)."""
-    if not granted.held:
-        largest = cluster.holders.largest(resource, LARGEST)
-    else:
-        books = (cluster.holders, granted)
-        jobs = {job for book in books for job, _ in book.largest(resource, LARGEST)}
-        held: dict[str, Amount] = {job: sum(book.held.get(resource, {}).get(job, 0) for book in books) for job in jobs}
-        largest = sorted(held.items(), key=lambda item: (-item[1], item[0]))[:LARGEST]
+    largest = cluster.holders.largest(resource, LARGEST)
+    if given := granted.held.get(resource):
+        held = cluster.holders.held.get(resource, {})
+        jobs = dict.fromkeys((*(job for job, _ in largest), *(job for job, _ in granted.largest(resource, LARGEST))))
+        both = [(job, held.get(job, 0) + given.get(job, 0)) for job in jobs]
+        largest = sorted(both, key=lambda item: (-item[1], item[0]))[:LARGEST]
     return tuple([(job, amount, cluster.queue_of(cluster.jobs[job].job)) for job, amount in largest])
 
 

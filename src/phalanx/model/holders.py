@@ -27,8 +27,8 @@ class Holders:
         if now:
             heappush(heap, (-now, job))
         if len(heap) > 4 * len(held) + 64:
-            self._heaps[resource] = [(-amount, job) for job, amount in held.items()]
-            heapify(self._heaps[resource])
+            heap[:] = [(-amount, job) for job, amount in held.items()]
+            heapify(heap)
 
     def largest(self, resource: str, count: int) -> list[tuple[str, Amount]]:
         """The largest holders, (job, amount), largest first; equal ones by name."""
