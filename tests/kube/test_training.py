@@ -217,6 +217,7 @@ def given(here: Stage) -> bool:
     return sorted(name.split("-")[0] for name in here.api.bound()) == ["b"] * 4 == ["b"] * len(here.api.pods())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["kill", "kill after", "lost"])
 def test_killed_while_it_gives_way_it_gives_way_whole(how: str) -> None:
     whole = asyncio.run(given_way(0, how)).api.writes
