@@ -12,6 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+import uvloop
+
 from phalanx.cli.informers import Informers
 from phalanx.cli.monitoring import monitored
 from phalanx.cli.output import note
@@ -29,7 +31,7 @@ from phalanx.metrics.serving import address
 IDENTITY = f"{socket.gethostname()}-{secrets.token_hex(4)}-{os.getpid()}"
 
 
-async def scheduler(
+def scheduler(
     *,
     target: Target | None = None,
     default_queue: str | None = None,
@@ -79,6 +81,12 @@ async def scheduler(
     if record is not None:
         require_recordable(record)
     where = None if metrics_address is None else address(metrics_address)
+    uvloop.run(_connected(target, settings, record, where))
+
+
+async def _connected(
+    target: Target | None, settings: Settings, record: Path | None, where: tuple[str, int] | None
+) -> None:
     # Renewals have a connection of their own: they wait for nobody, and are the only writes that need no lease.
     async with connected(target) as connection, connected(target) as apart:
         note(f"scheduling for {connection.server}, as soon as no other does; Ctrl-C stops it, and nothing that runs")

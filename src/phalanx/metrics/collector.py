@@ -163,7 +163,9 @@ def _queues(standings: Sequence[Standing]) -> Iterator[Metric]:
 
 
 def _cluster(seen: Overview) -> Iterator[Metric]:
-    waiting = Gauge("phalanx_waiting_jobs", "Jobs that wait, by the code of their reason.", labels=("reason",))
+    waiting = Gauge(
+        "phalanx_waiting_jobs", "Jobs that wait, by the code of their reason (none: new).", labels=("reason",)
+    )
     for code, count in seen.waiting.items():
         waiting.add_metric((code,), count)
     yield waiting
