@@ -48,6 +48,7 @@ from phalanx.model.demand import Gang
 from phalanx.model.holders import Holders
 from phalanx.model.job import Phase, Placement, Slot
 from phalanx.model.line import Bid, Entry, Kind, LineKey
+from phalanx.model.peers import awaits
 from phalanx.model.plan import Action, Asleep, Findings, Joined, Place, Plan, Start, Wait, Watch
 from phalanx.model.policy import Policy, Score
 from phalanx.model.reason import NEVER, SHORT, Code, Reason
@@ -523,6 +524,16 @@ class Cycle:
             return reason.code in NEVER
         return dependency.waits_for_turn(record) or self.cluster.relations.contends(record.job)
 
+    def brings_company(self) -> bool:
+        """Pods are placed now that a line waits to be with, or evenly beside."""
+        heeding = [*self.waiting.heeding.lines, *(each.line for each in self.asleep if each.heeds)]
+        if not heeding:
+            return False
+        jobs = [*(start.job for start in self.starts if start.placements), *self.places]
+        kinds = {demand.kind for job in jobs for demand in self.cluster.jobs[job].gang.demands if demand.kind}
+        shapes = (demand.shape for key in heeding for demand in key.gang.demands)
+        return bool(kinds) and any(awaits(shape, kind) for shape in shapes for kind in kinds)
+
     def wake_s(self) -> float | None:
         """When to look again though nothing happens, seconds since the epoch."""
         times = appointments(self.cluster, self.now_s, self.starts, self.won)
@@ -534,4 +545,6 @@ class Cycle:
             times.append(self.now_s)  # who gives way gives back quota that others wait for
         if self.cluster.relations.arrays and any(self.passes_turn(*each) for each in self.waits.items()):
             times.append(self.now_s)  # whose turn it is then is looked at next
+        if self.brings_company():
+            times.append(self.now_s)  # who waits for such pods is looked at next
         return min(times, default=None)

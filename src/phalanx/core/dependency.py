@@ -78,6 +78,14 @@ def concerned(cluster: Cluster, job: Job) -> Iterator[str]:
         yield after
 
 
+def displaced_by(cluster: Cluster, job: Job) -> str | None:
+    """Who was the first of its name until this one was known, which was submitted earlier."""
+    members = cluster.relations.singletons[job.user, job.singleton]
+    if len(members) > 1 and members[0][1] == job.id and queued(cluster, members[1][1]):
+        return members[1][1]
+    return None
+
+
 def next_of_array(cluster: Cluster, job: Job) -> str | None:
     """The first of its array that waits for its turn alone."""
     for _, name in cluster.relations.arrays.get((job.user, job.array), ()):

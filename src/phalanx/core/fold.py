@@ -573,6 +573,8 @@ def describe(cluster: Cluster, record: Record, job: Job, gang: Gang) -> None:
     if job.submitted_s > cluster.latest_s:
         cluster.latest_s = job.submitted_s
     cluster.relations.enter(job)
+    if job.singleton and (displaced := dependency.displaced_by(cluster, job)):
+        cluster.waiting.refresh(Bid(displaced))
     cluster.usage.meter(job.queue, job.user)
     watch_deadline(cluster, job)
 

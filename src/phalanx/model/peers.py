@@ -123,6 +123,12 @@ def picks(term: PodTerm, namespace: str, kind: Kind | None) -> bool:
     return kind is not None and selects(term.selector, term.namespaces or (namespace,), kind)
 
 
+def awaits(shape: Shape, other: Kind) -> bool:
+    """Whether a pod of the other kind that comes can let one of this shape start: it must be near it, or level."""
+    near = any(not term.weight and picks(term, shape.namespace, other) for term in shape.near)
+    return near or any(each.required and selects(each.selector, (shape.namespace,), other) for each in shape.spread)
+
+
 def concerns(shape: Shape, kind: Kind | None, other: Kind) -> bool:
     """Whether a pod of the other kind that comes or goes can let one of this shape and kind start: it must be near or
     away from it, or level with it, or the other keeps it away."""
