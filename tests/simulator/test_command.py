@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 import subprocess
 import sys
@@ -248,3 +249,39 @@ def test_ctrl_c_prints_the_results_so_far() -> None:
         out, err = running.communicate(timeout=60)
     assert running.returncode == 130, err
     assert json.loads(out)["interrupted"] is True
+
+
+@pytest.mark.slow
+def test_the_same_schedule_whatever_order_sets_have(tmp_path: Path) -> None:
+    """Python gives the names in sets another order in every process; the schedule's hash must not follow it."""
+    recipe = (
+        "nodes: [{name: n, count: 6, allocatable: {cpu: 8, memory: 32Gi}}]\n"
+        "generate: {jobs: 150, every: 20s, pods: {values: {1: 3, 4: 1}}, requests: {cpu: 2},\n"
+        "  run: {lognormal: [3m, 1]}, limitFactor: {uniform: [1, 3]}, users: 5, queues: {a: 2, b: 1}}\n"
+    )
+    (tmp_path / "work.yaml").write_text(recipe)
+    options = [
+        "--policy",
+        "easy",
+        "fair",
+        "spread",
+        "--fault",
+        "node-mtbf=1h",
+        "late=0.1",
+        "--processes",
+        "1",
+        "--json",
+    ]
+    hashes = set()
+    for seed in ("1", "2"):
+        done = subprocess.run(
+            [sys.executable, "-m", "phalanx.cli.app", "simulate", str(tmp_path / "work.yaml"), *options],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        assert [row["jobs"] for row in rows] == [150, 150, 150]
+        hashes.add(tuple(row["schedule_sha256"] for row in rows))
+    assert len(hashes) == 1

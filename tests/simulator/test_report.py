@@ -65,8 +65,9 @@ def test_use_and_queue_over_time_are_those_of_the_schedule(tmp_path: Path) -> No
 
 
 def test_who_waited_longest_for_least_is_named_with_why(tmp_path: Path) -> None:
-    picture = drawn(played(tmp_path, line(1, 0, 1000, 4), line(2, 0, 10, 2), line(3, 1000, 10, 2)))
+    picture = drawn(played(tmp_path, line(1, 50, 1000, 4), line(2, 50, 10, 2), line(3, 1050, 10, 2)))
     assert [(worst.job, worst.slowdown, worst.wait_s) for worst in picture.worst] == [("2", 101.0, 1000.0)]
+    assert picture.worst[0].submitted_s == 0  # a log's times may be those of its year
     assert "cpu asked" in picture.worst[0].reason
 
 

@@ -28,7 +28,7 @@ LOOK_NODES = 48
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worst:
-    """A job that was treated badly; `slowdown` 0: it never ran."""
+    """A job that was treated badly; `slowdown` 0: it never ran. `submitted_s` counts from the first submission."""
 
     job: str
     party: str
@@ -107,8 +107,8 @@ def picture(schedule: Schedule) -> Picture:
         waiting=waiting,
         queued=queued,
         waits=quantiles(wait_s(fate) for fate in done),
-        worst=tuple(treated(fate, of, size, until_s) for fate in done[:WORST] if bounded_slowdown(fate) > 1),
-        never=tuple(treated(fate, of, size, until_s) for fate in never[:WORST]),
+        worst=tuple(treated(fate, of, size, since_s, until_s) for fate in done[:WORST] if bounded_slowdown(fate) > 1),
+        never=tuple(treated(fate, of, size, since_s, until_s) for fate in never[:WORST]),
         never_count=len(never),
         look=look(schedule, of, names, queued),
     )
@@ -162,13 +162,13 @@ def quantiles(values: Iterable[float]) -> tuple[float, ...]:
     return tuple(ordered[round(at * last / QUANTILES)] for at in range(QUANTILES + 1))
 
 
-def treated(fate: Fate, of: Sequence[str], size: Sequence[float], until_s: float) -> Worst:
+def treated(fate: Fate, of: Sequence[str], size: Sequence[float], since_s: float, until_s: float) -> Worst:
     ran = fate.end_s is not None
     return Worst(
         job=fate.task.job.id,
         party=of[fate.index],
         size=size[fate.index],
-        submitted_s=fate.task.job.submitted_s,
+        submitted_s=fate.task.job.submitted_s - since_s,
         wait_s=jct_s(fate) - fate.ran_s if ran else until_s - fate.task.job.submitted_s,
         run_s=fate.ran_s if ran else fate.task.run_s,
         slowdown=bounded_slowdown(fate) if ran else 0.0,
