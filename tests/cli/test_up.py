@@ -191,10 +191,31 @@ def test_ctrl_c_leaves_pods_running_and_the_next_up_finds_them(tmp_path: Path) -
     assert is_alive(process)
     with started(tmp_path / "data", "--stop-pods") as again:
         assert pid_of(again, "job/steady") == process
-        assert "ended 1 pod" in again.stop(signal.SIGINT)
+        again.call(KUBECTL, "create", "--filename", training(tmp_path))
+        until(lambda: phases(again, "training.kubeflow.org/job-name=t") == ["Running"])
+        assert "ended 2 pods" in again.stop(signal.SIGINT)
     assert not is_alive(process)
     with started(tmp_path / "data", "--stop-pods") as third:  # its Job starts it again
         assert pid_of(third, "job/steady") != process
+        until(lambda: phases(third, "training.kubeflow.org/job-name=t") == ["Running"])
+
+
+def training(folder: Path) -> str:
+    """A manifest of a PyTorchJob of one pod that runs on and on."""
+    container = {"name": "pytorch", "image": "host", "command": ["sleep", "1000"]}
+    template = {"spec": {"schedulerName": "phalanx", "terminationGracePeriodSeconds": 1, "containers": [container]}}
+    specs = {"Worker": {"replicas": 1, "template": template}}
+    meta = {"name": "t", "labels": {"phalanx.dev/queue": "default"}}
+    spec = {"runPolicy": {"suspend": True}, "pytorchReplicaSpecs": specs}
+    path = folder / "training.json"
+    path.write_text(json.dumps({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": meta, "spec": spec}))
+    return str(path)
+
+
+def phases(up: Up, selector: str) -> list[str]:
+    return [
+        pod["status"]["phase"] for pod in json.loads(up.kubectl("get", "pods", "-l", selector, "-o", "json"))["items"]
+    ]
 
 
 def test_a_killed_supervisor_takes_its_children_along(tmp_path: Path) -> None:

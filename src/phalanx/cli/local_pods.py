@@ -9,6 +9,8 @@ from typing import Any
 
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import JOBS, NODES, PODS
+from phalanx.dialects.kubeflow import pod_role
+from phalanx.kube.form import TRAINING, Form
 from phalanx.kube.labels import ADMITTED
 
 _PATIENCE_S = 60.0
@@ -30,14 +32,14 @@ def is_simulated(node: Object) -> bool:
 async def drain(connection: Connection, tell: Callable[[str], None]) -> tuple[int, list[str]]:
     """End them: their nodes are cordoned, so that nothing starts in their place, and stay so. (how many, the nodes).
 
-    Jobs go back to their queue: suspended, their pods end without counting as failures. Other pods are deleted. Waits
-    for the pods' own grace, a minute at most, and says which are left."""
+    Jobs and training jobs go back to their queue: suspended, their pods end without counting as failures. Other pods
+    are deleted. Waits for the pods' own grace, a minute at most, and says which are left."""
     pods = await running_pods(connection)
     nodes = sorted({pod["spec"]["nodeName"] for pod in pods})
     await cordon(connection, nodes, unschedulable=True)
-    jobs = {(pod["metadata"]["namespace"], name) for pod in pods if (name := _job_of(pod))}
+    jobs = {(job[0].kind, pod["metadata"]["namespace"], job[1]): job[0] for pod in pods if (job := _job_of(pod))}
     await asyncio.gather(
-        *(_requeue(connection, namespace, name) for namespace, name in jobs),
+        *(_requeue(connection, form, namespace, name) for (_, namespace, name), form in jobs.items()),
         *(_delete(connection, pod) for pod in pods if not _job_of(pod)),
     )
     left = await _outlast(connection)
@@ -63,16 +65,20 @@ async def _outlast(connection: Connection) -> list[Object]:
         await asyncio.sleep(_LOOK_S)
 
 
-def _job_of(pod: Object) -> str:
-    """The name of the Job that controls it, if one does."""
-    owners = pod["metadata"].get("ownerReferences") or ()
-    return next((str(owner["name"]) for owner in owners if owner["kind"] == "Job" and owner.get("controller")), "")
+def _job_of(pod: Object) -> tuple[Form, str] | None:
+    """The Job, or training job, that controls it, by name, if one does."""
+    meta = pod["metadata"]
+    for owner in meta.get("ownerReferences") or ():
+        kind = next((kind for kind in (JOBS, *TRAINING) if kind.name == owner["kind"]), None)
+        if kind is not None and owner.get("controller"):
+            return Form(kind, pod_role(meta.get("labels")) or kind.name if kind in TRAINING else ""), str(owner["name"])
+    return None
 
 
-async def _requeue(connection: Connection, namespace: str, name: str) -> None:
-    body = {"spec": {"suspend": True}, "metadata": {"annotations": {ADMITTED: None}}}
+async def _requeue(connection: Connection, form: Form, namespace: str, name: str) -> None:
+    spec, words = form.change({"suspend": True}, {ADMITTED: None})
     try:
-        await connection.patch(JOBS, name, body, namespace)
+        await connection.patch(form.kind, name, {"spec": spec, "metadata": {"annotations": words}}, namespace)
     except ApiRefusal as error:
         if error.code != 404:
             raise
