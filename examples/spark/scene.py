@@ -63,6 +63,11 @@ SETTINGS: Mapping[str, str] = {
     "spark.driver.extraJavaOptions": _JAVA,
     "spark.executor.extraJavaOptions": _JAVA,
     "spark.ui.enabled": "false",
+    **{
+        f"spark.kubernetes.{who}.{what}Timeout": "60000"  # ms: on few cores everybody is slow while all start
+        for who in ("submission", "driver")
+        for what in ("connection", "request")
+    },
     # One mount point on this machine, not a new one for each application.
     "spark.kubernetes.driver.volumes.emptyDir.spark-local-dir-1.mount.path": _SCRATCH,
     "spark.kubernetes.executor.volumes.emptyDir.spark-local-dir-1.mount.path": _SCRATCH,
@@ -143,10 +148,14 @@ class Scene:
         """All at once; returns when the last driver's pod is created. Raises ExampleError."""
         names = [f"{mode}-{number}" for number in range(1, self.applications + 1)]
         submitting = {name: _spark_submit(mode, name, kubectl, text) for name in names}
-        for name, process in submitting.items():
-            said, _ = process.communicate()
-            if process.returncode:
-                raise ExampleError(f"spark-submit of {name} failed:\n{said}")
+        try:
+            for name, process in submitting.items():
+                said, _ = process.communicate()
+                if process.returncode:
+                    raise ExampleError(f"spark-submit of {name} failed:\n{said}")
+        finally:
+            for process in submitting.values():
+                process.kill()
 
     def _watch(self, mode: str, kubectl: Kubectl, say: Callable[[str], None]) -> Applications:
         """Until all are over, or, pod by pod, nothing has changed for long. Raises ExampleError."""

@@ -352,11 +352,8 @@ class KubeWorld:
             *((kind, self._storage.on_change) for kind in STORAGE),
             (FLAVORS, lambda change: self._tell_now(*self.tree.on_flavor(change))),
             (RESERVATIONS, lambda change: self._tell_now(*self.tree.on_reservation(change))),
-            (
-                volcano_kinds.QUEUES,
-                lambda change: self._on_queues(change, self.tree.on_volcano_queue(change, self._clock())),
-            ),
-            (QUEUES, lambda change: self._on_queues(change, self.tree.on_queue(change, self._clock()))),
+            (volcano_kinds.QUEUES, self._on_queue),
+            (QUEUES, self._on_queue),
             (POD_GROUPS, self._on_pod_group),
             *((kind, self._on_job) for kind in self._job_kinds),
             (PODS, self._on_pod),
@@ -404,9 +401,10 @@ class KubeWorld:
             gang.group = self.groups[gang.id]
             self._mark(gang)
 
-    def _on_queues(self, change: Change, events: Iterable[Event]) -> None:
+    def _on_queue(self, change: Change) -> None:
         self._house = None
-        told = list(events)
+        take = self.tree.on_queue if change.kind == QUEUES else self.tree.on_volcano_queue
+        told = list(take(change, self._clock()))
         self._tell_now(*told)
         name = (change.new or change.old or {})["metadata"]["name"]
         for gang in self.gangs.values() if told else ():
