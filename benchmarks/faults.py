@@ -377,13 +377,14 @@ async def play(name: str, given: argparse.Namespace) -> dict[str, Any]:
         if name != "node vanishes" and replaced:
             wrong.append(f"{replaced} pods were made for nothing")
         wrong += await _overfull(cluster.user)
-        attempts = await _attempts(cluster.user)
+        lease = await cluster.user.get(LEASES, "phalanx", "kube-system")
         return {
             "benchmark": "faults",
             "scene": name,
             "pods": cluster.wanted,
             "right_again_s": round(seen.last_s - began_s, 2),
-            "starts_of_the_most_started_job": attempts,
+            "leaders": lease["spec"]["leaseTransitions"],
+            "starts_of_the_most_started_job": await _attempts(cluster.user),
             "wrong": wrong,
         }
 

@@ -34,6 +34,8 @@ class Stage:
         self.patience = Patience()
         self.actions: list[Action] = []
         self.killed = False
+        self.events: Callable[[], None] = lambda: None  # what else happens in a turn, where a test plays it
+        self.pace_s = 0.0  # how far the time goes on then
         self.api.put(QUEUES, {"metadata": {"name": "default"}, "spec": {"gang": gang}})
         for one in nodes:
             self.api.put(NODES, one)

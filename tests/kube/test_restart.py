@@ -10,12 +10,14 @@ from collections.abc import Callable
 
 import pytest
 
-from phalanx.client.kind import JOBS
+from phalanx.client.kind import JOBS, PODS, STORAGE_CLASSES, VOLUME_CLAIMS
+from phalanx.kube.volume_write import SELECTED_NODE
 from phalanx.model.job import Phase
 from phalanx.model.plan import Preempt, Shrink
 from phalanx.model.reason import Code, Reason
-from tests.kube.double import Object, job, node, pod
+from tests.kube.double import Controller, Object, OtherScheduler, job, node, pod
 from tests.kube.stage import Stage
+from tests.kube.test_volumes import bind_volume, claim, storage_class, using
 
 NODES = [node("n1"), node("n2")]
 
@@ -146,6 +148,93 @@ def test_killed_while_somebody_gives_way(name: str, how: str) -> None:
         assert not [record for record in stage.cluster.jobs.values() if record.leaving]
         if name != "an elastic Job":  # that one may grow for a moment
             assert verbs(stage.api.writes) == verbs(whole), f"write {number} was {how}"
+
+
+# --- the rest of the writes: taking back, letting go, telling claims, saying what a kubelet refused ------------------
+
+
+def taken_back(stage: Stage) -> None:
+    """A quota refuses pod 3 of 4 twice, and then no more."""
+    refusing = [True]
+    stage.controller = Controller(stage.api, lambda name, k: "quota" if refusing and k == 3 else "")
+    stage.put(job("j", 4))
+    stage.events = lambda: refusing.clear() if stage.now_s > 1100 else None
+    stage.pace_s = 1.0
+
+
+def pinned(stage: Stage) -> None:
+    other = OtherScheduler(stage.api)
+    stage.put(job("j", 4, scheduler="default-scheduler"))
+    stage.events = other.turn
+
+
+def with_claims(stage: Stage) -> None:
+    """A provisioner makes the volumes of two claims as soon as it knows for which node."""
+    stage.api.put(STORAGE_CLASSES, storage_class())
+    for name in ("d0", "d1"):
+        stage.api.put(VOLUME_CLAIMS, claim(name))
+        stage.put(using(pod(f"p-{name}", job="t", min_available="2"), name))
+
+    def provision() -> None:
+        for obj in list(stage.api.objects[VOLUME_CLAIMS].values()):
+            if SELECTED_NODE in obj["metadata"].get("annotations", {}) and obj["status"]["phase"] != "Bound":
+                bind_volume(stage, obj["metadata"]["name"])
+
+    stage.events = provision
+
+
+def rejected(stage: Stage) -> None:
+    stage.put(job("j", 3))
+
+    def reject() -> None:
+        if "j-1" in stage.api.bound() and stage.api.objects[PODS]["default/j-1"]["status"]["phase"] == "Pending":
+            stage.finish("j-1", "Failed", "OutOfcpu")
+
+    stage.events = reject
+
+
+# name -> (how it is set up, pods that are bound in the end, what of its writes must have been killed at)
+OTHERS: dict[str, tuple[Callable[[Stage], None], int, str]] = {
+    "taken back": (taken_back, 4, "patch jobs/j"),
+    "pinned": (pinned, 4, "patch pods/j-1"),
+    "claims": (with_claims, 2, "patch persistentvolumeclaims/d0"),
+    "rejected": (rejected, 4, "patch jobs/j"),
+}
+
+
+async def play_out(name: str, number: int, how: str) -> Stage:
+    set_up, pods, _ = OTHERS[name]
+    stage = Stage(nodes=NODES, seed=number)
+    set_up(stage)
+    stage.fault = kill_at(number, how)
+    for _ in range(3):
+        async with stage.scheduler():
+            for _ in range(300):
+                if stage.killed or (len(stage.api.bound()) == pods and stage.world.effects.writer.idle):
+                    break
+                await stage.turn()
+                stage.events()
+                stage.now_s += stage.pace_s
+                if not stage.world.effects.writer.idle:
+                    await asyncio.sleep(0.002)
+            for _ in range(8):
+                await stage.turn()
+            if not stage.killed:
+                return stage
+    raise AssertionError("killed more than once")
+
+
+@pytest.mark.parametrize("how", ["kill", "kill after", "lost"])
+@pytest.mark.parametrize("name", OTHERS)
+def test_killed_at_each_other_kind_of_write(name: str, how: str) -> None:
+    whole = asyncio.run(play_out(name, 0, how)).api.writes
+    assert OTHERS[name][2] in whole
+    for number in range(1, len(whole) + 1):
+        stage = asyncio.run(play_out(name, number, how))
+        assert len(stage.api.bound()) == OTHERS[name][1], f"write {number} ({whole[number - 1]}) was {how}"
+        assert all(record.phase is Phase.RUNNING for record in stage.cluster.jobs.values())
+        bindings = Counter(write for write in stage.api.writes if write.startswith("bind"))
+        assert set(bindings.values()) <= {1}, "nothing is bound twice"
 
 
 # --- what the next scheduler has to be told ---------------------------------------------------------------------------
