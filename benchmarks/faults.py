@@ -158,6 +158,20 @@ class Cluster:
 
         await asyncio.gather(*(creator() for _ in range(4)))
 
+    async def led(self, kubeconfig: Path | None = None) -> None:
+        """Start a scheduler, and wait until it has the lease."""
+        self.processes.start_scheduler(kubeconfig)
+        async with asyncio.timeout(PATIENCE_S):
+            while not await self._holder():  # noqa: ASYNC110 (another process does it)
+                await asyncio.sleep(0.1)
+
+    async def _holder(self) -> str:
+        try:
+            lease = await self.user.get(LEASES, "phalanx", "kube-system")
+        except ApiError:
+            return ""
+        return str(lease["spec"].get("holderIdentity") or "")
+
     async def bound(self, count: int) -> None:
         await self.seen.until(lambda: self.seen.standing >= count)
 
@@ -175,11 +189,12 @@ async def persist(call: Callable[[], Awaitable[Any]]) -> Any:
 def job(number: int, pods: int) -> Object:
     container = {"name": "c", "image": "bench", "resources": {"requests": {"cpu": str(POD_CPU), "memory": "1Gi"}}}
     template = {"spec": {"schedulerName": "phalanx", "restartPolicy": "Never", "containers": [container]}}
+    counts = {"parallelism": pods, "completions": pods, "backoffLimit": 10_000}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {"name": f"job-{number}", "labels": {"phalanx.dev/queue": "default"}},
-        "spec": {"suspend": True, "parallelism": pods, "completions": pods, "template": template},
+        "spec": {"suspend": True, **counts, "template": template},
     }
 
 
@@ -198,7 +213,7 @@ async def furnish(user: Connection) -> None:
 
 
 async def server_restarted(cluster: Cluster) -> float:
-    cluster.processes.start_scheduler()
+    await cluster.led()
     burst = asyncio.ensure_future(cluster.submit())
     await cluster.bound(cluster.wanted // 3)
     assert cluster.processes.server is not None
@@ -212,7 +227,7 @@ async def server_restarted(cluster: Cluster) -> float:
 
 
 async def scheduler_killed(cluster: Cluster) -> float:
-    cluster.processes.start_scheduler()
+    await cluster.led()
     burst, began_s = asyncio.ensure_future(cluster.submit()), 0.0
     for part in (1, 2, 3):
         await cluster.bound(cluster.wanted * part // 4)
@@ -223,8 +238,8 @@ async def scheduler_killed(cluster: Cluster) -> float:
 
 
 async def two_schedulers(cluster: Cluster) -> float:
-    for _ in range(2):
-        cluster.processes.start_scheduler()
+    await cluster.led()
+    cluster.processes.start_scheduler()
     await cluster.submit()
     await cluster.bound(cluster.wanted // 2)
     lease = await cluster.user.get(LEASES, "phalanx", "kube-system")
@@ -245,7 +260,7 @@ async def _through(cluster: Cluster, *, delay_s: float = 0.0, failing: float = 0
     """The scheduler speaks through a middleman that is slow, or loses calls."""
     kubeconfig = cluster.processes.data / "through"
     await middleman(cluster.processes, kubeconfig, delay_s, failing)
-    cluster.processes.start_scheduler(kubeconfig)
+    await cluster.led(kubeconfig)
     began_s = time.monotonic()
     await cluster.submit()
     return began_s
@@ -253,7 +268,7 @@ async def _through(cluster: Cluster, *, delay_s: float = 0.0, failing: float = 0
 
 async def node_vanishes(cluster: Cluster) -> float:
     """A gang of half a node's pods more than one node holds, and the node with most of it goes."""
-    cluster.processes.start_scheduler()
+    await cluster.led()
     cluster.jobs, cluster.pods = 1, NODE_CPU // POD_CPU * 2
     await cluster.submit()
     await cluster.bound(cluster.wanted)

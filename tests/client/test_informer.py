@@ -1,4 +1,4 @@
-"""The cache of one kind stays true whatever order answers and watch events arrive in."""
+"""Point 14 of the protocol: the cache of one kind stays true whatever order answers and watch events arrive in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `deploy/` installs is what the code expects, and the rights it gives are those that the code uses.
+"""Point 20 of the protocol, rights: what `deploy/` installs is what the code expects, and allows what the code uses.
 
 `PHALANX_REWRITE=1 pytest tests/deploy/test_manifests.py` writes the generated files anew; read the difference."""
 

@@ -1,4 +1,4 @@
-"""Point 18 of the protocol: reasons cost little, and the word `Unschedulable` is for those whom more nodes help."""
+"""Points 11 and 18 of the protocol: reasons cost little, and `Unschedulable` is for those whom more nodes help."""
 
 from __future__ import annotations
 
@@ -89,5 +89,28 @@ def test_a_held_pod_is_not() -> None:
             await settle(stage)
             await report(stage, 1)
             assert condition(stage.api.objects[PODS]["default/p"])["reason"] == "PhalanxQueued"
+
+    play(scene())
+
+
+def test_an_object_is_written_at_most_once_a_minute_and_then_the_newest_is_said() -> None:
+    """The code changes twice within a minute: one write at first, and one a minute later, with what is true then."""
+
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", 2)])
+        stage.put(job("j", 4))
+        async with stage.scheduler():
+            quick(stage)
+            await settle(stage)
+            await report(stage, 1)
+            for value in ("true", "false", "true"):
+                stage.change("j", {}, {"phalanx.dev/hold": value})
+                await settle(stage)
+            await report(stage, 2)
+            assert stage.api.writes == ["patch jobs/j"]
+            stage.now_s += 61
+            await report(stage, 2)
+            assert stage.api.writes == ["patch jobs/j"] * 2
+            assert stage.api.job("j")["metadata"]["annotations"]["phalanx.dev/reason"].startswith("Held")
 
     play(scene())

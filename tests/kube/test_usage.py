@@ -1,4 +1,4 @@
-"""What users have used outlives the scheduler."""
+"""Point 19 of the protocol: what users have used outlives the scheduler."""
 
 from __future__ import annotations
 

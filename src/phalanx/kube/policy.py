@@ -15,6 +15,7 @@ is told so (`declare`).
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import Kind
@@ -123,21 +124,32 @@ INSTALLED = ((POLICIES, POLICY), (BINDINGS, BINDING), (POLICIES, USERS_POLICY), 
 async def install_policy(api: Connection) -> bool:
     """Create policies and bindings where they are missing; False where the server does not serve or allow them.
 
-    What is there stays as it is: who installed it (deploy/) keeps it up to date, and no right to write is needed."""
+    Servers of 1.34 and 1.35 serve them as v1beta1, where that is enabled. What is there stays as it is: who installed
+    it (deploy/) keeps it up to date, and no right to write is needed."""
+    refusal: ApiRefusal | None = None
+    for version in ("v1", "v1beta1"):
+        refusal = await _install(api, version)
+        if refusal is None:
+            return True
+    log.warning("no admission policy: %s; Jobs must set suspend and schedulerName themselves", refusal)
+    return False
+
+
+async def _install(api: Connection, version: str) -> ApiRefusal | None:
+    """Why it cannot be, in this version of the API, or None."""
     for kind, body in INSTALLED:
+        there = replace(kind, version=version)
         try:
-            await api.get(kind, body["metadata"]["name"])
+            await api.get(there, body["metadata"]["name"])
             continue
         except ApiRefusal as error:
             if error.code not in (403, 404):
                 raise
         try:
-            await api.create(kind, body)
+            await api.create(there, {**body, "apiVersion": there.api_version})
         except ApiRefusal as error:
-            if error.reason == "AlreadyExists":
-                continue
             if error.code in (403, 404):
-                log.warning("no admission policy: %s; Jobs must set suspend and schedulerName themselves", error)
-                return False
-            raise
-    return True
+                return error
+            if error.reason != "AlreadyExists":
+                raise
+    return None
