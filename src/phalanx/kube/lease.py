@@ -53,6 +53,7 @@ class Lease:
         self._api, self._name, self._namespace = api, name, namespace
         self._until = 0.0  # the fence, in time of the event loop
         self._seen: tuple[str, float] = ("", 0.0)  # version of the lease, and since when we see it unchanged
+        self._free_s = 0.0  # if it stays so, it is free then
 
     def fence(self) -> float:
         """The event loop's time after which nothing may be written."""
@@ -60,8 +61,9 @@ class Lease:
 
     async def acquire(self) -> None:
         """Until this process leads."""
-        while not await self._attempt():  # noqa: ASYNC110 (what it waits for is in another process)
-            await asyncio.sleep(self.terms.retry_s)
+        while not await self._attempt():
+            left_s = self._free_s - _now()
+            await asyncio.sleep(min(self.terms.retry_s, left_s + 0.01) if left_s > 0 else self.terms.retry_s)
 
     async def keep(self) -> None:
         """Renew for ever. Raises LeaseLost when the deadline has passed without a renewal."""
@@ -125,7 +127,8 @@ class Lease:
         if version != self._seen[0]:
             self._seen = (version, _now())
         duration_s = float(lease["spec"].get("leaseDurationSeconds") or self.terms.lease_s)
-        return _now() - self._seen[1] > duration_s
+        self._free_s = self._seen[1] + duration_s
+        return _now() > self._free_s
 
     def _spec(self, old: Object) -> Object:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
