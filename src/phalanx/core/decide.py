@@ -1,6 +1,8 @@
 """One cycle: from the book to a plan. The cycle is `decide`; `Cycle` has its steps.
 
-It only reads the book and thinks on a draft laid over it. Bids are taken strictly in order (`core.contest`), but one
+It reads the book and thinks on a draft laid over it. It may write what is only remembered there, so that the next
+cycle need not find it again (which nodes match, scores, heaps put in order): never facts. So one book is not to be
+decided on by two threads at once. Bids are taken strictly in order (`core.contest`), but one
 that finds no room does not hold up the next (work conservation): what is not started is exactly what did not fit when
 its turn came. Bids that are alike stand in one line, and a line whose first fails is done for this cycle.
 """
