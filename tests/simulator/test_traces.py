@@ -90,7 +90,8 @@ def test_other_files_are_not_taken_for_traces(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "complaint"),
     [
-        ("2017-10-09 07:01:55,66.0,1,66.0,11cb48,more", ":3: 6 values where the header names 5 columns"),
+        ("2017-10-09 07:01:55,66.0,1,66.0,11cb48,more", ":3:6: 6 values where the header names 5 columns"),
+        ("2017-10-09 07:0", ":3:2: 1 values where the header names 5 columns"),
         ("2017-13-09 07:01:55,66.0,1,66.0,11cb48", ":3:1: timestamp: '2017-13-09 07:01:55' is not like"),
         ("2017-10-09 07:01:55,x,1,66.0,11cb48", ":3:2: duration: 'x' is not a number"),
         ("2017-10-09 07:01:55,66.0,1.5,66.0,11cb48", ":3:3: num_gpus: '1.5' is not a whole number"),

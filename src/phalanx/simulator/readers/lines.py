@@ -80,7 +80,8 @@ class Source:
                 if missing := [name for name in needed if name not in names]:
                     self.fatal(number, f"the header lacks the column {missing[0]!r}; it has {', '.join(names)}")
             elif len(cells) != len(names):
-                self.fault(number, BadRecord(f"{len(cells)} values where the header names {len(names)} columns"))
+                why = f"{len(cells)} values where the header names {len(names)} columns"
+                self.fault(number, BadRecord(why, column=min(len(cells), len(names)) + 1))
             else:
                 yield number, dict(zip(names, (cell.strip() for cell in cells), strict=True))
         if names is None and not self.faults:
