@@ -13,7 +13,7 @@ from phalanx.core import usage
 from phalanx.core.check import check
 from phalanx.core.fold import fold
 from phalanx.model.cluster import Cluster
-from phalanx.model.event import Adopted, Finished, PolicySeen, Released, Ticked, UsageTold
+from phalanx.model.event import Adopted, Finished, PolicySeen, Released, Submitted, Ticked, UsageTold
 from phalanx.model.job import Job, Phase, Placement, Slot
 from phalanx.model.plan import Preempt, Start
 from phalanx.model.policy import Policy
@@ -175,3 +175,20 @@ def test_a_very_deep_tree_is_ranked() -> None:
     book.queues = deep
     found = usage.fair_shares(book, Policy(), 0.0)
     assert (found["q2999", "ann"].factor, found["q2", "eve"].factor) == (1.0, 0.5)
+
+
+def test_who_is_gone_is_forgotten_when_nothing_is_left_of_the_usage() -> None:
+    book = a.cluster(a.node("n", cpu=2000))
+    fold(book, [PRICED, UsageTold("default", "ann", 50.0, 0.0)])
+    for number in range(1000):
+        job = replace(a.job(f"j{number}", a.role(cpu=1000)), user=f"user-{number}")
+        fold(book, [Submitted(job), Finished(job.id)])
+        check(book)
+    meters = book.usage.meters
+    assert sum(map(len, meters.values())) < 150
+    assert "ann" in meters["default"]
+    fold(book, [Ticked(100 * HALF_LIFE_S)])
+    for number in range(200):
+        job = replace(a.job(f"k{number}", a.role(cpu=1000)), user=f"user-{number}")
+        fold(book, [Submitted(job), Finished(job.id)])
+    assert "ann" not in meters.get("default", {})

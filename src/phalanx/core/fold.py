@@ -575,11 +575,12 @@ def describe(cluster: Cluster, record: Record, job: Job, gang: Gang) -> None:
     cluster.relations.enter(job)
     if job.singleton and (displaced := dependency.displaced_by(cluster, job)):
         cluster.waiting.refresh(Bid(displaced))
-    cluster.usage.meter(job.queue, job.user)
+    cluster.usage.enter(job.queue, job.user)
     watch_deadline(cluster, job)
 
 
 def leave_queue(cluster: Cluster, job: Job) -> None:
+    cluster.usage.leave(job.queue, job.user, cluster.now_s)
     jobs = cluster.jobs_of.get(job.queue, {})
     jobs.pop(job.id, None)
     branch = cluster.tree.branch(cluster.queue_of(job))

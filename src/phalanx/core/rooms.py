@@ -138,7 +138,7 @@ def held(asks: Mapping[str, Floats], amounts: Amounts, gangs: int) -> Floats:
     bound = np.inf
     for name, each in asks.items():
         asking = each.nonzero()[0]
-        has = amounts[name].astype(np.float64)
+        has = np.maximum(amounts[name], 0).astype(np.float64)
         if not len(asking) or has.min() >= each.max() * bound:
             continue  # there is enough of it for as many as the others allow
         if len(asking) == gangs:
@@ -146,8 +146,7 @@ def held(asks: Mapping[str, Floats], amounts: Amounts, gangs: int) -> Floats:
             bound = float(most.max())
         else:
             most[asking] = np.minimum(most[asking], has / each[asking, None])
-    np.floor(most, out=most)
-    return np.maximum(most, 0.0, out=most)
+    return np.floor(most, out=most)
 
 
 def as_objects(gangs: Sequence[Gang]) -> NDArray[np.object_]:

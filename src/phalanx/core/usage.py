@@ -10,6 +10,7 @@ charged since it started, as far as that is not in what was told.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from math import isclose
 
@@ -78,8 +79,10 @@ def untrue(cluster: Cluster) -> Iterator[str]:
         of_user = held.setdefault((record.job.queue, record.job.user), {})
         for resource, amount in holding(record).items():
             of_user[resource] = of_user.get(resource, 0) + amount
-    usage = cluster.usage
+    usage, jobs = cluster.usage, Counter((each.job.queue, each.job.user) for each in cluster.jobs.values())
     for queue, user, meter in usage:
+        if meter.jobs != jobs[queue, user]:
+            yield f"user {user!r} has {jobs[queue, user]} jobs in queue {queue!r}, noted are {meter.jobs}"
         truth = held.pop((queue, user), {})
         if meter.held != truth:
             yield f"user {user!r} holds {truth} in queue {queue!r}, noted for usage is {meter.held}"

@@ -20,33 +20,58 @@ from collections.abc import Iterable, Iterator, Mapping
 from phalanx.model.amount import Amount
 from phalanx.model.queue import Weights
 
+NOTHING = 1e-6  # billed units times seconds
+IDLE = 64
 MOST = 1e30  # beyond it a usage told is a mistake: no cluster runs that long
 
 
 class Meter:
     """One user's in one queue: `usage` at `at_s` (seconds since the epoch), and what is `held` since then, at which
-    `rate` (billed units). Before `told_s` it is as the world told it."""
+    `rate` (billed units). Before `told_s` it is as the world told it. `jobs`: of the user, there now."""
 
-    __slots__ = ("at_s", "held", "rate", "told_s", "usage")
+    __slots__ = ("at_s", "held", "jobs", "rate", "told_s", "usage")
 
     def __init__(self) -> None:
         self.usage = self.at_s = self.told_s = self.rate = 0.0
         self.held: dict[str, Amount] = {}
+        self.jobs = 0
 
     def copy(self) -> Meter:
         other = Meter()
         other.usage, other.at_s, other.told_s, other.rate = self.usage, self.at_s, self.told_s, self.rate
-        other.held = dict(self.held)
+        other.held, other.jobs = dict(self.held), self.jobs
         return other
 
 
 class Usage:
-    """`meters`: queue -> user -> meter. Whoever had a job in a queue has a meter there."""
+    """`meters`: queue -> user -> meter. Whoever has a job in a queue has a meter there, and whoever had one as long as
+    anything is left of the usage."""
 
     def __init__(self) -> None:
         self.billing: Mapping[str, float] = {}
         self.half_life_s = 0.0
         self.meters: dict[str, dict[str, Meter]] = {}
+        self._idle = 0  # meters without jobs since it was last looked which of them can be forgotten
+
+    def enter(self, queue: str, user: str) -> None:
+        """A job of the user is in the queue from now on."""
+        self.meter(queue, user).jobs += 1
+
+    def leave(self, queue: str, user: str, now_s: float) -> None:
+        """It is there no more. Users come and go: of whom nothing is left is forgotten, at the latest when that may be
+        half of all."""
+        meter = self.meter(queue, user)
+        meter.jobs -= 1
+        self._idle += not meter.jobs
+        if self._idle > IDLE and 2 * self._idle > sum(map(len, self.meters.values())):
+            self._idle = 0
+            for name, meters in list(self.meters.items()):
+                self.meters[name] = {user: each for user, each in meters.items() if self._counts(each, now_s)}
+                if not self.meters[name]:
+                    del self.meters[name]
+
+    def _counts(self, meter: Meter, now_s: float) -> bool:
+        return bool(meter.jobs or meter.held) or self.at(meter, now_s) >= NOTHING
 
     def meter(self, queue: str, user: str) -> Meter:
         meters = self.meters.get(queue)
@@ -135,6 +160,7 @@ class Usage:
     def copy(self) -> Usage:
         other = Usage()
         other.billing, other.half_life_s = self.billing, self.half_life_s
+        other._idle = self._idle
         other.meters = {
             queue: {user: meter.copy() for user, meter in meters.items()} for queue, meters in self.meters.items()
         }
