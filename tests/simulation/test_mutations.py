@@ -23,17 +23,16 @@ from phalanx.core import (
     preempting,
     quota,
     rights,
-    sleep,
 )
 from phalanx.core.backfill import Horizon
 from phalanx.core.contest import Contest
 from phalanx.core.draft import Draft
 from phalanx.core.lifecycle import LATE
 from phalanx.model.bars import Bars, Rule
-from phalanx.model.plan import Promise, Watch
+from phalanx.model.plan import Promise
 from phalanx.model.tree import Tree
 from phalanx.model.waiting import Waiting
-from phalanx.model.watching import Watches
+from phalanx.model.watching import Post, Watches
 from tests.scenarios.language import read
 from tests.scenarios.test_scenarios import FOLDER, play
 
@@ -73,11 +72,9 @@ def nothing_wakes(patch: pytest.MonkeyPatch) -> None:
 
 
 def threshold_is_off_by_one(patch: pytest.MonkeyPatch) -> None:
-    watches = sleep.watches
+    reached = Post.reached_by
     patch.setattr(
-        sleep,
-        "watches",
-        lambda draft, g: tuple(Watch(w.demand, w.room, w.need and w.need + 1) for w in watches(draft, g)),
+        Post, "reached_by", lambda post: (gang for gang in reached(post) if post.room > gang.roles[0].minimum)
     )
 
 
@@ -227,7 +224,7 @@ PLANTED: list[tuple[Callable[[pytest.MonkeyPatch], None], int]] = [
     (gang_starts_partly, 0),
     (draft_is_not_rewound, 0),
     (nothing_wakes, 0),
-    (threshold_is_off_by_one, 5),
+    (threshold_is_off_by_one, 0),
     (growth_counts_once_per_node, 159),
     (late_answers_count, 30),
     (overfull_nodes_are_used, 9),
@@ -239,7 +236,7 @@ PLANTED: list[tuple[Callable[[pytest.MonkeyPatch], None], int]] = [
     (limit_is_off_by_one_pod, 79),
     (dependency_is_ignored, 23),
     (begin_time_is_ignored, 2),
-    (quota_given_back_wakes_nobody, 13),
+    (quota_given_back_wakes_nobody, 28),
     (who_gives_way_is_charged_on, 0),
 ]
 SPECIFIED: list[tuple[Callable[[pytest.MonkeyPatch], None], str]] = [
