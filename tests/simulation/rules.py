@@ -150,7 +150,8 @@ def too_far_apart(cluster: Cluster, record: Record) -> Iterator[str]:
         there = (
             {slot: domain(near.level, node) for slot, node in found.items() if node} if near and near.required else {}
         )
-        if len(set(there.values())) > 1 or None in there.values():
+        # One pod alone is close to itself, wherever it is put again.
+        if len(there) > 1 and (len(set(there.values())) > 1 or None in there.values()):
             yield f"{what} of {job.id} wants one {near.level}, and is in {there}"
 
 
