@@ -158,7 +158,8 @@ class Scene:
                 process.kill()
 
     def _watch(self, mode: str, kubectl: Kubectl, say: Callable[[str], None]) -> Applications:
-        """Until all are over, or, pod by pod, nothing has changed for long. Raises ExampleError."""
+        """Until all are over, or, pod by pod, executors were asked for and nothing has changed for long. Raises
+        ExampleError."""
         shown, news_s, began_s = "", time.monotonic(), time.monotonic()
         while True:
             found = _applications(kubectl)
@@ -167,7 +168,7 @@ class Scene:
                 say(shown)
             if found.count("Succeeded") + found.count("Failed") == self.applications:
                 return found
-            if mode == "pod-by-pod" and time.monotonic() - news_s > self.stuck_s:
+            if mode == "pod-by-pod" and found.executors and time.monotonic() - news_s > self.stuck_s:
                 say(f"nothing has changed for {self.stuck_s:.0f} s, and nothing will")
                 return found
             if time.monotonic() - began_s > self.timeout_s:
