@@ -263,8 +263,8 @@ class Cycle:
     def dozes(self, key: LineKey) -> bool:
         """The line sleeps for another reason than who is before it."""
         line = self.waiting.lines[key]
-        if key in self.awake or key in self.untrue or line.reason is None:
-            return False
+        if key in self.awake or key in self.untrue or line.reason is None or self.waiting.sleepers.is_held(key):
+            return False  # for one that is held there is room: it starts as soon as that is not kept any more
         return line.reason.code is not Code.BEHIND_HEAD
 
     def may_start_later(self, key: LineKey) -> bool:
@@ -312,7 +312,7 @@ class Cycle:
         record = self.cluster.jobs[bid.job]
         given: tuple[str, ...] = ()
         if bid.slot is not None and key.kind == Kind.GROWTH and record.flavors:
-            given = (record.flavors[bid.slot.role],)
+            given = tuple(record.flavors[role] for role in replacement.roles_with(record, bid.slot))
         return quota.offers(self.cluster, self.ledger, key, record.job, given)
 
     def place(self, key: LineKey, bid: Bid, offer: Offer) -> Outcome | Lacking:

@@ -50,8 +50,7 @@ def together(record: Record, slot: Slot) -> tuple[Slot, ...]:
 
 def gang_of(cluster: Cluster, topologies: Sequence[Topology], record: Record, slot: Slot) -> Gang:
     """What the slot asks, with those that it must be together with."""
-    unit = lost(record, slot)
-    roles = [slot.role] if unit is None else sorted(unit.roles())
+    unit, roles = lost(record, slot), roles_with(record, slot)
     found = [near_others(cluster, topologies, record, slot, role) for role in roles]
     if unit is None:
         gang = cluster.interned.one(found[0])
@@ -65,9 +64,14 @@ def seated(record: Record, slot: Slot, placements: Sequence[Placement]) -> list[
     vacant: dict[int, list[Slot]] = {}
     for each in reversed(together(record, slot)):
         vacant.setdefault(each.role, []).append(each)
-    unit = lost(record, slot)
-    roles = [slot.role] if unit is None else sorted(unit.roles())
+    roles = roles_with(record, slot)
     return [Placement(*vacant[roles[each.role]].pop(), each.node, each.devices) for each in placements]
+
+
+def roles_with(record: Record, slot: Slot) -> list[int]:
+    """The roles of the gang of that slot, in its order."""
+    unit = lost(record, slot)
+    return [slot.role] if unit is None else sorted(unit.roles())
 
 
 def lost(record: Record, slot: Slot) -> Unit | None:
