@@ -52,6 +52,7 @@ DISTURBANCES = {
 }
 # Rules that let a job wait though there is room; each has tests of its own.
 RULES = {Code.BEHIND_HEAD, Code.RESERVED, Code.PREEMPTING, Code.ARRAY_LIMIT}
+KEPT = (" reserved: ", "it would delay")  # of one flavor among several, whose reasons share one code
 QUIET_AFTER_S = 1300.0
 STEPS = 3000
 AT_ONCE_S = 0.001
@@ -345,7 +346,9 @@ class Run:
         if record.phase is not Phase.QUEUED or queue is None or rests or len(record.job.roles) != 1 or record.promise:
             return False
         reason = self.cluster.reason(record.job.id)
-        if not queue.gang or (reason is not None and (reason.code in RULES or " reserved: " in reason.text)):
+        if not queue.gang or (
+            reason is not None and (reason.code in RULES or any(each in reason.text for each in KEPT))
+        ):
             return False
         return obstacle(self.cluster, record, self.world.now_s(), {}) is None
 
