@@ -12,12 +12,12 @@ from dataclasses import replace
 from math import nextafter
 from typing import Any, Final, TypeAlias
 
-from phalanx.core import dependency, lifecycle, quota, usage
+from phalanx.core import circumstance, dependency, lifecycle, quota, usage
 from phalanx.core.lifecycle import LATE, IllegalMove
-from phalanx.core.room import close_account, hold, leaves, let_go, put, refresh_tree, settle, take_back
+from phalanx.core.room import close_account, hold, leaves, let_go, put, settle, take_back
 from phalanx.model.alarms import NEVER_S
 from phalanx.model.cluster import Cluster, Record
-from phalanx.model.demand import Gang, bounded
+from phalanx.model.demand import Gang
 from phalanx.model.ends import LEAVING_S
 from phalanx.model.event import (
     Adopted,
@@ -46,7 +46,6 @@ from phalanx.model.event import (
 from phalanx.model.job import Job, Outcome, Phase, Placement, Size, Slot
 from phalanx.model.line import Bid
 from phalanx.model.plan import Action, Findings, Place, Plan, Preempt, Promise, Shrink, Start, Wait
-from phalanx.model.policy import Policy
 from phalanx.model.preemption import HOUR_S
 from phalanx.model.reason import NEVER, SHORT
 
@@ -63,7 +62,7 @@ def fold(cluster: Cluster, news: Iterable[News]) -> None:
     for item in news:
         TAKEN_IN_BY[type(item)](cluster, item)
     if cluster.tree.stale or cluster.tree.pool_stale:
-        tree_changed(cluster)
+        circumstance.tree_changed(cluster)
     cluster.waiting.rouse(cluster.columns, cluster.tree, cluster.now_s)
 
 
@@ -78,149 +77,13 @@ def fold_plan(cluster: Cluster, plan: Plan) -> None:
         learn(cluster, plan.findings)
 
 
-# What the world is told to be
-
-
-def node_seen(cluster: Cluster, event: NodeSeen) -> None:
-    if cluster.columns.node(event.node.name) != event.node:
-        cluster.see_node(event.node)
-
-
-def node_gone(cluster: Cluster, event: NodeGone) -> None:
-    cluster.lose_node(event.name)
-
-
-def queue_seen(cluster: Cluster, event: QueueSeen) -> None:
-    queue = event.queue
-    if cluster.queues.get(queue.name) != queue:
-        cluster.queues[queue.name] = queue
-        cluster.tree.outdate(queue.name)
-
-
-def queue_gone(cluster: Cluster, event: QueueGone) -> None:
-    if cluster.queues.pop(event.name, None):
-        cluster.tree.outdate(event.name)
-        cluster.preempted_at.pop(event.name, None)
-
-
-def flavors_changed(cluster: Cluster, event: FlavorSeen | FlavorGone) -> None:
-    match event:
-        case FlavorSeen(flavor):
-            cluster.flavors[flavor.name] = flavor
-        case FlavorGone(name):
-            cluster.flavors.pop(name, None)
-    cluster.flavored_gangs.clear()
-    cluster.tree.outdate()
-    cluster.waiting.wake_all()
-
-
-def reservations_changed(cluster: Cluster, event: ReservationSeen | ReservationGone) -> None:
-    match event:
-        case ReservationSeen(reservation):
-            cluster.reservations[reservation.name] = reservation
-        case ReservationGone(name):
-            cluster.reservations.pop(name, None)
-    reconsider_all(cluster)
-    cluster.waiting.wake_all()
-
-
-def usage_told(cluster: Cluster, event: UsageTold) -> None:
-    cluster.usage.tell(event.queue, event.user, event.usage, event.at_s, cluster.now_s)
+# What the world says about jobs
 
 
 def outcome_told(cluster: Cluster, event: OutcomeTold) -> None:
     if event.job not in cluster.jobs:
         cluster.relations.ended(event.job, event.outcome)
         reconsider_dependents(cluster, event.job)
-
-
-def occupied(cluster: Cluster, event: Occupied) -> None:
-    held = (event.node, bounded(event.requests))
-    kind = cluster.interned.kind(event.namespace, event.labels, event.near, event.away)
-    seen = (kind, event.ports)
-    if cluster.foreign.get(event.pod) != held or cluster.strangers.get(event.pod, (None, ())) != seen:
-        cluster.occupy(event.pod, *held, *seen)
-
-
-def vacated(cluster: Cluster, event: Vacated) -> None:
-    cluster.vacate(event.pod)
-
-
-def policy_seen(cluster: Cluster, event: PolicySeen) -> None:
-    policy = event.policy
-    if cluster.policy is not policy:
-        if cluster.policy != policy:
-            policy_changed(cluster, policy)
-        cluster.policy = policy
-
-
-def policy_changed(cluster: Cluster, policy: Policy) -> None:
-    cluster.usage.price(policy.billing, policy.half_life_s, cluster.now_s)
-    before, cluster.policy = cluster.policy, policy
-    if before.default_queue != policy.default_queue:
-        cluster.tree.outdate(before.default_queue, policy.default_queue)
-    cluster.waiting.wake_all()
-
-
-def tick(cluster: Cluster, event: Ticked) -> None:
-    """Time has come for those that wait for it. It never goes back."""
-    before_s, now_s = cluster.now_s, event.now_s
-    if now_s > before_s:
-        cluster.now_s = now_s
-    if cluster.alarms.order:
-        for job in cluster.alarms.ring(now_s):
-            cluster.waiting.refresh(Bid(job))
-    if cluster.reservations and any(
-        before_s < at_s <= now_s for each in cluster.reservations.values() for at_s in (each.start_s, each.end_s)
-    ):
-        cluster.waiting.wake_all()
-        for job, record in cluster.jobs.items():
-            if record.job.reservation and record.phase is Phase.QUEUED:
-                cluster.waiting.refresh(Bid(job))
-
-
-def tree_changed(cluster: Cluster) -> None:
-    """Queues, flavors or nodes are others than when the tree was built: it is built anew, and those whose queue is
-    treated in another way are looked at again."""
-    tree = cluster.tree
-    if tree.stale:
-        before = {name: branch.treatment() for name, branch in tree.branches.items()}
-        names = dict.fromkeys(each.name for name in tree.outdated for each in tree.branch(name).below())
-        refresh_tree(cluster)
-        for name in tree.outdated:
-            names.update(dict.fromkeys(each.name for each in tree.branch(name).below() if name in tree.branches))
-            names[name] = None
-        for name, branch in tree.branches.items():
-            if before.get(name) != branch.treatment():
-                names[name] = None
-        tree.outdated.clear()
-        for name in names:
-            reconsider(cluster, name)
-        cluster.waiting.wake_barred()
-    pool = tree.pool
-    refresh_tree(cluster)
-    if tree.pool != pool:
-        cluster.waiting.wake_hopeless()
-
-
-def reconsider_all(cluster: Cluster) -> None:
-    """Reservations tell persons apart: everybody's line may be another."""
-    for queue in list(cluster.jobs_of):
-        reconsider(cluster, queue)
-
-
-def reconsider(cluster: Cluster, queue: str) -> None:
-    """Look at the queue's jobs again; the default queue's are also those that name none."""
-    for name in (queue, "") if queue == cluster.policy.default_queue else (queue,):
-        for job in cluster.jobs_of.get(name, ()):
-            record = cluster.jobs[job]
-            if record.phase is Phase.QUEUED:
-                cluster.waiting.refresh(Bid(job))
-            for slot in record.open:
-                cluster.waiting.refresh(Bid(job, slot))
-
-
-# What the world says about jobs
 
 
 def submitted(cluster: Cluster, event: Submitted) -> None:
@@ -604,17 +467,17 @@ def known_roles(record: Record, slots: Iterable[Slot | Placement]) -> None:
 
 
 TAKEN_IN_BY: Final[dict[type[News], Callable[[Cluster, Any], None]]] = {
-    NodeSeen: node_seen,
-    NodeGone: node_gone,
-    QueueSeen: queue_seen,
-    QueueGone: queue_gone,
-    FlavorSeen: flavors_changed,
-    FlavorGone: flavors_changed,
-    ReservationSeen: reservations_changed,
-    ReservationGone: reservations_changed,
-    Ticked: tick,
-    PolicySeen: policy_seen,
-    UsageTold: usage_told,
+    NodeSeen: circumstance.node_seen,
+    NodeGone: circumstance.node_gone,
+    QueueSeen: circumstance.queue_seen,
+    QueueGone: circumstance.queue_gone,
+    FlavorSeen: circumstance.flavors_changed,
+    FlavorGone: circumstance.flavors_changed,
+    ReservationSeen: circumstance.reservations_changed,
+    ReservationGone: circumstance.reservations_changed,
+    Ticked: circumstance.tick,
+    PolicySeen: circumstance.policy_seen,
+    UsageTold: circumstance.usage_told,
     OutcomeTold: outcome_told,
     Submitted: submitted,
     Adopted: adopted,
@@ -623,8 +486,8 @@ TAKEN_IN_BY: Final[dict[type[News], Callable[[Cluster, Any], None]]] = {
     Started: started,
     Refused: refused,
     Finished: finished,
-    Occupied: occupied,
-    Vacated: vacated,
+    Occupied: circumstance.occupied,
+    Vacated: circumstance.vacated,
     Start: start,
     Place: place,
     Wait: wait,
