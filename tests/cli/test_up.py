@@ -130,13 +130,16 @@ def test_nodes_and_queues_say_who_holds_what(up: Up) -> None:
     up.kubectl("delete", "job", "holder", "--wait=false")
 
 
-def test_watching_tells_each_change_as_a_line(up: Up) -> None:
+def test_watching_tells_each_change_as_a_line(up: Up, tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
     command = (*PHALANX, "jobs", "--watch", "--json", "--finished", "--namespace", "watched")
     up.kubectl("create", "namespace", "watched")
     with subprocess.Popen(command, env=up.environment, stdout=subprocess.PIPE, text=True) as watch:
         assert watch.stdout is not None
-        up.phalanx("submit", "--namespace", "watched", "--name", "seen", "--", "sleep", "1")
-        states: list[str] = []
+        waits = f"until test -e '{seen}'; do sleep 0.1; done"
+        up.phalanx("submit", "--namespace", "watched", "--name", "seen", "--", "sh", "-c", waits)
+        states = [json.loads(watch.stdout.readline())["state"]]
+        seen.touch()
         while "complete" not in states:
             states.append(json.loads(watch.stdout.readline())["state"])
         watch.send_signal(signal.SIGINT)
