@@ -98,7 +98,7 @@ def calls(found: Series) -> dict[tuple[str, str, str, str], float]:
     """(verb, group, resource, code) -> how many."""
     keys = ("verb", "group", "resource", "code")
     return {
-        tuple(dict(labels)[key] for key in keys): count  # type: ignore[misc]
+        tuple(dict(labels)[key] for key in keys): count  # type: ignore[misc]  # as many as keys
         for (name, labels), count in found.items()
         if name == "phalanx_api_calls_total"
     }

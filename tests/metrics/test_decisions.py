@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
+import pytest
+
 from phalanx.loop import step
 from phalanx.metrics.decisions import Decisions, Measured
 from phalanx.model.cluster import Cluster
@@ -109,5 +111,7 @@ def test_measuring_a_cycle_never_goes_through_who_waits() -> None:
     try:
         scene.world.events()
         scene.world.apply(Plan(actions=()))
+        with pytest.raises(AssertionError):
+            list(scene.book.jobs.values())  # the guard does guard
     finally:
         Guarded.guarded = False

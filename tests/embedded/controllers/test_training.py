@@ -122,9 +122,11 @@ def test_while_suspended_it_has_no_pods(api_server: ServerProcess) -> None:
 
 def test_a_pod_that_failed_fails_it(api_server: ServerProcess) -> None:
     async def play(here: Cluster) -> None:
-        await submit(here, replicas(1), replicas(1), runPolicy={"ttlSecondsAfterFinished": 0})
+        await submit(here, replicas(1), replicas(1))
         _, worker = await here.pods(2)
         await here.end(worker, "Failed")
+        assert "completionTime" in await status(here, "Failed")
+        await here.set(PYTORCH_JOBS, "ddp", spec={"runPolicy": {"ttlSecondsAfterFinished": 0}})
         await here.gone(PYTORCH_JOBS, "ddp")
 
     scenario(api_server, play)

@@ -13,6 +13,7 @@ from phalanx.client.kind import SERVICES
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.node.machine import Client, scenario
 from tests.embedded.node.objects import container
+from tests.embedded.node.waiting import until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="tested as root; who is not needs user namespaces")
 MEMBER = {"meta": {"labels": {"app": "a"}}}
@@ -33,6 +34,19 @@ while True:
         break
     except (OSError, ZeroDivisionError):
         time.sleep(0.05)
+"""
+# Waits until the name is there, then until it is not.
+LOOKS = """
+import socket, time
+while True:
+    try:
+        print("found", socket.gethostbyname("gang"))
+        break
+    except OSError:
+        time.sleep(0.05)
+while True:
+    socket.gethostbyname("gang")
+    time.sleep(0.05)
 """
 POD_IP = [{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]
 
@@ -65,12 +79,16 @@ def test_two_pods_on_one_port_are_told_apart_by_name(api_server: ServerProcess) 
 
 def test_a_name_goes_with_its_pod(api_server: ServerProcess) -> None:
     async def test(api: Client) -> None:
-        gone = "import socket, time\nwhile True:\n socket.gethostbyname('gang'); time.sleep(0.05)"
         await serve(api, "gang", clusterIP="None")
         await api.run(listener(), name="rank", **MEMBER)
         await api.phase("Running", "rank")
-        await api.run(container("main", sys.executable, "-c", f"import time; time.sleep(0.2)\n{gone}"), name="looks")
+        await api.run(container("main", sys.executable, "-uc", LOOKS), name="looks")
+
+        async def found() -> bool:
+            return "found" in await api.logs("looks")
+
         await api.phase("Running", "looks")
+        await until(found)
         await api.delete("rank", gracePeriodSeconds=0)
         await api.phase("Failed", "looks")
         assert "gaierror" in await api.logs("looks")
