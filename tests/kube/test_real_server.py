@@ -132,12 +132,16 @@ def test_a_gang_over_its_quota_is_not_resumed(tmp_path: Path) -> None:
         asyncio.run(scene(server.kubeconfig))
 
 
-async def kube_scheduler(user: Connection, bound: list[str]) -> None:
-    """What kube-scheduler does with pods of its own: those without gates are bound, where their node affinity says."""
+async def kube_scheduler(user: Connection, pods: int) -> list[str]:
+    """What kube-scheduler does with pods of its own: those without gates are bound, where their node affinity says.
+
+    Ends with the names that it bound when the server has answered for as many `pods`.
+    """
+    bound: list[str] = []
     async with SharedInformers(user) as informers:
         news = asyncio.Event()
         informers(PODS).subscribe(lambda change: news.set())
-        while True:
+        while len(bound) < pods:
             await news.wait()
             news.clear()
             for pod in list(informers(PODS).objects.values()):
@@ -150,6 +154,7 @@ async def kube_scheduler(user: Connection, bound: list[str]) -> None:
                 with contextlib.suppress(ApiRefusal):  # it was bound a moment ago, and the watch is late
                     await user.create(PODS, body, meta["namespace"], "binding", meta["name"])
                     bound.append(meta["name"])
+    return bound
 
 
 def test_another_scheduler_binds_what_is_pinned(tmp_path: Path) -> None:
@@ -158,10 +163,9 @@ def test_another_scheduler_binds_what_is_pinned(tmp_path: Path) -> None:
     async def scene(kubeconfig: Path) -> None:
         async with await Connection.open(kubeconfig) as user:
             await furnish(user, job("train", 3, scheduler="default-scheduler"))
-            theirs: list[str] = []
-            playing = asyncio.ensure_future(kube_scheduler(user, theirs))
+            playing = asyncio.ensure_future(kube_scheduler(user, 3))
             await scheduler(kubeconfig, 0, lambda informers: bound(informers, 3))
-            playing.cancel()
+            theirs = await asyncio.wait_for(playing, 30)
             pods = (await user.list(PODS))["items"]
             assert [pod["spec"]["nodeName"] for pod in pods] == ["n1"] * 3
             assert sorted(theirs) == sorted(pod["metadata"]["name"] for pod in pods)
