@@ -80,6 +80,7 @@ class Horizon:
         self.cluster, self.policy, self.now_s, self.draft = cluster, policy, now_s, draft
         self.given: list[tuple[Bid, Gang, Sequence[Placement]]] = []
         self._granted: list[tuple[float, Gang, Sequence[Placement]]] = []
+        self._foreseen = False  # when some of these are over
         self.holds: list[Hold] = []
         self.failed = 0  # bids whose start could not be foreseen
         self.moves = 0
@@ -136,7 +137,9 @@ class Horizon:
         known, jobs = self._granted, self.cluster.jobs
         if len(known) < len(self.given):
             new = self.given[len(known) :]
-            known += [(self.ends(jobs[bid.job], bid), gang, placements) for bid, gang, placements in new]
+            ends = [(self.ends(jobs[bid.job], bid), gang, placements) for bid, gang, placements in new]
+            self._foreseen = self._foreseen or any(end_s < INFINITE_S for end_s, _, _ in ends)
+            known += ends
         return known
 
     def hold(self, bid: Bid, gang: Gang) -> Hold | None:
@@ -173,7 +176,7 @@ class Horizon:
         """Whether anything at all can be foreseen; where nobody states a limit this is all that backfill costs."""
         if self.cluster.ends.order or self.cluster.reservations:
             return True
-        return any(end_s < INFINITE_S for end_s, _, _ in self.granted)
+        return bool(self.granted) and self._foreseen
 
     def anyone_leaves_now(self) -> bool:
         """Whether the forecast has more room now than there is. If not, and yet it finds room for who found none, then
