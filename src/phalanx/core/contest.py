@@ -92,14 +92,14 @@ class Contest:
         self.owns: dict[str, Runner] = {}
         self.entered: set[LineKey] = set()
         self.by_estimate = False
-        self.closed: set[str] = set()  # strict queues whose head cannot start
-        self.behind: dict[LineKey, tuple[LineKey, Entry]] = {}  # lines that a strict queue's head holds up -> that head
+        self.closed: dict[str, Head] = {}  # strict queues whose head cannot start -> it
+        self.behind: dict[LineKey, Head] = {}  # lines that a strict queue's head holds up -> that head
 
     def enter(self, key: LineKey, entry: Entry) -> None:
         """That bid contends for its line. Call `begin` when all have entered."""
         branch = self.tree.branch(key.queue)
         self.entered.add(key)
-        if self.closed and self.closed.intersection(each.name for each in branch.path):
+        if self.closed and any(each.name in self.closed for each in branch.path):
             return  # it sleeps behind a head already
         runner = self.urgent if key.kind == Kind.REPLACEMENT else self.leaf(branch)
         runner.lines.append((self.rank(branch, key, entry), key, entry))
@@ -213,7 +213,7 @@ class Contest:
 
     def close(self, runner: Runner, head: Head) -> Runner:
         """Everything that is left in it, and below it, is behind that head."""
-        self.closed.add(runner.branch.name)
+        self.closed[runner.branch.name] = head
         left = [runner]
         while left:
             each = left.pop()

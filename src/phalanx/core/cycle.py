@@ -27,7 +27,7 @@ from functools import cached_property
 from heapq import merge
 from typing import TypeAlias
 
-from phalanx.core import denial, dependency, explain, explain_preemption, promise, quota, replacement, sleep
+from phalanx.core import behind, denial, dependency, explain, explain_preemption, promise, quota, replacement, sleep
 from phalanx.core.appointment import appointments
 from phalanx.core.backfill import Held, Outcome
 from phalanx.core.contest import Contest
@@ -213,7 +213,7 @@ class Cycle:
             else:
                 yield key, entry.bid
         self.crowds.tell_standby()
-        self.tell_behind()
+        behind.tell(self)
 
     def give_way(self, key: LineKey, entry: Entry, *, holds_up: bool = True) -> None:
         """The bid cannot start for want of room. With a reservation it holds up nobody, and the next of its line may
@@ -239,6 +239,11 @@ class Cycle:
             return self.waiting.lines[key].first()
         new.sort()
         return min(line.first(), new[0]) if line else new[0]
+
+    def first_waiting(self, key: LineKey) -> Entry | None:
+        """The first bid of the line that this cycle has not granted what it asks."""
+        entries = merge(self.waiting.lines.get(key, ()), sorted(self.new.get(key, ())))
+        return next((entry for entry in entries if self.still_waits(entry.bid)), None)
 
     def held_up(self) -> dict[LineKey, None]:
         """Of strict queues in which anything changed the head is the best of all lines, asleep or not: those of which
@@ -436,21 +441,6 @@ class Cycle:
                 self.tell_bid(other.bid, asleep.reason)
         else:
             self.tell_new(key, asleep.reason)
-
-    def tell_behind(self) -> None:
-        """What waits behind the head of a strict queue says so, until that head is gone."""
-        for key, (head, entry) in self.contest.behind.items():
-            line = self.waiting.lines.get(key)
-            if key in self.dozing:
-                continue
-            if line is None or line.reason is None or line.reason.code is not Code.BEHIND_HEAD:
-                strict = self.cluster.tree.strict_above(head.queue)
-                reason = denial.behind_head(entry.bid.job, strict.name if strict else head.queue)
-                self.put_to_sleep(key, self.first_of(key).bid, Asleep(key, reason))
-            else:
-                if key in self.awake:
-                    self.asleep.append(Asleep(key, line.reason))
-                self.tell_new(key, line.reason)
 
     def priority_of(self, entry: Entry) -> float:
         """The sum of factors, where a queue is ordered by it."""

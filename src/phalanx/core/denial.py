@@ -64,12 +64,17 @@ def too_many(gate: Gate, own: str) -> Reason:
     )
 
 
-def behind_head(head: str, queue: str) -> Reason:
-    return Reason(
-        code=Code.BEHIND_HEAD,
-        text=f"queue {queue!r} is strict, and {head} is before it and waits",
-        numbers={"queue": queue, "head": head},
-    )
+def behind_head(cluster: Cluster, head: str, queue: str, why: Reason | None) -> Reason:
+    """`why`: the reason of the head; None: it has none yet."""
+    numbers: dict[str, object] = {"queue": queue, "head": head, "head_code": None if why is None else str(why.code)}
+    text = f"queue {queue!r} is strict, and {head} is before it and waits"
+    if why is not None:
+        text += f" ({why.code}"
+        if (enough_s := why.numbers.get("enough_s")) is not None:
+            numbers["enough_s"] = enough_s
+            text += f"; {relief.expected(enough_s, relief.days(cluster, enough_s))}"
+        text += ")"
+    return Reason(code=Code.BEHIND_HEAD, text=text, numbers=numbers)
 
 
 def why_not(cluster: Cluster, ledger: Ledger, own: str, offer: Offer) -> Reason:

@@ -1,0 +1,70 @@
+"""What waits behind the head of a strict queue says so: who the head is, why that waits, and when enough is expected.
+
+Thousands may stand there, and each time that the head starts another is the head. So whoever comes to stand behind one
+is told once; when it is another, or waits for something else, only the next few are told anew, and the others when they
+get that far. Whoever asks (`phalanx explain`) has it decided anew, and is told who is the head now."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from phalanx.core import denial
+from phalanx.model.line import LineKey
+from phalanx.model.plan import Asleep
+from phalanx.model.reason import Code, Reason
+
+if TYPE_CHECKING:
+    from phalanx.core.cycle import Cycle
+
+NEXT = 8  # lines right behind a head, which always name it
+
+
+def tell(cycle: Cycle) -> None:
+    """All that this cycle's heads hold up."""
+    if not cycle.contest.closed:
+        return
+    found = {each.line: each.reason for each in cycle.asleep}
+    behind: dict[LineKey, list[LineKey]] = {}
+    for key, (head, _) in cycle.contest.behind.items():
+        if key not in cycle.dozing:
+            behind.setdefault(head, []).append(key)
+    for queue, (key, entry) in cycle.contest.closed.items():
+        line = cycle.waiting.lines.get(key)
+        why = found.get(key) or (line.reason if line is not None else None)
+        reason = denial.behind_head(cycle.cluster, entry.bid.job, queue, why)
+        held_up = behind.get(key, [])
+        near = dict.fromkeys(each for each in next_few(cycle, queue, held_up) if each not in found)
+        for each in dict.fromkeys((*held_up, *near)):
+            tell_line(cycle, each, reason, near=each in near)
+
+
+def next_few(cycle: Cycle, queue: str, held_up: list[LineKey]) -> list[LineKey]:
+    """The lines right behind the head that sleep for its sake."""
+    waiting = cycle.waiting
+    if queue not in waiting.heads.orders:
+        return held_up[:NEXT]
+    lines = (key for _, key in islice(waiting.heads.of(queue), 2 * NEXT))
+    return list(islice((key for key in lines if is_behind(waiting.lines[key].reason)), NEXT))
+
+
+def tell_line(cycle: Cycle, key: LineKey, reason: Reason, *, near: bool) -> None:
+    line = cycle.waiting.lines.get(key)
+    said = None if line is None else line.reason
+    if said is None or not is_behind(said) or (near and is_other(said, reason)):
+        first = cycle.first_waiting(key)
+        if first is not None:
+            cycle.put_to_sleep(key, first.bid, Asleep(key, reason))
+    else:
+        if key in cycle.awake:
+            cycle.asleep.append(Asleep(key, said))
+        cycle.tell_new(key, said)
+
+
+def is_behind(reason: Reason | None) -> bool:
+    return reason is not None and reason.code is Code.BEHIND_HEAD
+
+
+def is_other(said: Reason, reason: Reason) -> bool:
+    """Another head, or one that waits for something else; when enough is expected back moves all the time."""
+    return any(said.numbers.get(name) != reason.numbers[name] for name in ("head", "head_code"))
