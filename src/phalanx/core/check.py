@@ -3,6 +3,7 @@ purpose: everything is counted anew from the records."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
@@ -112,12 +113,15 @@ def jobs_are_whole(cluster: Cluster) -> Iterator[str]:
 
 
 def others_add_up(cluster: Cluster) -> Iterator[str]:
-    held = dict.fromkeys(cluster.others, 0)
-    for _, asks in cluster.foreign.values():
+    held, on = dict.fromkeys(cluster.others, 0), Counter[tuple[str, str]]()
+    for node, asks in cluster.foreign.values():
         for resource, amount in asks:
             held[resource] = held.get(resource, 0) + amount
+            on[node, resource] += amount
     if held != cluster.others:
         yield f"pods of others hold {held}, noted is {cluster.others}"
+    if +on != +Counter({(node, name): has for node, each in cluster.others_on.items() for name, has in each.items()}):
+        yield f"pods of others hold {dict(on)}, noted is {cluster.others_on}"
 
 
 def held_truly(cluster: Cluster, record: Record) -> Iterator[str]:

@@ -34,6 +34,7 @@ from phalanx.core.contest import Contest
 from phalanx.core.crowds import EXPLAINED, RENEW_REASON, Crowds, Lacking, by_counting
 from phalanx.core.draft import Draft
 from phalanx.core.gang import Shortfall
+from phalanx.core.holds import Granted
 from phalanx.core.layout import laid_out
 from phalanx.core.lookahead import Lookahead
 from phalanx.core.multifactor import Priorities
@@ -45,7 +46,6 @@ from phalanx.core.rooms import Rooms
 from phalanx.core.typical import expected
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.demand import Gang
-from phalanx.model.holders import Holders
 from phalanx.model.job import Phase, Placement, Slot
 from phalanx.model.line import Bid, Entry, Kind, LineKey
 from phalanx.model.peers import awaits
@@ -71,7 +71,7 @@ class Cycle:
         self.cleared: dict[Kin, int] = {}  # jobs of arrays that were let through
         self.new: dict[LineKey, list[Entry]] = {}  # newcomers by line, sorted when contending begins
         self.rest: dict[LineKey, Iterator[Entry]] = {}  # of lines that were granted something: who comes next
-        self.granted = Holders()
+        self.granted = Granted()
         self.unnoted: list[tuple[Gang, str, Sequence[Placement]]] = []  # what jobs got, and `granted` does not show yet
         self.starts: list[Start] = []
         self.places: dict[str, list[Placement]] = {}
@@ -446,13 +446,10 @@ class Cycle:
         """The sum of factors, where a queue is ordered by it."""
         return self.priorities.of(self.cluster.jobs[entry.bid.job])
 
-    def granted_so_far(self) -> Holders:
+    def granted_so_far(self) -> Granted:
         """For reasons, which say who holds most: what this cycle has given to whom."""
         for gang, job, placements in self.unnoted:
-            for role, demand in enumerate(gang.demands):
-                pods = sum(placement.role == role for placement in placements)
-                for resource, amount in demand.costs if pods else ():
-                    self.granted.change(job, resource, amount * pods)
+            self.granted.note(gang, job, placements)
         self.unnoted.clear()
         return self.granted
 

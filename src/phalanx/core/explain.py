@@ -16,19 +16,19 @@ import numpy as np
 from phalanx.core import fit, idle, misfit, objection
 from phalanx.core.draft import Draft
 from phalanx.core.gang import Shortfall
+from phalanx.core.holds import Granted
 from phalanx.core.moment import clock
 from phalanx.core.no_room import a_pod, no_room, nodes, written
 from phalanx.model.amount import shown
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.demand import Demand, Gang
-from phalanx.model.holders import Holders
 from phalanx.model.job import Role
 from phalanx.model.reason import Code, Reason
 
 QUEUES_NAMED = 10  # to who names one that does not exist
 
 
-def why_not(cluster: Cluster, draft: Draft, gang: Gang, shortfall: Shortfall, granted: Holders) -> Reason:
+def why_not(cluster: Cluster, draft: Draft, gang: Gang, shortfall: Shortfall, granted: Granted) -> Reason:
     """`granted`: what this cycle has given to whom so far."""
     for at in gang.needed():
         demand, role = gang.demands[at], gang.roles[at]

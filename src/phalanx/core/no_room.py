@@ -5,16 +5,16 @@ found later, since it changes (`NoRoom`); it becomes a sentence when somebody as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from phalanx.core import relief
 from phalanx.core.draft import Draft
+from phalanx.core.holds import Granted, Holds
 from phalanx.core.packing import Shortfall
 from phalanx.model.amount import Amount, number, shown
 from phalanx.model.cluster import Cluster
 from phalanx.model.demand import Gang
-from phalanx.model.holders import Holders
 from phalanx.model.job import Role
 from phalanx.model.reason import Code, LateReason, Reason
 from phalanx.model.shape import PODS, Amounts
@@ -23,7 +23,8 @@ from phalanx.model.shape import PODS, Amounts
 class NoRoom(NamedTuple):
     """`placed` of `wanted` pods, and `left` per node, are of the failed trial, after the pods it could place: what the
     next pod, of that `role`, met. `free` in all nodes is from before it; both by resource, in the order of what a pod
-    asks. `held`: the largest holders of the scarcest `resource` (job, amount, queue). `enough`: when enough of that is
+    asks. `held`: the largest holders of the scarcest `resource` on nodes that the pod may use (job,
+    amount, queue). `enough`: when enough of that is
     expected back, as `relief.enough_s` and `relief.days` have it. `others`: what pods of others hold of it;
     `overfull`: nodes that take nothing new."""
 
@@ -78,11 +79,12 @@ class NoRoom(NamedTuple):
         return any(job == each for each, _, _ in self.held)
 
 
-def no_room(cluster: Cluster, draft: Draft, gang: Gang, shortfall: Shortfall, granted: Holders) -> Reason:
+def no_room(cluster: Cluster, draft: Draft, gang: Gang, shortfall: Shortfall, granted: Granted) -> Reason:
     """`granted`: what this cycle has given to whom so far."""
     demand, left = gang.demands[shortfall.role], shortfall.left
     resource = scarcest(demand.asks, left)
     free = draft.free_in_all(demand)
+    holds = Holds(cluster, granted, resource, demand.where)
     facts = NoRoom(
         gang,
         shortfall.role,
@@ -91,35 +93,25 @@ def no_room(cluster: Cluster, draft: Draft, gang: Gang, shortfall: Shortfall, gr
         left,
         tuple(free),
         resource,
-        relief.largest_holders(cluster, granted, resource),
-        enough(cluster, gang, shortfall, dict(zip(demand.amounts, free, strict=True))[resource], resource, granted),
-        cluster.others.get(resource, 0) if cluster.others else 0,
+        holds.largest(),
+        enough(cluster, gang, shortfall, dict(zip(demand.amounts, free, strict=True))[resource], holds),
+        holds.by_others() if cluster.others else 0,
         draft.overfull(demand.where),
     )
     return LateReason(Code.NO_ROOM, facts, more_nodes_help=True)
 
 
-def enough(
-    cluster: Cluster, gang: Gang, shortfall: Shortfall, free: int, resource: str, granted: Holders
-) -> tuple[float, int] | None:
+def enough(cluster: Cluster, gang: Gang, shortfall: Shortfall, free: int, holds: Holds) -> tuple[float, int] | None:
     """When as much as is missing of the resource is expected back, and in how many days; None: nobody knows."""
+    resource = holds.resource
     missing: Amount = gang.demands[shortfall.role].amounts[resource] - dict(shortfall.left)[resource]
     missing = max(gang.asked()[resource] - free, missing)
     if missing <= 0:
         return None
     if cluster.promised:
-        missing += relief.promised(cluster, granted, resource)
-    gives = holding(cluster, granted, resource)
-    until_s = relief.enough_s(cluster, missing, gives, granted.held.get(resource, ()))
+        missing += holds.promised()
+    until_s = relief.enough_s(cluster, missing, holds.by, holds.granted.held.get(resource, ()))
     return None if until_s is None else (until_s, relief.days(cluster, until_s))
-
-
-def holding(cluster: Cluster, granted: Holders, resource: str) -> Callable[[str], Amount]:
-    """Of a job, how much it holds, what this cycle has granted it included."""
-    held, given = cluster.holders.held.get(resource, {}), granted.held.get(resource)
-    if not given:
-        return lambda job: held.get(job, 0)
-    return lambda job: held.get(job, 0) + given.get(job, 0)
 
 
 def scarcest(asks: Amounts, left: Amounts) -> str:

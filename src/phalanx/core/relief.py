@@ -19,21 +19,8 @@ from phalanx.core.quota import time_limit_s
 from phalanx.model.amount import Amount, shown
 from phalanx.model.cluster import Cluster
 from phalanx.model.ends import LEAVING_S
-from phalanx.model.holders import Holders
 
-LARGEST = 3  # holders named
 LOOKED_AT = 256  # ends; what only comes back after so many is not foretold
-
-
-def largest_holders(cluster: Cluster, granted: Holders, resource: str) -> tuple[tuple[str, Amount, str], ...]:
-    """The jobs that hold most of it, what this cycle has granted so far included: (job, amount, its queue)."""
-    largest = cluster.holders.largest(resource, LARGEST)
-    if given := granted.held.get(resource):
-        held = cluster.holders.held.get(resource, {})
-        jobs = dict.fromkeys((*(job for job, _ in largest), *(job for job, _ in granted.largest(resource, LARGEST))))
-        both = [(job, held.get(job, 0) + given.get(job, 0)) for job in jobs]
-        largest = sorted(both, key=lambda item: (-item[1], item[0]))[:LARGEST]
-    return tuple([(job, amount, cluster.queue_of(cluster.jobs[job].job)) for job, amount in largest])
 
 
 def named(held: Sequence[tuple[str, Amount, str]], resource: str) -> str:
@@ -42,13 +29,6 @@ def named(held: Sequence[tuple[str, Amount, str]], resource: str) -> str:
     for job, amount, queue in held:
         by_queue.setdefault(queue, []).append(f"{job} ({shown(resource, amount)})")
     return " and in ".join(f"queue {queue} by {', '.join(jobs)}" for queue, jobs in by_queue.items())
-
-
-def promised(cluster: Cluster, granted: Holders, resource: str) -> int:
-    """How much of it will go to jobs that wait for others to leave; those that start in this cycle have it."""
-    has = granted.held.get(resource, {})
-    records = (cluster.jobs[job] for job in cluster.promised if job not in has)
-    return sum(record.gang.demands[slot.role].amounts.get(resource, 0) for record in records for slot in record.promise)
 
 
 def enough_s(

@@ -109,6 +109,7 @@ class Cluster:
         self.foreign: dict[str, tuple[str, Amounts]] = {}  # pod uid -> its node and what it holds there
         self.strangers: dict[str, tuple[Kind | None, tuple[Port, ...]]] = {}  # pod uid -> what ours see of it
         self.others: dict[str, int] = {}  # resource -> what pods of others hold of it in all
+        self.others_on: dict[str, dict[str, int]] = {}  # the same by node
         self.interned = Interned()
         self.flavored_gangs: dict[tuple[Gang, tuple[str, ...]], Gang] = {}
         self.waiting = Waiting()
@@ -183,16 +184,22 @@ class Cluster:
         if kind is not None or ports:
             self.strangers[pod] = (kind, ports)
             self.columns.meet(row, kind, ports)
+        here = self.others_on.setdefault(node, {})
         for resource, amount in asks:
             self.others[resource] = self.others.get(resource, 0) + amount
+            here[resource] = here.get(resource, 0) + amount
 
     def vacate(self, pod: str) -> None:
         if known := self.foreign.pop(pod, None):
             if pod in self.strangers:
                 self.columns.part(self.columns.row_of[known[0]], *self.strangers.pop(pod))
             self.discharge(*known)
+            here = self.others_on.pop(known[0], {})
             for resource, amount in known[1]:
                 self.others[resource] -= amount
+                here[resource] = here.get(resource, 0) - amount
+            if any(here.values()):
+                self.others_on[known[0]] = here
 
     def queue_of(self, job: Job) -> str:
         """The name of the queue that the job is in, whether there is one or not."""
@@ -238,6 +245,7 @@ class Cluster:
         other.reservations, other.now_s = dict(self.reservations), self.now_s
         other.jobs_of = {queue: dict(jobs) for queue, jobs in self.jobs_of.items()}
         other.foreign, other.others = dict(self.foreign), dict(self.others)
+        other.others_on = {node: dict(held) for node, held in self.others_on.items()}
         other.policy, other.tree, other.entrants = self.policy, self.tree.copy(), self.entrants.copy()
         other.strangers = dict(self.strangers)
         other.interned, other.flavored_gangs = self.interned, dict(self.flavored_gangs)

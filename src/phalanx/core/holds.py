@@ -1,0 +1,108 @@
+"""Who holds a resource, on those nodes that a pod may use: for reasons.
+
+What is held on all nodes is kept in the book (`model.holders`). What is held on some of them, where a selector, taints,
+a flavor or cordons leave no more, is looked up job by job, the largest first, and no further than it takes to name the
+largest there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from phalanx.core import fit
+from phalanx.model.amount import Amount
+from phalanx.model.cluster import Cluster
+from phalanx.model.demand import Gang, Where
+from phalanx.model.holders import Holders
+from phalanx.model.job import Placement
+
+LARGEST = 3  # holders named
+SEARCHED = 64  # of the largest holders, for the largest on some of the nodes
+NOTHING: Amount = 0
+PODS = 4096  # looked at for what is held on some of the nodes; of jobs beyond, nothing is known
+
+
+class Granted(Holders):
+    """What a cycle has given to whom so far, and where."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given: dict[str, list[tuple[Gang, Sequence[Placement]]]] = {}  # by job
+
+    def note(self, gang: Gang, job: str, placements: Sequence[Placement]) -> None:
+        self.given.setdefault(job, []).append((gang, placements))
+        for role, demand in enumerate(gang.demands):
+            pods = sum(placement.role == role for placement in placements)
+            for resource, amount in demand.costs if pods else ():
+                self.change(job, resource, amount * pods)
+
+
+class Holds:
+    """Of the resource, what each job holds on nodes that a pod may use, what this cycle has granted it included."""
+
+    def __init__(self, cluster: Cluster, granted: Granted, resource: str, where: Where) -> None:
+        self.cluster, self.granted, self.resource = cluster, granted, resource
+        facts, rows = cluster.columns.facts, cluster.columns.row_of
+        everywhere = fit.matches_all(facts, where) and fit.ready_nodes(facts) == len(rows)
+        self.usable = None if everywhere else fit.matching(facts, where).tobytes()
+        self._known: dict[str, Amount] = {}
+        self._pods = 0  # looked at so far
+
+    def by(self, job: str) -> Amount:
+        if self.usable is None:
+            held, given = self.cluster.holders.held, self.granted.held
+            return held.get(self.resource, {}).get(job, 0) + given.get(self.resource, {}).get(job, 0)
+        if job not in self._known:
+            self._known[job] = self._looked_up(job) if self._pods < PODS else 0
+        return self._known[job]
+
+    def _looked_up(self, job: str) -> Amount:
+        record, total = self.cluster.jobs[job], NOTHING
+        pods = [(slot.role, node, record.gang) for slot, node in record.placements.items()]
+        for gang, placements in self.granted.given.get(job, ()):
+            pods += [(each.role, each.node, gang) for each in placements]
+        self._pods += len(pods)
+        for role, node, gang in pods:
+            if self.is_usable(node):
+                total += dict(gang.demands[role].costs).get(self.resource, 0)
+        return total
+
+    def is_usable(self, node: str) -> bool:
+        return self.usable is None or bool(self.usable[self.cluster.columns.row_of[node]])
+
+    def largest(self) -> tuple[tuple[str, Amount, str], ...]:
+        """The jobs that hold most of it: (job, amount, its queue)."""
+        cluster, found = self.cluster, list[tuple[Amount, str]]()
+        for job, in_all in self.holders():
+            if len(found) == LARGEST and -found[-1][0] >= in_all:
+                break
+            if held := self.by(job):
+                found = sorted([*found, (-held, job)])[:LARGEST]
+        return tuple([(job, -amount, cluster.queue_of(cluster.jobs[job].job)) for amount, job in found])
+
+    def holders(self) -> list[tuple[str, Amount]]:
+        """Jobs that hold much of it anywhere, the largest first."""
+        most = LARGEST if self.usable is None else SEARCHED
+        largest = self.cluster.holders.largest(self.resource, most)
+        given = self.granted.held.get(self.resource)
+        if not given:
+            return largest
+        held = self.cluster.holders.held.get(self.resource, {})
+        jobs = dict.fromkeys(job for job, _ in (*largest, *self.granted.largest(self.resource, most)))
+        both = [(job, held.get(job, 0) + given.get(job, 0)) for job in jobs]
+        return sorted(both, key=lambda item: (-item[1], item[0]))
+
+    def by_others(self) -> int:
+        """What pods of others hold."""
+        if self.usable is None:
+            return self.cluster.others.get(self.resource, 0)
+        held = ((node, amounts.get(self.resource, 0)) for node, amounts in self.cluster.others_on.items())
+        return sum(amount for node, amount in held if amount and self.is_usable(node))
+
+    def promised(self) -> int:
+        """How much will go to jobs that wait for others to leave; those that start in this cycle have it."""
+        has, total = self.granted.held.get(self.resource, {}), 0
+        for record in (self.cluster.jobs[job] for job in self.cluster.promised if job not in has):
+            for slot, node in record.promise.items():
+                if self.is_usable(node):
+                    total += record.gang.demands[slot.role].amounts.get(self.resource, 0)
+        return total
