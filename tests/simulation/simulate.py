@@ -6,9 +6,9 @@ ended and all is quiet, the book equals the world and every job that could ever 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from random import Random
 from unittest.mock import patch
 
@@ -63,12 +63,21 @@ class Unfair(AssertionError):
     """A job waits though it would fit, or never ran though it could."""
 
 
-def simulate(seed: int) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weather:
+    """What a run is to have much of, whatever its seed: disturbances by name, queues at their limits."""
+
+    chances: Mapping[str, float] = field(default_factory=dict)
+    crowded: bool = False
+
+
+def simulate(seed: int, weather: Weather = Weather()) -> str:
     """Run it; the hash of all that was decided. Raises what it finds wrong."""
     random = Random(seed)
     chances = {name: chance for name, chance in DISTURBANCES.items() if random.random() < 0.6}
-    wants = Wants(random)
-    variety = Variety(random, wants.themes, rich=seed % 3 != 0, limited=seed % 3 != 0 and seed % 7 in {1, 2})
+    wants, rich = Wants(random), seed % 3 != 0 or weather.crowded
+    variety = Variety(random, wants.themes, rich=rich, limited=rich and seed % 7 in {1, 2}, crowded=weather.crowded)
+    chances.update(weather.chances)
     run = Run(World(random, chances), wants, variety)
     with checked_folds(), narrow() if seed % 2 else nullcontext():
         run.play()

@@ -1,12 +1,16 @@
 """Are the checks any good? Bugs are planted, one at a time: each must be caught within a few seeds, or by the scenario
 that is the specification of what it breaks (docs/decisions/0015-simulation.md lists them).
 
+By seeds are caught those that at least one seed in ten notices, perhaps in worlds that have much of what it takes: so
+that no change of the world, which gives every seed another meaning, makes all of them blind. The others break a
+scenario, which says the same every time.
+
 Safety alone (no node overfull, no partial gang) would miss those that only waste room; work conservation finds them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import pytest
@@ -28,6 +32,7 @@ from phalanx.core.backfill import Horizon
 from phalanx.core.contest import Contest
 from phalanx.core.draft import Draft
 from phalanx.core.lifecycle import LATE
+from phalanx.model import watching
 from phalanx.model.bars import Bars, Rule
 from phalanx.model.plan import Promise
 from phalanx.model.tree import Tree
@@ -36,9 +41,12 @@ from phalanx.model.watching import Post, Watches
 from tests.scenarios.language import read
 from tests.scenarios.test_scenarios import FOLDER, play
 
-from .simulate import simulate
+from .simulate import Weather, simulate
 
-SEEDS = 200
+SEEDS = 200  # enough for what one in ten notices: that none of them does has a chance of 1 in 10^9
+PLAIN = Weather()
+LATE_ANSWERS = Weather(chances={"late": 1.0, "twice": 0.9, "start_refused": 0.5, "pod_refused": 0.3})
+CROWDED = Weather(crowded=True)
 
 
 def refused_job_keeps_its_room(patch: pytest.MonkeyPatch) -> None:
@@ -79,7 +87,8 @@ def threshold_is_off_by_one(patch: pytest.MonkeyPatch) -> None:
 
 
 def growth_counts_once_per_node(patch: pytest.MonkeyPatch) -> None:
-    growths = Watches._growths
+    growths, held_by = Watches._growths, watching.held_by
+    patch.setattr(watching, "held_by", lambda amounts, asks: min(1, held_by(amounts, asks)))
     patch.setattr(
         Watches, "_growths", lambda *args: ((post, touched, min(grew, 1)) for post, touched, grew in growths(*args))
     )
@@ -217,29 +226,29 @@ def never_holds_up_all_the_same(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(cycle, "NEVER", set())
 
 
-# Each with a seed that notices it. If the world has changed so that it does not, all are tried.
-PLANTED: list[tuple[Callable[[pytest.MonkeyPatch], None], int]] = [
-    (refused_job_keeps_its_room, 0),
-    (fit_is_off_by_one, 0),
-    (gang_starts_partly, 0),
-    (draft_is_not_rewound, 0),
-    (nothing_wakes, 0),
-    (threshold_is_off_by_one, 0),
-    (growth_counts_once_per_node, 159),
-    (late_answers_count, 30),
-    (overfull_nodes_are_used, 9),
-    (taints_are_overlooked, 5),
-    (rested_jobs_are_forgotten, 6),
-    (lost_nodes_forget_their_pods, 0),
-    (quota_is_released_twice, 0),
-    (promise_is_not_charged, 10),
-    (limit_is_off_by_one_pod, 79),
-    (dependency_is_ignored, 23),
-    (begin_time_is_ignored, 2),
-    (quota_given_back_wakes_nobody, 28),
-    (who_gives_way_is_charged_on, 0),
+# In which worlds, and the first seed to notice it when this was written: where the search begins.
+PLANTED: list[tuple[Callable[[pytest.MonkeyPatch], None], Weather, int]] = [
+    (refused_job_keeps_its_room, PLAIN, 0),
+    (fit_is_off_by_one, PLAIN, 0),
+    (gang_starts_partly, PLAIN, 0),
+    (draft_is_not_rewound, PLAIN, 0),
+    (nothing_wakes, PLAIN, 0),
+    (threshold_is_off_by_one, PLAIN, 0),
+    (growth_counts_once_per_node, PLAIN, 5),
+    (late_answers_count, LATE_ANSWERS, 0),
+    (taints_are_overlooked, PLAIN, 5),
+    (rested_jobs_are_forgotten, PLAIN, 6),
+    (lost_nodes_forget_their_pods, PLAIN, 0),
+    (quota_is_released_twice, PLAIN, 0),
+    (limit_is_off_by_one_pod, CROWDED, 6),
+    (dependency_is_ignored, PLAIN, 34),
+    (begin_time_is_ignored, PLAIN, 2),
+    (who_gives_way_is_charged_on, PLAIN, 0),
 ]
 SPECIFIED: list[tuple[Callable[[pytest.MonkeyPatch], None], str]] = [
+    (overfull_nodes_are_used, "over_capacity"),
+    (promise_is_not_charged, "preemption/beneficiary_changes"),
+    (quota_given_back_wakes_nobody, "queues/limit_of_running_jobs"),
     (lend_is_ignored, "queues/kept_unlent"),
     (borrow_check_is_skipped, "queues/borrow_none"),
     (strict_head_is_skipped, "queues/strict_head_blocks"),
@@ -253,25 +262,38 @@ SPECIFIED: list[tuple[Callable[[pytest.MonkeyPatch], None], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("plant", "seed"), PLANTED, ids=lambda each: getattr(each, "__name__", str(each)))
+def name_of(each: object) -> str:
+    return getattr(each, "__name__", "")
+
+
+@pytest.mark.parametrize(("plant", "weather", "first"), PLANTED, ids=name_of)
 def test_a_planted_bug_is_caught(
-    plant: Callable[[pytest.MonkeyPatch], None], seed: int, monkeypatch: pytest.MonkeyPatch
+    plant: Callable[[pytest.MonkeyPatch], None], weather: Weather, first: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    simulate(seed)  # nothing is wrong with it by itself
     plant(monkeypatch)
     with pytest.raises(Exception):  # noqa: B017, PT011 - whatever notices it
-        simulate_first(seed)
+        simulate_all(range(first, first + SEEDS), weather)
 
 
-def simulate_first(known: int) -> None:
-    for seed in (known, *range(SEEDS)):
-        simulate(seed)
+def simulate_all(seeds: Iterable[int], weather: Weather) -> None:
+    for seed in seeds:
+        simulate(seed, weather)
 
 
-@pytest.mark.parametrize(("plant", "name"), SPECIFIED, ids=lambda each: getattr(each, "__name__", str(each)))
+@pytest.mark.slow
+@pytest.mark.parametrize("weather", [LATE_ANSWERS, CROWDED])
+def test_in_their_worlds_nothing_is_wrong_without_them(weather: Weather) -> None:
+    simulate_all(range(20), weather)
+
+
+@pytest.mark.parametrize(("plant", "name"), SPECIFIED, ids=name_of)
 def test_a_planted_bug_breaks_its_scenario(
     plant: Callable[[pytest.MonkeyPatch], None], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
     blocks = read(FOLDER / f"{name}.txt")
-    assert play(blocks) != [block.expected for block in blocks]
+    try:
+        decided = play(blocks)
+    except Exception:  # the book is found to be broken, or the story cannot go on
+        return
+    assert decided != [block.expected for block in blocks]

@@ -30,10 +30,13 @@ FLAVORS = (
 
 
 class Variety:
-    """`rich`: anything but the plainest settings. `limited`: every job states a time limit. `themes`: see `wants`."""
+    """`rich`: anything but the plainest settings. `limited`: every job states a time limit. `themes`: see `wants`.
+    `crowded`: every queue's limit is low, and all preempt who may."""
 
-    def __init__(self, random: Random, themes: Collection[str], *, rich: bool, limited: bool) -> None:
-        self.random, self.rich, self.limited, self.themes = random, rich, limited, themes
+    def __init__(
+        self, random: Random, themes: Collection[str], *, rich: bool, limited: bool, crowded: bool = False
+    ) -> None:
+        self.random, self.rich, self.limited, self.themes, self.crowded = random, rich, limited, themes, crowded
         self.policy = self.a_policy() if rich else Policy(backfill=Backfill.GREEDY, topologies=(TOPOLOGY,))
         self.flavors = FLAVORS if "flavors" in themes else ()
         self.queues = self.a_tree() if rich else [Queue(name="default"), Queue(name="loose", gang=False)]
@@ -67,6 +70,8 @@ class Variety:
     def a_queue(self, name: str, parent: str, guaranteed: int) -> Queue:
         random = self.random
         limit = guaranteed + random.choice([4 * CPU, 8 * CPU]) if random.random() < 0.3 else None
+        if self.crowded:
+            limit = guaranteed + random.choice([CPU, 2 * CPU])
         quota = Quota(
             guaranteed=(("cpu", guaranteed),) if guaranteed else (),
             limit=(("cpu", limit),) if limit is not None else (),
@@ -110,10 +115,10 @@ class Variety:
         return found
 
     def a_preemption(self) -> Preemption:
-        random = self.random
+        random, least = self.random, int(self.crowded)
         return Preemption(
-            within=random.choice(list(Within)),
-            reclaim=random.choice(list(Reclaim)),
+            within=random.choice(list(Within)[least:]),
+            reclaim=random.choice(list(Reclaim)[least:]),
             down_to=random.choice(list(Floor)),
             borrowing=random.random() < 0.3,
             min_run_s=random.choice([0.0, 0.0, 30.0]),
