@@ -38,6 +38,9 @@ Head: TypeAlias = tuple[LineKey, Entry]
 Standing: TypeAlias = tuple[object, ...]
 
 
+NOBODY: Iterator[Turn] = iter(())
+
+
 class Runner:
     """An arena in the contest, or the own jobs of one below which others are (`own`). `lines` and `children` are heaps.
     `draws`: lines that it may draw, in order; of these `drawn` contends, if any does; `in_crowd`: they sleep in crowds.
@@ -49,24 +52,13 @@ class Runner:
         self.branch, self.parent, self.own = branch, parent, own
         self.lines: list[tuple[Standing, LineKey, Entry]] = []
         self.children: list[tuple[Standing, str, bool, Runner]] = []
-        self.draws: Iterator[Turn] = iter(())
+        self.draws = NOBODY
         self.drawn: LineKey | None = None
         self.in_crowd = False
         self.ranked: Standing = ()
 
-    def __bool__(self) -> bool:
-        return bool(self.lines or self.children)
-
-    def head(self) -> Head:
-        """The best bid in it and below it."""
-        runner = self
-        while runner.children:
-            runner = runner.children[0][3]
-        _, key, entry = runner.lines[0]
-        return key, entry
-
     def last(self) -> Runner:
-        """The runner in which the head stands."""
+        """The runner, it or one below, in which the head is the first of the lines."""
         runner = self
         while runner.children:
             runner = runner.children[0][3]
@@ -87,7 +79,7 @@ class Contest:
         self.tree, self.ledger, self.priority_of, self.first_of = tree, ledger, priority_of, first_of
         self.urgent = Runner(tree.root, None)  # replacements
         self.root = Runner(tree.root, None)
-        self.up = self.root  # whose head is being tried
+        self.at = self.root  # in whose lines the head stands that is being tried
         self.runners: dict[str, Runner] = {tree.root.name: self.root}
         self.owns: dict[str, Runner] = {}
         self.entered: set[LineKey] = set()
@@ -107,7 +99,7 @@ class Contest:
     def leaf(self, branch: Branch) -> Runner:
         """That in which the queue's own lines are."""
         arena = branch.arena
-        runner = self.runner(arena)
+        runner = self.runners.get(arena.name) or self.runner(arena)
         if not arena.split:
             return runner
         return self.owns.get(arena.name) or self.owns.setdefault(arena.name, Runner(arena, runner, own=True))
@@ -138,18 +130,8 @@ class Contest:
             if runner.in_crowd:
                 if runner.drawn is not None:
                     runner.lines = [each for each in runner.lines if each[1] is not runner.drawn]
-                runner.draws, runner.drawn = iter(()), None
+                runner.draws, runner.drawn = NOBODY, None
         self.begin()
-
-    def was_drawn(self, key: LineKey) -> bool:
-        """Whether the head, of that line, was drawn from a crowd."""
-        last = self.up.last()
-        return last.in_crowd and last.drawn is key
-
-    def is_next(self, key: LineKey) -> bool:
-        """Whether the head, of that line, was drawn as the next of a strict queue."""
-        last = self.up.last()
-        return last.drawn is key and not last.in_crowd
 
     def runner(self, arena: Branch) -> Runner:
         missing = []
@@ -164,11 +146,12 @@ class Contest:
     def begin(self) -> None:
         """Everybody takes their place, those deepest in the tree first."""
         runners = [self.urgent, *self.runners.values(), *self.owns.values()]
-        runners.sort(key=lambda each: (-len(each.branch.path), not each.own))
+        if len(runners) > 2:
+            runners.sort(key=lambda each: (-len(each.branch.path), not each.own))
         for runner in runners:
             heapify(runner.lines)
             heapify(runner.children)
-            if runner.parent is not None and runner:
+            if runner.parent is not None and (runner.lines or runner.children):
                 runner.parent.children.append(self.seat(runner))
 
     def rejoin(self, heads: Sequence[Head], *, by_estimate: bool) -> None:
@@ -184,14 +167,16 @@ class Contest:
 
     def head(self) -> Head | None:
         """The best. Who asks for the next must have said what became of the last: `won` or `lost`."""
-        if not (self.urgent or self.root):
-            return None
-        self.up = self.urgent if self.urgent else self.root
-        return self.up.head()
+        for runner in (self.urgent, self.root):
+            self.at = last = runner.last() if runner.children else runner
+            if last.lines:
+                _, key, entry = last.lines[0]
+                return key, entry
+        return None
 
     def won(self, following: Entry | None) -> None:
         """The head has started; `following` is the next of its line."""
-        runner = self.up.last()
+        runner = self.at
         _, key, _ = heappop(runner.lines)
         if following is not None:
             heappush(runner.lines, (self.rank(runner.branch, key, following), key, following))
@@ -202,7 +187,7 @@ class Contest:
     def lost(self, *, holds_up: bool = True) -> None:
         """The head cannot start, nor can the others of its line. `holds_up`: it might later; so in a strict queue those
         behind it wait."""
-        runner = self.up.last()
+        runner = self.at
         _, key, entry = heappop(runner.lines)
         if key is runner.drawn:
             self.draw(runner)
@@ -220,14 +205,14 @@ class Contest:
             # What was drawn, or would have been, sleeps behind a head already.
             self.behind.update(dict.fromkeys((key for _, key, _ in each.lines if key is not each.drawn), head))
             left += [child for _, _, _, child in each.children]
-            each.lines, each.children, each.draws, each.drawn = [], [], iter(()), None
+            each.lines, each.children, each.draws, each.drawn = [], [], NOBODY, None
         return runner
 
     def reseat(self, runner: Runner) -> None:
         """The head of that runner has changed, and what is charged to it perhaps: so it stands differently, and so do
         those above it. It is the first child all the way up."""
         while runner.parent is not None:
-            if runner:
+            if runner.lines or runner.children:
                 heapreplace(runner.parent.children, self.seat(runner))
             else:
                 heappop(runner.parent.children)
@@ -239,7 +224,7 @@ class Contest:
     def standing(self, runner: Runner) -> Standing:
         """What the parent compares its children by: lower is sooner."""
         assert runner.parent is not None
-        parent, (key, entry) = runner.parent.branch, runner.head()
+        parent, (_, key, entry) = runner.parent.branch, runner.last().lines[0]
         if parent.order is runner.branch.order:  # what was found below holds here
             ranked = runner.children[0][3].ranked if runner.children else runner.lines[0][0]
         else:

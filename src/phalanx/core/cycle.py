@@ -197,7 +197,9 @@ class Cycle:
         self.contest.begin()
         while (head := self.lookahead.next_head()) is not None:
             key, entry = head
-            if self.contest.was_drawn(key):
+            runner = self.contest.at
+            drawn = runner.drawn is key
+            if drawn and runner.in_crowd:
                 if not self.crowds.lacks(key):
                     yield key, entry.bid
                     continue
@@ -206,7 +208,7 @@ class Cycle:
                     self.contest.draw_no_more()
             elif self.lookahead.sleeps(key):
                 self.give_way(key, entry, holds_up=self.may_start_later(key))
-            elif key in self.dozing or (self.contest.is_next(key) and self.dozes(key)):
+            elif key in self.dozing or (drawn and self.dozes(key)):
                 self.contest.lost(holds_up=self.may_start_later(key))
             elif self.lacks_room_still(key, entry):
                 self.give_way(key, entry)

@@ -241,6 +241,10 @@ class Tree:
         known = {"", *flavors}
         for name in queues:
             _plant(self, queues, name)
+        if len(self.root.children) == 1:
+            (only,) = self.root.children.values()
+            if only.order is not Order.FAIR:
+                self.root.order = only.order  # with nobody to compare it with, its own order decides
         for branch in reversed(list(self.root.below())):
             _settle(branch, known)
         self.keeps = any(any(branch.kept.values()) for branch in self.branches.values())
