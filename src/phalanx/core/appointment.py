@@ -31,7 +31,7 @@ def appointments(cluster: Cluster, now_s: float, starts: Iterable[Start], won: C
         times.append(nextafter(now_s, inf))  # who waits for their start is looked at next
     if cluster.reservations:
         times += reserve.turns(cluster, now_s)[:1]
-    if (dawn_s := cluster.waiting.next_dawn_s(now_s)) is not None:
+    if cluster.waiting.dawns and (dawn_s := cluster.waiting.next_dawn_s(now_s)) is not None:
         times.append(dawn_s)
     return times
 

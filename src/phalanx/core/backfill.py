@@ -93,11 +93,7 @@ class Horizon:
         self.one = OneNode(cluster, draft, now_s) if easy and alone(cluster, draft) else None
         self.free: Free = {}  # EASY: what is left at the shadow time beside the first
         self.profile: Profile | None = None  # CONSERVATIVE
-
-    @property
-    def open(self) -> bool:
-        """Whether the next bid that finds no room would get a reservation."""
-        return len(self.holds) < self.wanted and self.failed < self.patience
+        self.open = self.wanted > 0  # the next bid that finds no room would get a reservation
 
     def place(self, bid: Bid, gang: Gang) -> Outcome:
         """Take room for the gang now, if that delays nobody who has a reservation."""
@@ -151,11 +147,13 @@ class Horizon:
         seat = self.seat(record.job, gang, runs_s)
         if seat is None or (seat.start_s <= self.now_s and not self.anyone_leaves_now()):
             self.failed += 1
+            self.open = self.failed < self.patience
             return None
         if self.profile is not None:
             self.profile.take(seat)
         hold = Hold(bid, gang, seat)
         self.holds.append(hold)
+        self.open = len(self.holds) < self.wanted
         return hold
 
     def may_fit_beside(self, gang: Gang) -> bool:

@@ -256,7 +256,7 @@ class Contest:
         ranked = rank(key, entry, branch.order, factors)
         return (estimate(key), *ranked) if self.by_estimate else ranked
 
-    def factors(self, branch: Branch, key: LineKey, entry: Entry) -> float | None:
+    def factors(self, branch: Branch, entry: Entry) -> float | None:
         return self.priority_of(entry) if branch.order is Order.MULTIFACTOR else None
 
 

@@ -76,7 +76,7 @@ class Crowds:
         self.each_counts = self.may_be_reserved()
         in_turn = policy.backfill is not Backfill.CONSERVATIVE and policy.backfill_order is not BackfillOrder.SHORTEST
         self.together = in_turn or not self.each_counts
-        alone = self.divided()
+        alone = self.divided() if self.roused else {}
         if not self.each_counts and len(self.cycle.new) > EXPLAINED:
             self.tell_newcomers()
         return alone
@@ -146,7 +146,7 @@ class Crowds:
     def tell(self, key: LineKey, lacking: Lacking) -> None:
         """The new line sleeps as its crowd does."""
         cycle, entries = self.cycle, sorted(self.cycle.new[key])
-        place = cycle.lookahead.place_of(key, entries[0].bid)
+        place = cycle.lookahead.place_of(key, entries[0])
         foremost, heeds = self.foremost(key, entries[0]), lacking.heeds
         self.told[key] = Asleep(key, lacking.reason, lacking.watches, heeds=heeds, place=place, foremost=foremost)
         for entry in entries:
@@ -167,7 +167,7 @@ class Crowds:
 
     def draws(self) -> Iterator[tuple[str, Iterator[Turn]]]:
         """By arena, the lines of live crowds that may contend, in order."""
-        if not self.live or not self.together:
+        if not self.together:
             return
         for arena, crowds in self.waiting.turns.of.items():
             fewer, others = (self.live, crowds) if len(self.live) < len(crowds) else (crowds, self.live)

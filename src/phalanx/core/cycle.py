@@ -45,7 +45,7 @@ from phalanx.core.quota import Ledger, Offer
 from phalanx.core.rooms import Rooms
 from phalanx.core.typical import expected
 from phalanx.model.cluster import Cluster, Record
-from phalanx.model.demand import Gang
+from phalanx.model.demand import Demand, Gang
 from phalanx.model.job import Phase, Placement, Slot
 from phalanx.model.line import Bid, Entry, Kind, LineKey
 from phalanx.model.peers import awaits
@@ -239,7 +239,8 @@ class Cycle:
         line, new = self.waiting.lines.get(key), self.new.get(key)
         if new is None:
             return self.waiting.lines[key].first()
-        new.sort()
+        if len(new) > 1:
+            new.sort()
         return min(line.first(), new[0]) if line else new[0]
 
     def first_waiting(self, key: LineKey) -> Entry | None:
@@ -282,10 +283,10 @@ class Cycle:
         """Those before it have taken what it needs, or what has grown was not enough: its line goes back to sleep, with
         `entry` its first."""
         line = self.waiting.lines.get(key)
-        if key in self.waiting.hunters.woken or key in self.untrue or self.crowds.is_due(key):
-            return False  # others may give way; or all is said anew
         if line is None or line.reason is None or len(self.asleep) < EXPLAINED or line.unexplained >= RENEW_REASON:
             return False
+        if key in self.waiting.hunters.woken or key in self.untrue or self.crowds.is_due(key):
+            return False  # others may give way; or all is said anew
         if line.reason.code in NEVER:
             return False  # whether that is so still decides whom it holds up
         watch = self.waiting.watches.only(key)
@@ -296,7 +297,7 @@ class Cycle:
         room = self.rooms.short(key.gang) or 0
         if key in self.rest:
             # What it was granted may have emptied the line that the book knows: all is said anew.
-            place, foremost = self.lookahead.place_of(key, entry.bid), self.crowds.foremost(key, entry)
+            place, foremost = self.lookahead.place_of(key, entry), self.crowds.foremost(key, entry)
             watches = (Watch(watch.demand, room, watch.need),)
             self.asleep.append(Asleep(key, line.reason, watches, place=place, foremost=foremost))
         else:
@@ -328,7 +329,7 @@ class Cycle:
             return []
         if (known := self.crowds.lacking(offer.gang)) is not None:
             return known
-        return self.lookahead.place(bid, quota.capped(self.cluster, self.ledger, offer))
+        return self.lookahead.horizon.place(bid, quota.capped(self.cluster, self.ledger, offer))
 
     def is_whole(self, key: LineKey) -> bool:
         """Not a job whose pods are placed one by one as they open."""
@@ -391,24 +392,27 @@ class Cycle:
 
     def deny(self, key: LineKey, bid: Bid, offers: Sequence[Offer], lacks: Sequence[tuple[Offer, Lack]]) -> None:
         """`lacks`: how far those offers came that quota allows; or that there is room, but it is kept."""
-        found = {offer.flavors: self.lacking(offer.gang, lack) for offer, lack in lacks}
-        reason = self.why_not(key, offers, found)
-        watches = tuple({watch.demand: watch for each in found.values() for watch in each.watches}.values())
+        found: dict[tuple[str, ...], Lacking] = {}
+        watching: dict[Demand, Watch] = {}
+        heeds = held = False
+        for offer, lack in lacks:
+            each = found[offer.flavors] = self.lacking(offer.gang, lack)
+            for watch in each.watches:
+                watching[watch.demand] = watch
+            heeds, held = heeds or each.heeds, held or isinstance(lack, Held)
+        watches, reason, entry = tuple(watching.values()), self.why_not(key, offers, found), self.entry_of(key, bid)
         tolls = tuple([toll for offer in offers if offer.short for toll in offer.short.tolls])
-        heeds = any(each.heeds for each in found.values())
-        held = any(isinstance(lack, Held) for _, lack in lacks)
-        place = self.lookahead.place_of(key, bid) if lacks and reason.code not in NEVER else None
+        place = self.lookahead.place_of(key, entry) if lacks and reason.code not in NEVER else None
         if reason.code not in SHORT:
             self.preempting.give_up(key)
         again_s = self.preempting.again_s.get(key)
         foremost = None
         if not (tolls or held or reason.code in NEVER) and by_counting(key.gang, watches):
-            foremost = self.crowds.foremost(key, self.entry_of(key, bid))
+            foremost = self.crowds.foremost(key, entry)
             self.crowds.denied(key.gang, together=foremost is not None)
-        asleep = Asleep(key, reason, watches, tolls, again_s, heeds, place, held, foremost)
-        self.put_to_sleep(key, bid, asleep)
+        self.put_to_sleep(key, bid, Asleep(key, reason, watches, tolls, again_s, heeds, place, held, foremost))
         if place is not None:
-            self.give_way(key, self.entry_of(key, bid))
+            self.give_way(key, entry)
         else:
             self.contest.lost(holds_up=reason.code not in NEVER and key.kind != Kind.GROWTH)
 
@@ -515,7 +519,7 @@ class Cycle:
 
     def brings_company(self) -> bool:
         """Pods are placed now that a line waits to be with, or evenly beside."""
-        heeding = [*self.waiting.heeding.lines, *(each.line for each in self.asleep if each.heeds)]
+        heeding = [*self.waiting.heeding.lines, *[each.line for each in self.asleep if each.heeds]]
         if not heeding:
             return False
         jobs = [*(start.job for start in self.starts if start.placements), *self.places]
@@ -536,4 +540,4 @@ class Cycle:
             times.append(self.now_s)  # whose turn it is then is looked at next
         if self.brings_company():
             times.append(self.now_s)  # who waits for such pods is looked at next
-        return min(times, default=None)
+        return min(times) if times else None

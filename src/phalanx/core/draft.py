@@ -31,7 +31,6 @@ Expected: TypeAlias = tuple[tuple[Shape, float], ...]  # which pods are expected
 # How many nodes had the room, and how many of them each rule turned away ("are, by zone, with …").
 Objections: TypeAlias = tuple[int, tuple[tuple[str, int], ...]]
 
-NONE: tuple[int, ...] = ()
 RENEW_PART = 25  # the order is renewed when 1/25 of the nodes was taken from
 
 
@@ -220,7 +219,7 @@ class Draft:
         self._note_strayed()
         if self._given:
             self._given.clear()
-        if self._taken * RENEW_PART > len(self):
+        if self._taken * RENEW_PART > len(self.rows) > 1:
             self.layout.renew()
             self._face()
             self._taken = 0
@@ -231,8 +230,9 @@ class Draft:
         self.columns.layout = self.layout
 
     def _note_strayed(self) -> None:
-        self.layout.strayed += [entry[0] for entry in self._log if not isinstance(entry, partial)]
-        self._log.clear()
+        if self._log:
+            self.layout.strayed += [entry[0] for entry in self._log if not isinstance(entry, partial)]
+            self._log.clear()
 
     def _face(self) -> None:
         """The layout as it is now."""
@@ -274,8 +274,8 @@ class Draft:
         if columns is None:
             return 0
         if self.few and within is None and self.matching(demand.where) is None:
-            views = [(view, amount) for _, view, amount in columns]
-            return sum([max(0, min([view[at] // amount for view, amount in views])) for at in range(len(self))])
+            most = [min([view[at] // amount for _, view, amount in columns]) for at in range(len(self.rows))]
+            return sum([pods for pods in most if pods > 0])
         fits = self.allowed(demand.where)
         for column, _, amount in columns:
             enough = column >= amount
@@ -289,7 +289,8 @@ class Draft:
         """Of each resource it asks, the most that is free on one node that the demand matches."""
         allowed = self.allowed(demand.where)
         if self.few and allowed is None:
-            return [max(0, max(self.views.get(name, NONE), default=0)) for name, _ in demand.asks]
+            views = self.views
+            return [max([0, *views[name]]) if name in views else 0 for name, _ in demand.asks]
         columns = [self.free.get(name) for name, _ in demand.asks]
         return [0 if column is None else int(within(column, allowed).max(initial=0)) for column in columns]
 
@@ -297,7 +298,8 @@ class Draft:
         """Of each resource it asks, what is free on all nodes that the demand matches."""
         allowed = self.allowed(demand.where)
         if self.few and allowed is None:
-            return [sum([max(0, has) for has in self.views.get(name, NONE)]) for name, _ in demand.asks]
+            views = self.views
+            return [sum([has for has in views[name] if has > 0]) if name in views else 0 for name, _ in demand.asks]
         columns = [self.free.get(name) for name, _ in demand.asks]
         return [0 if column is None else int(np.maximum(within(column, allowed), 0).sum()) for column in columns]
 

@@ -52,7 +52,7 @@ def place(draft: Draft, gang: Gang, among: Rows | None = None) -> list[Placement
     shares: list[Share] = []
     if shortfall := pack(draft, gang, range(len(gang.roles)), within, shares):
         return shortfall
-    for role, (demand, asked) in enumerate(zip(gang.demands, gang.roles, strict=True)):
+    for role, (demand, asked) in enumerate(zip(gang.demands, gang.roles, strict=True)) if not gang.rigid else ():
         if asked.count > asked.minimum:
             fill(draft, demand, role, asked.count - asked.minimum, shares, within)
     return named(draft, gang, shares)

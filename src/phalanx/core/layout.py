@@ -64,20 +64,21 @@ class Layout:
         columns = self.columns
         if not self._ties_by_row or len(self.free) < len(columns.free) or len(self.strayed) > MOVED:
             return False
-        changed = {**columns.touched, **{int(self.rows[position]): None for position in self.strayed}}
+        changed = columns.touched
+        for position in self.strayed:
+            changed[int(self.rows[position])] = None
         if len(changed) > MOVED:
             return False
         self._at = self._at or self._positions()
-        book = [columns.view(name) for name in self.free]
         for row in changed:
-            amounts, position = [view[row] for view in book], self._at[row]
-            if (position >= 0) != (bool(columns.facts.ready[row]) and min(amounts) >= 0):
+            amounts, position = columns.free_of(row), self._at[row]
+            if (position >= 0) != (bool(columns.facts.ready[row]) and min(amounts.values()) >= 0):
                 return False
             if position >= 0:
-                for view, amount in zip(self.views.values(), amounts, strict=True):
-                    view[position] = amount
+                for name, view in self.views.items():
+                    view[position] = amounts[name]
                 if len(self._looseness):
-                    self._move(position, self._looseness_of(amounts))
+                    self._move(position, self._looseness_of(list(amounts.values())))
         self.strayed.clear()
         return True
 

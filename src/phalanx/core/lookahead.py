@@ -12,11 +12,12 @@ equal ones as the contest had them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from heapq import merge
 from typing import TYPE_CHECKING
 
 from phalanx.core import order
-from phalanx.core.backfill import UNFORESEEN, Horizon, Outcome
+from phalanx.core.backfill import UNFORESEEN, Horizon
 from phalanx.core.contest import Head
 from phalanx.model.demand import Gang
 from phalanx.model.job import Phase, Placement
@@ -46,19 +47,16 @@ class Lookahead:
         self.joining: dict[LineKey, None] = {}
         self.by_estimate = False
         self.looked = self.turned = self.joined = self.asked = False
-        self._horizon: Horizon | None = None
 
-    @property
+    @cached_property
     def horizon(self) -> Horizon:
-        if self._horizon is None:
-            self._horizon = Horizon(self.cluster, self.policy, self.cycle.now_s, self.cycle.draft)
-        return self._horizon
+        return Horizon(self.cluster, self.policy, self.cycle.now_s, self.cycle.draft)
 
     def first(self) -> tuple[Bid, float] | None:
         """Who has the first reservation, and from when."""
-        if self._horizon is None or not self._horizon.holds:
+        if "horizon" not in self.__dict__ or not self.horizon.holds:
             return None
-        hold = self._horizon.holds[0]
+        hold = self.horizon.holds[0]
         return hold.bid, hold.seat.start_s
 
     # Who takes part
@@ -70,14 +68,16 @@ class Lookahead:
         if not (awake or stirred or gone or self.cycle.new):
             return {}
         self.looked = True
+        if not self.sleepers:
+            return {}
         found: dict[LineKey, None] = {}
         if not self.greedy and (self.cluster.ends.order or self.cluster.reservations):
             found.update(dict.fromkeys(self.sleepers.best(awake, self.depth(), self.cycle.crowds.is_live)))
         if gone or (stirred and self.sleepers.first is None) or self.conservative:
             self.joined = True
             found.update(dict.fromkeys(self.sleepers.all_held()))
-        fast = (key for key in found if key not in awake and key not in self.cycle.untrue)
-        self.asleep = {key for key in fast if not self.sleepers.is_held(key)}
+        held, untrue = self.sleepers.is_held, self.cycle.untrue
+        self.asleep = {key for key in found if key not in awake and key not in untrue and not held(key)}
         return found
 
     def depth(self) -> int:
@@ -108,7 +108,7 @@ class Lookahead:
 
     def may_reserve(self) -> bool:
         """Whether the next bid that finds no room may be given a reservation."""
-        return not self.greedy and (self._horizon is None or self._horizon.open)
+        return not self.greedy and ("horizon" not in self.__dict__ or self.horizon.open)
 
     def next_head(self) -> Head | None:
         """The best that contends, after all who are to have joined."""
@@ -137,9 +137,6 @@ class Lookahead:
         """The line takes part only to be given reservations, or was denied already."""
         return key in self.asleep or key in self.others
 
-    def place(self, bid: Bid, gang: Gang) -> Outcome:
-        return self.horizon.place(bid, gang)
-
     def granted(self, bid: Bid, gang: Gang, placements: list[Placement]) -> None:
         if self.greedy or not placements:
             return
@@ -151,12 +148,13 @@ class Lookahead:
         """The bid cannot start for want of room: whether it is given a reservation."""
         if self.greedy or key.kind == Kind.GROWTH:
             return False
-        if self.horizon.hold(bid, gang) is None:
-            if self.horizon.open:
+        horizon = self.horizon
+        if horizon.hold(bid, gang) is None:
+            if horizon.open:
                 self.ask_more()
             return False
         self.reserved.add(bid)
-        if not self.horizon.open and not self.turned:
+        if not horizon.open and not self.turned:
             self.turn()
         return True
 
@@ -176,7 +174,7 @@ class Lookahead:
         """All reservations are made. Those that the last one held back, and that may start now, join."""
         self.turned = True
         self.by_estimate = self.policy.backfill_order is BackfillOrder.SHORTEST
-        if not self.joined and (self.sleepers.stirred or self.sleepers.first != self.first()):
+        if self.sleepers.held and not self.joined and (self.sleepers.stirred or self.sleepers.first != self.first()):
             self.joining.update(dict.fromkeys(self.revived()))
 
     def revived(self) -> Iterator[LineKey]:
@@ -189,10 +187,10 @@ class Lookahead:
                     break
                 yield key
 
-    def place_of(self, key: LineKey, bid: Bid) -> Place | None:
-        """The place of a line that sleeps for want of room among the others, in its queue's order."""
+    def place_of(self, key: LineKey, entry: Entry) -> Place | None:
+        """The place of a line that sleeps for want of room among the others, in its queue's order. `entry`: its
+        first."""
         if (self.greedy and not self.cluster.reservations) or key.kind == Kind.GROWTH:
             return None
         branch = self.cluster.tree.branch(key.queue)
-        entry, contest = self.cycle.entry_of(key, bid), self.cycle.contest
-        return order.rank(key, entry, branch.order, contest.factors(branch, key, entry))
+        return order.rank(key, entry, branch.order, self.cycle.contest.factors(branch, entry))

@@ -31,7 +31,9 @@ def obstacle(cluster: Cluster, record: Record, now_s: float, cleared: dict[Kin, 
     if name not in cluster.queues:
         return Obstacle(explain.queue_unknown(cluster, record, cluster.policy.default_queue))
     branch = cluster.tree.branch(name)
-    if reason := of_queue(branch, record, now_s) or beyond_limits(branch, record):
+    if (branch.fault or branch.states) and (reason := of_queue(branch, record, now_s)):
+        return Obstacle(reason)
+    if reason := beyond_limits(branch, record):
         return Obstacle(reason)
     if branch.gated and (gate := cluster.entrants.kept_out(branch, job)):
         return Obstacle(denial.too_many(gate, name))
@@ -61,7 +63,7 @@ def beyond_limits(branch: Branch, record: Record) -> Reason | None:
             allowed_s=longest_s,
             queue=branch.name,
         )
-    if branch.unbounded and not any(each.queue and each.queue.per_job.resources for each in branch.path):
+    if branch.unbounded and not branch.caps_jobs:
         return None
     if branch.queue is not None and not branch.queue.gang:
         roles = range(len(record.gang.roles))

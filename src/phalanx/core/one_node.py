@@ -19,7 +19,7 @@ from phalanx.model.demand import Gang
 from phalanx.model.job import Placement
 
 Amounts: TypeAlias = dict[str, int]
-Held: TypeAlias = list[tuple[str, int]]  # resource, amount
+Held: TypeAlias = list[tuple[str, Amount]]  # by resource
 
 INFINITE_S = float("inf")
 
@@ -65,7 +65,8 @@ class OneNode:
             if end_s > self.shadow_s:
                 break
             for resource, amount in held:
-                left[resource] += amount
+                if isinstance(amount, int):  # parts of devices come back as whole ones, or not: who knows
+                    left[resource] += amount
             if lacking:
                 lacking = [resource for resource in lacking if left[resource] < 0]
                 if not lacking:
@@ -76,10 +77,10 @@ class OneNode:
         """What ends when, in order, and what that gives back."""
         ends, views = self.cluster.ends.order, self.draft.views
         held = [(name, of) for name, of in self.cluster.holders.held.items() if name in views]
-        running = ((end_s, [(name, whole(of[job])) for name, of in held if job in of]) for end_s, job in ends)
+        running = ((end_s, [(name, of[job]) for name, of in held if job in of]) for end_s, job in ends)
         if not granted:
             return running
-        started = [(end_s, list(taken(gang, placements).items())) for end_s, gang, placements in granted]
+        started: list[tuple[float, Held]] = [(end_s, [*taken(gang, at).items()]) for end_s, gang, at in granted]
         return merge(running, sorted(started, key=when), key=when)
 
     def fits(self, gang: Gang) -> bool:
@@ -98,12 +99,6 @@ class OneNode:
         for resource, amount in self.left.items():
             free[resource][self.draft.rows] = amount
         return free
-
-
-def whole(amount: Amount) -> int:
-    """Of what a job holds. Parts of devices count for nothing: what comes back when they end depends on who else
-    shares the device."""
-    return amount if isinstance(amount, int) else 0
 
 
 def when(release: tuple[float, Held]) -> float:

@@ -82,8 +82,8 @@ def try_in_order(
     mark, before = draft.mark(), len(shares)
     for role in order:
         if fill(draft, gang.demands[role], role, gang.roles[role].minimum, shares, within):
-            wanted = sum(gang.roles[each].minimum for each in order)
-            placed = sum(count for _, _, count in shares[before:])
+            wanted = sum([gang.minimums[each] for each in order])
+            placed = sum([count for _, _, count in shares[before:]])
             left = largest_left(draft, gang.demands[role])
             draft.rewind(mark)
             del shares[before:]

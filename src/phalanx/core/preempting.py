@@ -77,6 +77,8 @@ class Preempting:
 
     def wake_s(self) -> Iterator[float]:
         """When promises and hunters want the next cycle (seconds since the epoch)."""
+        if not (self.actions or self.kept or self.hunting or self.cluster.waiting.hunters.due):
+            return
         withdrawn = any(isinstance(action, Promise) and not action.placements for action in self.actions)
         if withdrawn or self.cluster.waiting.hunters.due or any(self.hunting.values()):
             yield self.now_s

@@ -34,6 +34,9 @@ class Sleepers:
         self._of: dict[LineKey, tuple[int, Place, bool]] = {}
         self._tickets = 0
 
+    def __bool__(self) -> bool:
+        return bool(self._of)
+
     def sleep(self, key: LineKey, place: Place, *, held: bool) -> None:
         """The line sleeps for want of room, its first bid in that place; `held`: there is some, but it is kept."""
         self.forget(key)

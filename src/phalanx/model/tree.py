@@ -121,14 +121,15 @@ class Branch:
     `limit`: it is not bounded. `by_user`, `by_group`: somebody on the path limits users, groups; `by_factors`: or
     orders by factors. `flavors`: those that its jobs may be given, in order: the queue's own, else those of the nearest
     above that names any. `contested`: of what some child is guaranteed. `gated`: somebody on the path limits submitted
-    jobs. `unbounded`: nothing on the path bounds what starts here. `longest_s`: the longest time limit that the path
-    allows a job (seconds). `order`: of its jobs and children.
+    jobs. `unbounded`: nothing on the path bounds what starts here; `caps_jobs`: somebody there bounds what one job may
+    ask. `longest_s`: the longest time limit that the path allows a job (seconds). `order`: of its jobs and children.
 
     `arena`: the highest branch above, itself included, up to which nothing but one order says who of all below is next,
     as if it were one queue. `split`: the branch is an arena, and some branch below is of another."""
 
     __slots__ = (
-        *("account", "arena", "by_factors", "by_group", "by_user", "children", "contested", "fault", "flavors"),
+        *("account", "arena", "by_factors", "by_group", "by_user", "caps_jobs", "children", "contested", "fault"),
+        "flavors",
         *("gated", "guaranteed", "kept", "limit", "limits_groups", "limits_users", "longest_s", "name", "order"),
         *("parent", "path", "queue", "split", "stated", "states", "unbounded"),
     )
@@ -156,6 +157,7 @@ class Branch:
         stated = (queue.total, queue.per_user, queue.per_group) if queue else ()
         self.gated: bool = any(limits.submitted is not None for limits in stated) or bool(parent and parent.gated)
         self.unbounded = False
+        self.caps_jobs: bool = bool((queue and queue.per_job.resources) or (parent and parent.caps_jobs))
         self.order = queue.order if queue is not None else Order.PRIORITY
         self.arena: Branch = self
         self.split = False
