@@ -64,9 +64,9 @@ class OneNode:
         for end_s, held in self.releases(granted):
             if end_s > self.shadow_s:
                 break
-            for resource, amount in held:
-                if isinstance(amount, int):  # parts of devices come back as whole ones, or not: who knows
-                    left[resource] += amount
+            for resource, given_back in held:
+                if isinstance(given_back, int):  # parts of devices come back as whole ones, or not: who knows
+                    left[resource] += given_back
             if lacking:
                 lacking = [resource for resource in lacking if left[resource] < 0]
                 if not lacking:
