@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.embedded.apiserver.expression import ExpressionError, compiled, without_structs
+from phalanx.embedded.apiserver.expression import ExpressionError, View, compiled, paths_of, without_structs
 
 
 @pytest.mark.parametrize(
@@ -51,3 +51,35 @@ def test_an_absent_field_is_an_error_not_false() -> None:
 def test_what_cannot_be_compiled_is_refused(text: str) -> None:
     with pytest.raises(ExpressionError):
         compiled(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "paths"),
+    [
+        ("object.spec.suspend", {("object", "spec", "suspend")}),
+        ("has(object.spec.template.spec.x)", {("has",), ("object", "spec", "template", "spec", "x")}),
+        ("object.spec.items.exists(x, x.y)", {("object", "spec", "items"), ("x",), ("x", "y")}),
+        ("object.spec.exists(x, true)", {("object", "spec"), ("x",), ("true",)}),
+        ("object.size() > 1", {("object",)}),
+        ('object["spec"].a', {("object",), ("a",)}),
+        ("object == oldObject", {("object",), ("oldObject",)}),
+        ("'object.no' + object . metadata\n.name // object.not", {("object", "metadata", "name")}),
+        ("Object{spec: object.spec}", {("Object",), ("spec",), ("object", "spec")}),
+    ],
+)
+def test_the_fields_that_an_expression_looks_at(text: str, paths: set[tuple[str, ...]]) -> None:
+    assert paths_of(text) == paths
+
+
+def view(value: object, *texts: str) -> object:
+    return View(texts).of({"object": value})["object"]
+
+
+def test_a_view_shows_what_is_looked_at_and_nothing_else() -> None:
+    value = {"metadata": {"name": "a", "labels": {"b": "c"}}, "spec": {"d": 1, "e": 2}, "status": {}}
+    assert view(value, "object.metadata.labels.b") == {"metadata": {"labels": {"b": "c"}}}
+    assert view(value, "object.spec.d", "has(object.spec)") == {"spec": {"d": 1, "e": 2}}
+    assert view(value, "object.spec.d", "object == null") is value
+    assert view({"spec": None}, "object.spec.d") == {"spec": None}
+    assert view(None, "object.spec.d") is None
+    assert View(["other.spec"]).of({"object": value}) == {}

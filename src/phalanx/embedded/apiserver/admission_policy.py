@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from phalanx.embedded.apiserver.expression import ExpressionError, Scope, compiled
+from phalanx.embedded.apiserver.expression import ExpressionError, Scope, View, compiled
 from phalanx.embedded.apiserver.resource import Object, Resource, User
 from phalanx.embedded.apiserver.status import ApiError, qualified
 
@@ -39,12 +39,62 @@ class Review:
     subresource: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reader:
-    """What policies need to read: all objects of a kind in this group, and the parameters that a binding names."""
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A policy and what binds it; `view`: what its expressions look at."""
 
-    policies: Callable[[str], Iterable[Object]]
-    param: Callable[[str, str, str, str], Object | None]  # apiVersion, kind, namespace, name
+    policy: Object
+    binding: Object
+    view: View
+
+
+class Reader:
+    """What policies need to read: all objects of a kind in this group, and the parameters that a binding names. Which
+    policies concern which kind is remembered, until somebody says that it was changed (`forget`)."""
+
+    def __init__(
+        self,
+        policies: Callable[[str], Iterable[Object]],
+        param: Callable[[str, str, str, str], Object | None],  # apiVersion, kind, namespace, name
+    ) -> None:
+        self._policies, self.param = policies, param
+        self._known: dict[tuple[str, ...], tuple[Bound, ...]] = {}
+
+    def forget(self) -> None:
+        self._known.clear()
+
+    def bound(self, plural: str, review: Review) -> tuple[Bound, ...]:
+        """What may concern such a request by its kind and operation, in the order in which it is asked."""
+        of = review.resource
+        scope = "Namespaced" if of.namespaced else "Cluster"
+        key = (plural, of.group, of.version, of.plural, scope, review.subresource, review.operation)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = tuple(self._find(plural, review))
+        return known
+
+    def _find(self, plural: str, review: Review) -> Iterator[Bound]:
+        bindings: dict[str, list[Object]] = {}
+        for binding in self._policies(plural.removesuffix("policies") + "policybindings"):
+            bindings.setdefault(binding["spec"]["policyName"], []).append(binding)
+        for policy in sorted(self._policies(plural), key=lambda one: str(one["metadata"]["name"])):
+            rules = (policy["spec"].get("matchConstraints") or {}).get("resourceRules") or ()
+            if any(_about(rule, review) for rule in rules):
+                view = View(text for _, text in expressions_of(policy["spec"]) if text)
+                yield from (Bound(policy, one, view) for one in bindings.get(policy["metadata"]["name"], ()))
+
+
+def expressions_of(spec: Object) -> Iterator[tuple[str, Any]]:
+    """(field path, expression) of every expression in a policy."""
+    for part in ("variables", "matchConditions", "validations"):
+        for number, one in enumerate(spec.get(part) or ()):
+            yield f"spec.{part}[{number}].expression", one.get("expression")
+            if one.get("messageExpression"):
+                yield f"spec.{part}[{number}].messageExpression", one["messageExpression"]
+    for number, one in enumerate(spec.get("mutations") or ()):
+        for form in ("applyConfiguration", "jsonPatch"):
+            if one.get(form):
+                yield f"spec.mutations[{number}].{form}.expression", one[form].get("expression")
 
 
 Patch = Callable[[Resource, Object, Any], Object]
@@ -62,13 +112,20 @@ class Patches:
 class _Case:
     """A policy bound to a request, and the variables its expressions see."""
 
-    policy: Object
-    binding: Object
+    bound: Bound
     review: Review
     params: Object | None = None
     _scope: Scope | None = None  # of the object `_seen`
     _seen: Object | None = None
     _computed: bool = False
+
+    @property
+    def policy(self) -> Object:
+        return self.bound.policy
+
+    @property
+    def binding(self) -> Object:
+        return self.bound.binding
 
     @property
     def spec(self) -> Object:
@@ -92,13 +149,15 @@ class _Case:
     def evaluate(self, text: str, obj: Object | None) -> Any:
         """The policy's own variables are evaluated when one is asked for, in order; each may use the earlier ones."""
         if self._scope is None or self._seen is not obj:
-            rare = {
+            variables = {
+                "object": obj,
                 "oldObject": self.review.old,
                 "namespaceObject": self.review.namespace,
                 "params": self.params,
                 "request": self._request(),
+                "variables": {},
             }
-            self._scope, self._seen, self._computed = Scope({"object": obj, "variables": {}}, rare), obj, False
+            self._scope, self._seen, self._computed = Scope(self.bound.view.of(variables)), obj, False
         if "variables" in text and not self._computed:
             self._computed = True
             known: dict[str, Any] = {}
@@ -159,21 +218,15 @@ def _cases(plural: str, review: Review, reader: Reader) -> Iterator[_Case]:
     """Every (policy, binding) that the request matches, match conditions included."""
     if review.resource.group == GROUP:
         return  # policies do not guard policies: nobody could be locked out of mending one
-    bindings: dict[str, list[Object]] = {}
-    for binding in reader.policies(plural.removesuffix("policies") + "policybindings"):
-        bindings.setdefault(binding["spec"]["policyName"], []).append(binding)
-    if not bindings:
-        return
-    for policy in sorted(reader.policies(plural), key=lambda one: str(one["metadata"]["name"])):
-        for binding in bindings.get(policy["metadata"]["name"], ()):
-            narrowed = binding["spec"].get("matchResources")
-            if not matches(policy["spec"].get("matchConstraints") or {}, review):
-                break
-            if narrowed and not matches(narrowed, review, rules_required=False):
-                continue
-            case = _Case(policy=policy, binding=binding, review=review)
-            if _has_params(case, reader) and _conditions_hold(case):
-                yield case
+    for bound in reader.bound(plural, review):
+        narrowed = bound.binding["spec"].get("matchResources")
+        if not matches(bound.policy["spec"].get("matchConstraints") or {}, review):
+            continue
+        if narrowed and not matches(narrowed, review, rules_required=False):
+            continue
+        case = _Case(bound=bound, review=review)
+        if _has_params(case, reader) and _conditions_hold(case):
+            yield case
 
 
 def matches(constraints: Mapping[str, Any], review: Review, *, rules_required: bool = True) -> bool:
@@ -191,6 +244,11 @@ def matches(constraints: Mapping[str, Any], review: Review, *, rules_required: b
 
 
 def _rule_matches(rule: Mapping[str, Any], review: Review) -> bool:
+    return _about(rule, review) and (not rule.get("resourceNames") or review.name in rule["resourceNames"])
+
+
+def _about(rule: Mapping[str, Any], review: Review) -> bool:
+    """All of a rule but the names of objects."""
     resource, scope = review.resource, rule.get("scope", "*")
     return (
         _listed(rule.get("operations"), review.operation)
@@ -198,7 +256,6 @@ def _rule_matches(rule: Mapping[str, Any], review: Review) -> bool:
         and _listed(rule.get("apiVersions"), resource.version)
         and not _names(resource.plural, review.subresource).isdisjoint(rule["resources"])
         and scope in ("*", "Namespaced" if resource.namespaced else "Cluster")
-        and (not rule.get("resourceNames") or review.name in rule["resourceNames"])
     )
 
 

@@ -11,7 +11,7 @@ is written, never taken for true.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -99,14 +99,11 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 
 
 class Scope:
-    """The variables that expressions see. Handing a large object to the library costs a hundred times what evaluating
-    does, so a scope is made once for all expressions about one object, and `rare` is handed over only if asked for."""
+    """The variables that expressions see. Handing an object to the library costs a hundred times what evaluating does,
+    so a scope is made once for all expressions about one object, and has only what they look at (`View`)."""
 
-    def __init__(self, variables: Mapping[str, Any], rare: Mapping[str, Any] | None = None) -> None:
-        self._rare = {name: value for name, value in (rare or {}).items() if value is not None}
-        absent = {name: None for name in (rare or {}) if name not in self._rare}
-        self.context = cel.Context(variables={"jsonpatch": {}, **absent, **variables}, functions=dict(_FUNCTIONS))
-        self.context.set_variable_resolver(self._rare.get)
+    def __init__(self, variables: Mapping[str, Any]) -> None:
+        self.context = cel.Context(variables={"jsonpatch": {}, **variables}, functions=dict(_FUNCTIONS))
 
     def add(self, name: str, value: Any) -> None:
         self.context.add_variable(name, value)
@@ -137,6 +134,56 @@ class Expression:
 def compiled(text: str) -> Expression:
     """`Expression(text)`, made once. Raises `ExpressionError`."""
     return Expression(text)
+
+
+Wanted = dict[str, "Wanted | None"]  # field -> what of it; None: all
+
+
+class View:
+    """What some expressions look at of their variables. All of them must be known: what they do not look at is not
+    there."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._wanted: Wanted = {}
+        for path in sorted(frozenset().union(*map(paths_of, texts)), key=len):
+            _enter(self._wanted, path)
+
+    def of(self, variables: Mapping[str, Any]) -> dict[str, Any]:
+        """Those that are looked at, without what nobody looks at of them. Shares the rest."""
+        return {name: _only(value, self._wanted[name]) for name, value in variables.items() if name in self._wanted}
+
+
+def _enter(wanted: Wanted, path: tuple[str, ...]) -> None:
+    """Shorter paths are entered first: what is wanted whole stays so."""
+    first, *rest = path
+    if not rest:
+        wanted[first] = None
+    elif (inner := wanted.setdefault(first, {})) is not None:
+        _enter(inner, tuple(rest))
+
+
+def _only(value: Any, wanted: Wanted | None) -> Any:
+    if wanted is None or not isinstance(value, dict):
+        return value
+    return {field: _only(value[field], inner) for field, inner in wanted.items() if field in value}
+
+
+@lru_cache(maxsize=1024)
+def paths_of(text: str) -> frozenset[tuple[str, ...]]:
+    """The dotted names in an expression. A name that is called is no field: `object.spec.exists(…)` looks at
+    (object, spec)."""
+    words = [(kind, lexeme) for kind, lexeme in _tokens(text) if kind != "space"]
+    found, path = set[tuple[str, ...]](), list[str]()
+    for number, (kind, lexeme) in enumerate(words):
+        after = words[number + 1][1] if number + 1 < len(words) else ""
+        if kind == "name":
+            path.append(lexeme)
+            if after != ".":
+                found.add(tuple(path[:-1] if after == "(" and len(path) > 1 else path))
+                path = []
+        elif lexeme != ".":
+            path = []
+    return frozenset(found)
 
 
 def without_structs(text: str) -> str:

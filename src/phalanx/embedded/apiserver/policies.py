@@ -1,6 +1,7 @@
 """Admission policies at work: finds those in the store, and applies them to one write.
 
-Where no binding exists this costs two look-ups; a write that no policy matches costs a comparison per rule.
+A write of a kind that no policy is about costs a look-up: which are about which is found once, and again when a policy
+or a binding has changed.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from phalanx.embedded.apiserver import patch as patches
 from phalanx.embedded.apiserver import schema
 from phalanx.embedded.apiserver.admission_policy import GROUP, Patches, Reader, Review, mutate, validate
 from phalanx.embedded.apiserver.resource import Object, Resource, User
-from phalanx.embedded.apiserver.store import Store
+from phalanx.embedded.apiserver.store import Event, Store
 from phalanx.embedded.apiserver.typed import merged
 
 
@@ -22,12 +23,18 @@ class Policies:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._reader = Reader(policies=self._objects, param=self._param)
+        store.subscribe(self._changed)
+
+    def _changed(self, events: list[Event]) -> None:
+        if any(event.key[0] == GROUP for event in events):
+            self._reader.forget()
 
     def mutate(self, resource: Resource, obj: Object, old: Object | None, user: User) -> None:
         """Change `obj` in place as the mutating policies say, and fill defaults again. Raises `ApiError`."""
-        if not self._bound("mutatingadmissionpolicybindings"):
+        review = self._review(resource, obj, old, user)
+        if not self._reader.bound("mutatingadmissionpolicies", review):
             return
-        changed = mutate(self._review(resource, obj, old, user), self._reader, PATCHES)
+        changed = mutate(review, self._reader, PATCHES)
         if changed is obj:
             return
         obj.clear()
@@ -38,8 +45,6 @@ class Policies:
 
     def validate(self, resource: Resource, obj: Object, old: Object | None, user: User) -> list[str]:
         """Warnings; raises `ApiError` where a policy denies."""
-        if not self._bound("validatingadmissionpolicybindings"):
-            return []
         return validate(self._review(resource, obj, old, user), self._reader)
 
     def _review(self, resource: Resource, obj: Object, old: Object | None, user: User) -> Review:
@@ -54,9 +59,6 @@ class Policies:
             namespace=space.obj if space is not None else None,
             user=user,
         )
-
-    def _bound(self, plural: str) -> bool:
-        return self._store.count((GROUP, plural), "") > 0
 
     def _objects(self, plural: str) -> Iterable[Object]:
         return (stored.obj for stored in self._store.scan((GROUP, plural)))

@@ -6,9 +6,7 @@ nowhere later for the first time, so that a policy with a slip of the pen never 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
+from phalanx.embedded.apiserver.admission_policy import expressions_of
 from phalanx.embedded.apiserver.expression import ExpressionError, compiled
 from phalanx.embedded.apiserver.kinds.generation import Counted
 from phalanx.embedded.apiserver.resource import Object
@@ -59,22 +57,9 @@ class PolicyStrategy(Counted):
         return [*causes, *_expression_causes(spec)]
 
 
-def _expressions(spec: Object) -> Iterator[tuple[str, Any]]:
-    """(field path, expression) of every expression in a policy."""
-    for part in ("variables", "matchConditions", "validations"):
-        for number, one in enumerate(spec.get(part) or ()):
-            yield f"spec.{part}[{number}].expression", one.get("expression")
-            if one.get("messageExpression"):
-                yield f"spec.{part}[{number}].messageExpression", one["messageExpression"]
-    for number, one in enumerate(spec.get("mutations") or ()):
-        for form in ("applyConfiguration", "jsonPatch"):
-            if one.get(form):
-                yield f"spec.mutations[{number}].{form}.expression", one[form].get("expression")
-
-
 def _expression_causes(spec: Object) -> list[Cause]:
     causes = []
-    for path, text in _expressions(spec):
+    for path, text in expressions_of(spec):
         if not text:
             causes.append(required(path, f"{path.rsplit('.', 1)[1]} is not specified"))
             continue
