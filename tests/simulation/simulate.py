@@ -13,7 +13,7 @@ from random import Random
 from unittest.mock import patch
 
 from phalanx import loop
-from phalanx.core import crowds, cycle, gang, order, packing, quota
+from phalanx.core import crowds, cycle, gang, layout, order, quota
 from phalanx.core import fold as folding
 from phalanx.core.check import check
 from phalanx.core.draft import Draft
@@ -91,7 +91,7 @@ def narrow():
         patch.object(cycle, "EXPLAINED", 0),
         patch.object(crowds, "EXPLAINED", 0),
         patch.object(crowds, "FEW", 0),
-        patch.object(packing, "CHUNK", 2),
+        patch.object(layout, "CHUNK", 2),
         patch.object(watching, "BATCH", 4),
     ):
         yield

@@ -18,7 +18,7 @@ from phalanx.core import fit
 from phalanx.core.company import Company
 from phalanx.core.devices import Choice, Ledger, asks_devices
 from phalanx.core.fragmentation import Typical
-from phalanx.core.layout import Column, Layout
+from phalanx.core.layout import MOVED, Column, Layout
 from phalanx.core.wishes import Wishes
 from phalanx.model.columns import Columns
 from phalanx.model.demand import Demand, Where
@@ -66,9 +66,12 @@ class Draft:
         return len(self.rows)
 
     def take(self, position: int, asks: Amounts, count: int) -> None:
+        views = self.views
         for resource, amount in asks:
-            self.views[resource][position] -= amount * count
+            views[resource][position] -= amount * count
         self._log.append((position, asks, count))
+        if count < 0:
+            self.layout.grown = True
         if self._choosy:
             self._puts += 1
             self.touched[int(self.rows[position])] = None
@@ -183,7 +186,7 @@ class Draft:
     def _take_devices(self, position: int, demand: Demand, choice: Choice, pods: int = 1) -> None:
         row = int(self.rows[position])
         for resource, opened in self.ledger.take(demand, row, choice, pods).items():
-            self.take(position, ((resource, opened),), 1)
+            self.take(position, ((resource, abs(opened)),), 1 if opened > 0 else -1)
         self._tenant(demand, row, pods)
         self._log.append(partial(self.ledger.take, demand, row, choice, -pods))
         self._log.append(partial(self._tenant, demand, row, -pods))
@@ -231,7 +234,8 @@ class Draft:
 
     def _note_strayed(self) -> None:
         if self._log:
-            self.layout.strayed += [entry[0] for entry in self._log if not isinstance(entry, partial)]
+            if len(self.layout.strayed) <= MOVED:
+                self.layout.strayed += [entry[0] for entry in self._log if not isinstance(entry, partial)]
             self._log.clear()
 
     def _face(self) -> None:

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import count as numbers
 from itertools import repeat
 
 import numpy as np
@@ -35,6 +36,7 @@ __all__ = ["Shortfall", "place"]
 
 PLACEMENT = partial(tuple.__new__, Placement)  # as `Placement._make`, without a Python call for each pod
 NAMELESS: repeat[tuple[str, ...]] = repeat(())
+FIRST_ROLE = repeat(0)
 TRIES = 256
 DOMAINS = 64  # of one level; if more hold the unit: the tightest and the emptiest ones
 
@@ -295,13 +297,18 @@ class Trial:
 
 def named(draft: Draft, gang: Gang, shares: Sequence[Share]) -> list[Placement]:
     """The shares as placements: a role's pods are numbered in the order in which they were placed."""
-    names, rows, nameless = draft.columns.names, draft.rows, draft.nameless
+    names, rows = draft.columns.names, draft.layout.row_at
+    if len(gang.roles) == 1 and draft.nameless:
+        nodes: list[str] = []
+        for _, position, count in shares:
+            nodes += repeat(names[rows[position]], count)
+        return list(map(PLACEMENT, zip(FIRST_ROLE, numbers(), nodes, NAMELESS, strict=False)))
     numbered: dict[int, int] = {}
     placements: list[Placement] = []
     for role, position, count in shares:
         first = numbered.get(role, 0)
         numbered[role] = first + count
-        devices = NAMELESS if nameless else draft.names(position, gang.demands[role], count)
-        slots = zip(repeat(role), range(first, first + count), repeat(names[rows[position]]), devices)
+        devices = draft.names(position, gang.demands[role], count)
+        slots = zip(repeat(role), range(first, first + count), repeat(names[rows[position]]), devices, strict=False)
         placements.extend(map(PLACEMENT, slots))
     return placements

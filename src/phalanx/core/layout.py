@@ -13,7 +13,7 @@ none: a decision that comes to nothing leaves no trace.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from phalanx.core import fit
 from phalanx.model.columns import Columns
-from phalanx.model.shape import CPU, MEMORY, PODS
+from phalanx.model.shape import CPU, MEMORY, PODS, Amounts
 
 Column: TypeAlias = NDArray[np.int64]
 
@@ -29,6 +29,8 @@ ORDINARY = {CPU, MEMORY, PODS, "ephemeral-storage"}
 BEHIND = 16.0  # a node with a free device weighs more than any without, whatever else is free on it
 FEW = 32  # nodes; so many are looked at one by one faster than together
 MOVED = 24  # rows; if more have changed, all are laid out anew
+CHUNK = 4096  # positions compared at once: most gangs find their room in the first
+ROUNDED = 1 - 1e-9  # sums of parts may differ in their last bits
 
 
 class Layout:
@@ -40,7 +42,9 @@ class Layout:
         self.rows = usable(columns)
         self.few = len(self.rows) <= FEW
         self.free: dict[str, Column] = {name: column[self.rows] for name, column in columns.free.items()}
-        self.strayed: list[int] = []  # positions from which something was taken
+        self.strayed: list[int] = []  # positions from which something was taken; those beyond `MOVED` are not told
+        self.grown = False  # something was given back since all was put in order
+        self.crowded = False  # a node had the amounts for one more pod, and too many pods
         self._at: list[int] = []  # by row, its position; -1: not laid out. Empty until somebody asks
         self.renew()
         self._ties_by_row = True
@@ -57,7 +61,38 @@ class Layout:
             self.rows, self._looseness, self._at = self.rows[order], looseness[order], []
             self.free = {name: column[order] for name, column in self.free.items()}
         self.views: dict[str, memoryview[int]] = {name: column.data for name, column in self.free.items()}
+        self.row_at: memoryview[int] = self.rows.data
+        self.grown = False
         self._ties_by_row = not (self.packed and len(self.rows) > 1)
+
+    def holding(self, asks: Amounts, allowed: fit.Rows | None) -> Iterator[int]:
+        """The positions that hold a pod with these asks (known resources all), in order; that there are `pods` left is
+        only looked at if it ever was not so (`crowded`). Somebody may take from those that were given out already.
+        `allowed`: by position, the only ones that count."""
+        columns = [(self.free[name], amount) for name, amount in asks if name != PODS or self.crowded]
+        columns = columns or [(self.free[name], amount) for name, amount in asks]
+        for start in range(self.first(asks), len(self), CHUNK):
+            stop = start + CHUNK
+            fits = None if allowed is None else allowed[start:stop].copy()
+            for column, amount in columns:
+                enough = column[start:stop] >= amount
+                fits = enough if fits is None else np.logical_and(fits, enough, out=fits)
+            assert fits is not None  # every pod asks one of `pods`
+            found = fits.tobytes()  # looking for the next there is faster than making a list of all
+            at = found.find(True)
+            while at >= 0:
+                yield start + at
+                at = found.find(True, at + 1)
+
+    def first(self, asks: Amounts) -> int:
+        """No position before this one holds a pod with these asks: a node that does is at least as loose as the pod
+        would have it, and since they were put in order nodes have only lost room."""
+        if self.grown or not len(self._looseness):
+            return 0
+        least = 0.0
+        for name, amount in asks:
+            least += amount / self.scales[name] + (0.0 if name in ORDINARY else BEHIND)
+        return int(self._looseness.searchsorted(least * ROUNDED))
 
     def follow(self) -> bool:
         """Be as the book is now. False: other nodes than before may take something, or too much has changed."""
@@ -80,6 +115,7 @@ class Layout:
                 if len(self._looseness):
                     self._move(position, self._looseness_of(list(amounts.values())))
         self.strayed.clear()
+        self.grown = False
         return True
 
     def _move(self, position: int, looseness: float) -> None:

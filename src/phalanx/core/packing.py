@@ -21,8 +21,6 @@ from dataclasses import dataclass
 from itertools import islice, permutations
 from typing import TypeAlias
 
-import numpy as np
-
 from phalanx.core import special
 from phalanx.core.draft import Draft
 from phalanx.core.fit import Rows
@@ -30,7 +28,6 @@ from phalanx.core.search import search
 from phalanx.model.demand import Demand, Gang
 from phalanx.model.job import Role
 
-CHUNK = 1024  # positions compared at once: most gangs find their room in the first
 ORDERS = 6
 
 # (role, position in the draft, how many of its pods there)
@@ -126,31 +123,24 @@ def fill(draft: Draft, demand: Demand, role: int, count: int, shares: list[Share
         allowed = both(allowed, within)
     if ordinary and draft.few:
         return fill_few(draft, demand, role, count, shares, allowed)
-    columns = draft.asked(demand)
-    if columns is None:
-        return count
+    views = [(draft.views[name], amount) for name, amount in demand.asks if name in draft.views]
+    if len(views) < len(demand.asks):
+        return count  # no node speaks of some of it
     if not ordinary:
         return special.fill(draft, demand, role, count, shares, within)
-    for start in range(0, len(draft), CHUNK):
+    for position in draft.layout.holding(demand.asks, allowed):
+        taken = count
+        for view, amount in views:
+            if (most := view[position] // amount) < taken:
+                taken = most
+        if taken < 1:
+            draft.layout.crowded = True
+            return fill(draft, demand, role, count, shares, within)
+        draft.put(position, demand, taken)
+        shares.append((role, position, taken))
+        count -= taken
         if not count:
             break
-        stop = start + CHUNK
-        fits = None if allowed is None else allowed[start:stop].copy()
-        for column, _, amount in columns:
-            enough = column[start:stop] >= amount
-            fits = enough if fits is None else np.logical_and(fits, enough, out=fits)
-        assert fits is not None
-        for offset in fits.nonzero()[0][:count].tolist():
-            position = start + offset
-            taken = count
-            for _, view, amount in columns:
-                if (most := view[position] // amount) < taken:
-                    taken = most
-            draft.put(position, demand, taken)
-            shares.append((role, position, taken))
-            count -= taken
-            if not count:
-                break
     return count
 
 
