@@ -182,4 +182,4 @@ def test_a_reader_that_has_seen_enough_is_met_in_silence() -> None:
     assert writer.stderr is not None
     assert writer.stderr.read() == ""
     writer.stderr.close()
-    writer.wait(timeout=30)
+    writer.wait(timeout=120)

@@ -14,6 +14,7 @@ import pytest
 
 from phalanx.cli.supervisor import Child, Program
 from phalanx.errors import PhalanxError
+from tests.cli import upstart
 
 READY_THEN_SLEEP = "import time; print('ready', flush=True); time.sleep(60)"
 
@@ -27,7 +28,7 @@ def program(tmp_path: Path, source: str, **settings: float) -> Program:
     )
 
 
-async def until(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
+async def until(condition: Callable[[], bool], timeout_s: float = 90.0) -> None:
     async with asyncio.timeout(timeout_s):
         while not condition():  # noqa: ASYNC110  a condition of the operating system has no event
             await asyncio.sleep(0.01)
@@ -107,4 +108,4 @@ asyncio.run(main())
     pid = int(await supervisor.stdout.readline())
     supervisor.kill()
     await supervisor.wait()
-    await until(lambda: not is_alive(pid) or "Z" in Path(f"/proc/{pid}/stat").read_text().split()[2])
+    await until(lambda: not upstart.is_alive(pid))

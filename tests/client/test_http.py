@@ -51,7 +51,7 @@ class Server:
         return asyncio.run(whole())
 
 
-async def get(http: Http, target: str = "/a", timeout_s: float = 5) -> Answer:
+async def get(http: Http, target: str = "/a", timeout_s: float = 90) -> Answer:
     return await http.call("GET", target, "", timeout_s=timeout_s)
 
 
@@ -61,7 +61,7 @@ def test_calls_share_a_kept_connection() -> None:
             writer.write(ok((await server.read(reader)).upper().encode(), b"X-Kind: loud\r\n"))
 
     async def client(http: Http) -> list[Answer]:
-        return [await http.call("POST", f"/{word}", "a: b\r\n", word.encode(), timeout_s=5) for word in ("one", "two")]
+        return [await http.call("POST", f"/{word}", "a: b\r\n", word.encode(), timeout_s=90) for word in ("one", "two")]
 
     server = Server(echo)
     answers = server.run(client)
@@ -87,7 +87,7 @@ def test_a_read_on_a_connection_that_was_closed_meanwhile_is_sent_again() -> Non
 def test_a_write_is_not() -> None:
     async def client(http: Http) -> None:
         await get(http)
-        await http.call("POST", "/b", "", b"x", timeout_s=5)
+        await http.call("POST", "/b", "", b"x", timeout_s=90)
 
     server = Server(once)
     with pytest.raises(ConnectionError):
@@ -146,7 +146,7 @@ def test_a_stream_ends_or_breaks(whole: bool) -> None:
 
     async def client(http: Http) -> bytes:
         found = b""
-        async with http.stream("/log", "", timeout_s=5, quiet_timeout_s=5) as (answer, chunks):
+        async with http.stream("/log", "", timeout_s=90, quiet_timeout_s=90) as (answer, chunks):
             assert answer.status == 200
             async for chunk in chunks:
                 found += chunk

@@ -42,7 +42,7 @@ class Cluster:
     ) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "KUBECONFIG": str(kubeconfig or self.server.kubeconfig)}
         return subprocess.run(
-            (KUBECTL, *words), env=environment, input=text, cwd=ROOT, capture_output=True, text=True, timeout=60
+            (KUBECTL, *words), env=environment, input=text, cwd=ROOT, capture_output=True, text=True, timeout=120
         )
 
     def get(self, *words: str) -> Any:

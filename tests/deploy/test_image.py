@@ -49,10 +49,10 @@ def test_what_is_copied_is_all_that_the_project_needs(tmp_path: Path) -> None:
         shutil.copy(ROOT / name, source)
     shutil.copytree(ROOT / "src", source / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
     pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index")
-    subprocess.run((*pip, "--target", str(target), str(source)), check=True, timeout=120)
+    subprocess.run((*pip, "--target", str(target), str(source)), check=True, timeout=280)
     # As in the container: a home that is not there, nothing that may be written.
     environment = {"PYTHONPATH": str(target), "PYTHONDONTWRITEBYTECODE": "1", "HOME": "/nonexistent", "PATH": ""}
     asked = (sys.executable, "-P", "-m", "phalanx.cli.app", "scheduler", "--help")
-    shown = subprocess.run(asked, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    shown = subprocess.run(asked, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert "--metrics-address" in shown.stdout, shown.stderr
     assert Path(target, "phalanx", "embedded").is_dir()

@@ -90,7 +90,7 @@ def scheduler(kubeconfig: Path) -> Iterator[str]:
             yield where.split()[-1]
         finally:
             process.send_signal(signal.SIGTERM)
-            process.wait(timeout=30)
+            process.wait(timeout=120)
     print(log.read_text())
 
 

@@ -31,7 +31,7 @@ HEAVY = {
 FOLDERS = {"parameter-server", *(name.split()[0] for name in HEAVY)}
 
 
-def run(name: str, *words: str, timeout_s: float = 110.0) -> str:
+def run(name: str, *words: str, timeout_s: float = 280.0) -> str:
     """All that it said."""
     command = [sys.executable, str(EXAMPLES / name / "run"), *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
@@ -98,7 +98,7 @@ def test_a_pytorch_job_is_queued_and_its_pods_find_each_other(up: Up, tmp_path: 
     up.kubectl("delete", "pytorchjob", "roll-call")
     manifest.write_text(roll_call(4))
     up.kubectl("create", "--filename", str(manifest))
-    until(lambda: "Succeeded" in up.kubectl("get", "pytorchjob", "roll-call"), timeout_s=60)
+    until(lambda: "Succeeded" in up.kubectl("get", "pytorchjob", "roll-call"))
     assert up.kubectl("logs", "roll-call-master-0") == "['1', '2', '3', '4']\n"
     [job] = json.loads(up.phalanx("jobs", "--finished", "--json").stdout)
     assert (job["job"], job["state"], job["pods"]["wanted"]) == ("default/roll-call", "complete", 5)

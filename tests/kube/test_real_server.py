@@ -68,7 +68,7 @@ async def scheduler(kubeconfig: Path, last: int, until: Callable[[SharedInformer
                     asyncio.ensure_future(run_controllers(connection, informers)),
                 ]
                 try:
-                    async with asyncio.timeout(30):
+                    async with asyncio.timeout(90):
                         await seen.wait()
                 finally:
                     for part in parts:
@@ -165,7 +165,7 @@ def test_another_scheduler_binds_what_is_pinned(tmp_path: Path) -> None:
             await furnish(user, job("train", 3, scheduler="default-scheduler"))
             playing = asyncio.ensure_future(kube_scheduler(user, 3))
             await scheduler(kubeconfig, 0, lambda informers: bound(informers, 3))
-            theirs = await asyncio.wait_for(playing, 30)
+            theirs = await asyncio.wait_for(playing, 90)
             pods = (await user.list(PODS))["items"]
             assert [pod["spec"]["nodeName"] for pod in pods] == ["n1"] * 3
             assert sorted(theirs) == sorted(pod["metadata"]["name"] for pod in pods)

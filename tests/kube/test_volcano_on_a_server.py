@@ -37,7 +37,7 @@ def body(kind: Any, name: str, **fields: Any) -> Object:
 
 
 async def until_phase(user: Connection, name: str, phase: str) -> Object:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(90):
         while True:
             found = await user.get(POD_GROUPS, name, "default")
             if (found.get("status") or {}).get("phase") == phase:

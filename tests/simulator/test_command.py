@@ -246,7 +246,7 @@ def test_ctrl_c_prints_the_results_so_far() -> None:
         running.stderr.readline()  # what was left out: playing begins
         time.sleep(0.5)  # in the middle: it takes seconds
         running.send_signal(SIGINT)
-        out, err = running.communicate(timeout=60)
+        out, err = running.communicate(timeout=240)
     assert running.returncode == 130, err
     assert json.loads(out)["interrupted"] is True
 

@@ -126,7 +126,7 @@ def test_a_browser_draws_it(tmp_path: Path, dark: bool) -> None:
     scheme = f"--blink-settings=preferredColorScheme={0 if dark else 1}"
     options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}", scheme]
     asked = [str(CHROMIUM), *options, "--window-size=900,700", f"--screenshot={picture}", file.as_uri()]
-    subprocess.run(asked, check=True, capture_output=True, timeout=60)
+    subprocess.run(asked, check=True, capture_output=True, timeout=240)
     pixels = matplotlib.image.imread(picture)
     assert (pixels[2, 2, :3].mean() < 0.2) == dark  # the corner is ground
     assert len({tuple(pixel) for pixel in pixels[::4, ::4, :3].reshape(-1, 3).round(2).tolist()}) > 10

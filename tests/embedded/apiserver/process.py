@@ -35,12 +35,15 @@ class ServerProcess:
     def start(cls, data: Path, port: int = 0) -> Self:
         """Start one and wait until it says that it is ready."""
         command = [sys.executable, "-m", "phalanx.embedded.apiserver", "--data", str(data), "--port", str(port)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        data.mkdir(parents=True, exist_ok=True)
+        log = data / "server.log"  # not a pipe: nobody would empty it, and a full one stops who writes
+        with log.open("a") as stderr:
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True)
         assert process.stdout is not None
         line = process.stdout.readline()
         if not line.startswith("ready "):
             process.kill()
-            raise AssertionError(f"the server did not start: {process.communicate()[1]}")
+            raise AssertionError(f"the server did not start: {log.read_text()}")
         return cls(data=data, url=line.split()[1], process=process)
 
     @classmethod
@@ -69,7 +72,7 @@ class ServerProcess:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
         try:
-            self.process.communicate(timeout=20)
+            self.process.communicate(timeout=90)
         except subprocess.TimeoutExpired:
             self.kill()
         return self.process.returncode
@@ -99,7 +102,7 @@ class ServerProcess:
             request.add_header("Authorization", f"Bearer {token or self.token}")
         context = ssl.create_default_context(cafile=str(self.ca))
         try:
-            with urllib.request.urlopen(request, context=context, timeout=30) as response:
+            with urllib.request.urlopen(request, context=context, timeout=120) as response:
                 return _answer(response.status, response.read(), response.headers)
         except HTTPError as error:
             return _answer(error.code, error.read(), error.headers)

@@ -49,7 +49,7 @@ def talk(*pieces: bytes, app: Callable[[RawRequest], Awaitable[Response]] = echo
             writer.write(piece)
             await writer.drain()
             await asyncio.sleep(0)
-        answer = await asyncio.wait_for(reader.readuntil(until) if until else reader.read(), 5)
+        answer = await asyncio.wait_for(reader.readuntil(until) if until else reader.read(), 90)
         writer.close()
         server.close()
         return answer

@@ -33,7 +33,7 @@ def kubectl(api_server: ServerProcess, tmp_path: Any, request: pytest.FixtureReq
 
     def run(*arguments: str, stdin: str = "", fails: bool = False) -> str:
         command = [KUBECTL, "--namespace", namespace, *arguments]
-        done = subprocess.run(command, input=stdin, env=environment, capture_output=True, text=True, timeout=30)
+        done = subprocess.run(command, input=stdin, env=environment, capture_output=True, text=True, timeout=120)
         assert (done.returncode != 0) is fails, done.stderr
         return done.stderr if fails else done.stdout
 
@@ -66,7 +66,7 @@ def test_label_annotate_patch_and_select(kubectl: Kubectl) -> None:
 
 def test_wait_and_delete(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=POD)
-    assert "timed out" in kubectl("wait", "--for=condition=Ready", "pod/web", "--timeout=0.2s", fails=True)
+    assert "timed out" in kubectl("wait", "--for=condition=Ready", "pod/web", "--timeout=2s", fails=True)
     assert kubectl("delete", "pod", "web").startswith('pod "web" deleted')
     assert "NotFound" in kubectl("get", "pod", "web", fails=True)
 
@@ -87,7 +87,7 @@ def test_drain_evicts_what_runs_on_a_node(kubectl: Kubectl) -> None:
         "-",
         stdin=POD.replace("spec: {", "spec: {terminationGracePeriodSeconds: 0, nodeName: drained, "),
     )
-    kubectl("drain", "drained", "--force", "--timeout=10s")
+    kubectl("drain", "drained", "--force", "--timeout=90s")
     assert kubectl("get", "pods", "-o", "name") == ""
 
 

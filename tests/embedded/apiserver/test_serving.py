@@ -13,7 +13,7 @@ from tests.embedded.apiserver.process import ServerProcess
 def refused(data: Path, *more: str) -> str:
     """The one line of a server that does not start."""
     command = [sys.executable, "-m", "phalanx.embedded.apiserver", "--data", str(data), *more]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    found = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert found.returncode == 1
     assert "Traceback" not in found.stderr
     return found.stderr.strip()

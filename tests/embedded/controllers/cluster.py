@@ -85,7 +85,7 @@ class Cluster:
         return sum(one.startswith(start) and part in one for one in inside)
 
     async def until(
-        self, read: Callable[[], Awaitable[Any]], holds: Callable[[Any], Any], timeout_s: float = 15
+        self, read: Callable[[], Awaitable[Any]], holds: Callable[[Any], Any], timeout_s: float = 90
     ) -> Any:
         """Read until the value holds; the value."""
         value = None

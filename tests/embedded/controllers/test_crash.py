@@ -1,6 +1,8 @@
 """Controllers that are killed at any write, and start again: every pod is created once and counted once.
 
-The kill is either just before a request is sent or just after the server has answered it, with the answer lost.
+The kill is either just before a request is sent or just after the server has answered it, with the answer lost. What
+was sent is answered before the next life begins: pods that are created while the next one lists them would be created
+once more, in any cluster, and taken back.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from typing import Any
 import pytest
 
 from phalanx.client.connection import ApiRefusal, Connection, Object
-from phalanx.client.informer import Informer
+from phalanx.client.informer import Change, Informer
 from phalanx.client.kind import JOBS, PODS
 from phalanx.embedded.controllers.calls import Calls
 from phalanx.embedded.controllers.informers import SharedInformers
@@ -23,6 +25,7 @@ from phalanx.embedded.controllers.pod_state import uid_of
 from phalanx.embedded.controllers.recorder import Recorder
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.controllers.cluster import FAST, Cluster, scenario
+from tests.embedded.node.waiting import until
 
 
 class Mortal(Connection):
@@ -36,7 +39,9 @@ class Mortal(Connection):
             self.life -= 1
         if self.dead.is_set() or (self.life <= 0 and method != "GET" and not self.answers_last):
             await self._die()
-        answer = await super().request(method, path, **how)
+        sent = asyncio.ensure_future(super().request(method, path, **how))
+        self.sent.append(sent)
+        answer = await asyncio.shield(sent)
         if self.life <= 0 and method != "GET":
             await self._die()
         return answer
@@ -50,9 +55,11 @@ class Mortal(Connection):
         connection = await cls.open(server.kubeconfig)
         assert isinstance(connection, Mortal)
         connection.life, connection.answers_last, connection.dead = life, answers_last, asyncio.Event()
+        connection.sent = []
         return connection
 
     dead: asyncio.Event
+    sent: list[asyncio.Future[Any]]
 
 
 async def live_once(server: ServerProcess, life: int, answers_last: bool) -> None:
@@ -71,38 +78,54 @@ async def live_once(server: ServerProcess, life: int, answers_last: bool) -> Non
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(*connection.sent, return_exceptions=True)
 
 
-async def end_pods(here: Cluster, pods: Informer, fail: set[int], seen: list[str]) -> None:
-    """A kubelet: ends every pod; those created as number `fail` end badly. `seen` are the uids of all pods ever."""
-    fresh: asyncio.Queue[Object] = asyncio.Queue()
-    pods.subscribe(lambda change: fresh.put_nowait(change.new) if change.old is None and change.new else None)
-    while True:
-        pod = await fresh.get()
-        if pod["metadata"]["namespace"] == here.namespace and uid_of(pod) not in seen:
-            seen.append(uid_of(pod))
+class Kubelet:
+    """Ends every pod; those created as number `fail` end badly. `seen` are the uids of all pods ever."""
+
+    def __init__(self, here: Cluster, pods: Informer, fail: set[int]) -> None:
+        self.here, self.pods, self.fail, self.seen = here, pods, fail, list[str]()
+        self._fresh: asyncio.Queue[tuple[Object, str]] = asyncio.Queue()
+        pods.subscribe(self._take)
+
+    def _take(self, change: Change) -> None:
+        pod = change.new
+        if pod and pod["metadata"]["namespace"] == self.here.namespace and uid_of(pod) not in self.seen:
+            self.seen.append(uid_of(pod))
+            self._fresh.put_nowait((pod, "Failed" if len(self.seen) - 1 in self.fail else "Succeeded"))
+
+    async def run(self) -> None:
+        while True:
+            pod, phase = await self._fresh.get()
             with contextlib.suppress(ApiRefusal):  # deleted in the meantime
-                await here.end(pod, "Failed" if len(seen) - 1 in fail else "Succeeded")
+                await self.here.end(pod, phase)
+
+    async def pods_ever(self) -> int:
+        """How many there were: the watch tells in order, so all those before one that is made now were told."""
+        last = await self.here.make(PODS, "last", spec={"containers": [{"name": "c", "image": "i"}]})
+        await until(lambda: uid_of(last) in self.seen)
+        return len(self.seen) - 1
 
 
 async def survive(here: Cluster, server: ServerProcess, seed: int, fail: set[int], **spec: Any) -> tuple[Any, int]:
     """(final status, pods ever created) of a Job whose controller keeps dying."""
-    chance, seen = random.Random(seed), list[str]()
+    chance = random.Random(seed)
 
     async def lives() -> None:
         while True:
             await live_once(server, chance.randint(1, 7), chance.random() < 0.5)
 
     async with SharedInformers(here.connection) as informers:
+        kubelet = Kubelet(here, informers(PODS), fail)
         await here.job(**spec)
-        tasks = [asyncio.ensure_future(end_pods(here, informers(PODS), fail, seen)), asyncio.ensure_future(lives())]
+        tasks = [asyncio.ensure_future(kubelet.run()), asyncio.ensure_future(lives())]
         try:
-            status = await here.ended()
+            return await here.ended(), await kubelet.pods_ever()
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-    return status, len(seen)
 
 
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow)])

@@ -12,7 +12,7 @@ from phalanx.embedded.controllers.work_queue import Retry, WorkQueue
 async def running(queue: WorkQueue, until: Callable[[], bool]) -> None:
     """Run the queue until the condition holds."""
     task = asyncio.ensure_future(queue.run())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(90):
         while not until():  # noqa: ASYNC110 -- any condition, of any test
             await asyncio.sleep(0.001)
     task.cancel()

@@ -82,9 +82,14 @@ class Client:
         return str(state(pod).get("message", ""))
 
     async def logs(self, name: str = "p", **params: str) -> str:
+        async with self.lines(name, **params) as lines:
+            return "\n".join([line async for line in lines])
+
+    @asynccontextmanager
+    async def lines(self, name: str = "p", **params: str) -> AsyncIterator[AsyncIterator[str]]:
         path = PODS.path(self.namespace, name, "log")
-        async with self.connection.stream(path, params, 20) as lines:
-            return "\n".join([line.decode() async for line in lines])
+        async with self.connection.stream(path, params, 90) as lines:
+            yield (line.decode() async for line in lines)
 
     async def events(self, reason: str) -> list[str]:
         """Messages of events with this reason, as soon as there is one."""

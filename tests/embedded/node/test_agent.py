@@ -126,10 +126,10 @@ def test_deletion_ends_the_processes_then_the_object(api_server: ServerProcess) 
     async def test(api: Client) -> None:
         await api.run(shell("trap 'echo bye; exit 0' TERM; echo $$$$; while :; do sleep 0.01; done"))
         await api.phase("Running")
-        pid = (await _said(api)).split()[0]
-        following = asyncio.create_task(api.logs(follow="true"))
-        await api.delete()
-        assert "bye" in await following
+        async with api.lines(follow="true") as lines:
+            pid = await anext(lines)
+            await api.delete()
+            assert "bye" in [line async for line in lines]
         await api.until(lambda pod: pod is None)
         assert not alive(pid)
 
@@ -169,8 +169,11 @@ def test_crashes_are_restarted_with_a_pause(api_server: ServerProcess) -> None:
 def test_other_images_say_what_to_do(api_server: ServerProcess) -> None:
     async def test(api: Client) -> None:
         await api.run({"name": "main", "image": "nginx:1.27"})
-        assert 'use "image: host"' in await api.waits("ErrImagePull")
-        assert "Back-off pulling" in await api.waits("ImagePullBackOff")
+        assert 'use "image: host"' in await api.waits("ImagePullBackOff")
+        failures = await api.events("Failed")
+        assert 'use "image: host"' in failures[0]
+        assert "Error: ErrImagePull" in failures
+        assert await api.events("BackOff") == ['Back-off pulling image "nginx:1.27"']
         with pytest.raises(ApiRefusal, match="is waiting to start"):
             await api.logs()
 
@@ -179,11 +182,12 @@ def test_other_images_say_what_to_do(api_server: ServerProcess) -> None:
 
 @as_root
 def test_an_image_that_this_machine_stands_in_for(api_server: ServerProcess, tmp_path: Path) -> None:
+    place = f"/phalanx-test-{os.getpid()}"
     (tmp_path / "start").write_text('#!/bin/sh\necho "$0 $1, $COLOUR, in $PWD"\n')
     (tmp_path / "start").chmod(0o755)
     (tmp_path / "images.yaml").write_text(
-        "images: {'acme/train:1': {entrypoint: [/phalanx-test/start], command: [hello], env: {COLOUR: red}, "
-        "workingDir: /usr, paths: {/phalanx-test: .}}}"
+        f"images: {{'acme/train:1': {{entrypoint: [{place}/start], command: [hello], env: {{COLOUR: red}}, "
+        f"workingDir: /usr, paths: {{{place}: .}}}}}}"
     )
 
     async def test(api: Client) -> None:
@@ -191,13 +195,13 @@ def test_an_image_that_this_machine_stands_in_for(api_server: ServerProcess, tmp
         await api.run({"name": "main", "image": "acme/train:1", "args": ["you"]}, name="with-args")
         await api.phase("Succeeded", "as-it-is")
         await api.phase("Succeeded", "with-args")
-        assert await api.logs("as-it-is") == "/phalanx-test/start hello, red, in /usr"
-        assert await api.logs("with-args") == "/phalanx-test/start you, red, in /usr"
+        assert await api.logs("as-it-is") == f"{place}/start hello, red, in /usr"
+        assert await api.logs("with-args") == f"{place}/start you, red, in /usr"
 
     try:
         scenario(api_server, test, images=read_images(tmp_path / "images.yaml"))
     finally:
-        Path("/phalanx-test").rmdir()
+        Path(place).rmdir()
 
 
 def test_missing_configuration_is_waited_for(api_server: ServerProcess) -> None:
@@ -263,7 +267,9 @@ async def _said_by(api: Client, name: str) -> str:
 @pytest.mark.slow
 def test_a_pod_past_its_deadline_is_ended(api_server: ServerProcess) -> None:
     async def test(api: Client) -> None:
-        await api.run(container("main", "sleep", "1000"), activeDeadlineSeconds=2)
+        await api.run(container("main", "sleep", "1000"))
+        await api.phase("Running")
+        await api.connection.patch(PODS, "p", {"spec": {"activeDeadlineSeconds": 1}}, api.namespace)
         pod = await api.phase("Failed")
         assert pod["status"]["reason"] == "DeadlineExceeded"
         assert ended(pod)["exitCode"] == 143

@@ -26,7 +26,7 @@ def attempt(tmp_path: Path) -> Attempt:
 
 
 async def finish(attempt: Attempt) -> Exited:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(90):
         await attempt.ended()
     state = attempt.settle()
     assert isinstance(state, Exited)

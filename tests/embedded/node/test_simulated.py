@@ -46,9 +46,10 @@ def test_the_nodes_are_there(api_server: ServerProcess) -> None:
 
 def test_a_pod_is_ready_at_once_and_ends_in_time(api_server: ServerProcess) -> None:
     async def test(api: Client) -> None:
-        await api.run(asking("main", cpu="1"), meta=lasting("5"))
-        pod = await api.phase("Running")
+        await api.run(asking("main", cpu="1"), name="long", meta=lasting("100000"))
+        pod = await api.phase("Running", "long")
         assert {one["type"]: one["status"] for one in pod["status"]["conditions"]}["Ready"] == "True"
+        await api.run(asking("main", cpu="1"), meta=lasting("5"))
         pod = await api.phase("Succeeded")
         assert pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 0
 
