@@ -13,6 +13,7 @@ import pytest
 from phalanx.client.connection import ApiRefusal, ApiUnknown, Connection, Object
 from phalanx.client.informer import Change, Informer
 from phalanx.client.kind import PODS
+from tests import clockwork
 
 
 def pod(name: str, version: int, uid: str = "", **fields: Any) -> Object:
@@ -75,7 +76,7 @@ def follow(server: Server) -> tuple[Informer, list[str]]:
         task.cancel()
         return informer, told
 
-    return asyncio.run(until_done())
+    return clockwork.run(until_done())
 
 
 def test_a_list_and_then_its_changes() -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 
 import pytest
+
+from tests import clockwork
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -13,5 +14,5 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-    asyncio.run(pyfuncitem.obj(**arguments))
+    clockwork.run(pyfuncitem.obj(**arguments))
     return True

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Any
 
 from phalanx.client.kind import NODES, PODS
+from tests import clockwork
 from tests.kube.double import Controller, job, node, pod
 from tests.kube.stage import Stage
 
 
 def play(scene: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(scene)
+    clockwork.run(scene)
 
 
 async def settle(stage: Stage, turns: int = 12) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from phalanx.kube.shape import Ask, Shapes
 from phalanx.model.node import Device, Zone
 from phalanx.model.reason import Code
 from phalanx.model.shape import DeviceShare, NodePreference, Operator, PodTerm, Port, Requirement, Spread
+from tests import clockwork
 from tests.kube import double
 from tests.kube.double import Object, job, node, pod
 from tests.kube.stage import Stage
@@ -126,7 +126,7 @@ def test_pods_that_want_to_be_apart_are_apart_and_the_third_waits() -> None:
                 await stage.turn()
             assert len(stage.api.bound()) == 2
 
-    asyncio.run(scene())
+    clockwork.run(scene())
 
 
 def test_who_ran_before_anybody_selected_it_counts_too() -> None:
@@ -145,4 +145,4 @@ def test_who_ran_before_anybody_selected_it_counts_too() -> None:
             free = {"n1", "n2", "n3"} - {"n1", stage.api.bound()["plain-1"]}
             assert stage.api.bound()["a-2"] in free
 
-    asyncio.run(scene())
+    clockwork.run(scene())

@@ -12,6 +12,7 @@ import pytest
 
 from phalanx.client.kind import JOBS, NODES
 from phalanx.kube.labels import SCHEDULER_NAME
+from tests import clockwork
 from tests.kube.double import Client, Object, job, node, pod
 from tests.kube.stage import Stage
 
@@ -122,6 +123,6 @@ def test_what_could_run_has_run(seed: int, monkeypatch: pytest.MonkeyPatch) -> N
     overcommitted: list[str] = []
     monkeypatch.setattr(Client, "_bind", checked)
     monkeypatch.setattr("phalanx.kube.write._BACKOFF_S", (0.0,))
-    asyncio.run(disturbed.run())
+    clockwork.run(disturbed.run())
     assert disturbed.over(), disturbed.stage.api.bound()
     assert not overcommitted

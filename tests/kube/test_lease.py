@@ -11,6 +11,7 @@ import pytest
 from phalanx.client.connection import ApiRefusal, ApiUnknown
 from phalanx.kube.lease import Lease, Terms
 from phalanx.kube.write import LeaseLost, Verdict, Write, Writer
+from tests import clockwork
 
 TERMS = Terms(lease_s=0.2, renew_s=0.08, retry_s=0.01)
 
@@ -58,7 +59,7 @@ def test_a_second_process_waits_until_the_first_gives_the_lease_back() -> None:
         await first.release()
         await asyncio.wait_for(waiting, 1)
 
-    asyncio.run(scene())
+    clockwork.run(scene())
 
 
 def test_it_takes_over_only_after_watching_a_whole_duration_without_renewal() -> None:
@@ -72,7 +73,7 @@ def test_it_takes_over_only_after_watching_a_whole_duration_without_renewal() ->
         assert waited_s > 1.0, "a lease is written in whole seconds"
         assert waited_s < 1.15, "it looks again when the lease is over, and not a retry later"
 
-    asyncio.run(scene())
+    clockwork.run(scene())
 
 
 def test_a_leader_that_cannot_renew_ends_before_its_lease_does() -> None:
@@ -86,7 +87,7 @@ def test_a_leader_that_cannot_renew_ends_before_its_lease_does() -> None:
             await leader.keep()
         assert asyncio.get_running_loop().time() - began < TERMS.lease_s
 
-    asyncio.run(scene())
+    clockwork.run(scene())
 
 
 def test_no_clocks_are_compared() -> None:
@@ -103,7 +104,7 @@ def test_no_clocks_are_compared() -> None:
         assert asyncio.get_running_loop().time() - began > TERMS.lease_s
 
     for renewed in ("2000-01-01T00:00:00.000000Z", "2099-01-01T00:00:00.000000Z"):
-        asyncio.run(scene(renewed))
+        clockwork.run(scene(renewed))
 
 
 def test_a_standby_takes_over_within_fifteen_seconds() -> None:
@@ -138,7 +139,7 @@ def test_no_write_is_sent_past_the_fence() -> None:
         assert caught.group_contains(LeaseLost)
         assert write.sent == 0
 
-    asyncio.run(scene())
+    clockwork.run(scene())
 
 
 class Slow(Nothing):
@@ -161,4 +162,4 @@ def test_a_slow_answer_costs_nobody_the_lead_who_still_has_it() -> None:
         working.cancel()
         assert write.sent == 1, "it was looked for, and found"
 
-    asyncio.run(scene())
+    clockwork.run(scene())

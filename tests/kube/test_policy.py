@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from phalanx.client.connection import ApiRefusal
 from phalanx.client.kind import Kind
 from phalanx.kube.policy import install_policy
+from tests import clockwork
 
 
 class Server:
@@ -34,7 +34,7 @@ class Server:
 
 
 def install(server: Server) -> bool:
-    return asyncio.run(install_policy(server))  # type: ignore[arg-type]  # it answers as a connection does
+    return clockwork.run(install_policy(server))  # type: ignore[arg-type]  # it answers as a connection does
 
 
 @pytest.mark.parametrize(("versions", "taken"), [(("v1",), "v1"), (("v1beta1",), "v1beta1"), (("v1", "v1beta1"), "v1")])

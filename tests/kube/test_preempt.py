@@ -12,6 +12,7 @@ from phalanx.kube.labels import ADMITTED, PARALLELISM, PREEMPTED, REASON
 from phalanx.model.job import Phase, Slot
 from phalanx.model.plan import Preempt, Shrink
 from phalanx.model.reason import Code, Reason
+from tests import clockwork
 from tests.kube.double import Object, job, node, pod
 from tests.kube.stage import Stage
 
@@ -58,7 +59,7 @@ def test_a_job_is_marked_and_suspended_in_one_write_and_keeps_its_room_until_its
             await stage.until(lambda: again(stage, "a"))  # the older one: it comes first, without a rest
             assert stage.cluster.jobs["default/a"].job.submitted_s == age_s
 
-    asyncio.run(scene())
+    clockwork.run(scene())
 
 
 def test_it_starts_again_and_the_mark_goes() -> None:
@@ -71,7 +72,7 @@ def test_it_starts_again_and_the_mark_goes() -> None:
             await stage.until(lambda: again(stage, "a") and running(stage, "a"))
             assert PREEMPTED not in words(stage, "a")
 
-    asyncio.run(scene())
+    clockwork.run(scene())
 
 
 def test_the_queue_may_give_pods_less_time_to_end_than_they_ask() -> None:
@@ -87,7 +88,7 @@ def test_the_queue_may_give_pods_less_time_to_end_than_they_ask() -> None:
             graces = {one["metadata"]["deletionGracePeriodSeconds"] for one in stage.api.pods("a")}
             assert graces == {5}
 
-    asyncio.run(scene())
+    clockwork.run(scene())
 
 
 def test_all_jobs_of_a_gang_give_way_together() -> None:
@@ -105,7 +106,7 @@ def test_all_jobs_of_a_gang_give_way_together() -> None:
             stage.controller.slow = False
             await stage.until(lambda: again(stage, "t") and running(stage, "t"))
 
-    asyncio.run(scene())
+    clockwork.run(scene())
 
 
 def test_bare_pods_are_marked_before_the_first_is_evicted() -> None:
@@ -121,7 +122,7 @@ def test_bare_pods_are_marked_before_the_first_is_evicted() -> None:
             assert verbs == ["patch"] * 3 + ["evict"] * 3
             assert not stage.api.pods()
 
-    asyncio.run(scene())
+    clockwork.run(scene())
 
 
 def test_a_budget_keeps_bare_pods_and_spares_them_for_a_while() -> None:
@@ -141,7 +142,7 @@ def test_a_budget_keeps_bare_pods_and_spares_them_for_a_while() -> None:
             stage.now_s += 301.0
             await stage.until(lambda: stage.cluster.jobs["default/t"].job.preemptible)
 
-    asyncio.run(scene())
+    clockwork.run(scene())
 
 
 def test_a_decision_about_an_earlier_start_is_passed_over() -> None:
@@ -155,7 +156,7 @@ def test_a_decision_about_an_earlier_start_is_passed_over() -> None:
                 await stage.turn()
             assert running(stage, "a")
 
-    asyncio.run(scene())
+    clockwork.run(scene())
 
 
 def test_it_is_told_in_an_event() -> None:
@@ -172,7 +173,7 @@ def test_it_is_told_in_an_event() -> None:
             assert "Preempted" in told
             reporting.cancel()
 
-    asyncio.run(scene())
+    clockwork.run(scene())
 
 
 # --- elastic ----------------------------------------------------------------------------------------------------------
@@ -202,7 +203,7 @@ def test_an_elastic_job_runs_as_many_pods_as_were_placed_and_grows_with_the_room
             await stage.until(lambda: len(stage.api.bound()) == 6)
             assert PARALLELISM not in words(stage, "a")
 
-    asyncio.run(scene())
+    clockwork.run(scene())
 
 
 def test_it_gives_up_what_is_above_its_minimum_and_asks_again_later() -> None:
@@ -223,7 +224,7 @@ def test_it_gives_up_what_is_above_its_minimum_and_asks_again_later() -> None:
             stage.now_s += 61.0
             await stage.until(lambda: len(stage.api.bound()) == 4)
 
-    asyncio.run(scene())
+    clockwork.run(scene())
 
 
 def test_a_smaller_job_is_smaller_after_a_restart_and_whole_again_when_it_waits() -> None:
@@ -241,7 +242,7 @@ def test_a_smaller_job_is_smaller_after_a_restart_and_whole_again_when_it_waits(
             await stage.until(lambda: len(stage.api.bound()) == 4)
             assert stage.api.job("a")["spec"]["parallelism"] == 4
 
-    asyncio.run(scene())
+    clockwork.run(scene())
 
 
 def test_surplus_bare_pods_are_evicted_by_name() -> None:
@@ -257,4 +258,4 @@ def test_surplus_bare_pods_are_evicted_by_name() -> None:
             assert gone not in {one["metadata"]["uid"] for one in stage.api.objects[PODS].values()}
             assert running(stage, "t")
 
-    asyncio.run(scene())
+    clockwork.run(scene())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from math import inf
 from typing import Any
 
 from phalanx.kube.queue_status import Sight, exact, queue_status, write_statuses
 from phalanx.model.queue import State
 from phalanx.model.standing import Place, Standing, Usage
+from tests import clockwork
 from tests.kube.double import Object, merge
 
 OBJ: Object = {"metadata": {"name": "q", "uid": "u", "generation": 3}, "spec": {}}
@@ -96,4 +96,4 @@ def test_what_is_as_it_was_is_not_written_and_what_is_no_longer_true_goes() -> N
         assert api.writes == 2
         assert "stateSince" not in api.obj["status"]
 
-    asyncio.run(scene())
+    clockwork.run(scene())

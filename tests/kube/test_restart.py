@@ -15,6 +15,7 @@ from phalanx.kube.volume_write import SELECTED_NODE
 from phalanx.model.job import Phase
 from phalanx.model.plan import Preempt, Shrink
 from phalanx.model.reason import Code, Reason
+from tests import clockwork
 from tests.kube.double import Controller, Object, OtherScheduler, job, node, pod
 from tests.kube.stage import Stage
 from tests.kube.test_volumes import bind_volume, claim, storage_class, using
@@ -60,9 +61,9 @@ async def run_through(name: str, number: int, how: str) -> Stage:
 @pytest.mark.parametrize("how", ["kill", "kill after", "lost"])
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_killed_at_every_write(name: str, how: str) -> None:
-    whole = asyncio.run(run_through(name, 0, how)).api.writes
+    whole = clockwork.run(run_through(name, 0, how)).api.writes
     for number in range(1, len(whole) + 1):
-        stage = asyncio.run(run_through(name, number, how))
+        stage = clockwork.run(run_through(name, number, how))
         assert Counter(stage.api.writes) == Counter(whole), f"write {number} was {how}"
         assert all(record.phase == "running" for record in stage.cluster.jobs.values())
         assert len(stage.api.pods()) == SCENARIOS[name][1]
@@ -140,10 +141,10 @@ def _over(stage: Stage, left: int) -> bool:
 @pytest.mark.parametrize("how", ["kill", "kill after", "lost"])
 @pytest.mark.parametrize("name", WAYS)
 def test_killed_while_somebody_gives_way(name: str, how: str) -> None:
-    whole = asyncio.run(give_way(name, 0, how)).api.writes
+    whole = clockwork.run(give_way(name, 0, how)).api.writes
     assert len(whole) > 8
     for number in range(1, len(whole) + 1):
-        stage = asyncio.run(give_way(name, number, how))
+        stage = clockwork.run(give_way(name, number, how))
         assert _over(stage, WAYS[name][2]), f"write {number} ({whole[number - 1]}) was {how}: {stage.api.bound()}"
         assert not [record for record in stage.cluster.jobs.values() if record.leaving]
         if name != "an elastic Job":  # that one may grow for a moment
@@ -227,10 +228,10 @@ async def play_out(name: str, number: int, how: str) -> Stage:
 @pytest.mark.parametrize("how", ["kill", "kill after", "lost"])
 @pytest.mark.parametrize("name", OTHERS)
 def test_killed_at_each_other_kind_of_write(name: str, how: str) -> None:
-    whole = asyncio.run(play_out(name, 0, how)).api.writes
+    whole = clockwork.run(play_out(name, 0, how)).api.writes
     assert OTHERS[name][2] in whole
     for number in range(1, len(whole) + 1):
-        stage = asyncio.run(play_out(name, number, how))
+        stage = clockwork.run(play_out(name, number, how))
         assert len(stage.api.bound()) == OTHERS[name][1], f"write {number} ({whole[number - 1]}) was {how}"
         assert all(record.phase is Phase.RUNNING for record in stage.cluster.jobs.values())
         bindings = Counter(write for write in stage.api.writes if write.startswith("bind"))
@@ -264,7 +265,7 @@ def test_jobs_that_are_over_still_answer_those_that_wait_for_them() -> None:
             assert sorted(name[0] for name in stage.api.bound()) == ["a", "c", "d"]
             assert stage.reason("b").startswith("DependencyNever")
 
-    asyncio.run(scene())
+    clockwork.run(scene())
 
 
 def test_how_often_a_job_was_preempted_survives_while_it_waits_and_while_it_runs() -> None:
@@ -288,4 +289,4 @@ def test_how_often_a_job_was_preempted_survives_while_it_waits_and_while_it_runs
                 assert stage.phase("a") is Phase.RUNNING
                 assert stage.cluster.jobs["default/a"].preempted == times
 
-    asyncio.run(scene())
+    clockwork.run(scene())

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from phalanx.client.kind import PODS
 from phalanx.kube.definitions import QUEUES
 from phalanx.kube.labels import LIMITED
 from phalanx.model.job import Phase
 from phalanx.model.plan import Preempt
 from phalanx.model.reason import Code, Reason
+from tests import clockwork
 from tests.kube.double import Object, job, node, pod
 from tests.kube.stage import Stage
 
@@ -50,7 +49,7 @@ def test_a_job_is_stopped_when_its_queue_or_one_above_says_and_its_end_is_forese
             await stage.turn()
             assert ends_s(stage, "a") == stage.now_s - 100.0 + 3600.0
 
-    asyncio.run(scene())
+    clockwork.run(scene())
 
 
 def test_the_limit_of_the_queue_is_not_taken_for_its_own_when_it_waits_again() -> None:
@@ -73,7 +72,7 @@ def test_the_limit_of_the_queue_is_not_taken_for_its_own_when_it_waits_again() -
             assert active_s(stage, "a") is None
             assert LIMITED not in stage.api.job("a")["metadata"]["annotations"]
 
-    asyncio.run(scene())
+    clockwork.run(scene())
 
 
 def test_bare_pods_get_the_limit_before_they_are_bound() -> None:
@@ -89,7 +88,7 @@ def test_bare_pods_get_the_limit_before_they_are_bound() -> None:
             assert given == {"p0": 3600, "p1": 3600, "p2": 60}
             assert ends_s(stage, "t") == stage.now_s + 3600.0
 
-    asyncio.run(scene())
+    clockwork.run(scene())
 
 
 def test_bare_pods_may_say_their_limit_in_the_word_for_jobs() -> None:
@@ -100,4 +99,4 @@ def test_bare_pods_may_say_their_limit_in_the_word_for_jobs() -> None:
             await stage.until(lambda: runs(stage, "pod:p"))
             assert stage.api.objects[PODS]["default/p"]["spec"]["activeDeadlineSeconds"] == 90
 
-    asyncio.run(scene())
+    clockwork.run(scene())

@@ -13,6 +13,7 @@ from phalanx.client.kind import PODS
 from phalanx.kube.form import TRAINING
 from phalanx.model.plan import Preempt
 from phalanx.model.reason import Code, Reason
+from tests import clockwork
 from tests.kube.double import Controller, Object, node
 from tests.kube.stage import Stage
 from tests.kube.test_barrier import play, settle
@@ -186,10 +187,10 @@ async def started(number: int, how: str) -> Stage:
 
 @pytest.mark.parametrize("how", ["kill", "kill after", "lost"])
 def test_killed_at_every_write_it_starts_once(how: str) -> None:
-    whole = asyncio.run(started(0, how)).api.writes
+    whole = clockwork.run(started(0, how)).api.writes
     assert len(whole) == 5  # one of the job, and a binding for each pod
     for number in range(1, len(whole) + 1):
-        here = asyncio.run(started(number, how))
+        here = clockwork.run(started(number, how))
         assert Counter(here.api.writes) == Counter(whole), f"write {number} was {how}"
         assert here.phase("t") == "running"
 
@@ -220,10 +221,10 @@ def given(here: Stage) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["kill", "kill after", "lost"])
 def test_killed_while_it_gives_way_it_gives_way_whole(how: str) -> None:
-    whole = asyncio.run(given_way(0, how)).api.writes
+    whole = clockwork.run(given_way(0, how)).api.writes
     assert len(whole) > 8
     for number in range(1, len(whole) + 1):
-        here = asyncio.run(given_way(number, how))
+        here = clockwork.run(given_way(number, how))
         assert given(here), f"write {number} ({whole[number - 1]}) was {how}: {here.api.bound()}"
         assert suspended(here)
         assert not [record for record in here.cluster.jobs.values() if record.leaving]

@@ -11,6 +11,7 @@ from phalanx.client.kind import CONFIG_MAPS
 from phalanx.kube.usage import NAME, NAMESPACE, keep, keep_usage, kept, recall
 from phalanx.model.job import Phase
 from phalanx.model.usage import Usage
+from tests import clockwork
 from tests.kube.double import Api, Client, job, node
 from tests.kube.stage import Stage
 
@@ -49,7 +50,7 @@ def test_what_was_used_is_known_to_the_next_scheduler_and_what_runs_is_added() -
             after = stage.cluster.usage.of("default", "alice", stage.now_s)
             assert after == pytest.approx(before + 2 * 500.0, rel=0.01)
 
-    asyncio.run(scene())
+    clockwork.run(scene())
 
 
 def test_who_has_used_least_is_forgotten_first() -> None:
@@ -62,7 +63,7 @@ def test_who_has_used_least_is_forgotten_first() -> None:
 def test_what_cannot_be_read_counts_as_nothing(text: str) -> None:
     api = Api()
     api.put(CONFIG_MAPS, {"metadata": {"name": NAME, "namespace": NAMESPACE}, "data": {"usage": text}})
-    assert asyncio.run(recall(client(api))) == []
+    assert clockwork.run(recall(client(api))) == []
 
 
 def test_it_is_written_again_only_while_somebody_holds_something_and_when_it_is_stopped() -> None:
@@ -88,10 +89,10 @@ def test_it_is_written_again_only_while_somebody_holds_something_and_when_it_is_
         assert written(api) == at_rest + 1
         assert [told.usage for told in await recall(client(api))] == [3.0]
 
-    asyncio.run(scene())
+    clockwork.run(scene())
 
 
 def test_who_may_lead_no_more_writes_nothing() -> None:
     api = Api()
-    assert not asyncio.run(keep(client(api), used(("q", "alice", 3.0)), 100.0, may_write=lambda: False))
+    assert not clockwork.run(keep(client(api), used(("q", "alice", 3.0)), 100.0, may_write=lambda: False))
     assert written(api) == 0

@@ -11,6 +11,7 @@ from phalanx.client.informer import Informer
 from phalanx.client.kind import Kind
 from phalanx.embedded.controllers.calls import Calls
 from phalanx.embedded.controllers.recorder import Recorder, combined
+from tests import clockwork
 from tests.embedded.controllers.objects import job
 
 
@@ -51,7 +52,7 @@ def written(*steps: Callable[[Recorder], None]) -> list[tuple[str, Any]]:
         task.cancel()
         return notebook.written
 
-    return asyncio.run(scenario())
+    return clockwork.run(scenario())
 
 
 def tell(message: str, times: int = 1) -> Callable[[Recorder], None]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from phalanx.client.connection import ApiUnknown
 from phalanx.embedded.controllers.work_queue import Retry, WorkQueue
+from tests import clockwork
 
 
 async def running(queue: WorkQueue, until: Callable[[], bool]) -> None:
@@ -31,7 +32,7 @@ def test_keys_added_again_before_their_turn_are_worked_on_once() -> None:
         await running(queue, lambda: len(seen) >= 2 and not len(queue))
         return sorted(seen)
 
-    assert asyncio.run(scenario()) == ["a", "b"]
+    assert clockwork.run(scenario()) == ["a", "b"]
 
 
 def test_a_key_added_during_its_work_is_worked_on_once_more_afterwards() -> None:
@@ -53,7 +54,7 @@ def test_a_key_added_during_its_work_is_worked_on_once_more_afterwards() -> None
         await running(queue, lambda: looks >= 2 and not len(queue))
         return looks, most
 
-    assert asyncio.run(scenario()) == (2, 1)
+    assert clockwork.run(scenario()) == (2, 1)
 
 
 def test_failures_are_tried_again_and_other_keys_go_on() -> None:
@@ -71,7 +72,7 @@ def test_failures_are_tried_again_and_other_keys_go_on() -> None:
         await running(queue, lambda: len(seen) >= 4)
         return seen
 
-    assert asyncio.run(scenario()) == ["bad", "good", "bad", "bad"]
+    assert clockwork.run(scenario()) == ["bad", "good", "bad", "bad"]
 
 
 def test_of_two_delays_the_earlier_counts() -> None:
@@ -92,7 +93,7 @@ def test_of_two_delays_the_earlier_counts() -> None:
         queue.add_after("a", 60)
         queue.add_after("a", 0.001)
 
-    assert asyncio.run(scenario(both)) == 1
+    assert clockwork.run(scenario(both)) == 1
 
 
 def test_the_delay_grows_to_its_limit() -> None:

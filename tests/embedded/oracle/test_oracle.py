@@ -19,7 +19,7 @@ from tests.embedded.oracle.replay import Server, load, replay
 
 FLOORS: dict[str, int] = json.loads(Path(__file__).with_name("floors.json").read_text())
 LIMITED = "the-token-of-the-limited-user"
-MAX_POLL_S = 10.0
+MAX_POLL_S = 60.0
 
 
 @pytest.fixture(scope="module")
