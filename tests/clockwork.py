@@ -1,0 +1,40 @@
+"""An event loop whose time passes only when there is nothing to do: whoever sleeps an hour is woken at once.
+
+For tests without sockets and processes. What they measure of time is exact, whatever else the machine does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Skipping(selectors.SelectSelector):
+    """Instead of waiting for the next timer it moves the clock there."""
+
+    now_s = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is None:
+            raise AssertionError("everybody waits, and nothing will ever happen")
+        self.now_s += max(timeout, 0.0)
+        return super().select(0)
+
+
+class Clockwork(asyncio.SelectorEventLoop):
+    def __init__(self) -> None:
+        self._skipping = Skipping()
+        super().__init__(self._skipping)
+
+    def time(self) -> float:
+        return self._skipping.now_s
+
+
+def run(scene: Coroutine[Any, Any, T]) -> T:
+    """As `asyncio.run`."""
+    with asyncio.Runner(loop_factory=Clockwork) as runner:
+        return runner.run(scene)
