@@ -23,7 +23,7 @@ from phalanx.client.connection import Connection
 from phalanx.client.informer import Change, Informer
 from phalanx.client.kind import PODS
 from phalanx.kube.lean import LEAN
-from phalanx.kube.pod import read_pod
+from phalanx.kube.pod import Pod, read_again, read_pod
 from phalanx.kube.shape import Shapes
 
 RUNS = 30
@@ -106,13 +106,15 @@ def least_us(told: list[bytes], begin: Callable[[], Callable[[bytes], object]]) 
 
 def watching(lean: type | None) -> Callable[[bytes], object]:
     """All of it: a cache and a reader, as the world has them."""
-    shapes = Shapes()
+    shapes, pods = Shapes(), dict[str, Pod]()
     api = Connection("http://nowhere", headers={}, tls=None)
     cache = Informer(api, PODS, lean=lean)
 
     def read(change: Change) -> None:
-        if change.new is not None:
-            read_pod(change.new, shapes)
+        assert change.new is not None
+        known = pods.get(uid := change.new["metadata"]["uid"])
+        again = known and change.old and read_again(known, change.old, change.new)
+        pods[uid] = again or read_pod(change.new, shapes)
 
     cache.subscribe(read)
     return cache.take

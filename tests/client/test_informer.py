@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypedDict
 
 import msgspec
 import pytest
@@ -196,3 +197,27 @@ def test_a_new_object_under_an_old_name_is_another_object(informer: Informer) ->
     assert told == ["+a", "-a", "+a"]
     informer.forget(pod("a", 8, uid="first"))
     assert informer.objects["default/a"]["metadata"]["uid"] == "second"
+
+
+class Lean(TypedDict, total=False):
+    metadata: dict[str, str]
+    spec: dict[str, int]
+
+
+def test_a_lean_watch_keeps_what_it_was_told_to_and_a_spec_once() -> None:
+    decode = Informer(Connection("http://nowhere", headers={}, tls=None), PODS, lean=Lean).decode
+    lines = [
+        b'{"type":"ADDED","object":{"metadata":{"name":"%d"},"spec":{"a":1},"status":{"b":2}}}' % number
+        for number in range(2)
+    ]
+    first, second = (decode(line)["object"] for line in lines)
+    assert first == {"metadata": {"name": "0"}, "spec": {"a": 1}}
+    assert second["spec"] is first["spec"]
+    assert decode(b'{"type":"BOOKMARK","object":{"metadata":{}}}')["object"] == {"metadata": {}}
+
+
+def test_what_is_not_as_a_lean_watch_expects_is_taken_whole() -> None:
+    decode = Informer(Connection("http://nowhere", headers={}, tls=None), PODS, lean=Lean).decode
+    for odd in ({"spec": {"a": "x"}}, {"spec": None}, {"metadata": None, "spec": {"a": 1}}):
+        event = {"type": "ADDED", "object": odd}
+        assert decode(json.dumps(event).encode()) == event

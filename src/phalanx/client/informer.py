@@ -19,7 +19,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable
-from typing import Any, TypedDict
+from typing import Any, TypedDict, get_type_hints
 
 import msgspec
 
@@ -33,6 +33,7 @@ _QUIET_S = 15.0  # a watch that is silent for so much longer than it lasts is de
 _SHORT_S = 10.0  # who closes watches sooner, and tells nothing, must not be hammered
 _PATIENCE = 6  # after so many watches in a row that told nothing we list again: the server may have been restored
 _FORGOTTEN = 410
+_SPECS = 10_000  # so many are remembered
 _INITIAL = "k8s.io/initial-events-end"
 _BACKOFF_S = (0.05, 0.2, 0.5, 1.0, 2.0, 5.0)
 
@@ -60,16 +61,31 @@ def version_of(obj: Object) -> int:
 
 
 def _decoder(lean: type | None) -> Callable[[bytes], Any]:
-    """Of the lines of a watch. What is not as the type has it is decoded whole: no odd object may end a watch."""
+    """Of the lines of a watch. What is not as the type has it is decoded whole: no odd object may end a watch.
+
+    Of a lean type, specs that are the same to the byte are one object: most events say nothing new of it, and objects
+    are made from templates."""
     if lean is None:
         return msgspec.json.decode
-    typed = msgspec.json.Decoder(TypedDict("Event", {"type": str, "object": lean})).decode  # type: ignore[operator]  # made at run time
+    fields, specs = get_type_hints(lean), dict[bytes, Any]()
+    of_spec = msgspec.json.Decoder(fields.get("spec", Any)).decode
+    fields["spec"] = msgspec.Raw
+    parts = TypedDict("Parts", fields, total=False)  # type: ignore[misc]  # made at run time
+    typed = msgspec.json.Decoder(TypedDict("Event", {"type": str, "object": parts})).decode  # type: ignore[operator]  # too
 
     def decode(line: bytes) -> Any:
         try:
-            return typed(line)
+            event: Any = typed(line)
+            if "spec" in (obj := event["object"]):
+                text = bytes(obj["spec"])
+                if (spec := specs.get(text)) is None:
+                    if len(specs) >= _SPECS:
+                        specs.clear()
+                    spec = specs[text] = of_spec(text)
+                obj["spec"] = spec
         except msgspec.ValidationError:
             return msgspec.json.decode(line)
+        return event
 
     return decode
 

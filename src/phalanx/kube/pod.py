@@ -17,7 +17,7 @@ from phalanx.dialects import volcano
 from phalanx.kube import labels
 from phalanx.kube.form import OWNERS, member_uid
 from phalanx.kube.record import Mark, Record, read_mark, read_record
-from phalanx.kube.shape import Shapes, claims_of
+from phalanx.kube.shape import Shapes, claims_of, resized
 from phalanx.model.reason import Reason
 from phalanx.model.shape import Amounts, Shape
 
@@ -148,6 +148,43 @@ def read_pod(
         ready=ours and _ready(status),
         awaited="" if ours or "nodeName" in spec else _awaited(spec, status),
     )
+
+
+def read_again(pod: Pod, old: Object, new: Object) -> Pod | None:
+    """The pod that was read from `old`, as `new` has it, if nothing but its node and its status was changed: all else
+    that was read stays. None: it must be read anew."""
+    before, after = old["metadata"], new["metadata"]
+    if pod.claims or old is new or pod.resource_version != before["resourceVersion"]:
+        return None
+    if any(before.get(word) != after.get(word) for word in _WORDS) or not _same_demands(old, new):
+        return None
+    spec, status = new["spec"], new.get("status") or _NOTHING
+    return msgspec.structs.replace(
+        pod,
+        resource_version=after["resourceVersion"],
+        node=spec.get("nodeName") or "",
+        phase=status.get("phase") or "Pending",
+        reason=status.get("reason") or "",
+        message=status.get("message") or "",
+        going="deletionTimestamp" in after,
+        waits_for=_waits_for(status) if pod.ours else "",
+        ready=pod.ours and _ready(status),
+        awaited="" if pod.ours or "nodeName" in spec else _awaited(spec, status),
+    )
+
+
+_WORDS = ("labels", "annotations", "ownerReferences")
+
+
+def _same_demands(old: Object, new: Object) -> bool:
+    """The spec is the same but for a node that it was given, and its kubelet grants the same."""
+    before, after = old["spec"], new["spec"]
+    if "nodeName" in after and "nodeName" not in before:
+        before = {**before, "nodeName": after["nodeName"]}
+    if after is not before and after != before:
+        return False
+    granted = [resized(one.get("status")) if "nodeName" in one["spec"] else None for one in (old, new)]
+    return granted[0] == granted[1]
 
 
 @lru_cache(4096)  # pods of a job come into being in the same second

@@ -28,6 +28,7 @@ from phalanx.model.reason import Code, Reason
 from phalanx.model.shape import PODS, Shape
 
 Spec = Mapping[str, Any]
+Seen = tuple[tuple[tuple[str, str], ...], str, tuple[str | None, ...]]
 _encode = msgspec.json.Encoder().encode
 _PARTS = (
     "affinity",
@@ -60,16 +61,26 @@ class Shapes:
         self.selecting: dict[str, None] = {}  # label keys by which anybody selects pods
         self.version = 0
         self._known: dict[bytes, Ask] = {}
+        self._last: tuple[Spec | None, Seen | None, Ask] = (None, None, Ask(Shape(requests=())))
 
     def of_pod(self, spec: Spec, status: Mapping[str, Any] | None = None, meta: Spec = _NO_META) -> Ask:
         """`status` counts only for a pod that was bound: its kubelet may have resized it. Of `meta` the namespace, the
         labels and the annotations."""
-        resized = _resized(status) if status and spec.get("nodeName") else None
+        granted = resized(status) if spec.get("nodeName") else None
         seen = self._seen(meta)
-        key = _content(spec, resized, seen)
+        last, last_seen, found = self._last
+        if spec is last and seen == last_seen and granted is None:  # pods of a job come one after the other
+            return found
+        found = self._of_content(spec, granted, seen, meta)
+        if granted is None:
+            self._last = (spec, self._seen(meta), found)
+        return found
+
+    def _of_content(self, spec: Spec, granted: Mapping[str, Any] | None, seen: Seen, meta: Spec) -> Ask:
+        key = _content(spec, granted, seen)
         found = self._known.get(key)
         if found is None:
-            found = _read(spec, resized or {}, meta)
+            found = _read(spec, granted or {}, meta)
             if self._select_by(found.shape):
                 seen = self._seen(meta)
             wishes = found.shape.near or found.shape.away or found.shape.spread
@@ -78,10 +89,10 @@ class Shapes:
                 found = Ask(shape, found.obstacle, found.claims)
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
-            self._known[_content(spec, resized, seen)] = found
+            self._known[_content(spec, granted, seen)] = found
         return found
 
-    def _seen(self, meta: Spec) -> tuple[tuple[tuple[str, str], ...], str, tuple[str | None, ...]]:
+    def _seen(self, meta: Spec) -> Seen:
         """What of a pod's metadata decides its shape."""
         labels, words = meta.get("labels") or {}, meta.get("annotations") or {}
         own: tuple[tuple[str, str], ...] = ()
@@ -196,23 +207,25 @@ def _read(spec: Spec, status: Mapping[str, Any], meta: Spec) -> Ask:
     return Ask(shape, unsupported(spec), bool(_claims(spec)))
 
 
-def _content(spec: Spec, resized: Mapping[str, Any] | None, seen: object) -> bytes:
+def _content(spec: Spec, granted: Mapping[str, Any] | None, seen: object) -> bytes:
     get = spec.get
     containers = [
-        (c.get("resources"), c.get("ports"), c.get("name") if resized else None) for c in get("containers") or ()
+        (c.get("resources"), c.get("ports"), c.get("name") if granted else None) for c in get("containers") or ()
     ]
     before = [(c.get("resources"), c.get("restartPolicy"), c.get("ports")) for c in get("initContainers") or ()]
     parts = [part for part in _PARTS if part in spec]
-    return _encode((containers, before, _claims(spec), parts, [spec[part] for part in parts], resized, seen))
+    return _encode((containers, before, _claims(spec), parts, [spec[part] for part in parts], granted, seen))
 
 
 def _claims(spec: Spec) -> list[Spec]:
     return [v for v in spec.get("volumes") or () if "persistentVolumeClaim" in v or "ephemeral" in v]
 
 
-def _resized(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def resized(status: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     """The parts of the status that say what the kubelet allocated, or None where it says nothing."""
     found: dict[str, Any] = {}
+    if not status or not ("containerStatuses" in status or "initContainerStatuses" in status):
+        return None
     for field in ("containerStatuses", "initContainerStatuses"):
         states = [
             {part: state[part] for part in ("name", "resources", "allocatedResources") if part in state}

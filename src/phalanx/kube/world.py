@@ -46,7 +46,7 @@ from phalanx.kube.job import BatchJob, read_job
 from phalanx.kube.node import read_node
 from phalanx.kube.outlet import Stage
 from phalanx.kube.persist import persisting
-from phalanx.kube.pod import Pod, read_pod
+from phalanx.kube.pod import Pod, read_again, read_pod
 from phalanx.kube.pod_group import POD_GROUPS, Groups, gang_id
 from phalanx.kube.pod_group_status import GroupStatuses
 from phalanx.kube.policy import install_policy
@@ -459,7 +459,7 @@ class KubeWorld:
             assert change.old is not None
             self._lose_pod(change.old["metadata"]["uid"])
             return
-        pod = self._storage.pod(read_pod(change.new, self._around.shapes, self._answers_to, self._owners))
+        pod = self._read(change.old, change.new)
         self._pods[pod.uid] = pod
         if pod.group:
             self.groups.see(pod)
@@ -472,6 +472,12 @@ class KubeWorld:
             if pod.owner is not None:
                 self._pods_of.setdefault(pod.owner[1], set()).add(pod.uid)
             self._route(pod)
+
+    def _read(self, old: Object | None, new: Object) -> Pod:
+        known = self._pods.get(new["metadata"]["uid"]) if old is not None else None
+        if known is not None and old is not None and (same := read_again(known, old, new)) is not None:
+            return same
+        return self._storage.pod(read_pod(new, self._around.shapes, self._answers_to, self._owners))
 
     def _lose_pod(self, uid: str) -> None:
         pod = self._pods.pop(uid, None)
