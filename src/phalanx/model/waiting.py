@@ -203,7 +203,6 @@ class Waiting:
         if line is not None:
             line.unexplained += 1
             self.awake.pop(key, None)
-            self.sleepers.sleep_on(key)
             self.watches.posts[key.gang.demands[0]].room = room
 
     def note_growth(self, row: int, before: dict[str, int]) -> None:
