@@ -1,7 +1,7 @@
 """Crowds in a cycle: lines of many queues that ask for the same room, decided together as far as they can be.
 
-When room grows, crowds are roused for which there may be enough (`model.watching`). Counting, many at once, shows for
-which there is (`core.rooms`): those are *live*. Within a cycle room only shrinks, so a crowd that is not live, or not
+When room grows, crowds are roused for which there may be enough (`model.watching`). Until counting shows that there is
+not (`core.rooms`) they are *live*. Within a cycle room only shrinks, so a crowd that is not live, or not
 any more, can start nothing, and none of its lines needs to contend: the contest draws from the sleeping lines of each
 arena, in order, only those of live crowds, and when none is live it is over but for those who contend by themselves. So
 a cycle costs what starts and the crowds that wake, and not the lines.
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 FEW = 64  # lines in all: they contend each by itself
 EXPLAINED = 16  # failures explained in a cycle, at least
+MISS = 8  # crowds are counted together for what it costs to count one by itself
 MANY = 2**30  # to be explained anew as soon as can be
 RENEW_REASON = 100  # a crowd's first is examined at the latest when it was screened out that often in a row
 
@@ -67,6 +68,7 @@ class Crowds:
         self.lacked: dict[Gang, Lacking] = {}  # what was found, of gangs for which counting shows too little room
         self.standby: dict[LineKey, Reason] = {}  # new lines that are drawn, and what is said if they lack room
         self.beside: dict[str, dict[Gang, list[Turn]]] = {}  # in order: by arena and gang
+        self.missed = 0  # crowds that were counted each by itself, and have no room, since all were counted
         self.together = False  # crowds contend as such in this cycle
         self.each_counts = False  # each failure does, since it may be given a reservation
 
@@ -87,10 +89,7 @@ class Crowds:
             return dict.fromkeys(key for gang in self.roused for key in self.watches.crowds[gang])
         unexplained = self.watches.unexplained
         self.due = set(islice((gang for gang in self.roused if unexplained.get(gang, 0) >= RENEW_REASON), EXPLAINED))
-        rooms, counted = self.cycle.rooms, [gang for gang in self.roused if gang not in self.due]
-        rooms.count(counted)
-        self.live = self.due.union(gang for gang in counted if rooms.fits(gang))
-        rooms.lost.clear()
+        self.live = set(self.roused)
         return {}
 
     def may_be_reserved(self) -> bool:
@@ -195,7 +194,22 @@ class Crowds:
 
     def is_drawn_from(self, gang: Gang) -> bool:
         """As long as reservations are made, each failure counts: so then also of crowds that live no more."""
-        return gang in self.live or (self.each_counts and self.cycle.lookahead.may_reserve())
+        return self.lives(gang) or (self.each_counts and self.cycle.lookahead.may_reserve())
+
+    def lives(self, gang: Gang) -> bool:
+        """Whether there may be room for the crowd still. When many had none, all are counted."""
+        rooms, live = self.cycle.rooms, self.live
+        if gang not in live:
+            return False
+        if gang in self.due or rooms.fits_alone(gang):
+            return True
+        live.discard(gang)
+        self.missed += 1
+        if self.missed * MISS > len(live):
+            self.missed = 0
+            rooms.count(live)
+            live.difference_update([each for each in live if each not in self.due and not rooms.fits_alone(each)])
+        return False
 
     def may_be_drawn(self) -> bool:
         """Whether any line may; if not, those that were drawn cannot start either."""
@@ -207,19 +221,11 @@ class Crowds:
 
     def lacks(self, key: LineKey) -> bool:
         """A line that was drawn finds too little room, by counting."""
-        gang = key.gang
-        if gang not in self.live:
+        if not self.lives(key.gang):
             return True
         self.standby.pop(key, None)  # it contends like others from now on
-        if gang in self.due or len(self.cycle.asleep) < EXPLAINED:
-            self.due.discard(gang)
-            return False
+        self.due.discard(key.gang)
         return False
-
-    def granted(self) -> None:
-        """Something started, and others have too little room now."""
-        self.live.difference_update(self.cycle.rooms.lost)
-        self.cycle.rooms.lost.clear()
 
     def denied(self, gang: Gang, *, together: bool) -> None:
         """A line was examined and denied: only room for its one role was lacking, so no other that asks the same finds

@@ -343,8 +343,7 @@ class Cycle:
 
     def grant(self, key: LineKey, bid: Bid, offer: Offer, placements: list[Placement]) -> None:
         if "rooms" in self.__dict__:
-            self.rooms.take(self.draft.taken())
-            self.crowds.granted()
+            self.rooms.grants += 1
         self.draft.settle()
         self.lookahead.granted(bid, offer.gang, placements)
         if self.preempting.hunting:
