@@ -17,12 +17,9 @@ class Heeding:
         self.lines: dict[LineKey, None] = {}
         self._known: dict[tuple[Demand, Kind], bool] = {}
 
-    def sleep(self, key: LineKey, *, heeds: bool) -> None:
-        """The line sleeps; `heeds`: other pods are part of the reason."""
-        if heeds:
-            self.lines[key] = None
-        else:
-            self.lines.pop(key, None)
+    def sleep(self, key: LineKey) -> None:
+        """The line sleeps, and other pods are part of the reason."""
+        self.lines[key] = None
 
     def forget(self, key: LineKey) -> None:
         self.lines.pop(key, None)

@@ -34,15 +34,20 @@ class Turns:
     def __contains__(self, key: LineKey) -> bool:
         return key in self._place_of
 
-    def put(self, key: LineKey, foremost: float, first: Entry) -> None:
-        """`foremost`: what the queue's order counts most, the same for all in the line."""
+    def put(self, key: LineKey, foremost: float, first: Entry) -> Place:
+        """`foremost`: what the queue's order counts most, the same for all in the line. Its place."""
+        place = (foremost, first.arrival_s, key.kind, first.tie)
+        known = self._place_of.get(key)
+        if known == place:
+            return known
         self.drop(key)
-        place = self._place_of[key] = (foremost, first.arrival_s, key.kind, first.tie)
+        self._place_of[key] = place
         self._insert(key, place)
+        return place
 
-    def move(self, key: LineKey, first: Entry) -> None:
-        """Another is the line's first now."""
-        self.put(key, self._place_of[key][0], first)
+    def move(self, key: LineKey, first: Entry) -> Place:
+        """Another is the line's first now. Its place."""
+        return self.put(key, self._place_of[key][0], first)
 
     def drop(self, key: LineKey) -> None:
         """It sleeps for another reason, or is no more."""
@@ -56,9 +61,6 @@ class Turns:
                 del crowds[key.gang]
                 if not crowds:
                     del self.of[arena]
-
-    def place(self, key: LineKey) -> Place:
-        return self._place_of[key]
 
     def arrange(self, arenas: Mapping[str, str]) -> None:
         """The queue tree is another."""

@@ -85,34 +85,40 @@ class Waiting:
             line.remove(bid)
             self.shaken[key.queue] = None
             if not line:
-                self._end(key)
+                self._end(line)
             elif was_first:
                 self._follow(key, line)
         elif bid in self._rests_until:
             entry = (self._rests_until.pop(bid), bid)
             del self.resting[bisect_left(self.resting, entry)]
 
-    def _end(self, key: LineKey) -> None:
+    def _end(self, line: Line) -> None:
         """Nobody stands in the line any more."""
+        key = line.key
         del self.lines[key]
         del self.lines_of[key.queue][key]
         self.timed -= key.terms.limit_s is not None
         self.awake.pop(key, None)
+        if self.heads.orders:
+            self.heads.drop(key)
+        if line.reason is not None:
+            self.turns.drop(key)
+            self.sleepers.forget(key)
+            self._stop_waiting(key)
+
+    def _stop_waiting(self, key: LineKey) -> None:
+        """Nothing that happens wakes the line any more."""
         self.watches.forget(key)
         self.heeding.forget(key)
         self.bars.forget(key)
-        self.sleepers.forget(key)
-        self.turns.drop(key)
-        self.heads.drop(key)
-        self.exposed.pop(key, None)
         self.hunters.forget(key)
+        self.exposed.pop(key, None)
         self.dawn_of.pop(key, None)
 
     def _follow(self, key: LineKey, line: Line) -> None:
         """Another is the line's first. In a crowd that only changes its turn: there is no more room for it."""
         if key in self.turns:
-            self.turns.move(key, line.first())
-            self.sleepers.move(key, self.turns.place(key))
+            self.sleepers.move(key, self.turns.move(key, line.first()))
         if self.heads.orders:
             self.heads.put(key, line.first())
         if key not in self.turns or key in self.hunters or key in self.dawn_of:
@@ -131,8 +137,7 @@ class Waiting:
         self._line_of[entry.bid] = key
         if line.first() is entry:
             if key in self.turns:
-                self.turns.move(key, entry)
-                self.sleepers.move(key, self.turns.place(key))
+                self.sleepers.move(key, self.turns.move(key, entry))
             if self.heads.orders:
                 self.heads.put(key, entry)
 
@@ -144,36 +149,38 @@ class Waiting:
         """The line's first could not start."""
         key = asleep.line
         line = self.lines.get(key)
-        if line is not None:
-            line.unexplained = 0
-            line.reason = asleep.reason
-            self.awake.pop(key, None)
-            self.watches.sleep(key, asleep.watches, in_crowd=asleep.foremost is not None)
-            place = asleep.place
-            if asleep.foremost is None:
-                self.turns.drop(key)
-            else:
-                self.turns.put(key, asleep.foremost, line.first())
-                place = place and self.turns.place(key)
-            if place is None:
-                self.sleepers.forget(key)
-            else:
-                self.sleepers.sleep(key, place, held=asleep.held)
-            if self._is_exposed(asleep):
-                self.exposed[key] = None
-            else:
-                self.exposed.pop(key, None)
-            self.heeding.sleep(key, heeds=asleep.heeds)
-            self.bars.forget(key)
-            self.hunters.forget(key)
-            if asleep.tolls:
-                self.bars.sleep(key, asleep.tolls)
-            self.dawn_of.pop(key, None)
-            if asleep.again_s is not None:
-                self.dawn_of[key] = asleep.again_s
-                self._dawns += 1
-                heappush(self.dawns, (asleep.again_s, self._dawns, key))
-                self._keep_dawns_few()
+        if line is None:
+            return
+        self.awake.pop(key, None)
+        if line.reason is not None:
+            self._stop_waiting(key)
+        self._take_place(asleep, line)
+        line.unexplained, line.reason = 0, asleep.reason
+        self.watches.sleep(key, asleep.watches, in_crowd=asleep.foremost is not None)
+        if self._is_exposed(asleep):
+            self.exposed[key] = None
+        if asleep.heeds:
+            self.heeding.sleep(key)
+        if asleep.tolls:
+            self.bars.sleep(key, asleep.tolls)
+        if asleep.again_s is not None:
+            self.dawn_of[key] = asleep.again_s
+            self._dawns += 1
+            heappush(self.dawns, (asleep.again_s, self._dawns, key))
+            self._keep_dawns_few()
+
+    def _take_place(self, asleep: Asleep, line: Line) -> None:
+        """Among those that come up in order though nothing wakes them."""
+        key, place = asleep.line, asleep.place
+        if asleep.foremost is not None:
+            turn = self.turns.put(key, asleep.foremost, line.first())
+            place = place and turn
+        elif line.reason is not None:
+            self.turns.drop(key)
+        if place is not None:
+            self.sleepers.sleep(key, place, held=asleep.held)
+        elif line.reason is not None:
+            self.sleepers.forget(key)
 
     def _is_exposed(self, asleep: Asleep) -> bool:
         """Whether other nodes may change anything for the line by themselves, or the reason that it has: not if it

@@ -76,11 +76,14 @@ class Watches:
 
     def sleep(self, key: LineKey, watches: tuple[Watch, ...], *, in_crowd: bool = False) -> None:
         """The line waits for these from now on. `in_crowd`: for one thing, the room that its gang's one role needs,
-        together with all that ask the same."""
-        self.forget(key)
+        together with all that ask the same. It must have waited for nothing."""
+        if not watches:
+            return
         self._watched[key] = watches
         for watch in watches:
-            post = self.posts.setdefault(watch.demand, Post(watch.demand))
+            post = self.posts.get(watch.demand)
+            if post is None:
+                post = self.posts[watch.demand] = Post(watch.demand)
             post.room = watch.room
             if in_crowd:
                 post.crowds[key.gang] = None
@@ -111,8 +114,11 @@ class Watches:
 
     def forget(self, key: LineKey) -> None:
         """The line waits for nothing any more."""
+        watched = self._watched.pop(key, None)
+        if watched is None:
+            return
         together = self.in_crowd(key)
-        for watch in self._watched.pop(key, ()):
+        for watch in watched:
             post = self.posts[watch.demand]
             if together:
                 self._leave_crowd(key, post)
