@@ -124,32 +124,45 @@ class Crowds:
 
     def stand_by(self, key: LineKey) -> None:
         """The new line is drawn as if it slept in the crowd that asks the same, as long as that lives."""
-        entries = self.cycle.new[key]
-        entries.sort()
-        foremost = self.foremost(key, entries[0])
+        first = self.first_of(key)
+        foremost = self.foremost(key, first)
         reason = self.waiting.lines[next(iter(self.watches.crowds[key.gang]))].reason
         if foremost is not None and reason is not None and reason.code is Code.NO_ROOM:
             self.standby[key] = reason
             arena = self.cycle.cluster.tree.branch(key.queue).arena.name
-            place = (foremost, entries[0].arrival_s, key.kind, entries[0].tie)
+            place = (foremost, first.arrival_s, key.kind, first.tie)
             insort(self.beside.setdefault(arena, {}).setdefault(key.gang, []), (place, key))
 
     def tell_standby(self) -> None:
         """The new lines that were not drawn while their crowd lived."""
+        told: dict[Gang, Lacking] = {}
         for key, reason in self.standby.items():
-            need = key.gang.roles[0].minimum
-            room = self.cycle.rooms.short(key.gang)
-            watch = Watch(key.gang.demands[0], need - 1 if room is None else room, need)
-            self.tell(key, Lacking(reason, (watch,), sleep.heeds(self.cycle.draft, key.gang)))
+            lacking = told.get(key.gang)
+            if lacking is None:
+                lacking = told[key.gang] = self.short_of(key.gang, reason)
+            self.tell(key, lacking)
+
+    def short_of(self, gang: Gang, reason: Reason) -> Lacking:
+        """As the crowd was told, and with as little room as was counted."""
+        demand, need, room = gang.demands[0], gang.roles[0].minimum, self.cycle.rooms.short(gang)
+        watch = Watch(demand, need - 1 if room is None else room, need)
+        return Lacking(reason, (watch,), sleep.heeds(self.cycle.draft, gang))
 
     def tell(self, key: LineKey, lacking: Lacking) -> None:
         """The new line sleeps as its crowd does."""
-        cycle, entries = self.cycle, sorted(self.cycle.new[key])
-        place = cycle.lookahead.place_of(key, entries[0])
-        foremost, heeds = self.foremost(key, entries[0]), lacking.heeds
-        self.told[key] = Asleep(key, lacking.reason, lacking.watches, heeds=heeds, place=place, foremost=foremost)
-        for entry in entries:
-            cycle.tell_bid(entry.bid, lacking.reason)
+        cycle, first = self.cycle, self.first_of(key)
+        place, foremost = cycle.lookahead.place_of(key, first), self.foremost(key, first)
+        reason, watches, heeds = lacking.reason, lacking.watches, lacking.heeds
+        self.told[key] = Asleep(key, reason, watches, (), None, heeds, place, False, foremost)
+        for entry in cycle.new[key]:
+            cycle.tell_bid(entry.bid, reason)
+
+    def first_of(self, key: LineKey) -> Entry:
+        """Of a new line."""
+        entries = self.cycle.new[key]
+        if len(entries) > 1:
+            entries.sort()
+        return entries[0]
 
     def lacks_room_only(self, key: LineKey) -> bool:
         """Nothing but room can keep the new line from starting, and its queue makes nobody give way for it."""
