@@ -55,9 +55,8 @@ def records(random: Random, number: int, submit_s: int, unknown: tuple[int, ...]
 
 
 def record(number: int, submit_s: int, run_s: int, allocated: int, requested: int, asked_s: int, status: int) -> str:
-    return (
-        f"{number:5d} {submit_s:6d}  -1 {run_s} {allocated} -1 -1 {requested} {asked_s} -1 {status} 1 1 -1 1 -1 -1 -1\n"
-    )
+    asked = f"{run_s} {allocated} -1 -1 {requested} {asked_s} -1"
+    return f"{number:5d} {submit_s:6d}  -1 {asked} {status} {1 + number % 3} 1 -1 1 -1 -1 -1\n"
 
 
 def by_the_conventions(text: str) -> list[Run]:
@@ -67,15 +66,20 @@ def by_the_conventions(text: str) -> list[Run]:
         if not line.strip() or line.startswith(";"):
             continue
         number, submit_s, _, run_s, allocated, _, _, requested, asked_s, *_ = map(int, line.split())
+        user = line.split()[11]
         size = requested if requested > 0 else allocated
         if number in runs or run_s <= 0 or size <= 0:
             continue
         limit_s = float(asked_s) if asked_s > 0 else float("inf")
-        runs[number] = Run(str(number), submit_s, min(run_s, limit_s), size, limit_s)
+        runs[number] = Run(str(number), submit_s, min(run_s, limit_s), size, limit_s, user)
     return sorted(runs.values(), key=lambda run: run.submit_s)
 
 
-CASES = [("easy", "user", ()), ("easy-sjbf", "user", ()), ("easy", "exact", (-1, 0)), ("easy-sjbf", "exact", (-1, 0))]
+CASES = [
+    *(("easy", "user", ()), ("easy-sjbf", "user", ())),
+    *(("easy", "exact", (-1, 0)), ("easy-sjbf", "exact", (-1, 0))),
+    *(("easy", "last-two", ()), ("easy-sjbf", "last-two", ())),
+]
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -88,7 +92,8 @@ def test_it_starts_and_ends_when_the_rules_say(
     workload, runs = swf.read(path), by_the_conventions(path.read_text())
     assert [task.job.id for task in workload.tasks] == [run.job for run in runs]
     known = [run._replace(estimate_s=run.run_s) if estimates == "exact" else run for run in runs]
-    right = easy([run for run in known if run.processors <= MACHINE], MACHINE, shortest_first=policy == "easy-sjbf")
+    fitting, last_two = [run for run in known if run.processors <= MACHINE], estimates == "last-two"
+    right = easy(fitting, MACHINE, shortest_first=policy == "easy-sjbf", last_two=last_two)
     schedule = play(workload, built_in(policy), loop.step, estimates=estimates)
     assert starts(schedule) == {run.job: right.get(run.job) for run in runs}
     assert ends(schedule) == {run.job: right[run.job] + run.run_s if run.job in right else None for run in runs}

@@ -175,10 +175,16 @@ class Cycle:
         reason = None if line is None else line.reason
         if reason is not None and bid.slot is None and reason.names(bid.job):
             self.untrue.add(key)
-        elif reason is not None and key not in self.awake and not self.crowds.is_roused(key):
+        elif reason is not None and not self.may_come_up(key, reason):
             self.tell_bid(bid, reason)  # what its likes could not get, it cannot get
             return
         self.new.setdefault(key, []).append(entry)
+
+    def may_come_up(self, key: LineKey, reason: Reason) -> bool:
+        """Whether the line, asleep or not, may contend in this cycle. One that only others hold up does when those are
+        gone, and then its newcomers must be among it."""
+        held_up = reason.code is Code.BEHIND_HEAD or self.waiting.sleepers.is_held(key)
+        return held_up or key in self.awake or self.crowds.is_roused(key)
 
     # Contending
 

@@ -7,6 +7,8 @@ tables that we reproduce (Gaussier, Glesser, Reis, Trystram, SC'15):
 
 - submissions precede ends, and each of both is a scheduling pass of its own;
 - ends are in the order in which the jobs started;
+- when an estimate is over and its job is not, the new one is known to the first pass of that instant; it is no reason
+  for a pass of its own;
 - an end which the scheduler could *foresee*, since it comes at the very limit that it was told, is known at once: with
   the first thing that happens at that instant, and in its pass. That is a submission, or some other's end, or the first
   of such ends in its own turn (and then all others that were foreseen are known as well)."""
@@ -25,6 +27,7 @@ What = TypeVar("What")
 class Kind(IntEnum):
     """Order at equal times."""
 
+    OUTLIVED = -2  # an estimate is over, and its job is not
     FORESEEN = -1  # a job ends at the limit that the scheduler was told
     SUBMISSION = 0
     NODE = 1  # one fails, or is back
@@ -47,10 +50,14 @@ class Agenda(Generic[What]):
         self._order = 0
         self._foreseen = (-inf, 0)  # the first end of this instant that was foreseen: when, and its order
 
-    def put(self, at_s: float, kind: int, what: What) -> None:
-        """Never in the past: what is put for a time that is over happens now."""
-        self._order += 1
-        heappush(self._heap, (at_s if at_s > self.now_s else self.now_s, kind, self._order, what))
+    def put(self, at_s: float, kind: int, what: What, order: int = 0) -> int:
+        """Never in the past: what is put for a time that is over happens now. Returns its order among those of its time
+        and kind; `order`: that of what was put before and this replaces."""
+        if not order:
+            self._order += 1
+            order = self._order
+        heappush(self._heap, (at_s if at_s > self.now_s else self.now_s, kind, order, what))
+        return order
 
     def take(self) -> tuple[int, What] | None:
         """What happens next; None: nothing ever will."""
@@ -67,15 +74,15 @@ class Agenda(Generic[What]):
         self._next_s = self._submissions[self._next][0] if self._next < len(self._submissions) else inf
         return 0, what
 
-    def joins_next(self) -> bool:
-        """Whether the end that was taken, which was foreseen, is known with what happens next: at the same instant, and
-        before the turn of the first such end."""
-        if self._next_s == self.now_s:
+    def joins_next(self, kind: int) -> bool:
+        """Whether what was taken is known with what happens next: a new estimate; and an end that was foreseen, if that
+        is at the same instant, and before the turn of the first such end."""
+        if kind == Kind.OUTLIVED or self._next_s == self.now_s:
             return True
         if not self._heap or self._heap[0][0] > self.now_s:
             return False
-        _, kind, order, _ = self._heap[0]
-        return kind < Kind.END or (kind == Kind.END and order < self._foreseen[1])
+        _, following, order, _ = self._heap[0]
+        return following < Kind.END or (following == Kind.END and order < self._foreseen[1])
 
     def next_s(self) -> float:
         """When that will be; infinity: never."""

@@ -29,7 +29,7 @@ class Estimator:
         """The job as the scheduler hears of it when it is submitted."""
         return task.job
 
-    def ended(self, task: Task, ran_s: float) -> None:
+    def ended(self, task: Task, ran_s: float, now_s: float) -> None:
         """It ran that long."""
 
     def outlived(self, task: Task, corrections: int) -> float | None:
@@ -52,11 +52,16 @@ class Scaled(Estimator):
 
 
 class LastTwo(Estimator):
+    """What ends at the very moment of a submission is not known to it yet: submissions come before ends."""
+
     def __init__(self) -> None:
         self._ran: dict[str, tuple[float, ...]] = {}  # user -> the last two run times
+        self._ended: list[tuple[float, str, float]] = []  # the latest ends, of one moment: start, user, run time
+        self._ended_s = 0.0
         self._predicted: dict[str, float] = {}
 
     def told(self, task: Task) -> Job:
+        self._learn(task.job.submitted_s)
         ran, asked_s = self._ran.get(task.job.user, ()), task.job.limit_s
         if len(ran) < 2:
             return task.job
@@ -65,9 +70,19 @@ class LastTwo(Estimator):
         self._predicted[task.job.id] = predicted_s
         return replace(task.job, limit_s=predicted_s)
 
-    def ended(self, task: Task, ran_s: float) -> None:
-        self._ran[task.job.user] = (*self._ran.get(task.job.user, ())[-1:], ran_s)
+    def ended(self, task: Task, ran_s: float, now_s: float) -> None:
+        self._learn(now_s)
+        self._ended.append((now_s - ran_s, task.job.user, ran_s))
+        self._ended_s = now_s
         self._predicted.pop(task.job.id, None)
+
+    def _learn(self, now_s: float) -> None:
+        """From what ended before, in the order of the starts where that was at one moment."""
+        if not self._ended or self._ended_s >= now_s:
+            return
+        for _, user, ran_s in sorted(self._ended, key=lambda each: each[0]):
+            self._ran[user] = (*self._ran.get(user, ())[-1:], ran_s)
+        self._ended.clear()
 
     def outlived(self, task: Task, corrections: int) -> float | None:
         predicted_s, asked_s = self._predicted.get(task.job.id), task.job.limit_s

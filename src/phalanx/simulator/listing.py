@@ -16,13 +16,14 @@ class Live:
     """A job in the cluster. `number` counts its starts and `plan` its planned ends, so that what was put on the agenda
     for an earlier one is recognised. `limit_s`: how long the scheduler lets it run, by its own limit or its queue's.
     `rate`: how many seconds of work it does in a second; `worked_s`: work done before `since_s`; `kept_s`: what of it
-    was saved."""
+    was saved. `ends_s`: when it will end, and `ticket`: that end's order on the agenda."""
 
     __slots__ = (
         *(
             "attempt",
             "began_s",
             "corrections",
+            "ends_s",
             "fate",
             "job",
             "kept_s",
@@ -33,18 +34,18 @@ class Live:
             "placed",
             "plan",
         ),
-        *("pods", "rate", "since_s", "worked_s"),
+        *("pods", "rate", "since_s", "ticket", "worked_s"),
     )
 
     def __init__(self, job: Job, fate: Fate) -> None:
         self.job, self.fate = job, fate
         self.phase = Phase.QUEUED
-        self.attempt = self.number = self.plan = self.corrections = 0
+        self.attempt = self.number = self.plan = self.corrections = self.ticket = 0
         self.pods = sum(role.count for role in job.roles)
         self.placed: tuple[Placement, ...] = ()
         self.open: dict[Slot, None] = {}
         self.limit_s = job.limit_s
-        self.began_s = self.since_s = self.worked_s = self.kept_s = self.rate = 0.0
+        self.began_s = self.since_s = self.worked_s = self.kept_s = self.rate = self.ends_s = 0.0
 
     def has_minimum(self) -> bool:
         return all(

@@ -109,7 +109,7 @@ class World:
             else:
                 assert not isinstance(what, Fate)
                 events = what()
-            if agenda.next_s() == agenda.now_s if self.rounds is not None else kind < 0 and agenda.joins_next():
+            if agenda.next_s() == agenda.now_s if self.rounds is not None else kind < 0 and agenda.joins_next(kind):
                 self._unheard += events
             elif self.rounds is not None and self._round_over:
                 yield self._with_unheard((*events, *self._end_round(self.rounds)))
@@ -274,9 +274,11 @@ class World:
         limit_s, told_s = live.stop_s(), live.limit_s
         if limit_s is not None and live.began_s + limit_s < end_s:
             end_s = live.began_s + limit_s
+        live.ends_s = end_s
         if end_s < inf:
             foreseen = told_s is not None and end_s == live.began_s + told_s
-            self.agenda.put(end_s, Kind.FORESEEN if foreseen else Kind.END, partial(self._end, live, live.plan))
+            kind = Kind.FORESEEN if foreseen else Kind.END
+            live.ticket = self.agenda.put(end_s, kind, partial(self._end, live, live.plan))
 
     def _rework(self, live: Live) -> None:
         """Its pods are about to change: what it has done so far is done."""
@@ -298,7 +300,7 @@ class World:
         fate, now_s = live.fate, self.now_s
         fate.end_s, fate.outcome = now_s, outcome
         self.stints.append(Stint(fate.index, live.since_s, now_s, live.placed, True))
-        self.estimator.ended(fate.task, fate.ran_s)
+        self.estimator.ended(fate.task, fate.ran_s, now_s)
         del self.live[live.job.id]
         self.running.pop(live.job.id, None)
         self.outcomes[live.job.id] = fate.outcome
@@ -359,10 +361,10 @@ class World:
         told_s = live.job.limit_s
         if told_s is not None and self.estimator.outlived(live.fate.task, live.corrections) is not None:
             at_s = live.began_s + told_s
-            self.agenda.put(at_s, Kind.MESSAGE, partial(self._outlived, live, live.number))
+            self.agenda.put(at_s, Kind.OUTLIVED, partial(self._outlived, live, live.number))
 
     def _outlived(self, live: Live, number: int) -> Sequence[Event]:
-        if live.number != number:
+        if live.number != number or live.ends_s <= self.now_s:
             return ()
         longer_s = self.estimator.outlived(live.fate.task, live.corrections)
         live.corrections += 1
@@ -370,6 +372,9 @@ class World:
             return ()
         live.expect(longer_s)
         self._expect_outliving(live)
+        if live.ends_s == live.began_s + longer_s:  # that can be foreseen from now on
+            live.plan += 1
+            self.agenda.put(live.ends_s, Kind.FORESEEN, partial(self._end, live, live.plan), live.ticket)
         return self._tell(live.job.id, live.adoption())
 
     # Nodes, messages, time
