@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from heapq import merge
+from itertools import islice
 from typing import TypeAlias
 
 from phalanx.core import behind, denial, dependency, explain, explain_preemption, promise, quota, replacement, sleep
@@ -443,15 +444,19 @@ class Cycle:
         return denial.of_flavors([offer.flavors for offer in offers], reasons)
 
     def put_to_sleep(self, key: LineKey, bid: Bid, asleep: Asleep) -> None:
-        """The first is told the new numbers, the others only if the code is another, newcomers in any case."""
+        """The first is told the new numbers, the others only if the code is another, newcomers in any case. In a strict
+        queue a line is at the head, and behind another's, in turns: then only the next few are told."""
         self.asleep.append(asleep)
         self.tell_bid(bid, asleep.reason)
         line = self.waiting.lines.get(key)
-        if line is None or line.reason is None or line.reason.code is not asleep.reason.code:
-            for other in self.following(key):
+        said = None if line is None else line.reason
+        if said is None or said.code is not asleep.reason.code:
+            takes_turns = said is not None and behind.takes_turns(said, asleep.reason)
+            for other in islice(self.following(key), behind.NEXT if takes_turns else None):
                 self.tell_bid(other.bid, asleep.reason)
-        else:
-            self.tell_new(key, asleep.reason)
+            if not takes_turns:
+                return
+        self.tell_new(key, asleep.reason)
 
     def priority_of(self, entry: Entry) -> float:
         """The sum of factors, where a queue is ordered by it."""

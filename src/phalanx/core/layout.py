@@ -45,7 +45,7 @@ class Layout:
         self.strayed: list[int] = []  # positions from which something was taken; those beyond `MOVED` are not told
         self.grown = False  # something was given back since all was put in order
         self.crowded = False  # a node had the amounts for one more pod, and too many pods
-        self._at: list[int] = []  # by row, its position; -1: not laid out. Empty until somebody asks
+        self._at: Column | None = None  # by row, its position; -1: not laid out. Made when somebody asks
         self.renew()
         self._ties_by_row = True
 
@@ -58,7 +58,7 @@ class Layout:
         if self.packed and len(self.rows) > 1:
             looseness = self._loosenesses()
             order = np.argsort(looseness, kind="stable")
-            self.rows, self._looseness, self._at = self.rows[order], looseness[order], []
+            self.rows, self._looseness, self._at = self.rows[order], looseness[order], None
             self.free = {name: column[order] for name, column in self.free.items()}
         self.views: dict[str, memoryview[int]] = {name: column.data for name, column in self.free.items()}
         self.row_at: memoryview[int] = self.rows.data
@@ -104,21 +104,21 @@ class Layout:
             changed[int(self.rows[position])] = None
         if len(changed) > MOVED:
             return False
-        self._at = self._at or self._positions()
+        at = self._at = self._positions() if self._at is None else self._at
         for row in changed:
-            amounts, position = columns.free_of(row), self._at[row]
+            amounts, position = columns.free_of(row), int(at[row])
             if (position >= 0) != (bool(columns.facts.ready[row]) and min(amounts.values()) >= 0):
                 return False
             if position >= 0:
                 for name, view in self.views.items():
                     view[position] = amounts[name]
                 if len(self._looseness):
-                    self._move(position, self._looseness_of(list(amounts.values())))
+                    self._move(at, position, self._looseness_of(list(amounts.values())))
         self.strayed.clear()
         self.grown = False
         return True
 
-    def _move(self, position: int, looseness: float) -> None:
+    def _move(self, at: Column, position: int, looseness: float) -> None:
         """To where it belongs now."""
         before = self._looseness
         first, last = before.searchsorted(looseness), before.searchsorted(looseness, "right")
@@ -129,16 +129,19 @@ class Layout:
         to -= to > position
         before[position] = looseness
         low, high = min(position, to), max(position, to) + 1
-        turn = 1 if to < position else -1
+        source, target = slice(low + 1, high), slice(low, high - 1)
+        if to < position:
+            source, target = target, source
         for column in (self.rows, before, *self.free.values()):
-            column[low:high] = np.roll(column[low:high], turn)
-        for at, each in enumerate(self.rows[low:high].tolist(), low):
-            self._at[each] = at
+            kept = column[position]
+            column[target] = column[source]
+            column[to] = kept
+        at[self.rows[low:high]] = np.arange(low, high)
 
-    def _positions(self) -> list[int]:
+    def _positions(self) -> Column:
         found = np.full(self.columns.capacity, -1)
         found[self.rows] = np.arange(len(self.rows))
-        return list(found.tolist())
+        return found
 
     def _loosenesses(self) -> NDArray[np.float64]:
         total = np.zeros(len(self), np.float64)
