@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import socket
 import subprocess
 import sys
@@ -11,6 +13,9 @@ import pytest
 
 from phalanx.cli import app as cli
 from phalanx.cli.app import COMMANDS, build
+from phalanx.cli.target import require_namespace
+from phalanx.client.connection import ApiRefusal, Connection, Object
+from phalanx.client.kind import Kind
 from phalanx.errors import PhalanxError
 
 
@@ -153,6 +158,27 @@ def test_a_dry_run_prints_the_job_and_needs_no_cluster(
 ) -> None:
     assert call(monkeypatch, "submit", "--dry-run", "--name", "x", "--", "echo", "--help") == 0
     assert "command:\n        - echo\n        - --help\n" in capsys.readouterr().out
+
+
+def test_a_dry_run_may_be_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(monkeypatch, "submit", "--dry-run", "--json", "--name", "x", "--", "true") == 0
+    [job] = json.loads(capsys.readouterr().out)
+    assert (job["kind"], job["metadata"]["name"], job["spec"]["suspend"]) == ("Job", "x", True)
+
+
+class _WithoutNamespaces(Connection):
+    def __init__(self, code: int) -> None:
+        super().__init__("https://cluster", headers={}, tls=None)
+        self._code = code
+
+    async def get(self, kind: Kind, name: str, namespace: str = "") -> Object:
+        raise ApiRefusal(self._code, "", f'{kind.plural} "{name}" not found')
+
+
+def test_a_namespace_that_does_not_exist_is_told_as_far_as_one_may_look() -> None:
+    with pytest.raises(PhalanxError, match=r"there is no namespace teem at https://cluster\. `kubectl get namespaces`"):
+        asyncio.run(require_namespace(_WithoutNamespaces(404), "teem"))
+    asyncio.run(require_namespace(_WithoutNamespaces(403), "teem"))
 
 
 async def _broken() -> None:

@@ -173,3 +173,11 @@ def test_files_stand_before_the_dashes_and_the_command_after_them() -> None:
     assert split(["a.yaml", "b.yaml"], ["phalanx", "submit", "a.yaml", "b.yaml"])[0] == (Path("a.yaml"), Path("b.yaml"))
     line = ["phalanx", "submit", "--name", "x", "--", "sh", "--", "y"]
     assert split(["sh", "--", "y"], line) == ((), ("sh", "--", "y"))
+
+
+def test_a_name_that_is_taken_is_refused_with_what_to_do_about_it(tmp_path: Path) -> None:
+    [document] = read_files([written(tmp_path, JOB)])
+    error = ApiRefusal(409, "AlreadyExists", 'jobs.batch "train" already exists')
+    said = str(refusal(document, error))
+    assert 'job.yaml:4: jobs.batch "train" already exists. What exists was left as it is' in said
+    assert "kubectl delete job train" in said

@@ -159,6 +159,43 @@ async def test_a_failed_job_says_how_it_failed_when_finished_ones_are_asked_for(
     assert (view.state, view.where()) == ("failed", "too bad")
 
 
+def ended_pod(name: str, phase: str, code: int, at: str, **labels: str) -> dict[str, Any]:
+    container = {"name": "main", "image": "x", "resources": {"requests": {"cpu": "1"}}}
+    ended = {"terminated": {"exitCode": code, "finishedAt": at}}
+    return {
+        "kind": "Pod",
+        "metadata": meta(name, labels={"phalanx.dev/queue": "default", **labels}),
+        "spec": {"nodeName": "n1", "schedulerName": "phalanx", "containers": [container]},
+        "status": {"phase": phase, "containerStatuses": [{"name": "main", "state": ended}]},
+    }
+
+
+async def test_pods_without_a_job_are_shown_when_they_are_over_too() -> None:
+    driver = ended_pod("driver", "Succeeded", 0, "2026-01-01T00:02:00Z", **{"phalanx.dev/job": "spark"})
+    worker = ended_pod("worker", "Failed", 3, "2026-01-01T00:01:00Z", **{"phalanx.dev/job": "spark"})
+    lone = ended_pod("lone", "Succeeded", 0, "2026-01-01T00:00:30Z")
+    seen = snapshot(node("n1"), queue("default"), driver, worker, lone)
+    gang, single = job_view.views(seen, finished=True)
+    assert (gang.id, gang.state, gang.where(), gang.since_s) == (
+        "default/spark",
+        "failed",
+        "worker: exit code 3",
+        CREATED_S + 120,
+    )
+    assert (single.id, single.state, single.nodes) == ("default/pod:lone", "complete", {"n1": 1})
+    assert find(seen, "lone", "default") == single
+    assert "complete for 1m40s, queue default" in job_view.page(single, seen)
+
+
+async def test_a_gang_of_pods_of_which_one_runs_is_not_over() -> None:
+    over = ended_pod("driver", "Succeeded", 0, CREATED, **{"phalanx.dev/job": "spark"})
+    runs = foreign_pod("worker", "n1", "1")
+    runs["metadata"] = meta("worker", labels=over["metadata"]["labels"])
+    runs["spec"]["schedulerName"] = "phalanx"
+    found = job_view.views(snapshot(node("n1"), queue("default"), over, runs), finished=True)
+    assert not {view.state for view in found} & {"complete", "failed"}
+
+
 async def test_the_page_of_a_job_tells_reason_roles_and_place() -> None:
     seen = snapshot(node("n1"), queue("default"), batch_job("first", 1, "100"), batch_job("second", 2, "100"))
     page = job_view.page(find(seen, "second", "default"), seen)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from phalanx.cli.attend import complaints
+from phalanx.cli.attend import complaints, exit_code
 from phalanx.cli.output import counted, duration
 from phalanx.cli.sight import Snapshot
 from phalanx.client.connection import Object
@@ -16,7 +16,7 @@ from phalanx.client.kind import JOBS, Kind
 from phalanx.core.standing import order_of
 from phalanx.dialects.peer_reasons import words
 from phalanx.kube.form import TRAINING, forms
-from phalanx.kube.labels import QUEUE
+from phalanx.kube.labels import JOB, OURS, QUEUE, said
 from phalanx.kube.pod import Pod, seconds
 from phalanx.model.amount import shown
 from phalanx.model.cluster import Record
@@ -28,6 +28,7 @@ from phalanx.model.shape import PODS, Amounts
 COLUMNS = ("JOB", "QUEUE", "STATE", "PODS", "SINCE", "WHERE, OR WHY NOT")
 _NODES_SHOWN = 3
 _WAITS = ("queued", "promised")
+_OVER = ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,7 +253,58 @@ def _since(snapshot: Snapshot, record: Record) -> float:
 def _finished(snapshot: Snapshot) -> list[JobView]:
     """Jobs that are over and not deleted yet, the latest first."""
     found = [_over([form.read(obj) for form in forms(kind, obj)]) for kind, obj in _job_objects(snapshot)]
-    return sorted((view for view in found if view), key=lambda view: -view.since_s)
+    return sorted([*(view for view in found if view), *_ended_pods(snapshot)], key=lambda view: -view.since_s)
+
+
+def _ended_pods(snapshot: Snapshot) -> Iterator[JobView]:
+    """Pods that no Job made, by gang: a gang of whose pods one goes on is not over."""
+    gangs = defaultdict[str, list[Object]](list)
+    for pod in snapshot.pods.values():
+        meta = pod["metadata"]
+        if pod["spec"].get("schedulerName") in OURS and not any(
+            owner.get("controller") for owner in meta.get("ownerReferences") or ()
+        ):
+            gangs[f"{meta['namespace']}/{said(meta, JOB) or 'pod:' + meta['name']}"].append(pod)
+    for job, pods in gangs.items():
+        if job not in snapshot.cluster.jobs and all(_phase(pod) in _OVER for pod in pods):
+            yield _pods_over(job, pods)
+
+
+def _pods_over(job: str, pods: Sequence[Object]) -> JobView:
+    failed = [pod for pod in pods if _phase(pod) == "Failed"]
+    metas = [pod["metadata"] for pod in pods]
+    return JobView(
+        id=job,
+        queue=next((queue for meta in metas if (queue := said(meta, QUEUE))), ""),
+        state="failed" if failed else "complete",
+        wanted=len(pods),
+        placed=len(pods) - len(failed),
+        since_s=max(map(_ended_s, pods)),
+        submitted_s=min(seconds(meta.get("creationTimestamp")) for meta in metas),
+        priority=0,
+        nodes=dict(Counter(pod["spec"]["nodeName"] for pod in pods if pod["spec"].get("nodeName"))),
+        reason=None,
+        message=_failure(failed[0]) if failed else "",
+        soon=False,
+        roles=(),
+    )
+
+
+def _phase(pod: Object) -> str:
+    return str((pod.get("status") or {}).get("phase", ""))
+
+
+def _ended_s(pod: Object) -> float:
+    """When its last container ended, as far as its node said."""
+    states = [one.get("state") or {} for one in (pod.get("status") or {}).get("containerStatuses") or ()]
+    ends = [seconds((state.get("terminated") or {}).get("finishedAt")) for state in states]
+    return max(ends, default=0.0) or seconds(pod["metadata"].get("creationTimestamp"))
+
+
+def _failure(pod: Object) -> str:
+    status = pod.get("status") or {}
+    known = [f"exit code {code}" if (code := exit_code(pod)) else "", status.get("reason"), status.get("message")]
+    return f"{pod['metadata']['name']}: " + ("; ".join(text for text in known if text) or "failed")
 
 
 def _job_objects(snapshot: Snapshot) -> Iterator[tuple[Kind, Object]]:

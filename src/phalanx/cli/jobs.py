@@ -12,7 +12,7 @@ from phalanx.cli.job_view import COLUMNS, JobView, row, views
 from phalanx.cli.output import console, note, print_json, print_json_line, print_table, table
 from phalanx.cli.sight import look
 from phalanx.cli.stopping import until_stopped
-from phalanx.cli.target import Scope, Target, connected
+from phalanx.cli.target import Scope, Target, connected, require_namespace
 from phalanx.client.connection import Connection
 
 _LOOK_S = 1.0
@@ -50,10 +50,14 @@ async def jobs(
     scope = scope or Scope()
     async with connected(target) as connection:
         if watch:
+            if scope.one:
+                await require_namespace(connection, scope.one)
             await until_stopped(_watch(connection, scope, finished, json))
             return
         snapshot = await look(connection)
-    found = views(snapshot, scope.one, finished=finished)
+        found = views(snapshot, scope.one, finished=finished)
+        if scope.one and not found:
+            await require_namespace(connection, scope.one)
     if json:
         print_json([view.record() for view in found])
     elif found:

@@ -72,6 +72,8 @@ def queued(document: Document, queue: str | None) -> Object:
 
 def refusal(document: Document, error: ApiRefusal) -> PhalanxError:
     """The server's answer, with the lines of the fields that it speaks of."""
+    if error.reason == "AlreadyExists":
+        return _taken(document, error)
     causes = error.details.get("causes") or []
     lines = [
         f"{document.place(_field(cause.get('field', '')))}: {cause.get('field')}: {cause.get('message')}"
@@ -83,6 +85,17 @@ def refusal(document: Document, error: ApiRefusal) -> PhalanxError:
         where = next((path for path in named if path in document.lines), ())
         lines = [f"{document.place(where)}: {error.message}"]
     return PhalanxError("\n".join([f"{len(lines)} error(s); nothing was created from here on", *lines]))
+
+
+def _taken(document: Document, error: ApiRefusal) -> PhalanxError:
+    kind, name = str(document.obj.get("kind", "object")).lower(), document.obj["metadata"].get("name", "")
+    space = document.obj["metadata"].get("namespace")
+    there = f"kubectl delete {kind} {name}{f' -n {space}' if space else ''}"
+    return PhalanxError(
+        f"{document.place(('metadata', 'name'))}: {error.message}. What exists was left as it is, and nothing was "
+        "created from here on. Give this one another name (of a command: --name), write metadata.generateName instead "
+        f"of name to get a new one every time, or delete the other first: {there}"
+    )
 
 
 # --- from a command line -------------------------------------------------------------------------------------------

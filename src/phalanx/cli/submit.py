@@ -48,7 +48,7 @@ async def submit(
     queue
         The queue. [default: what the file says, else default]
     dry_run
-        Print what would be created, as YAML, and create nothing.
+        Print what would be created, as YAML (or, with --json, as JSON), and create nothing.
     json
         Print the created objects as JSON.
     """
@@ -56,6 +56,9 @@ async def submit(
     files, command = split(words, sys.argv)
     documents = _documents(files, command, queue, options or JobOptions(), namespace)
     objects = [(document, queued(document, queue)) for document in documents]
+    if dry_run and json:
+        print_json([obj for _, obj in objects])
+        return
     if dry_run:
         print(yaml.safe_dump_all([obj for _, obj in objects], sort_keys=False), end="")
         return

@@ -17,6 +17,7 @@ from cyclopts import Parameter
 
 from phalanx.cli.data_directory import default_directory, is_running
 from phalanx.client.connection import ApiRefusal, ApiUnknown, Connection
+from phalanx.client.kind import NAMESPACES
 from phalanx.errors import PhalanxError
 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
@@ -99,3 +100,16 @@ async def connected(target: Target | None) -> AsyncIterator[Connection]:
                 "Name another kubeconfig with --kubeconfig, or renew its credentials."
             ) from error
         yield connection
+
+
+async def require_namespace(connection: Connection, namespace: str) -> None:
+    """Raises PhalanxError if it is certain that there is none of that name; asked where nothing was found in it."""
+    try:
+        await connection.get(NAMESPACES, namespace)
+    except ApiRefusal as error:
+        if error.code != 404:  # we may not look: then nobody can say
+            return
+        raise PhalanxError(
+            f"there is no namespace {namespace} at {connection.server}. `kubectl get namespaces` lists those there "
+            f"are; `kubectl create namespace {namespace}` makes it."
+        ) from error
