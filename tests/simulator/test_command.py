@@ -146,7 +146,8 @@ def test_schedules_as_csv_and_as_a_log(tmp_path: Path, capsys) -> None:
     log, table = tmp_path / "s.swf", tmp_path / "s.csv"
     objects(capsys, KTH, "--first", 30, "--policy", "greedy", "--schedule", log)
     objects(capsys, KTH, "--first", 30, "--policy", "greedy", "--schedule", table)
-    replayed = swf.read(log, size=100)
+    replayed = swf.read(log)
+    assert dict(replayed.nodes[0].allocatable)["cpu"] == 100_000
     rows = list(csv.DictReader(table.open()))
     assert [task.job.id for task in replayed.tasks] == [row["job"] for row in rows]
     assert [task.waited_s for task in replayed.tasks] == [

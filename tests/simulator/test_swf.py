@@ -60,6 +60,14 @@ def test_order_is_by_submission_then_as_in_the_file(tmp_path: Path) -> None:
     assert [task.job.id for task in found.tasks] == ["3", "9", "1", "5"]
 
 
+def test_a_log_in_the_order_of_ends_is_brought_back_into_that_of_submissions(tmp_path: Path) -> None:
+    """Jobs of the same moment are numbered in the order in which they came."""
+    lines = [GOOD.replace("1 10 ", f"{job} {submit} ", 1) for job, submit in ((9, 10), (10, 10), (3, 10), (2, 5))]
+    assert [task.job.id for task in swf.read(log(tmp_path, HEADER + "".join(lines))).tasks] == ["2", "3", "9", "10"]
+    in_turn = [GOOD.replace("1 10 ", f"{job} {submit} ", 1) for job, submit in ((9, 10), (3, 10), (2, 12))]
+    assert [task.job.id for task in swf.read(log(tmp_path, HEADER + "".join(in_turn))).tasks] == ["9", "3", "2"]
+
+
 @pytest.mark.parametrize(
     ("record", "complaint"),
     [

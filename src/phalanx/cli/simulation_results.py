@@ -17,7 +17,7 @@ from phalanx.cli.simulation import Outcome
 from phalanx.simulator.report.page import page
 from phalanx.simulator.schedule import Fate, Schedule
 from phalanx.simulator.statistic import half_width_95, mean
-from phalanx.simulator.sweep import sizes
+from phalanx.simulator.sweep import capacity, sizes
 
 # What the table shows: (heading, measure, format).
 COLUMNS = (
@@ -154,9 +154,12 @@ def write_schedule(schedule: Schedule, file: Path) -> None:
 
 
 def _write_swf(schedule: Schedule, file: Path) -> None:
+    workload = schedule.workload
     with file.open("w") as out:
-        out.write(f"; Version: 2.2\n; Note: simulated by Phalanx, policy {schedule.policy}, {schedule.estimates}\n")
-        out.write(f"; Note: from {schedule.workload.name}\n")
+        out.write(f"; Version: 2.2\n; MaxJobs: {len(schedule.fates)}\n; MaxRecords: {len(schedule.fates)}\n")
+        out.write(f"; MaxNodes: {len(workload.nodes)}\n; MaxProcs: {int(capacity(schedule))}\n")
+        out.write(f"; Note: simulated by Phalanx, policy {schedule.policy}, {schedule.estimates}\n")
+        out.write(f"; Note: from {workload.name}\n")
         for number, (fate, size) in enumerate(zip(schedule.fates, sizes(schedule), strict=True), 1):
             out.write(_swf_line(fate, size, number))
 

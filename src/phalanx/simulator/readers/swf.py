@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 
 from phalanx.model.job import After, Dependency, Job, Role
@@ -62,7 +63,15 @@ def read(
                 if len(tasks) == first:
                     break
     count = size or machine_size(path, header, tasks)
-    return source.workload(tasks, nodes=(machine(count),))
+    return source.workload(as_submitted(tasks), nodes=(machine(count),))
+
+
+def as_submitted(tasks: list[Task]) -> list[Task]:
+    """Logs are in the order of submission, and number their jobs in that order. One that is not, such as the logs that
+    simulators write in the order of ends, is brought back into it: of jobs of the same moment, by number."""
+    if all(one.job.submitted_s <= other.job.submitted_s for one, other in pairwise(tasks)):
+        return tasks
+    return sorted(tasks, key=lambda task: (task.job.submitted_s, int(task.job.id)))
 
 
 def note_header(header: dict[str, str], text: str) -> None:
