@@ -139,7 +139,7 @@ def tree_adds_up(cluster: Cluster) -> Iterator[str]:
     for job, record in cluster.jobs.items():
         if due_of[job] != record.charge:
             yield f"{job} is charged {record.charge} to its queue, and due is {due_of[job]}"
-        if record.placed != counted(record.placements, len(record.job.roles)):
+        if list(record.placed) != counted(record.placements, len(record.job.roles)):
             yield f"{job} has {record.placed} pods placed per role, noted is {record.placements}"
     charged = shown(cluster, [due for due in due_of.values() if due is not None])
     if tree.branches.keys() != charged.keys():
@@ -178,9 +178,9 @@ def waiting_is_true(cluster: Cluster) -> Iterator[str]:
     for key, line in waiting.lines.items():
         if not line or line.key != key:
             yield f"a line of {len(line)} stands under a wrong key or empty"
-        if bids & line.entries.keys():
-            yield f"bids wait in two places: {sorted(bids & line.entries.keys())}"
-        bids |= line.entries.keys()
+        if bids & line.bids():
+            yield f"bids wait in two places: {sorted(bids & line.bids())}"
+        bids |= line.bids()
     asked = {Bid(job) for job, record in cluster.jobs.items() if record.phase is Phase.QUEUED}
     asked |= {Bid(job, slot) for job, record in cluster.jobs.items() for slot in record.open}
     if strangers := bids - asked:

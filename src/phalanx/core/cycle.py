@@ -236,7 +236,7 @@ class Cycle:
 
     def entry_of(self, key: LineKey, bid: Bid) -> Entry:
         joined = self.joined.get(bid)
-        return joined.entry if joined is not None else self.waiting.lines[key].entries[bid]
+        return joined.entry if joined is not None else self.waiting.lines[key].entry(bid)
 
     def still_waits(self, bid: Bid) -> bool:
         """It has not been granted what it asks in this cycle."""

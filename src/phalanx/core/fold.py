@@ -231,6 +231,7 @@ def open_slots(cluster: Cluster, record: Record, slots: Sequence[Slot]) -> None:
     """Those slots want a node; what they held is given back. A slot that is open already keeps its arrival. Beyond a
     size that was fixed at the start a job wants nothing."""
     known_roles(record, slots)
+    record.make_ready()
     for slot in slots:
         if slot in record.open or (record.size and slot.ordinal >= record.size[slot.role]):
             continue
@@ -427,7 +428,7 @@ def describe(cluster: Cluster, record: Record, job: Job, gang: Gang) -> None:
     if job.preempted > record.preempted:
         record.preempted = job.preempted
     record.gang = gang
-    record.placed = [0] * len(gang.roles)
+    record.placed = gang.none
     record.job = job if job.roles is gang.roles else replace(job, roles=gang.roles)
     cluster.jobs_of.setdefault(job.queue, {})[job.id] = None
     branch = cluster.tree.branch(cluster.queue_of(job))

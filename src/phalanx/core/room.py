@@ -20,6 +20,7 @@ from phalanx.model.tree import Charge, Cost, Key
 
 def put(cluster: Cluster, record: Record, placements: Iterable[Placement]) -> list[Placement]:
     """The slots hold their room there; those whose node had none for them."""
+    record.make_ready()
     taken, unfit, held = [0] * len(record.job.roles), [], record.placements
     cluster.ends.derived.pop(record.job.id, None)
     for placement in placements:
@@ -57,6 +58,7 @@ def hold(cluster: Cluster, record: Record, placements: Iterable[Placement]) -> N
     """Charged to their nodes at once, which may be overfull until others have left: so nobody else is placed there."""
     if placements:
         cluster.promised[record.job.id] = None
+    record.make_ready()
     for placement in placements:
         record.promise[Slot(placement.role, placement.ordinal)] = placement.node
         cluster.take_up(record, placement)
@@ -73,18 +75,20 @@ def take_back(cluster: Cluster, record: Record) -> None:
 def note_holding(cluster: Cluster, record: Record, change: list[int]) -> None:
     """The job holds that many pods' worth more of each role."""
     changed(cluster, record)
-    job = record.job
+    job, placed = record.job, list(record.placed)
     for role, pods in enumerate(change):
         if pods:
             costs = record.gang.demands[role].costs
-            record.placed[role] += pods
+            placed[role] += pods
             for resource, amount in costs:
                 cluster.holders.change(job.id, resource, amount * pods)
             cluster.usage.hold(job.queue, job.user, costs, pods, cluster.now_s)
+    record.placed = placed
 
 
 def leaves(cluster: Cluster, record: Record, slots: Iterable[Slot], grace_s: float | None) -> None:
     """Those of its slots were told to go, and have so long for it."""
+    record.make_ready()
     record.leaving.update(slots)
     if record.leaving:
         cluster.leaving[record.job.id] = cluster.now_s + (grace_s or 0.0)

@@ -10,7 +10,9 @@ Room that grows is noted (`waiting.grown`), because it alone can let anything st
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any, Final
 
 from phalanx.model.alarms import Alarms
 from phalanx.model.columns import Columns
@@ -34,6 +36,27 @@ from phalanx.model.usage import Usage
 from phalanx.model.waiting import Waiting
 
 REMEMBERED = 4096  # gangs with the flavors they were given
+
+
+class Nothing(dict[Any, Any]):
+    """Shared by all that have nothing: who is the first to enter anything makes a dictionary of its own."""
+
+    def __setitem__(self, key: object, value: object) -> None:
+        raise TypeError("nothing is entered here: it is shared")
+
+
+class Nobody(set[Any]):
+    """The same of a set."""
+
+    def add(self, member: object) -> None:
+        raise TypeError("nothing is entered here: it is shared")
+
+    def update(self, *others: object) -> None:
+        raise TypeError("nothing is entered here: it is shared")
+
+
+NOTHING: Final = Nothing()
+NOBODY: Final = Nobody()
 
 
 class Record:
@@ -61,34 +84,42 @@ class Record:
         self.job, self.gang = job, gang
         self.phase = Phase.QUEUED
         self.attempt = 0
-        self.placements: dict[Slot, str] = {}
-        self.open: dict[Slot, tuple[float, int]] = {}
         self.reason: Reason | None = None
         self.refusal: Reason | None = None
         self.not_before_s = 0.0
         self.started_s = 0.0
         self.flavors: tuple[str, ...] = ()
-        self.promise: dict[Slot, str] = {}
         self.promised_until_s = 0.0
-        self.leaving: set[Slot] = set()
         self.short_since_s: float | None = None
-        self.devices: dict[Slot, tuple[str, ...]] = {}
         self.preempted = 0
-        self.placed = [0] * len(job.roles)
+        self.placed: Sequence[int] = gang.none
         self.charge: Charge | None = None
         self.size: tuple[int, ...] = ()
+        self.placements: dict[Slot, str] = NOTHING
+        self.open: dict[Slot, tuple[float, int]] = NOTHING
+        self.promise: dict[Slot, str] = NOTHING
+        self.devices: dict[Slot, tuple[str, ...]] = NOTHING
+        self.leaving: set[Slot] = NOBODY
+
+    def make_ready(self) -> None:
+        """Something is about to be entered: it is most of what a record takes, and one that waits does without."""
+        if self.placements is NOTHING:
+            self.placements, self.open, self.promise, self.devices, self.leaving = {}, {}, {}, {}, set()
 
     def copy(self) -> Record:
         other = Record(self.job, self.gang)
         other.phase, other.attempt, other.reason = self.phase, self.attempt, self.reason
         other.refusal = self.refusal
-        other.placements, other.open, other.not_before_s = dict(self.placements), dict(self.open), self.not_before_s
-        other.started_s, other.flavors, other.leaving = self.started_s, self.flavors, set(self.leaving)
-        other.promise, other.promised_until_s = dict(self.promise), self.promised_until_s
+        other.not_before_s = self.not_before_s
+        other.started_s, other.flavors = self.started_s, self.flavors
+        other.promised_until_s = self.promised_until_s
         other.short_since_s = self.short_since_s
-        other.devices, other.size = dict(self.devices), self.size
+        other.size = self.size
         other.preempted = self.preempted
-        other.placed, other.charge = list(self.placed), self.charge
+        other.placed, other.charge = self.placed, self.charge
+        if self.placements is not NOTHING:
+            other.placements, other.open, other.leaving = dict(self.placements), dict(self.open), set(self.leaving)
+            other.promise, other.devices = dict(self.promise), dict(self.devices)
         return other
 
 
