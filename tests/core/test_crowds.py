@@ -22,6 +22,7 @@ from phalanx.model.policy import Backfill, Policy
 from phalanx.model.queue import Order, Queue, Quota
 from phalanx.model.shape import Shape, amounts
 from phalanx.model.tree import Tree
+from tests.seeds import mostly_slow
 
 CYCLES = 40
 
@@ -99,7 +100,7 @@ def crowds_from(lines: int) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", mostly_slow(range(40), fast=8))
 def test_together_or_each_by_itself(seed: int) -> None:
     world, together, apart = World(seed), Cluster(), Cluster()
     events = world.listed()

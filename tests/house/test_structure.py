@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -46,14 +47,42 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
 SCRIPTS = sorted((ROOT / "benchmarks").rglob("*.py")) + sorted((ROOT / "examples").rglob("*.py"))
 
 
-@cache
-def read(path: Path) -> str:
-    return path.read_text()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Module:
+    """What is asked of a file. Its tree is not kept: with all of them in memory everything else is slow.
+
+    `imports`: (line, dotted name), relative ones resolved. `functions`: (line, name, lines)."""
+
+    code_lines: int
+    imports: tuple[tuple[int, str], ...]
+    functions: tuple[tuple[int, str, int], ...]
+    documented: bool
 
 
 @cache
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(read(path))
+def module(path: Path) -> Module:
+    text = path.read_text()
+    tree = ast.parse(text)
+    found = [tree, *statements(tree.body)]
+    return Module(
+        code_lines=code_lines(text, found),
+        imports=tuple(imports(found, path)),
+        functions=tuple(
+            (node.lineno, node.name, (node.end_lineno or node.lineno) - node.lineno + 1)
+            for node in found
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        ),
+        documented=bool(ast.get_docstring(tree)),
+    )
+
+
+def statements(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """All of them, however deep; no expressions."""
+    for node in body:
+        yield node
+        for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+            if isinstance(inner := getattr(node, part, None), list):
+                yield from statements(inner)
 
 
 def where(path: Path) -> str:
@@ -65,22 +94,22 @@ def package_of(path: Path) -> str:
     return parts[0]
 
 
-def imports(tree: ast.AST, path: Path) -> Iterator[tuple[int, str]]:
-    """(line, dotted module) of every import, relative ones resolved."""
-    module = ("phalanx", *path.relative_to(SOURCE).with_suffix("").parts)
-    for node in ast.walk(tree):
+def imports(found: Iterable[ast.AST], path: Path) -> Iterator[tuple[int, str]]:
+    root = SOURCE.parent if path.is_relative_to(SOURCE) else ROOT
+    own = path.relative_to(root).with_suffix("").parts
+    for node in found:
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            prefix = ".".join(module[: len(module) - node.level]) + "." if node.level else ""
+            prefix = ".".join(own[: len(own) - node.level]) + "." if node.level else ""
             name = prefix + (node.module or "")
             yield from ((node.lineno, f"{name.rstrip('.')}.{alias.name}") for alias in node.names)
 
 
-def code_lines(path: Path) -> int:
+def code_lines(text: str, found: Iterable[ast.AST]) -> int:
     """Lines that are neither blank, comment nor docstring."""
     dropped: set[int] = set()
-    for node in ast.walk(parsed(path)):
+    for node in found:
         if (
             isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
             and node.body
@@ -91,7 +120,7 @@ def code_lines(path: Path) -> int:
             dropped.update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
     return sum(
         1
-        for number, line in enumerate(read(path).splitlines(), 1)
+        for number, line in enumerate(text.splitlines(), 1)
         if number not in dropped and line.strip() and not line.strip().startswith("#")
     )
 
@@ -105,7 +134,7 @@ def wrong_imports(path: Path) -> Iterator[str]:
     package = package_of(path)
     allowed = ALLOWED.get(package, set())
     sub = path.relative_to(SOURCE).with_suffix("").parts
-    for line, name in imports(parsed(path), path):
+    for line, name in module(path).imports:
         parts = name.split(".")
         if package in PURE and parts[0] in OUTSIDE_WORLD:
             yield f"{where(path)}:{line}: {package} is pure and may not import {parts[0]}; pass it in"
@@ -133,16 +162,14 @@ def test_sizes() -> None:
 
 
 def too_long(path: Path) -> Iterator[str]:
-    if (lines := code_lines(path)) > FILE_LINES:
+    if (lines := module(path).code_lines) > FILE_LINES:
         yield f"{where(path)}: {lines} lines of code (at most {FILE_LINES}); split it by noun or verb"
-    for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            length = (node.end_lineno or node.lineno) - node.lineno + 1
-            if length > FUNCTION_LINES:
-                yield (
-                    f"{where(path)}:{node.lineno}: {node.name} has {length} lines "
-                    f"(at most {FUNCTION_LINES}); name its steps and call them"
-                )
+    for line, name, length in module(path).functions:
+        if length > FUNCTION_LINES:
+            yield (
+                f"{where(path)}:{line}: {name} has {length} lines "
+                f"(at most {FUNCTION_LINES}); name its steps and call them"
+            )
 
 
 def test_names_say_something() -> None:
@@ -157,7 +184,7 @@ def test_names_say_something() -> None:
 
 
 def test_modules_open_with_their_theory() -> None:
-    silent = [path for path in SOURCES if path.name != "__init__.py" and not ast.get_docstring(parsed(path))]
+    silent = [path for path in SOURCES if path.name != "__init__.py" and not module(path).documented]
     assert not silent, f"open with what this module is and why: {', '.join(map(where, silent))}"
 
 

@@ -15,6 +15,7 @@ from phalanx.kube.labels import SCHEDULER_NAME
 from tests import clockwork
 from tests.kube.double import Client, Object, job, node, pod
 from tests.kube.stage import Stage
+from tests.seeds import mostly_slow
 
 SEEDS = range(int(os.environ.get("PHALANX_KUBE_SEEDS", "25")))
 
@@ -110,7 +111,7 @@ def room(stage: Stage, name: str, *, ours: bool = False) -> int:
     return (int(stage.api.objects[NODES][name]["status"]["allocatable"]["cpu"]) - used) * 1000
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", mostly_slow(SEEDS, fast=6))
 def test_what_could_run_has_run(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     disturbed = Disturbed(seed)
     bind = Client._bind

@@ -19,8 +19,10 @@ from tests import clockwork
 from tests.kube.double import Controller, Object, OtherScheduler, job, node, pod
 from tests.kube.stage import Stage
 from tests.kube.test_volumes import bind_volume, claim, storage_class, using
+from tests.seeds import mostly_slow
 
 NODES = [node("n1"), node("n2")]
+HOW = ("kill", "kill after", "lost")
 
 # name -> (objects as (kind, object) in order, number of pods that run in the end)
 SCENARIOS: dict[str, tuple[list[Object], int]] = {
@@ -58,7 +60,7 @@ async def run_through(name: str, number: int, how: str) -> Stage:
     raise AssertionError("killed more than once")
 
 
-@pytest.mark.parametrize("how", ["kill", "kill after", "lost"])
+@pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_killed_at_every_write(name: str, how: str) -> None:
     whole = clockwork.run(run_through(name, 0, how)).api.writes
@@ -138,8 +140,8 @@ def _over(stage: Stage, left: int) -> bool:
     return sum(name.startswith("b-") for name in bound) == 4 and len(bound) == len(stage.api.pods()) == 4 + left
 
 
-@pytest.mark.parametrize("how", ["kill", "kill after", "lost"])
-@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("name", mostly_slow([*WAYS], fast=1))
 def test_killed_while_somebody_gives_way(name: str, how: str) -> None:
     whole = clockwork.run(give_way(name, 0, how)).api.writes
     assert len(whole) > 8
@@ -225,8 +227,8 @@ async def play_out(name: str, number: int, how: str) -> Stage:
     raise AssertionError("killed more than once")
 
 
-@pytest.mark.parametrize("how", ["kill", "kill after", "lost"])
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("name", mostly_slow([*OTHERS][::-1], fast=3))
 def test_killed_at_each_other_kind_of_write(name: str, how: str) -> None:
     whole = clockwork.run(play_out(name, 0, how)).api.writes
     assert OTHERS[name][2] in whole

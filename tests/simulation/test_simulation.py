@@ -1,7 +1,7 @@
 """Seeds: a workload and disturbances each, and nothing may ever be wrong.
 
-`PHALANX_SEEDS` says how many (200 without it; `make fuzz` runs 10,000), in parcels so that they share the cores.
-Seeds that once failed stand in seeds.txt with what they found, and are run every time."""
+`PHALANX_SEEDS` says how many (200 without it; `make fuzz` runs 10,000), in parcels so that they share the cores; the
+first three parcels are for `make check` too. Seeds that once failed stand in seeds.txt with what they found."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import os
 from pathlib import Path
 
 import pytest
+
+from tests.seeds import mostly_slow
 
 from .simulate import simulate
 
@@ -19,18 +21,19 @@ FOUND = [int(line.split()[0]) for line in LINES if line[:1].isdigit()]
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("first", range(0, COUNT, PARCEL))
+@pytest.mark.parametrize("first", mostly_slow(range(0, COUNT, PARCEL), fast=3))
 def test_nothing_goes_wrong(first: int) -> None:
     for seed in range(first, min(COUNT, first + PARCEL)):
         run(seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", FOUND)
 def test_what_was_found_once_stays_mended(seed: int) -> None:
     run(seed)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(1, 6))
 def test_the_same_seed_decides_the_same(seed: int) -> None:
     assert simulate(seed) == simulate(seed)
 

@@ -69,6 +69,7 @@ def kill_and_check(data: Path, kills: int, seed: int, *, longest_s: float = 0.5)
             last_version = int(listed["metadata"]["resourceVersion"])
 
 
+@pytest.mark.slow
 def test_an_acknowledged_write_survives_kill_9(data_dir: Path) -> None:
     kill_and_check(data_dir, kills=1, seed=1, longest_s=0.1)
 

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
-
-import aiohttp
 
 from phalanx.embedded.apiserver.request import Request, Response, text_response
 from phalanx.embedded.apiserver.settings import Settings
 from phalanx.embedded.apiserver.status import ApiError, bad_request, invalid, invalid_value, not_found
 from phalanx.embedded.apiserver.store import Object, Store
+
+if TYPE_CHECKING:
+    import aiohttp  # at run time when the first log is read: importing it is a third of the server's start
 
 _PASSED_ON = ("follow", "tailLines", "sinceSeconds", "sinceTime", "timestamps", "previous", "limitBytes")
 _CONNECT_TIMEOUT_S = 10.0
@@ -46,6 +48,8 @@ class Logs:
         return await self._ask(node.obj, f"{path}?{urlencode(wanted)}" if wanted else path)
 
     async def _ask(self, node: Object, path: str) -> Response:
+        import aiohttp
+
         address, port = _endpoint(node)
         failure: Exception | None = None
         for scheme in ("https", "http"):
@@ -65,6 +69,8 @@ class Logs:
         raise ApiError(500, "InternalError", f'Get "https://{address}:{port}{path}": {failure}')
 
     async def _open(self, url: str, scheme: str) -> aiohttp.ClientResponse:
+        import aiohttp
+
         if self._session is None:
             timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT_S)
             self._session = aiohttp.ClientSession(timeout=timeout)
