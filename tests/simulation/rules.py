@@ -23,12 +23,15 @@ from .wants import LEVELS
 
 
 class Pod(NamedTuple):
+    """`leaving`: it was told to go; until it is gone it keeps others away, but is no company any more."""
+
     job: str
     role: int
     ordinal: int
     node: Node
     shape: Shape
     devices: tuple[str, ...]
+    leaving: bool
 
 
 def judge(cluster: Cluster, plan: Plan) -> Iterator[str]:
@@ -57,7 +60,8 @@ def everybody(cluster: Cluster) -> Iterator[Pod]:
             node = cluster.columns.node(name)
             if node is not None:
                 shape = record.job.roles[slot.role].shape
-                yield Pod(record.job.id, *slot, node, shape, record.devices.get(slot, ()))
+                devices, leaving = record.devices.get(slot, ()), slot in record.leaving
+                yield Pod(record.job.id, *slot, node, shape, devices, leaving)
 
 
 def beside_others(pods: list[Pod], new: Collection[tuple[str, int, int]], pod: Pod) -> Iterator[str]:
@@ -78,7 +82,8 @@ def beside_others(pods: list[Pod], new: Collection[tuple[str, int, int]], pod: P
     for term in pod.shape.near:
         others = [each for each in pods if each is not pod and picks(term, pod.shape, each.shape)]
         if not any(same(term.topology, each.node, pod.node) for each in others):
-            there = [each for each in others if each[:3] not in new and term.topology in dict(each.node.labels)]
+            there = [each for each in others if each[:3] not in new and not each.leaving]
+            there = [each for each in there if term.topology in dict(each.node.labels)]
             if there or not picks(term, pod.shape, pod.shape):  # else it may have been the first of its kind
                 yield f"{pod.job} is placed on {pod.node.name}, away from those that it wants to be with"
 
@@ -106,18 +111,21 @@ def part(shape: Shape) -> int:
 def not_level(cluster: Cluster, pods: list[Pod], action: Start | Place) -> Iterator[str]:
     """Of pods that were placed last: no domain has more of their like than one that has fewest, by the skew. (Pods of
     several roles may count for each other, and only some of them mind.)"""
-    if len(cluster.jobs[action.job].job.roles) > 1:
+    record = cluster.jobs[action.job]
+    if len(record.job.roles) > 1:
         return
     for each in action.placements:
-        role = cluster.jobs[action.job].job.roles[each.role]
-        for spread in role.shape.spread:
-            counts = dict.fromkeys((home for home in homes(cluster, spread.topology, role.shape)), 0)
+        shape = record.job.roles[each.role].shape
+        if record.flavors:  # whose labels are selected too
+            shape = cluster.flavors[record.flavors[each.role]].applied(shape)
+        for spread in shape.spread:
+            counts = dict.fromkeys((home for home in homes(cluster, spread.topology, shape)), 0)
             for pod in pods:
                 home = dict(pod.node.labels).get(spread.topology)
-                if home in counts and picks(PodTerm(spread.topology, spread.selector), role.shape, pod.shape):
+                if home in counts and picks(PodTerm(spread.topology, spread.selector), shape, pod.shape):
                     counts[home] += 1
             home = dict(node_of(cluster, each.node).labels).get(spread.topology)
-            counted = picks(PodTerm(spread.topology, spread.selector), role.shape, role.shape)
+            counted = picks(PodTerm(spread.topology, spread.selector), shape, shape)
             if home is None or (counted and counts[home] - min(counts.values()) > spread.max_skew):
                 yield f"{action.job} is placed in {spread.topology} {home}, and there are {counts}"
 

@@ -355,6 +355,8 @@ class Run:
         if record.phase is not Phase.QUEUED or queue is None or rests or len(record.job.roles) != 1 or record.promise:
             return False
         reason = self.cluster.reason(record.job.id)
+        if reason is not None and reason.code is Code.DEADLINE and self.world.jump_s:
+            return False  # it was missed by a clock that went back since
         if not queue.gang or (
             reason is not None and (reason.code in RULES or any(each in reason.text for each in KEPT))
         ):
@@ -362,7 +364,7 @@ class Run:
         return obstacle(self.cluster, record, self.world.now_s(), {}) is None
 
     def settle(self) -> None:
-        left = self.feasible & set(self.world.jobs)
+        left = {job for job in self.feasible & set(self.world.jobs) if not self.kept_for_ever(job)}
         if left:
             raise Unfair(f"never ran, though they could: {sorted(left)}")
         for name in self.world.nodes:
@@ -371,6 +373,20 @@ class Run:
             true = {resource: free for resource, free in self.world.free(name).items() if free}
             if book != true:
                 raise Unfair(f"the book says {book} is free on {name}, the world {true}")
+
+    def kept_for_ever(self, job: str) -> bool:
+        """It stands behind a strict queue's head that never can start, or waits for one that does."""
+        reason = self.cluster.reason(job)
+        match reason and reason.code:
+            case Code.BEHIND_HEAD:
+                before = [reason.numbers["head"]]
+            case Code.DEPENDENCY:
+                before = reason.numbers["jobs"]
+            case _:
+                return False
+        return any(
+            each in self.world.jobs and (each not in self.feasible or self.kept_for_ever(each)) for each in before
+        )
 
 
 def gang_fits_empty(nodes: list[Node], job: Job) -> bool:

@@ -223,10 +223,13 @@ class Trial:
         if style is None or style.slice_pods == 1:
             return count - fill(self.draft, demand, role, count, self.shares, within)
         codes, placed = closeness.codes(self.draft, style, style.slice_depth), 0
-        for code in np.unique(codes[self.ground(role, within, style).at]).tolist():
+        found = np.unique(codes[self.ground(role, within, style).at]).tolist()
+        for code in sorted(found, key=lambda code: not code):  # what is in no domain comes last
             inside = codes == code if within is None else (codes == code) & within
-            while code and placed < count:
+            while placed < count:
                 mark, pods = self.mark(), min(style.slice_pods, count - placed)
+                if not code and pods > 1:  # it holds no slices; of a single pod nothing can be split
+                    break
                 if fill(self.draft, demand, role, pods, self.shares, inside):
                     self.rewind(mark)
                     break

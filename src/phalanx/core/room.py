@@ -160,7 +160,8 @@ def charge_of(cluster: Cluster, record: Record) -> Charge | None:
 
 def charged_pods(cluster: Cluster, record: Record) -> list[int]:
     """Per role, the pods that a started job is charged with: what it has and is not giving up; and as a gang, what it
-    wants back of its minimum."""
+    wants back of its minimum. (A role that it can do without, and does, is charged once it is placed: it is growth, as
+    `replacement.grows` says.)"""
     pods = list(record.placed)
     if record.leaving:
         pods = [has - less for has, less in zip(pods, counted(record.leaving, len(pods)), strict=True)]
@@ -170,8 +171,11 @@ def charged_pods(cluster: Cluster, record: Record) -> list[int]:
     if queue is not None and not queue.gang:
         return pods
     wanted = counted(record.open, len(pods))
-    roles = record.gang.roles
-    return [max(has, min(role.minimum, has + more)) for has, more, role in zip(pods, wanted, roles, strict=True)]
+    needed = record.gang.needed()
+    return [
+        max(has, min(role.minimum, has + more)) if has or at in needed else 0
+        for at, (has, more, role) in enumerate(zip(pods, wanted, record.gang.roles, strict=True))
+    ]
 
 
 def counted(slots: Iterable[Slot], roles: int) -> list[int]:
