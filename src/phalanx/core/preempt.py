@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from phalanx.core import gang, quota
+from phalanx.core import gang, promise, quota
 from phalanx.core.devices import asks_devices
 from phalanx.core.packing import fill
 from phalanx.core.quota import Offer
@@ -60,6 +60,8 @@ def search(scene: Scene, job: Job, offer: Offer) -> Found | None:
     """Whose going lets the job start as the offer says. Draft and ledger are as before afterwards."""
     if offer.short is not None and offer.short.bar.rule not in PUSHED:
         return None
+    if offer.short is None and not changes_anything(scene, job, offer):
+        return None
     drafted, entered = scene.draft.mark(), scene.ledger.mark()
     try:
         if offer.short is not None and (found := Hunt(scene, job, offer, at_once=True).run()) is not None:
@@ -70,6 +72,13 @@ def search(scene: Scene, job: Job, offer: Offer) -> Found | None:
     finally:
         scene.draft.rewind(drafted)
         scene.ledger.rewind(entered)
+
+
+def changes_anything(scene: Scene, job: Job, offer: Offer) -> bool:
+    """Somebody is leaving, or could be asked to: else the job, which found no room, finds none now. Most searches end
+    here: among queues that have what is theirs nobody may ask anybody."""
+    leaving = bool(scene.leaving) or next(promise.leaving(scene.cluster, scene.now_s), None) is not None
+    return leaving or Rights(scene, job, offer.charge.cost).anybody()
 
 
 def at_minimum(cluster: Cluster, crew: Gang) -> Gang:

@@ -21,6 +21,7 @@ from itertools import islice, product
 from typing import NamedTuple
 
 from phalanx.core import room
+from phalanx.core.share import Share
 from phalanx.model.amount import Amount
 from phalanx.model.bars import Bar, Rule, Toll
 from phalanx.model.cluster import Cluster
@@ -67,6 +68,7 @@ class Ledger:
         self._over: dict[str, Account] = {}
         self._log: list[tuple[Charge, int]] = []
         self._entered = 0  # so much of the log is in the accounts: the rest when somebody asks
+        self.shares: dict[tuple[str, Cost], Share] = {}  # by branch, and what it would use besides
 
     def account(self, branch: Branch) -> Account:
         if self._entered < len(self._log):
@@ -78,6 +80,7 @@ class Ledger:
     def charge(self, charge: Charge, sign: int = 1) -> None:
         """`sign` -1: given back (a victim's)."""
         self._log.append((charge, sign))
+        self.shares.clear()
 
     def mark(self) -> int:
         return len(self._log)
@@ -86,6 +89,7 @@ class Ledger:
         """As it was at `mark`."""
         while len(self._log) > mark:
             charge, sign = self._log.pop()
+            self.shares.clear()
             if self._entered > len(self._log):
                 self._enter(charge, -sign)
                 self._entered -= 1

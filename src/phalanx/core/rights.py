@@ -112,6 +112,13 @@ class Rights:
         below &= residents.of_jobs("started_s") <= latest[queue]
         return below, (queue == own).astype(np.int64)
 
+    def anybody(self) -> bool:
+        """Whether anybody who runs could be asked now."""
+        residents = self.residents
+        entry = residents.entry
+        alive = (entry("pods") > 0) & (entry("leaving") == 0)
+        return bool(self.askable()[0][entry("job")[alive]].any())
+
     def _highest(self, queue: str) -> int:
         """The highest priority of a job of that queue that could be asked now."""
         if queue == self.queue:
@@ -136,19 +143,17 @@ class Rights:
     def next_chance_s(self) -> float | None:
         """When time alone makes somebody available: a minimum run time, or the hour of a budget, is over (seconds since
         the epoch)."""
-        residents, times = self.residents, []
-        started_s, queue = residents.of_jobs("started_s"), residents.of_jobs("queue")
+        residents = self.residents
+        theirs = [preemption_of(self.cluster, name) for name in residents.queues]
         live = np.zeros(len(residents.ids), np.bool_)
         live[list(residents.number_of.values())] = True
-        for number, name in enumerate(residents.queues):
-            theirs = preemption_of(self.cluster, name)
-            if not theirs.min_run_s and theirs.hourly_budget is None:
-                continue
-            ends = started_s[live & (queue == number)] + theirs.min_run_s
-            later = ends[ends > self.now_s]
-            if len(later):
-                times.append(float(later.min()))
-            if theirs.hourly_budget is not None and self._budget(name) <= 0:
+        timed = np.array([bool(each.min_run_s) or each.hourly_budget is not None for each in theirs], np.bool_)
+        least_s = np.array([each.min_run_s for each in theirs], np.float64)
+        queue = residents.of_jobs("queue")[live]
+        ends = residents.of_jobs("started_s")[live] + least_s[queue]
+        times: list[float] = ends[timed[queue] & (ends > self.now_s)].tolist()
+        for name, each in zip(residents.queues, theirs, strict=True):
+            if each.hourly_budget is not None and self._budget(name) <= 0:
                 recent = self.cluster.preempted_at.get(name, ())
                 times += [at_s + HOUR_S for at_s in recent if at_s > self.now_s - HOUR_S][:1]
         return min(times, default=None)
@@ -210,7 +215,11 @@ class Rights:
         return all(total.get(key, 0) + self._amounts[key] <= branch.guaranteed.get(key, 0) for key in keys)
 
     def share(self, branch: Branch, extra: Cost = ()) -> Share:
-        return share.of(branch, self.ledger.account(branch), self.cluster.tree.pool, extra)
+        known = self.ledger.shares.get((branch.name, extra))
+        if known is None:
+            known = share.of(branch, self.ledger.account(branch), self.cluster.tree.pool, extra)
+            self.ledger.shares[branch.name, extra] = known
+        return known
 
     def is_under(self, queue: str, branch: str) -> bool:
         return any(each.name == branch for each in self.cluster.tree.branch(queue).path)
