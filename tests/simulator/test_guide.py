@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -37,3 +38,30 @@ def test_the_example_is_what_the_command_prints(
     if os.environ.get("PHALANX_REWRITE"):
         PAGE.write_text(page.replace(block[0], f"{block[1]}{now}{block[4]}"))
     assert BLOCK.search(PAGE.read_text())["text"] == now
+
+
+def test_every_measure_that_is_printed_is_in_the_guide(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    work = tmp_path / "work.yaml"
+    work.write_text(
+        "nodes: [{name: n, count: 2, allocatable: {cpu: 8}}]\n"
+        "jobs:\n"
+        "- {id: a, submit: 0, run: 50, deadline: 40, user: u, requests: {cpu: 8}}\n"
+        "- {id: b, submit: 0, run: 50, user: v, requests: {cpu: 8}}\n"
+    )
+    build("simulate")(
+        [
+            str(each)
+            for each in ("simulate", work, "--policy", "easy", "fair", "--seeds", 2, "--json", "--processes", 1)
+        ],
+        exit_on_error=False,
+        result_action="return_value",
+    )
+    build("simulate")(
+        [str(each) for each in ("simulate", work, "--inflate", 1.3, "--json", "--processes", 1)],
+        exit_on_error=False,
+        result_action="return_value",
+    )
+    page = PAGE.read_text()
+    found = {name for line in capsys.readouterr().out.splitlines() for name in json.loads(line)}
+    assert {"mean_wait_s", "fragmentation", "deadline_miss_ratio", "versus", "ci95", "seed", "seeds"} <= found
+    assert [name for name in sorted(found) if f"`{name}`" not in page] == []

@@ -20,9 +20,11 @@ from phalanx.cli.setup_file import setup_of
 from phalanx.cli.simulate_options import AtLeastOne, Chance, Given, Results
 from phalanx.cli.simulation import Cell, Outcome, Source, run_all, workload_of
 from phalanx.cli.simulation_results import rows_of, table_rows, write_csv, write_parquet, write_report, write_schedule
+from phalanx.loop import step
 from phalanx.simulator.estimate import estimator
 from phalanx.simulator.feasible import never_fitting
 from phalanx.simulator.readers.lines import told
+from phalanx.simulator.setup import Setup
 from phalanx.simulator.workload import Workload
 
 _NEVER_SHOWN = 5
@@ -85,14 +87,14 @@ def simulate(
 
 def _check(sources: Sequence[Source], policies: Sequence[str], estimates: Sequence[str], seed: int) -> int:
     """Everything that the command line names is there, and what cannot run is told; how many jobs a round has."""
-    for name in policies:
-        setup_of(name)
+    setups = [setup_of(name) for name in policies]
     for name in estimates:
         estimator(name)
     jobs = 0
     for source in sources:
         workload = workload_of(source, seed)
         _tell(workload)
+        _tell_never(workload, setups)
         jobs += len(workload.tasks)
     return jobs
 
@@ -103,11 +105,18 @@ def _tell(workload: Workload) -> None:
     if workload.dropped:
         left = ", ".join(f"{count} {why}" for why, count in workload.dropped)
         note(f"{workload.name}: {counted(len(workload.tasks), 'job')}; left out: {left}")
-    never = never_fitting(workload)
-    for task, why in never[:_NEVER_SHOWN]:
-        note(f"{workload.name}: job {task.job.id} can never run: {why}")
-    if len(never) > _NEVER_SHOWN:
-        note(f"{workload.name}: {len(never)} jobs in all can never run")
+
+
+def _tell_never(workload: Workload, setups: Sequence[Setup]) -> None:
+    """Who can never run, and why; said once where it is so under every policy."""
+    found = {setup.name: never_fitting(workload, setup, step) for setup in setups}
+    alike = len({tuple((task.job.id, why) for task, why in never) for never in found.values()}) == 1
+    for name, never in list(found.items())[: 1 if alike else None]:
+        under = "" if alike else f" under {name}"
+        for task, why in never[:_NEVER_SHOWN]:
+            note(f"{workload.name}: job {task.job.id} can never run{under}: {why}")
+        if len(never) > _NEVER_SHOWN:
+            note(f"{workload.name}: {len(never)} jobs in all can never run{under}")
 
 
 def _play(cells: Sequence[Cell], jobs: int, processes: int | None) -> list[Outcome]:

@@ -1,46 +1,60 @@
-"""Jobs that can never run, found before anything is played: they ask more than the empty cluster has.
+"""Jobs that can never run, found before anything is played.
 
-Amounts are compared, node by node; what else may stand in a job's way (a selector, a queue's limit, a topology) its
-reason says at the end."""
+Of each kind of job (what it asks, and in which queue) one is put before the scheduler on the empty cluster, alone; that
+says why it could never start: a node too small, a selector, a topology, a queue's limit. The reason is the scheduler's
+own."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Hashable
+from dataclasses import replace
 
-from phalanx.model.amount import shown
-from phalanx.model.job import Role
-from phalanx.model.shape import Amounts
+from phalanx.model.cluster import Cluster
+from phalanx.model.event import Event, Finished, NodeSeen, Opened, QueueSeen, Submitted
+from phalanx.model.job import Job, Slot
+from phalanx.model.plan import Plan, Start, Wait
+from phalanx.model.reason import NEVER
+from phalanx.simulator.play import Step, queued, queues_of
+from phalanx.simulator.setup import Setup
 from phalanx.simulator.workload import Task, Workload
 
+KINDS = 4096  # looked at; of workloads with more, the rest is found when it does not start
 
-def never_fitting(workload: Workload) -> list[tuple[Task, str]]:
+
+class Nobody:
+    """A world in which nothing happens."""
+
+    def apply(self, plan: Plan) -> None:
+        pass
+
+
+def never_fitting(workload: Workload, setup: Setup, step: Step) -> list[tuple[Task, str]]:
     """Each such task, and why."""
-    kinds = Counter(node.allocatable for node in workload.nodes)
-    answers: dict[tuple[Role, ...], str] = {}
+    cluster, queues = Cluster(), queues_of(setup, workload.tasks)
+    limited = any(queue.per_job.wall_s is not None for queue in queues)
+    step(cluster, [*map(NodeSeen, workload.nodes), *map(QueueSeen, queues)], setup.policy, 0.0, Nobody())
+    answers: dict[Hashable, str] = {}
     found = []
-    for task in workload.tasks:
-        roles = task.job.roles
-        if roles not in answers:
-            answers[roles] = next(filter(None, (too_large(role, kinds) for role in roles)), "")
-        if answers[roles]:
-            found.append((task, answers[roles]))
+    for task in queued(workload.tasks, setup):
+        job = task.job
+        kind = (job.queue, job.roles, job.groups, job.closeness, job.size, job.limit_s if limited else None)
+        if kind not in answers and len(answers) < KINDS:
+            answers[kind] = why_never(cluster, job, setup, step)
+        if why := answers.get(kind):
+            found.append((task, why))
     return found
 
 
-def too_large(role: Role, kinds: Mapping[Amounts, int]) -> str:
-    """Why the role's minimum does not fit the empty cluster; empty: it does."""
-    room = sum(count * pods_on(dict(kind), role) for kind, count in kinds.items())
-    if room >= role.minimum:
-        return ""
-    asked = ", ".join(f"{shown(name, amount)} {name}" for name, amount in role.shape.requests)
-    pods = "a pod" if role.minimum == 1 else f"{role.minimum} pods"
-    return f"{pods} of {asked} each: the empty cluster holds {room}"
-
-
-def pods_on(room: dict[str, int], role: Role) -> int:
-    asked = [(name, amount) for name, amount in role.shape.requests if amount > 0]
-    share = role.shape.share
-    if share is not None:
-        asked.append((share.resource, share.count))
-    return min((room.get(name, 0) // amount for name, amount in asked), default=role.minimum)
+def why_never(cluster: Cluster, job: Job, setup: Setup, step: Step) -> str:
+    """Empty: it can run."""
+    asked = replace(
+        job, submitted_s=0.0, begin_s=None, deadline_s=None, after=(), array="", singleton="", reservation=""
+    )
+    plan = step(cluster, [Submitted(asked)], setup.policy, 0.0, Nobody())
+    if any(isinstance(action, Start) and not action.placements for action in plan.actions):
+        first = tuple(Slot(at, 0) for at in range(len(job.roles)))  # its pods are placed one by one
+        plan = step(cluster, [Opened(job.id, first)], setup.policy, 0.0, Nobody())
+    over: Event = Finished(job.id)
+    step(cluster, [over], setup.policy, 0.0, Nobody())
+    reasons = [action.reason for action in plan.actions if isinstance(action, Wait)]
+    return next((reason.text for reason in reasons if reason.code in NEVER), "")
