@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from phalanx.embedded.apiserver.journal import Journal
+from phalanx.embedded.apiserver.reserve import Reserve
 from phalanx.embedded.apiserver.settings import Retention
 from phalanx.embedded.apiserver.status import ApiError
 from phalanx.embedded.apiserver.store import Event, Store
@@ -156,6 +157,50 @@ def test_a_full_disk_fails_the_writes_in_flight_and_nothing_else(path: Path) -> 
         assert names(store) == ["kept"]
 
     using(path, read)
+
+
+def test_on_a_full_disk_what_lets_go_is_written_and_nothing_else_until_there_is_room(path: Path) -> None:
+    big, going = "x" * 200_000, "2026-01-01T00:00:00Z"
+
+    async def act(store: Store) -> None:
+        for name in ("gone", "ends", "stays"):
+            await store.put(MAPS, "ns", name, thing(name, "before"))
+        pages = store._journal._db.execute("PRAGMA page_count").fetchone()[0]
+        store._journal._db.execute(f"PRAGMA max_page_count = {pages + 3}")
+        ending = thing("ends", "before")
+        ending["metadata"]["deletionTimestamp"] = going
+        found = await asyncio.gather(
+            store.put(MAPS, "ns", "stays", thing("stays", big)),
+            store.delete(MAPS, "ns", "gone", thing("gone", "before")),
+            store.put(MAPS, "ns", "ends", ending),
+            return_exceptions=True,
+        )
+        assert [isinstance(one, ApiError) for one in found] == [True, False, False]
+        assert names(store) == ["ends", "stays"]
+        store._reserve.size_bytes = 2**60  # nobody has freed so much
+        with pytest.raises(ApiError, match="is full") as refused:
+            await store.put(MAPS, "ns", "new", thing("new", "small"))
+        assert refused.value.code == 507
+        await store.delete(MAPS, "ns", "ends", thing("ends", "before"))
+
+    using(path, act)
+
+    async def later(store: Store) -> None:
+        assert names(store) == ["stays"]
+        await store.put(MAPS, "ns", "new", thing("new", "small"))
+
+    using(path, later)
+
+
+def test_a_reserve_is_given_up_once_and_taken_again_when_there_is_room(tmp_path: Path) -> None:
+    reserve = Reserve(tmp_path / "reserve", 100_000)
+    assert reserve.held
+    assert reserve.path.stat().st_size == 100_000
+    assert reserve.spend()
+    assert reserve.path.stat().st_size == 0
+    assert not reserve.spend()
+    assert reserve.regain()
+    assert not Reserve(tmp_path / "larger", 2**60).held
 
 
 def test_a_write_on_top_of_a_failed_one_fails_and_an_independent_one_does_not(path: Path) -> None:

@@ -15,6 +15,7 @@ All methods block. `store.py` calls them on one thread, one at a time.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 from collections.abc import Sequence
@@ -125,6 +126,11 @@ class Journal:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
             raise
+
+    def checkpoint(self) -> None:
+        """Let the log begin anew, so that it grows no further. A disk that has no room for it changes nothing."""
+        with contextlib.suppress(sqlite3.Error):
+            self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     def _insert(self, rows: Sequence[Row]) -> None:
         start = 0

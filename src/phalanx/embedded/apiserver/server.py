@@ -32,6 +32,7 @@ from phalanx.embedded.apiserver.private import write_private
 from phalanx.embedded.apiserver.reviews import REVIEWS
 from phalanx.embedded.apiserver.routing import Registry
 from phalanx.embedded.apiserver.settings import Settings
+from phalanx.embedded.apiserver.status import ApiError
 from phalanx.embedded.apiserver.store import Store
 from phalanx.errors import PhalanxError
 
@@ -74,7 +75,10 @@ async def open_api(settings: Settings) -> Api:
     registry = Registry((*RESOURCES, *REVIEWS))
     accounts = AccountTokens(settings.account_key, store)
     api = Api(store, registry, Tokens(settings.tokens, accounts.user), accounts, settings)
-    await bootstrap.furnish(api.writer, registry)
+    try:
+        await bootstrap.furnish(api.writer, registry)
+    except ApiError as error:
+        raise PhalanxError(f"the API server cannot make its first objects in {settings.data_dir}: {error}") from error
     api.definitions.start()
     if fresh:
         store.forget_past()

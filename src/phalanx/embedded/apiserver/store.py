@@ -9,7 +9,9 @@ those decided meanwhile are the next one. When a commit has returned, its writes
 versions, its events go to the subscribers, and only then are the writers answered.
 
 A commit that fails (disk full, I/O error) fails its writes and those decided since on top of them; nothing
-acknowledged is touched and the next write tries the disk afresh. Versions of failed writes are never used again while
+acknowledged is touched and the next write tries the disk afresh. On a full disk, writes that let go of something
+(deletions, and all that is on its way to one) are made on room that was kept for them (`reserve`), and no others are
+taken until there is room again. Versions of failed writes are never used again while
 the server runs: a gap in the sequence means nothing to anybody.
 
 The past (`Past`, oldest first) is kept as bytes, bounded by `Retention`. It serves watches that resume, and
@@ -31,12 +33,17 @@ from typing import Any, NamedTuple
 import msgspec
 
 from phalanx.embedded.apiserver.journal import DELETE, PUT, Journal, Prune, Row
+from phalanx.embedded.apiserver.reserve import SIZE_BYTES, Reserve
 from phalanx.embedded.apiserver.settings import Retention
 from phalanx.embedded.apiserver.status import ApiError
 
 Object = dict[str, Any]
 Key = tuple[str, str]  # (group, plural): one storage for all versions of a kind
 Place = tuple[Key, str, str]  # key, namespace, name
+
+_NEARLY_FULL = f"less than {2 * SIZE_BYTES // 2**20} MiB are free on a disk that is nearly full"
+_FULL = 507  # HTTP: insufficient storage
+_LEASES: Key = ("coordination.k8s.io", "leases")
 
 encode = msgspec.json.Encoder().encode
 decode = msgspec.json.Decoder().decode
@@ -98,6 +105,12 @@ class _Pending:
     head: _Head
     done: asyncio.Future[Stored]
 
+    @property
+    def lets_go(self) -> bool:
+        """It frees room, or is a sign of life of those that are needed for it."""
+        gone = self.head.gone or "deletionTimestamp" in self.head.stored.obj["metadata"]
+        return gone or self.place[0] == _LEASES
+
 
 @dataclass(frozen=True, slots=True)
 class _Head:
@@ -112,6 +125,9 @@ class Store:
 
     def __init__(self, journal: Journal, retention: Retention) -> None:
         self._journal, self._retention = journal, retention
+        self._reserve = Reserve(journal.path.with_suffix(".reserve"))
+        # Why only what lets go is taken: the disk is full.
+        self._short = None if self._reserve.held else _storage_refusal(sqlite3.OperationalError(_NEARLY_FULL))
         self._tables: dict[Key, dict[str, dict[str, Stored]]] = {}
         self._order: dict[tuple[Key, str], list[str]] = {}
         self._past: deque[Past] = deque()
@@ -251,14 +267,23 @@ class Store:
         base = self._heads.get(place)
         if base is None and (stored := self.get(*place)) is not None:
             base = _Head(stored, gone=False)
-        self._heads[place] = head
         done: asyncio.Future[Stored] = asyncio.get_running_loop().create_future()
-        self._queue.append(_Pending(place, base, head, done))
+        pending = _Pending(place, base, head, done)
+        if self._short is not None and not self._has_room(pending):
+            done.set_exception(self._short)
+            return done
+        self._heads[place] = head
+        self._queue.append(pending)
         if not self._committing:
             self._committing = True
             self._idle.clear()
             asyncio.get_running_loop().call_soon(self._flush)
         return done
+
+    def _has_room(self, pending: _Pending) -> bool:
+        if self._reserve.regain():
+            self._short = None
+        return self._short is None or pending.lets_go
 
     def _flush(self) -> None:
         batch, self._queue = self._queue, []
@@ -272,12 +297,14 @@ class Store:
         if prune is not None:
             self._leftover.extend(prune.versions)
             prune = Prune(versions=tuple(self._leftover), horizon=prune.horizon)
-        loop = asyncio.get_running_loop()
+        loop, short = asyncio.get_running_loop(), self._short is not None
 
         def run() -> None:
             error: Exception | None = None
             try:
                 self._journal.commit(rows, prune)
+                if short:
+                    self._journal.checkpoint()
             except Exception as caught:  # whatever it is, the writers must be told
                 error = caught
             loop.call_soon_threadsafe(self._settle, batch, now, error, prune is not None)
@@ -329,10 +356,14 @@ class Store:
 
     def _fail(self, batch: list[_Pending], error: Exception) -> None:
         """Take back the failed writes and, of those decided since, the ones that stand on them."""
-        refusal = _storage_refusal(error)
+        refusal, again = _storage_refusal(error), list[_Pending]()
+        if refusal.code == _FULL and self._reserve.spend():
+            self._short = refusal
+            again = [one for one in batch if one.lets_go]
+            batch = [one for one in batch if not one.lets_go]
         lost = {id(one.head) for one in batch}
         kept: list[_Pending] = []
-        for one in self._queue:
+        for one in [*again, *self._queue]:
             if one.base is not None and id(one.base) in lost:
                 lost.add(id(one.head))
                 batch.append(one)
@@ -415,8 +446,8 @@ def _storage_refusal(error: Exception) -> ApiError:
     """A write that could not be made durable. The words name the disk, because that is what the user must mend."""
     if isinstance(error, sqlite3.OperationalError) and "full" in str(error):
         return ApiError(
-            507, "InsufficientStorage",
+            _FULL, "InsufficientStorage",
             f"the write was not stored, the disk that holds the API server's data is full ({error}); "
-            "free some space and try again, nothing that was acknowledged is lost",
+            "free some space and try again, nothing that was acknowledged is lost. Deleting works meanwhile",
         )  # fmt: skip
     return ApiError(500, "InternalError", f"the write was not stored: {error}; nothing that was acknowledged is lost")

@@ -1,0 +1,61 @@
+"""Room set aside on the disk, so that what frees room can be written when there is none left.
+
+A deletion is a write, too: on a full disk it would be refused with all others, and nobody could ever make room. So a
+file of zeros lies beside the database. When the disk is full it is given up, and only writes that let go are taken
+(`store`), until there is room for it again, and as much besides.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from pathlib import Path
+
+SIZE_BYTES = 16 * 2**20
+_TRY_EVERY_S = 1.0
+
+
+class Reserve:
+    """The file. All methods block, for some milliseconds at most."""
+
+    def __init__(self, path: Path, size_bytes: int = SIZE_BYTES) -> None:
+        self.path, self.size_bytes = path, size_bytes
+        self.held = False
+        self._tried_s = float("-inf")
+        self.regain()
+
+    def spend(self) -> bool:
+        """Give the room to others; False if there was none."""
+        if not self.held:
+            return False
+        with contextlib.suppress(OSError):
+            os.truncate(self.path, 0)
+        self.held, self._tried_s = False, float("-inf")
+        return True
+
+    def regain(self) -> bool:
+        """Is it held (again)? Looked at once a second at most."""
+        now_s = time.monotonic()
+        if self.held or now_s - self._tried_s < _TRY_EVERY_S:
+            return self.held
+        self._tried_s = now_s
+        with contextlib.suppress(OSError):
+            self.held = self._take()
+        return self.held
+
+    def _take(self) -> bool:
+        """Raises OSError when there is no room after all."""
+        there = self.path.stat().st_blocks * 512 if self.path.exists() else 0
+        disk = os.statvfs(self.path.parent)
+        if disk.f_bavail * disk.f_frsize + there < 2 * self.size_bytes:
+            return False
+        file = os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o600)
+        try:
+            os.posix_fallocate(file, 0, self.size_bytes)
+        except OSError:
+            os.ftruncate(file, 0)
+            raise
+        finally:
+            os.close(file)
+        return True
