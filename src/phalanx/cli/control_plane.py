@@ -36,6 +36,7 @@ from phalanx.embedded.controllers.training_definition import install_training
 from phalanx.embedded.node.image import read_images
 from phalanx.embedded.node.run import run_node, run_simulated_nodes
 from phalanx.embedded.node.settings import NodeSettings, SimulatedSettings
+from phalanx.embedded.node.simulated import retire
 from phalanx.kube.definitions import install
 from phalanx.kube.lease import Lease, Terms
 from phalanx.kube.node import read_node
@@ -98,6 +99,7 @@ async def _run_all(
         await install(connection)
         await install_policy(connection)
         await install_training(connection)  # before the scheduler asks which kinds there are
+        await retire(connection, machines.simulate_nodes)
         for part in _companions(connection, informers, directory, machines):
             group.create_task(part)
         group.create_task(_say_ready(informers, machines))

@@ -6,12 +6,23 @@ import time
 from dataclasses import replace
 
 from phalanx.client.connection import STRATEGIC_PATCH, Object
-from phalanx.client.kind import CONFIG_MAPS, DISRUPTION_BUDGETS, LEASES, NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS
+from phalanx.client.kind import (
+    CONFIG_MAPS,
+    DISRUPTION_BUDGETS,
+    LEASES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    SERVICE_ACCOUNTS,
+    VOLUME_CLAIMS,
+    VOLUMES,
+)
 from phalanx.embedded.controllers.calls import Calls
 from phalanx.embedded.controllers.informers import SharedInformers
 from phalanx.embedded.controllers.pod_gc import PodCollector, surplus
 from phalanx.embedded.controllers.pod_state import condition
 from phalanx.embedded.controllers.timestamp import micro
+from phalanx.embedded.controllers.volume_protection import VOLUME_FINALIZER
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.controllers.cluster import FAST, Cluster, scenario
 from tests.embedded.controllers.objects import names, pod
@@ -31,6 +42,44 @@ def test_a_namespace_goes_when_its_content_is_gone(api_server: ServerProcess) ->
         assert remaining["message"].endswith("finalizers remaining: example.com/hold in 1 resource instances")
         await here.set(CONFIG_MAPS, "held", metadata={"finalizers": None})
         await here.gone(NAMESPACES, here.namespace)
+
+    scenario(api_server, play)
+
+
+def test_a_claim_goes_when_no_pod_uses_it_and_its_namespace_with_it(api_server: ServerProcess) -> None:
+    async def play(here: Cluster) -> None:
+        room = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        for name in ("used", "idle"):
+            await here.make(VOLUME_CLAIMS, name, spec=room)
+        volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "used"}}]
+        spec = {"containers": [{"name": "c", "image": "i"}], "nodeName": "n", "volumes": volumes}
+        user = await here.make(PODS, "user", spec=spec)
+        for name in ("used", "idle"):
+            await here.connection.delete(VOLUME_CLAIMS, name, here.namespace)
+        await here.gone(VOLUME_CLAIMS, "idle")
+        assert await here.get(VOLUME_CLAIMS, "used") is not None
+        await here.end(user)
+        await here.gone(VOLUME_CLAIMS, "used")
+        await here.make(VOLUME_CLAIMS, "last", spec=room)
+        await here.connection.delete(NAMESPACES, here.namespace)
+        await here.gone(VOLUME_CLAIMS, "last")
+
+    scenario(api_server, play)
+
+
+def test_a_volume_goes_when_no_claim_is_bound_to_it(api_server: ServerProcess) -> None:
+    async def play(here: Cluster) -> None:
+        name = f"volume-{here.namespace}"
+        room = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/data"}}
+        await here.make(VOLUMES, name, spec=room)
+        await here.connection.patch(VOLUMES, name, {"status": {"phase": "Bound"}}, subresource="status")
+        await here.connection.delete(VOLUMES, name)
+        await here.make(CONFIG_MAPS, "later")  # what was told of before this one has been looked at
+        found = await here.get(VOLUMES, name)
+        assert found is not None
+        assert found["metadata"]["finalizers"] == [VOLUME_FINALIZER]
+        await here.connection.patch(VOLUMES, name, {"status": {"phase": "Released"}}, subresource="status")
+        await here.gone(VOLUMES, name)
 
     scenario(api_server, play)
 

@@ -10,6 +10,7 @@ from typing import Any
 from phalanx.client.kind import JOBS, NODES, PODS
 from phalanx.embedded.node.run import run_simulated_nodes
 from phalanx.embedded.node.settings import SimulatedSettings
+from phalanx.embedded.node.simulated import SIMULATED, retire
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.node.machine import Client, client, registered, running
 from tests.embedded.node.objects import asking
@@ -42,6 +43,20 @@ def test_the_nodes_are_there(api_server: ServerProcess) -> None:
         assert node["metadata"]["labels"]["type"] == "simulated"
 
     scenario(api_server, test)
+
+
+def test_those_of_an_earlier_run_are_retired_and_others_are_not(api_server: ServerProcess) -> None:
+    async def test() -> None:
+        async with client(api_server, "sim-000", f"retired-{os.getpid()}") as api:
+            for name, labels in (("sim-777", {SIMULATED: "true"}), ("sim-778", {})):
+                await api.connection.create(NODES, {"kind": "Node", "metadata": {"name": name, "labels": labels}})
+            for nodes, left in ((778, {"sim-777", "sim-778"}), (2, {"sim-778"})):
+                await retire(api.connection, nodes)
+                found = {node["metadata"]["name"] for node in (await api.connection.list(NODES))["items"]}
+                assert found & {"sim-777", "sim-778"} == left
+            await api.connection.delete(NODES, "sim-778")
+
+    asyncio.run(test())
 
 
 def test_a_pod_is_ready_at_once_and_ends_in_time(api_server: ServerProcess) -> None:

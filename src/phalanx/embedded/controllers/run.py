@@ -10,7 +10,18 @@ import time
 from dataclasses import dataclass, field
 
 from phalanx.client.connection import Connection
-from phalanx.client.kind import CRDS, DISRUPTION_BUDGETS, JOBS, LEASES, NAMESPACES, NODES, PODS, Kind
+from phalanx.client.kind import (
+    CRDS,
+    DISRUPTION_BUDGETS,
+    JOBS,
+    LEASES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    VOLUME_CLAIMS,
+    VOLUMES,
+    Kind,
+)
 from phalanx.embedded.controllers.accounts import AccountController
 from phalanx.embedded.controllers.calls import Calls, Clock, Informers
 from phalanx.embedded.controllers.disruption import DisruptionController
@@ -25,8 +36,11 @@ from phalanx.embedded.controllers.taint_eviction import TaintEviction
 from phalanx.embedded.controllers.training import TrainingController
 from phalanx.embedded.controllers.training_definition import PYTORCH_JOBS, install_training
 from phalanx.embedded.controllers.ttl import TtlController
+from phalanx.embedded.controllers.volume_protection import VolumeProtection
 
-_NEEDED: tuple[Kind, ...] = (PODS, JOBS, NAMESPACES, NODES, LEASES, DISRUPTION_BUDGETS, CRDS, PYTORCH_JOBS)
+_NEEDED: tuple[Kind, ...] = (
+    *(PODS, JOBS, NAMESPACES, NODES, LEASES, DISRUPTION_BUDGETS, CRDS, VOLUME_CLAIMS, VOLUMES, PYTORCH_JOBS),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,13 +80,14 @@ async def run_controllers(
     budgets = DisruptionController(calls, recorder, clock=clock)
     nodes = NodeHealth(calls, recorder, grace_s=settings.node_grace_s, period_s=settings.node_period_s, clock=clock)
     evictions = TaintEviction(calls, recorder, clock=clock)
+    protection = VolumeProtection(calls)
     training = TrainingController(calls, index, recorder, retry=settings.job.retry, clock=clock)
-    for controller in (jobs, namespaces, accounts, ttl, budgets, nodes, evictions, training):
+    for controller in (jobs, namespaces, accounts, ttl, budgets, nodes, evictions, protection, training):
         controller.start()
     leftovers = PodCollector(calls, most_finished=settings.most_finished_pods, clock=clock)
     await asyncio.gather(*(calls.cache(kind).synced.wait() for kind in _NEEDED))
     async with asyncio.TaskGroup() as group:
-        others = (namespaces, accounts, ttl, budgets, nodes, evictions, training)
+        others = (namespaces, accounts, ttl, budgets, nodes, evictions, protection, training)
         for queue in (*jobs.queues, *(controller.queue for controller in others)):
             group.create_task(queue.run())
         for task in (recorder.run(), garbage.run(), nodes.watch(), leftovers.run()):

@@ -17,6 +17,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,10 +34,26 @@ from phalanx.embedded.node.status import TERMINAL, at, rejected
 
 log = logging.getLogger(__name__)
 
+SIMULATED = "phalanx.dev/simulated"  # label of their nodes
 RUN_SECONDS = "phalanx.dev/run-seconds"
 _RETRY_S = 0.2
 _REGISTER_AT_ONCE = 16
 Write = Callable[[], Awaitable[None]]
+
+
+async def retire(connection: Connection, nodes: int) -> None:
+    """Delete the nodes beyond so many that an earlier run simulated: nobody will renew their leases, and what was bound
+    to them, which never ran, is made anew elsewhere. Raises ApiError."""
+    kept = {_name(number) for number in range(nodes)}
+    listing = await connection.list(NODES, labelSelector=f"{SIMULATED}=true")
+    for name in sorted({one["metadata"]["name"] for one in listing["items"]} - kept):
+        log.info("node %s is simulated no longer", name)
+        with suppress(ApiRefusal):  # somebody else deleted it
+            await connection.delete(NODES, name)
+
+
+def _name(number: int) -> str:
+    return f"sim-{number:03d}"
 
 
 @dataclass(slots=True)
@@ -88,7 +105,7 @@ class SimulatedNodes:
 
         async def one(number: int) -> None:
             async with gate:
-                name = f"sim-{number:03d}"
+                name = _name(number)
                 self._nodes[name] = _Node(await self._register(name))
 
         await asyncio.gather(*(one(number) for number in range(self._settings.nodes)))
@@ -99,7 +116,7 @@ class SimulatedNodes:
             "kubernetes.io/arch": "amd64",
             "kubernetes.io/os": "linux",
             "type": "simulated",
-            "phalanx.dev/simulated": "true",
+            SIMULATED: "true",
             **self._settings.labels,
         }
         registration = Registration(name=name, labels=labels, resources=self._resources, info=_INFO)
