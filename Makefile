@@ -27,9 +27,10 @@ test: setup      ## everything `make check` does, and the slow tests (under ten 
 	$(BIN)/mypy
 	$(BIN)/pytest -n 2
 
-fuzz: setup      ## 10,000 seeds of the simulated cluster, and 10,000 trees of queues that preempt each other
+fuzz: setup      ## 10,000 seeds of the simulated cluster, 10,000 trees of queues, other examples of every property
 	PHALANX_SEEDS=10000 $(BIN)/pytest -n 2 tests/simulation
 	PHALANX_TREES=10000 $(BIN)/pytest -n 2 tests/core/test_no_flapping.py
+	$(BIN)/pytest -n 2 --hypothesis-profile fuzz tests/core tests/embedded tests/simulator -m "not slow"
 
 examples: setup  ## the examples with real frameworks: PyTorch, Ray, MPI, Spark (installs about 2 GB under out/)
 	PHALANX_EXAMPLES=torch,ray,mpi,spark $(BIN)/pytest tests/examples -v

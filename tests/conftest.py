@@ -1,12 +1,21 @@
-"""The API server for whoever needs one: a real process, one per session."""
+"""The API server for whoever needs one: a real process, one per session. And how properties are tried.
+
+Examples are the same in every run, and no clock judges them: a test that fails tells of the change that was made, not
+of luck or of a busy machine. Luck is for `make fuzz`, which tries many more."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.embedded.apiserver.process import ServerProcess
+
+ANY_MACHINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("same", ANY_MACHINE, derandomize=True, max_examples=50)
+settings.register_profile("fuzz", ANY_MACHINE, max_examples=2000)
+settings.load_profile("same")
 
 
 @pytest.fixture(scope="session")
