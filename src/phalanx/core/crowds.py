@@ -66,7 +66,7 @@ class Crowds:
         self.explained: set[Gang] = set()
         self.told: dict[LineKey, Asleep] = {}  # new lines that fell asleep as their crowd has
         self.lacked: dict[Gang, Lacking] = {}  # what was found, of gangs for which counting shows too little room
-        self.standby: dict[LineKey, Reason] = {}  # new lines that are drawn, and what is said if they lack room
+        self.standby: dict[LineKey, Reason | None] = {}  # new lines that are drawn, and what is said if they lack room
         self.beside: dict[str, dict[Gang, list[Turn]]] = {}  # in order: by arena and gang
         self.missed = 0  # crowds that were counted each by itself, and have no room, since all were counted
         self.together = False  # crowds contend as such in this cycle
@@ -111,23 +111,33 @@ class Crowds:
     # Newcomers
 
     def tell_newcomers(self) -> None:
-        """New lines, but for the first few, that ask what a sleeping crowd asks need not contend."""
+        """New lines, but for the first few, that lack nothing but room need not contend by themselves: they are told
+        what the crowd was told that asks the same, or make one."""
         cycle = self.cycle
         for key in list(islice(cycle.new, EXPLAINED, None)):
-            if key.gang not in self.watches.crowds or not self.lacks_room_only(key):
+            if not self.lacks_room_only(key):
                 continue
-            if key.gang in self.live:
-                self.stand_by(key)
+            if key.gang not in self.watches.crowds:
+                self.gather(key)
+            elif key.gang in self.live:
+                self.stand_by(key, self.waiting.lines[next(iter(self.watches.crowds[key.gang]))].reason)
             elif (lacking := self.of_crowd(key.gang)) is not None:
                 self.tell(key, lacking)
                 del cycle.new[key]
 
-    def stand_by(self, key: LineKey) -> None:
-        """The new line is drawn as if it slept in the crowd that asks the same, as long as that lives."""
+    def gather(self, key: LineKey) -> None:
+        """The new line is drawn with all new ones that ask the same, as if they slept in a crowd."""
+        gang = key.gang
+        if len(gang.roles) == 1 and gang.simple and gang.roles[0].minimum:
+            self.live.add(gang)
+            self.stand_by(key, None)
+
+    def stand_by(self, key: LineKey, reason: Reason | None) -> None:
+        """The new line is drawn as if it slept in the crowd that asks the same, as long as that lives. `reason`: what
+        the crowd was told, if there is one."""
         first = self.first_of(key)
         foremost = self.foremost(key, first)
-        reason = self.waiting.lines[next(iter(self.watches.crowds[key.gang]))].reason
-        if foremost is not None and reason is not None and reason.code is Code.NO_ROOM:
+        if foremost is not None and (reason is None or reason.code is Code.NO_ROOM):
             self.standby[key] = reason
             arena = self.cycle.cluster.tree.branch(key.queue).arena.name
             place = (foremost, first.arrival_s, key.kind, first.tie)
@@ -139,8 +149,17 @@ class Crowds:
         for key, reason in self.standby.items():
             lacking = told.get(key.gang)
             if lacking is None:
-                lacking = told[key.gang] = self.short_of(key.gang, reason)
+                lacking = told[key.gang] = self.explain(key) if reason is None else self.short_of(key.gang, reason)
             self.tell(key, lacking)
+
+    def explain(self, key: LineKey) -> Lacking:
+        """Why new lines that ask that find no room."""
+        known = self.lacked.get(key.gang)
+        if known is not None:
+            return known
+        outcome = self.cycle.lookahead.horizon.place(self.first_of(key).bid, key.gang)
+        assert not isinstance(outcome, list)  # by counting there was too little room
+        return self.cycle.lacking(key.gang, outcome)
 
     def short_of(self, gang: Gang, reason: Reason) -> Lacking:
         """As the crowd was told, and with as little room as was counted."""
@@ -151,8 +170,9 @@ class Crowds:
     def tell(self, key: LineKey, lacking: Lacking) -> None:
         """The new line sleeps as its crowd does."""
         cycle, first = self.cycle, self.first_of(key)
-        place, foremost = cycle.lookahead.place_of(key, first), self.foremost(key, first)
         reason, watches, heeds = lacking.reason, lacking.watches, lacking.heeds
+        place = cycle.lookahead.place_of(key, first)
+        foremost = self.foremost(key, first) if by_counting(key.gang, watches) else None
         self.told[key] = Asleep(key, reason, watches, (), None, heeds, place, False, foremost)
         for entry in cycle.new[key]:
             cycle.tell_bid(entry.bid, reason)
@@ -179,9 +199,7 @@ class Crowds:
 
     def draws(self) -> Iterator[tuple[str, Iterator[Turn]]]:
         """By arena, the lines of live crowds that may contend, in order."""
-        if not self.together:
-            return
-        for arena, crowds in self.waiting.turns.of.items():
+        for arena, crowds in self.waiting.turns.of.items() if self.together else ():
             fewer, others = (self.live, crowds) if len(self.live) < len(crowds) else (crowds, self.live)
             live = [crowds[gang] for gang in fewer if gang in others]
             live += self.beside.pop(arena, {}).values()
