@@ -11,6 +11,8 @@ from collections.abc import Callable
 import pytest
 
 from phalanx.client.kind import JOBS, PODS, STORAGE_CLASSES, VOLUME_CLAIMS
+from phalanx.kube.definitions import QUEUES
+from phalanx.kube.labels import ADMITTED, HOLD
 from phalanx.kube.volume_write import SELECTED_NODE
 from phalanx.model.job import Phase
 from phalanx.model.plan import Preempt, Shrink
@@ -238,6 +240,50 @@ def test_killed_at_each_other_kind_of_write(name: str, how: str) -> None:
         assert all(record.phase is Phase.RUNNING for record in stage.cluster.jobs.values())
         bindings = Counter(write for write in stage.api.writes if write.startswith("bind"))
         assert set(bindings.values()) <= {1}, "nothing is bound twice"
+
+
+# --- held, when starts come to nothing --------------------------------------------------------------------------------
+
+
+def held(stage: Stage) -> bool:
+    said = stage.api.job("j")["metadata"].get("annotations") or {}
+    return HOLD in said and not stage.api.pods()
+
+
+async def stall_until_held(number: int, how: str) -> Stage:
+    """No pod ever comes up: three starts in a row are taken back, and then the Job is held."""
+    stage = Stage(nodes=[node("n1", 4)], seed=number)
+    stage.api.put(QUEUES, {"metadata": {"name": "default"}, "spec": {"gang": True, "startTimeout": "60s"}})
+    stage.put(job("j", 2))
+    stage.fault = kill_at(number, how)
+    for _ in range(3):
+        async with stage.scheduler():
+            for _ in range(600):
+                if stage.killed or (held(stage) and stage.world.effects.writer.idle):
+                    break
+                await stage.turn()
+                stage.now_s += 5.0
+                if not stage.world.effects.writer.idle:
+                    await asyncio.sleep(0.002)
+            if not stage.killed:
+                return stage
+    raise AssertionError("killed more than once")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", HOW)
+def test_killed_on_the_way_to_being_held(how: str) -> None:
+    """A restart counts starts anew, so it may take one more of them; it is held once, and whole."""
+    whole = clockwork.run(stall_until_held(0, how)).api.writes
+    assert Counter(write.split("/")[0] for write in whole)["patch jobs"] >= 6, "three times resumed and taken back"
+    for number in range(1, len(whole) + 1):
+        stage = clockwork.run(stall_until_held(number, how))
+        where = f"write {number} ({whole[number - 1]}) was {how}"
+        assert held(stage), where
+        found = stage.api.job("j")
+        assert found["spec"]["suspend"], where
+        assert found["metadata"]["annotations"][HOLD] == "3 starts in a row came to nothing", where
+        assert ADMITTED not in found["metadata"]["annotations"], where
 
 
 # --- what the next scheduler has to be told ---------------------------------------------------------------------------
