@@ -20,6 +20,7 @@ from phalanx.kube.definitions import QUEUES
 from phalanx.kube.lease import Lease, leading
 from phalanx.kube.queue_status import Sight, keep_statuses
 from phalanx.kube.usage import keep_usage
+from phalanx.kube.volcano import QUEUES as VOLCANO_QUEUES
 from phalanx.kube.world import KubeWorld, Settings, open_world
 from phalanx.metrics.collector import Leader, Scheduler
 from phalanx.metrics.decisions import Decisions, Measured
@@ -120,4 +121,5 @@ def seen(world: KubeWorld, glance: Glance, informers: Callable[[Kind], Informer]
         wrong=lambda: world.tree.wrong,
         objects=lambda: informers(QUEUES).objects,
         may_write=lambda: asyncio.get_running_loop().time() < lease.fence(),
+        volcano=lambda: informers(VOLCANO_QUEUES).objects if VOLCANO_QUEUES in world.served else {},
     )

@@ -20,6 +20,7 @@ from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
 from phalanx.client.moment import write_moment
 from phalanx.kube.definitions import QUEUES
 from phalanx.kube.labels import FIELD_MANAGER
+from phalanx.kube.volcano import QUEUES as VOLCANO_QUEUES
 from phalanx.model.amount import Amount, shown
 from phalanx.model.queue import State
 from phalanx.model.shape import CPU, PODS
@@ -34,13 +35,14 @@ _MUCH = 1e6  # a share beyond is as good as infinite, which JSON cannot say
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """What the writer sees: how queues stand now, what cannot be read of some (queue -> text), their objects by name,
-    and whether it may write (false past the leader's deadline)."""
+    """What the writer sees: how queues stand now, what cannot be read of some (queue -> text), their objects by name
+    (`volcano`: those of Volcano's), and whether it may write (false past the leader's deadline)."""
 
     standings: Callable[[], Iterable[Standing]]
     wrong: Callable[[], Mapping[str, str]]
     objects: Callable[[], Mapping[str, Object]]
     may_write: Callable[[], bool] = lambda: True
+    volcano: Callable[[], Mapping[str, Object]] = dict
 
 
 async def keep_statuses(api: Connection, sight: Sight, now_s: Callable[[], float], pause_s: float = 3.0) -> None:
@@ -63,27 +65,47 @@ async def write_statuses(
     api: Connection, sight: Sight, standings: Iterable[Standing], now_s: float, written: dict[str, Object]
 ) -> None:
     """Once; `written` is what each queue was last told, and is kept up."""
-    objects, wrong = sight.objects(), sight.wrong()
+    ours, volcano, wrong = sight.objects(), sight.volcano(), sight.wrong()
     for standing in standings:
-        obj = objects.get(standing.queue)
+        name = standing.queue
+        obj = ours.get(name) or volcano.get(name)
         if obj is None or not sight.may_write():
             continue
         old = obj.get("status") or {}
-        status = queue_status(standing, wrong.get(standing.queue, ""), obj, now_s)
-        if status == old or status == written.get(standing.queue):
+        if name in ours:
+            status = queue_status(standing, wrong.get(name, ""), obj, now_s)
+        else:
+            status = {**old, **volcano_status(standing, old)}
+        if status == old or status == written.get(name):
             continue
         try:
             body = {"metadata": {"uid": obj["metadata"]["uid"]}, "status": {**dict.fromkeys(old), **status}}
-            await api.patch(QUEUES, standing.queue, body, subresource="status", fieldManager=FIELD_MANAGER)
-            written[standing.queue] = status
+            await _patch(api, name, body, ours=name in ours)
+            written[name] = status
         except ApiRefusal as error:
-            log.info("the status of queue %s was not written: %s", standing.queue, error)
-            written[standing.queue] = status  # it would be refused again
+            log.info("the status of queue %s was not written: %s", name, error)
+            written[name] = status  # it would be refused again
         except ApiError as error:
-            log.info("the status of queue %s was not written: %s", standing.queue, error)
+            log.info("the status of queue %s was not written: %s", name, error)
             return
-    for name in written.keys() - objects.keys():
+    for name in written.keys() - ours.keys() - volcano.keys():
         del written[name]
+
+
+async def _patch(api: Connection, name: str, body: Object, *, ours: bool) -> None:
+    if ours:
+        await api.patch(QUEUES, name, body, subresource="status", fieldManager=FIELD_MANAGER)
+    else:
+        await api.patch(VOLCANO_QUEUES, name, body, subresource="status", fieldManager=FIELD_MANAGER)
+
+
+def volcano_status(standing: Standing, old: Object) -> Object:
+    """What Volcano's tools read (`vcctl queue`): jobs where it counts PodGroups. Its state is what its users and its
+    controllers say; it is only begun here."""
+    used = {one.resource: exact(one.resource, one.used) for one in standing.usage if not one.flavor}
+    allocated = {**dict.fromkeys(old.get("allocated") or (), "0"), **used}
+    state = old.get("state") or "Open"
+    return {"state": state, "pending": standing.pending, "running": standing.running, "allocated": allocated}
 
 
 def queue_status(standing: Standing, wrong: str, obj: Object, now_s: float) -> Object:
