@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from phalanx.core import denial, dependency, explain, misfit, quota, reserve, room
+from phalanx.core import denial, dependency, explain, fewer, misfit, quota, reserve, room
 from phalanx.core.dependency import Obstacle
 from phalanx.model.amount import number
 from phalanx.model.cluster import Cluster, Record
@@ -69,7 +69,8 @@ def beyond_limits(branch: Branch, record: Record) -> Reason | None:
         roles = range(len(record.gang.roles))
         found = (within(branch, record.gang, [int(role == each) for each in roles]) for role in roles)
         return next((reason for reason in found if reason), None)
-    return within(branch, record.gang, [role.minimum for role in record.gang.roles])
+    least = fewer.least(record.gang).pods if record.gang.optional else record.gang.minimums
+    return within(branch, record.gang, least)
 
 
 def within(branch: Branch, gang: Gang, pods: Sequence[int]) -> Reason | None:

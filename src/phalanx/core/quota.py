@@ -20,7 +20,7 @@ from fractions import Fraction
 from itertools import islice, product
 from typing import NamedTuple
 
-from phalanx.core import room
+from phalanx.core import fewer, room
 from phalanx.core.share import Share
 from phalanx.model.amount import Amount
 from phalanx.model.bars import Bar, Rule, Toll
@@ -129,13 +129,29 @@ def offers(cluster: Cluster, ledger: Ledger, key: LineKey, job: Job, given: tupl
     if branch.unbounded:
         return [Offer((), key.gang, whole)]
     if not branch.flavors:
-        return [offer(ledger, branch, (), key.gang, whole, preemptible=job.preemptible)]
-    found = []
+        found = offer(ledger, branch, (), key.gang, whole, preemptible=job.preemptible)
+        return [with_fewer(cluster, ledger, branch, found) if jobs and key.gang.optional else found]
+    every = []
     for flavors in [given] if given else combinations(branch, len(key.gang.roles)):
         charge = whole._replace(cost=room.cost(key.gang, pods, flavors))
         gang = cluster.flavored(key.gang, flavors)
-        found.append(offer(ledger, branch, flavors, gang, charge, preemptible=job.preemptible))
-    return preferred(branch, found)
+        every.append(offer(ledger, branch, flavors, gang, charge, preemptible=job.preemptible))
+    if jobs and key.gang.optional:
+        every = [with_fewer(cluster, ledger, branch, each) for each in every]
+    return preferred(branch, every)
+
+
+def with_fewer(cluster: Cluster, ledger: Ledger, branch: Branch, whole: Offer) -> Offer:
+    """An offer of a gang of which groups may be left out, with as few of them left out as quota allows; if it allows
+    no such offer, the least that the gang can start with."""
+    found = whole
+    for way in fewer.ways(whole.gang) if whole.short is not None else ():
+        charge = whole.charge._replace(cost=room.cost(whole.gang, way.pods, whole.flavors))
+        gang = fewer.without(cluster, whole.gang, way)
+        found = offer(ledger, branch, whole.flavors, gang, charge, preemptible=whole.preemptible)
+        if found.short is None:
+            break
+    return found
 
 
 def capped(cluster: Cluster, ledger: Ledger, offer: Offer) -> Gang:

@@ -81,11 +81,12 @@ class Demand:
 class Gang:
     """What alike jobs ask: their roles, the demand of each, and how these belong together. `simple`: by room alone, as
     there are no groups and no closeness; else `tree` says how. `wrong`: what makes it no gang at all, in words.
-    `minimums`: of its roles; `none`: no pod of any; `rigid`: it never takes more."""
+    `minimums`: of its roles; `none`: no pod of any; `rigid`: it never takes more. `optional`: members
+    of its groups may be left out."""
 
     __slots__ = (
         *("__weakref__", "_asked", "_due", "closeness", "demands", "groups", "minimums", "none", "rigid", "roles"),
-        *("simple", "size", "tree", "wrong"),
+        *("optional", "simple", "size", "tree", "wrong"),
     )
 
     def __init__(
@@ -100,6 +101,7 @@ class Gang:
         self.simple = not groups and closeness is None and all(role.closeness is None for role in roles)
         self.wrong = unit.wrong(roles, groups, closeness) or wrong_pod(roles)
         self.tree = None if self.simple or self.wrong else unit.tree(roles, groups, closeness)
+        self.optional = self.tree is not None and self.tree.optional()
         self.minimums = tuple([role.minimum for role in roles])
         self.none = (0,) * len(roles)
         self.rigid = all(role.count <= role.minimum for role in roles)

@@ -44,6 +44,11 @@ class Unit:
             for member in self.members:
                 yield from member.needed()
 
+    def optional(self) -> bool:
+        """Whether members of it, or of a unit in it, may be left out."""
+        fewer = self.role < 0 and self.minimum < len(self.members)
+        return fewer or any(member.optional() for member in self.members)
+
     def placed(self, pods: Sequence[int]) -> bool:
         """Whether so many pods of each role are enough of it."""
         if self.role >= 0:
