@@ -69,11 +69,12 @@ KUEUE = {
 @dataclass(frozen=True, slots=True)
 class Tie:
     """How the preemptor's queue stands to another: their sides below the lowest branch that both are under (None: the
-    queue is that branch itself), and the other's branches up to its side."""
+    queue is that branch itself), and the other's branches up to its side; of what any of these is guaranteed."""
 
     ours: Branch | None
     theirs: Branch | None
     way: tuple[Branch, ...]
+    named: frozenset[Key]
 
 
 class Rights:
@@ -88,8 +89,8 @@ class Rights:
         self.spent = dict(scene.spent)  # queue -> jobs of it that go whole
         others = self.preemption.reclaim is not Reclaim.NEVER or self.preemption.borrowing
         self.counts = others or not self.branch.unbounded  # it matters what is charged to whom
-        self._ties: dict[str, Tie] = {}
         self._amounts = dict(cost)
+        self._asked = [key for key, amount in cost if amount]
 
     # Who may be asked at all
 
@@ -123,7 +124,7 @@ class Rights:
         """The highest priority of a job of that queue that could be asked now."""
         if queue == self.queue:
             return bounded(self.job.priority) - 1 if self.preemption.within is not Within.NEVER else NOBODY
-        return max((self._bound(rule) for rule in self._rules(queue)), default=NOBODY)
+        return max([self._bound(rule) for rule in self._rules(queue)], default=NOBODY)
 
     def _bound(self, rule: Rule) -> int:
         lower = bounded(self.job.priority) - 1
@@ -195,24 +196,22 @@ class Rights:
         return share.times(self.share(ours, self.cost), hurdle) < self.share(theirs)
 
     def _tie(self, queue: str) -> Tie:
-        tie = self._ties.get(queue)
+        tie: Tie | None = self.branch.ties.get(queue)
         if tie is None:
-            tie = self._ties[queue] = tie_of(self.branch, self.cluster.tree.branch(queue))
+            tie = self.branch.ties[queue] = tie_of(self.branch, self.cluster.tree.branch(queue))
         return tie
 
     def _keys(self, tie: Tie) -> list[Key]:
-        asked = [key for key, amount in self.cost if amount]
-        sides = [side for side in (tie.ours, *tie.way) if side is not None]
-        return [key for key in asked if any(key in side.guaranteed for side in sides)] or asked
+        return [key for key in self._asked if key in tie.named] or self._asked
 
     def _beyond(self, branch: Branch, keys: list[Key]) -> bool:
         """The branch has more than is its by right of something that matters."""
-        total = self.ledger.account(branch).total
-        return any(total.get(key, 0) > branch.guaranteed.get(key, 0) for key in keys)
+        total, guaranteed = self.ledger.account(branch).total, branch.guaranteed
+        return any(total.get(key, 0) > guaranteed.get(key, 0) for key in keys)
 
     def _stays_within(self, branch: Branch, keys: list[Key]) -> bool:
-        total = self.ledger.account(branch).total
-        return all(total.get(key, 0) + self._amounts[key] <= branch.guaranteed.get(key, 0) for key in keys)
+        total, guaranteed = self.ledger.account(branch).total, branch.guaranteed
+        return all(total.get(key, 0) + self._amounts[key] <= guaranteed.get(key, 0) for key in keys)
 
     def share(self, branch: Branch, extra: Cost = ()) -> Share:
         known = self.ledger.shares.get((branch.name, extra))
@@ -234,7 +233,9 @@ def tie_of(ours: Branch, theirs: Branch) -> Tie:
     above = {branch.name: at for at, branch in enumerate(ours.path)}
     way = tuple(takewhile(lambda branch: branch.name not in above, theirs.path))
     meet = above[theirs.path[len(way)].name]  # at the root at the latest
-    return Tie(ours.path[meet - 1] if meet else None, way[-1] if way else None, way)
+    side = ours.path[meet - 1] if meet else None
+    named = frozenset[Key]().union(*(each.guaranteed for each in (side, *way) if each is not None))
+    return Tie(side, way[-1] if way else None, way, named)
 
 
 def preemption_of(cluster: Cluster, queue: str) -> Preemption:

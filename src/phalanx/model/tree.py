@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from phalanx.model.amount import Amount, shown
 from phalanx.model.demand import MOST
@@ -131,7 +131,7 @@ class Branch:
         *("account", "arena", "by_factors", "by_group", "by_user", "caps_jobs", "children", "contested", "fault"),
         "flavors",
         *("gated", "guaranteed", "kept", "limit", "limits_groups", "limits_users", "longest_s", "name", "order"),
-        *("parent", "path", "queue", "split", "stated", "states", "unbounded"),
+        *("parent", "path", "queue", "split", "stated", "states", "ties", "unbounded"),
     )
 
     def __init__(self, name: str, queue: Queue | None, parent: Branch | None) -> None:
@@ -161,6 +161,7 @@ class Branch:
         self.order = queue.order if queue is not None else Order.PRIORITY
         self.arena: Branch = self
         self.split = False
+        self.ties: dict[str, Any] = {}  # by queue, how this one stands to it (`core.rights` remembers it here)
         walls = [limits.wall_s for limits in (*stated, queue.per_job) if limits.wall_s is not None] if queue else []
         if parent is not None and parent.longest_s is not None:
             walls.append(parent.longest_s)
