@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from phalanx.dialects.volcano import SCHEDULER_NAME
@@ -14,6 +13,7 @@ from tests.kube.double import Object, node
 from tests.kube.stage import Stage
 from tests.kube.test_barrier import play, settle
 
+NOW_S = 1_780_272_000.0  # June 2026, after the double's objects were created
 ON = frozenset({SCHEDULER_NAME})
 
 
@@ -176,11 +176,11 @@ def test_a_queue_that_is_closing_starts_what_was_there_before() -> None:
         stage.api.put(VOLCANO_QUEUES, closing)
         for name in ("first", "second", "late"):
             group(stage, name, queue="ends")
-        stage.now_s = time.time()  # as the double's objects are created
+        stage.now_s = NOW_S
         stage.put(member("a", "first"), member("b", "second"))
         async with stage.scheduler():
             await stage.until(lambda: "a" in stage.api.bound())
-            stage.now_s = time.time() + 3600
+            stage.now_s = NOW_S + 3600
             stage.api.put(VOLCANO_QUEUES, {**closing, "status": {"state": "Closing"}})
             await settle(stage)
             late = member("c", "late")
