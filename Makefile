@@ -2,7 +2,9 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-.PHONY: help setup demo check test fuzz examples bench tables clean
+# Images of Python often set it, and then each of the hundreds of processes that tests start compiles all it imports.
+unexport PYTHONDONTWRITEBYTECODE
+.PHONY: help setup demo check test style types fast all fuzz examples bench tables clean
 
 help:            ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -16,15 +18,22 @@ demo: setup      ## six applications at once, first pod by pod, then as gangs (u
 	@$(BIN)/phalanx demo --timeline out/demo.svg
 
 check: setup     ## style, types, house rules and the fast tests (under a minute)
-	$(BIN)/ruff format --check .
-	$(BIN)/ruff check .
-	$(BIN)/mypy
-	$(BIN)/pytest -n 2 -m "not slow"
+	@$(MAKE) --no-print-directory --jobs 2 style types fast
 
 test: setup      ## everything `make check` does, and the slow tests (under ten minutes on two cores)
+	@$(MAKE) --no-print-directory --jobs 2 style types all
+
+style: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+
+types: setup
 	$(BIN)/mypy
+
+fast: setup
+	$(BIN)/pytest -n 2 -m "not slow"
+
+all: setup
 	$(BIN)/pytest -n 2
 
 fuzz: setup      ## 10,000 seeds of the simulated cluster, 10,000 trees of queues, other examples of every property
