@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from phalanx.cli.job_view import written
 from phalanx.cli.manifest import Document, refusal
-from phalanx.client.connection import ApiRefusal, Connection, Object
+from phalanx.client.connection import ApiRefusal, ApiUnknown, Connection, Object
 from phalanx.client.kind import NODES
 from phalanx.errors import PhalanxError
 from phalanx.kube.definitions import QUEUES
@@ -32,11 +32,16 @@ async def create(connection: Connection, obj: Object, namespace: str) -> Object:
 
 
 async def create_document(connection: Connection, document: Document, obj: Object, namespace: str) -> Object:
-    """As `create`; a refusal names file and line."""
+    """As `create`; a refusal names file and line, and so does an answer that did not come."""
     try:
         return await create(connection, obj, namespace)
     except ApiRefusal as error:
         raise refusal(document, error) from error
+    except ApiUnknown as error:
+        raise PhalanxError(
+            f"{document.place()}: {error}. Whether this one was created is not known, and nothing was from here on. "
+            "`phalanx jobs` shows what is there; to submit the same again says which names are taken."
+        ) from error
 
 
 async def require_queues(connection: Connection, named: Iterable[tuple[str, str]]) -> None:

@@ -15,7 +15,7 @@ from phalanx.cli.manifest import Document, job, queued, read_files
 from phalanx.cli.output import note, print_json
 from phalanx.cli.sending import create_document, queue_of, require_queues, too_large
 from phalanx.cli.target import Namespace, Target, connected
-from phalanx.client.connection import Object
+from phalanx.client.connection import Connection, Object
 from phalanx.errors import PhalanxError
 from phalanx.kube.definitions import QUEUES
 
@@ -66,14 +66,12 @@ async def submit(
         made = {obj["metadata"].get("name") for _, obj in objects if obj["kind"] == QUEUES.name}
         named = ((name, document.place()) for document, obj in objects if (name := queue_of(obj)))
         await require_queues(connection, [(name, where) for name, where in named if name not in made])
-        created = [await create_document(connection, document, obj, namespace) for document, obj in objects]
+        created = await _create_all(connection, objects, namespace, tell=not json)
         jobs = [obj for obj in created if obj.get("kind") == "Job"]
         for warning in await too_large(connection, jobs):
             note(f"warning: {warning}")
     if json:
         print_json(created)
-    else:
-        _tell(created)
 
 
 def split(words: Sequence[str], line: Sequence[str]) -> tuple[tuple[Path, ...], tuple[str, ...]]:
@@ -94,8 +92,20 @@ def _documents(
     return [Document(file="the command", obj=job(options.request(command, namespace, queue or "default")))]
 
 
-def _tell(created: list[Object]) -> None:
-    for obj in created:
-        meta: dict[str, Any] = obj["metadata"]
-        where = f" in queue {name}" if obj["kind"] == "Job" and (name := queue_of(obj)) else ""
-        print(f"{obj['kind'].lower()} {meta.get('namespace', '')}/{meta['name']} created{where}".replace(" /", " "))
+async def _create_all(
+    connection: Connection, objects: Sequence[tuple[Document, Object]], namespace: str, *, tell: bool
+) -> list[Object]:
+    """One after the other; each is told as soon as it is there, so that it is known where an error left off."""
+    created = []
+    for document, obj in objects:
+        created.append(await create_document(connection, document, obj, namespace))
+        if tell:
+            _tell(created[-1])
+    return created
+
+
+def _tell(obj: Object) -> None:
+    meta: dict[str, Any] = obj["metadata"]
+    where = f" in queue {name}" if obj["kind"] == "Job" and (name := queue_of(obj)) else ""
+    place = f"{meta['namespace']}/" if meta.get("namespace") else ""
+    print(f"{obj['kind'].lower()} {place}{meta['name']} created{where}", flush=True)
