@@ -4,8 +4,9 @@ in many.
 Every cycle changes 1 %: of the running jobs that many finish, and of the queue's length as many jobs in all are
 submitted or withdrawn. One JSON object a line and queue length: p50, p99 and the longest of (fold, decide, fold the
 plan) in milliseconds, by the clock and of the processor; `first_s`: what the first cycle takes, in which all are new,
-as after a restart; `memory_mib`: the most that the process used. The aim is that the figures of a cycle do not grow
-with the queue.
+as after a restart; `memory_mib`: the most that the process used; `sweep_cpu_ms`: the longest collection of garbage,
+which is done between cycles and is in no other figure. The aim is that the figures of a cycle do not grow with the
+queue.
 
 `--queues 1000`: below a hundred others. `--order fair`: of these, and of the queues. `--limited`: each queue has a
 ceiling. `--strict`: a queue's first job holds up the others. `--timed`: all jobs state a time limit, so that one that
@@ -28,7 +29,7 @@ from dataclasses import replace
 from decide_gangs import nodes, shapes
 from phalanx.core.decide import decide
 from phalanx.core.fold import fold, fold_plan
-from phalanx.loop import spare_the_book
+from phalanx.loop import Sweeps
 from phalanx.model.cluster import Cluster
 from phalanx.model.event import Event, Finished, QueueSeen, Started, Submitted, Ticked
 from phalanx.model.job import Job, Role
@@ -129,11 +130,13 @@ def measure(queued: int, args: argparse.Namespace) -> dict[str, object]:
     cycles = args.cycles
     workload = Workload(args)
     first_s = workload.fill(queued)
-    spare_the_book()
-    found = []
+    sweeps, found, sweep_s = Sweeps(), [], 0.0
     for number in range(WARM + cycles):
         events = [Ticked(STEP_S * (number + 1)), *workload.churn(queued)]
         found.append(workload.cycle(events))
+        begin = time.process_time()
+        sweeps.after(2 * len(events))
+        sweep_s = max(sweep_s, time.process_time() - begin) if number else 0.0
     times, cpu_times, starts = zip(*found[WARM:], strict=True)
     ordered, cpu_ordered = sorted(times), sorted(cpu_times)
     last = min(cycles - 1, cycles * 99 // 100)
@@ -151,6 +154,7 @@ def measure(queued: int, args: argparse.Namespace) -> dict[str, object]:
         "p50_cpu_ms": round(1000 * cpu_ordered[cycles // 2], 2),
         "p99_cpu_ms": round(1000 * cpu_ordered[last], 2),
         "max_ms": round(1000 * ordered[-1], 2),
+        "sweep_cpu_ms": round(1000 * sweep_s, 2),
     }
 
 

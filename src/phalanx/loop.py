@@ -17,6 +17,9 @@ from phalanx.model.event import Event, PolicySeen, Ticked
 from phalanx.model.plan import Plan
 from phalanx.model.policy import Policy
 
+SWEPT = 2000  # events and actions between sweeps
+OLD = 4  # sweeps until what survived the others is looked at once more
+
 
 class World(Protocol):
     """What the loop needs of a world; worlds need not import it."""
@@ -51,12 +54,11 @@ async def run(world: World, cluster: Cluster, policy: Policy, clock: Callable[[]
     """Step whenever something happened or the plan's time to wake has come, until cancelled.
 
     `clock`: seconds since the epoch."""
-    first = True
+    sweeps = Sweeps()
     while True:
-        plan = step(cluster, world.events(), policy, clock(), world)
-        if first:
-            spare_the_book()
-        first = False
+        events = world.events()
+        plan = step(cluster, events, policy, clock(), world)
+        sweeps.after(len(events) + len(plan.actions))
         await world.wait(None if plan.wake_s is None else max(0.0, plan.wake_s - clock()))
 
 
@@ -66,3 +68,29 @@ def spare_the_book() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
+
+
+class Sweeps:
+    """Garbage is collected between cycles, in small pieces.
+
+    Python starts a collection when 50,000 more objects were made than freed. Of a long queue as many end as are
+    submitted, so that comes late, and what was made since is then walked at once, in the middle of a cycle: with 1,000
+    jobs a cycle 600,000 objects, in 190 ms. What survives two sweeps belongs to the book, and is not walked again."""
+
+    def __init__(self) -> None:
+        self.items = self.sweeps = 0
+        self.begun = False
+
+    def after(self, items: int) -> None:
+        """A cycle is over that took in so many events and decided so many actions."""
+        if not self.begun:
+            self.begun = True
+            spare_the_book()
+            return
+        self.items += items
+        if self.items >= SWEPT:
+            self.items, self.sweeps = 0, self.sweeps + 1
+            old = self.sweeps % OLD == 0
+            gc.collect(1 if old else 0)
+            if old:
+                gc.freeze()

@@ -48,3 +48,15 @@ def test_a_refused_job_is_started_again_when_its_time_has_come(monkeypatch: pyte
         asyncio.run(loop.run(world, Cluster(), Policy(), lambda: world.now_s))
     assert [start.attempt for start in world.starts] == [1, 2]
     assert world.waited == [None, 30.0, None]
+
+
+def test_garbage_is_collected_between_cycles_in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    swept: list[str] = []
+    monkeypatch.setattr(loop, "spare_the_book", lambda: swept.append("all"))
+    monkeypatch.setattr(loop.gc, "collect", lambda generation: swept.append(f"generation {generation}"))
+    monkeypatch.setattr(loop.gc, "freeze", lambda: swept.append("kept"))
+    sweeps = loop.Sweeps()
+    sweeps.after(loop.SWEPT)  # the first cycle: the book as it was found
+    for _ in range(2 * loop.OLD):
+        sweeps.after(loop.SWEPT // 2)
+    assert swept == ["all", *["generation 0"] * (loop.OLD - 1), "generation 1", "kept"]
