@@ -55,7 +55,8 @@ def use_of(share: DeviceShare | None) -> Use:
 
 
 class Devices:
-    """`milli` and `memory`: what is left of each device (of one that is not there: nothing); `size`: its memory;
+    """`milli` and `memory`: what is left of each device (of one that is not there: nothing; less than nothing while one
+    that it is promised to and one that leaves both hold it); `size`: its memory;
     `resource`: code of what counts it (`codes`), -1 where there is none; `zone`: its zone's place in the row's list."""
 
     def __init__(self, capacity: int) -> None:
@@ -178,7 +179,7 @@ class Devices:
             for use, pods in held.get(device.name, {}).items():
                 part, part_bytes = (use if use.resource == device.resource else WHOLE).of(size)
                 milli, memory = milli - part * pods, memory - part_bytes * pods
-            self.milli[row, at], self.memory[row, at] = max(0, milli), max(0, memory)
+            self.milli[row, at], self.memory[row, at] = milli, memory
 
     def _refresh_zones(self, row: int) -> None:
         for table in self.known.values():
