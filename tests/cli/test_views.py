@@ -22,7 +22,7 @@ from phalanx.errors import PhalanxError
 from phalanx.kube.definitions import QUEUES
 from phalanx.kube.world import KubeWorld, Settings
 from phalanx.model.node import Node
-from phalanx.model.reason import Code
+from phalanx.model.reason import Code, Reason
 
 CREATED = "2026-01-01T00:00:00Z"
 CREATED_S = 1767225600.0
@@ -309,8 +309,9 @@ async def test_json_has_the_reason_with_its_numbers() -> None:
 
 
 def test_a_reason_is_said_in_the_words_of_another_scheduler_or_why_it_has_none() -> None:
-    assert as_said_by(Peer.SLURM, Code.BEGIN_TIME) == "as slurm says it\n  BeginTime"
-    assert as_said_by(Peer.KUEUE, Code.BEGIN_TIME).startswith("as kueue says it\n  it has no word: ")
+    reason = Reason(code=Code.BEGIN_TIME, text="")
+    assert as_said_by(Peer.SLURM, reason) == "as slurm says it\n  BeginTime"
+    assert as_said_by(Peer.KUEUE, reason).startswith("as kueue says it\n  it has no word: ")
 
 
 def test_a_pod_beyond_every_node_is_told_by_the_resource_that_is_missing() -> None:

@@ -5,8 +5,17 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from phalanx.dialects.peer_reasons import PEERS, Ignored
+from phalanx.core.check import check
+from phalanx.dialects.peer_reasons import PEERS, Ignored, Peer, word, words
+from phalanx.loop import step
+from phalanx.model.cluster import Cluster
+from phalanx.model.event import QueueSeen
+from phalanx.model.plan import Wait
+from phalanx.model.policy import Policy
+from phalanx.model.queue import Queue
 from phalanx.model.reason import Code
+from tests.scenarios.language import Cycle, read
+from tests.scenarios.test_scenarios import Unmoved
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "guide" / "peers.md").read_text()
@@ -34,3 +43,32 @@ def test_every_scenario_of_the_peers_is_shown_by_files_that_exist() -> None:
         assert files, number
         for name in files:
             assert (ROOT / "tests" / "scenarios" / f"{name}.txt").exists(), name
+
+
+def test_every_reason_that_slurm_gave_is_the_word_for_ours() -> None:
+    """`squeue` of Slurm 22.05.8, and the same jobs in the same queues."""
+    shown = (ROOT / "tests" / "core" / "slurm" / "squeue_reasons.txt").read_text()
+    slurms = dict(re.findall(r"batch +(\w+) +\w+ PD .*\((\w+)\)$", shown, re.MULTILINE))
+    assert len(slurms) == 10
+    (block,) = read(ROOT / "tests" / "scenarios" / "queues" / "slurm_reasons.txt")
+    cluster = Cluster()
+    events = [QueueSeen(Queue(name="default")), *(each for each in block.steps if not isinstance(each, Cycle))]
+    plan = step(cluster, events, Policy(), 0.0, Unmoved())
+    check(cluster)
+    ours = {
+        action.job: word(action.reason.code, Peer.SLURM, action.reason.numbers)
+        for action in plan.actions
+        if isinstance(action, Wait)
+    }
+    assert ours.pop("lim4") == "QOSMaxSubmitJobPerUserLimit"  # what sbatch refused it with
+    ours["arr"] = ours.pop("arr3")
+    assert ours == slurms
+
+
+def test_limits_of_amounts_are_told_apart() -> None:
+    of_queue = {"rule": "limit", "resource": "memory"}
+    assert words(Code.QUEUE_LIMIT, of_queue)["slurm"] == "AssocGrpMemLimit"
+    assert words(Code.QUEUE_QUOTA, {"rule": "pool", "resource": "nvidia.com/gpu"})["slurm"] == "AssocGrpGRES"
+    assert words(Code.USER_LIMIT, {"rule": "group-running", "resource": ""})["slurm"] == "MaxJobsPerAccount"
+    assert words(Code.NEVER_WITHIN_LIMIT, {"rule": "job", "resource": "cpu"})["slurm"] == "AssocMaxCpuPerJobLimit"
+    assert words(Code.QUEUE_LIMIT, of_queue)["kueue"] == "WaitingForQuota"

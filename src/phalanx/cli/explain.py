@@ -14,7 +14,7 @@ from phalanx.client.connection import Object
 from phalanx.dialects.peer_reasons import Peer, word
 from phalanx.errors import PhalanxError
 from phalanx.kube.labels import JOB, QUEUE
-from phalanx.model.reason import Code
+from phalanx.model.reason import Reason
 
 
 async def explain(
@@ -55,11 +55,11 @@ async def explain(
     else:
         print(page(view, snapshot))
         if peer is not None and view.reason is not None:
-            print(as_said_by(peer, view.reason.code))
+            print(as_said_by(peer, view.reason))
 
 
-def as_said_by(peer: Peer, code: Code) -> str:
-    said = word(code, peer)
+def as_said_by(peer: Peer, reason: Reason) -> str:
+    said = word(reason.code, peer, reason.numbers)
     return f"as {peer} says it\n  " + (said if isinstance(said, str) else f"it has no word: {said.why}")
 
 

@@ -84,7 +84,7 @@ class JobView:
                 "code": reason.code,
                 "text": reason.text,
                 "numbers": dict(reason.numbers),
-                "peers": words(reason.code),
+                "peers": words(reason.code, reason.numbers),
             },
             "message": self.message,
             "roles": [

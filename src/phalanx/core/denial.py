@@ -88,8 +88,13 @@ def never_allowed(cluster: Cluster, own: str, lack: Shortfall) -> Reason:
     """It would be short even if nothing ran."""
     bar, queue = lack.bar, f"queue {whose(lack.bar.queue, own)}"
     asked, allowed = amount(bar.key, lack.asked), amount(bar.key, lack.allowed)
-    numbers: dict[str, object] = {"queue": bar.queue, "flavor": bar.key[0], "resource": bar.key[1]}
-    numbers |= {"asked": number(lack.asked), "allowed": number(lack.allowed)}
+    numbers: dict[str, object] = {"queue": bar.queue, "rule": str(bar.rule)}
+    numbers |= {
+        "flavor": bar.key[0],
+        "resource": bar.key[1],
+        "asked": number(lack.asked),
+        "allowed": number(lack.allowed),
+    }
     match bar.rule:
         case Rule.POOL | Rule.KEEP:
             kept = f" less {amount(bar.key, lack.used)} that queues keep, used or not" if lack.used else ""

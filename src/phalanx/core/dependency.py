@@ -116,7 +116,7 @@ def waits_idly(cluster: Cluster, name: str) -> bool:
 
 def deadline_missed(job: Job, now_s: float) -> Reason:
     deadline_s, limit_s = job.deadline_s or 0.0, max(0.0, job.limit_s or 0.0)
-    runs = f"it may run {limit_s:g} s, and " if limit_s else ""
+    runs = f"it may run {limit_s:.15g} s, and " if limit_s else ""
     return Reason(
         code=Code.DEADLINE,
         text=f"{runs}it was to end by {clock(deadline_s, now_s)}: it cannot any more, and is not started",

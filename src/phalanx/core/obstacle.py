@@ -58,7 +58,7 @@ def beyond_limits(branch: Branch, record: Record) -> Reason | None:
     longest_s, limit_s = branch.longest_s, record.job.limit_s
     if longest_s is not None and limit_s is not None and limit_s > longest_s:
         return denial.never(
-            f"a time limit of {limit_s:g} s asked, but queue {branch.name!r} allows {longest_s:g} s",
+            f"a time limit of {limit_s:.15g} s asked, but queue {branch.name!r} allows {longest_s:.15g} s",
             asked_s=limit_s,
             allowed_s=longest_s,
             queue=branch.name,
@@ -93,16 +93,17 @@ def of_amounts(branch: Branch, cost: Cost) -> Reason | None:
         per_job, per_user = dict(each.queue.per_job.resources), dict(each.queue.per_user.resources)
         per_group = dict(each.queue.per_group.resources)
         for key, asked in cost:
-            ceilings = [(each.limit.get(key), "in all")]
+            ceilings = [(each.limit.get(key), "limit", "in all")]
             if not key[0]:
-                ceilings += [(per_job.get(key[1]), "a job"), (per_user.get(key[1]), "a user")]
-                ceilings.append((per_group.get(key[1]), "a group"))
-            for allowed, what in ceilings:
+                ceilings += [(per_job.get(key[1]), "job", "a job"), (per_user.get(key[1]), "user", "a user")]
+                ceilings.append((per_group.get(key[1]), "group", "a group"))
+            for allowed, rule, what in ceilings:
                 if allowed is not None and asked > allowed:
                     return denial.never(
                         f"{denial.amount(key, asked)} asked, but queue {denial.whose(each.name, branch.name)} allows "
                         f"{denial.amount(key, allowed)} {what}",
                         queue=each.name,
+                        rule=rule,
                         flavor=key[0],
                         resource=key[1],
                         asked=number(asked),

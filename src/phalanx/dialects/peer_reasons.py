@@ -9,9 +9,10 @@ conditions (scheduling/v2alpha2/podgroup_types.go); Slurm's JOB REASON CODES (sq
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from phalanx.model.reason import Code
 
@@ -83,13 +84,65 @@ PEERS: dict[Code, Words] = {
 }
 
 
-def word(code: Code, peer: Peer) -> Word:
-    """What that peer would call it."""
+# Slurm has a word for each limit: by what is limited (see `limited`), then by what it counts.
+SLURM_LIMITS: dict[str, dict[str, str]] = {
+    "queue": {
+        "cpu": "AssocGrpCpuLimit",
+        "memory": "AssocGrpMemLimit",
+        "pods": "AssocGrpNodeLimit",
+        "running": "AssocGrpJobsLimit",
+        "submitted": "AssocGrpSubmitJobsLimit",
+        "": "AssocGrpGRES",
+    },
+    "user": {
+        "cpu": "QOSMaxCpuPerUserLimit",
+        "memory": "QOSMaxMemoryPerUser",
+        "pods": "QOSMaxNodePerUserLimit",
+        "running": "QOSMaxJobsPerUserLimit",
+        "submitted": "QOSMaxSubmitJobPerUserLimit",
+        "": "QOSMaxGRESPerUser",
+    },
+    "group": {
+        "cpu": "MaxCpuPerAccount",
+        "memory": "MaxMemoryPerAccount",
+        "pods": "MaxNodePerAccount",
+        "running": "MaxJobsPerAccount",
+        "submitted": "MaxSubmitJobsPerAccount",
+        "": "MaxGRESPerAccount",
+    },
+    "job": {
+        "cpu": "AssocMaxCpuPerJobLimit",
+        "memory": "AssocMaxMemPerJob",
+        "pods": "AssocMaxNodePerJobLimit",
+        "": "AssocMaxGRESPerJob",
+    },
+}
+LIMITS = {Code.QUEUE_LIMIT, Code.QUEUE_QUOTA, Code.USER_LIMIT, Code.NEVER_WITHIN_LIMIT}
+
+
+def word(code: Code, peer: Peer, numbers: Mapping[str, Any] | None = None) -> Word:
+    """What that peer would call it. `numbers`: the reason's, where the peer tells limits apart."""
+    if peer is Peer.SLURM and numbers:
+        if code in LIMITS:
+            return limited(numbers)
+        if code is Code.NEVER_FITS and "hold" in numbers:  # more pods than the nodes hold when empty
+            return "PartitionNodeLimit"
     found: Word = getattr(PEERS[code], peer)
     return found
 
 
-def words(code: Code) -> dict[str, str | None]:
+def limited(numbers: Mapping[str, Any]) -> str:
+    """Slurm's word for the limit that the numbers of a reason are about."""
+    if "allowed_s" in numbers:
+        return "PartitionTimeLimit"
+    rule = str(numbers.get("rule", ""))
+    whose = next((name for name in ("user", "group", "job") if name in rule.split("-")), "queue")
+    counted = next((name for name in ("running", "submitted") if name in rule.split("-")), numbers.get("resource", ""))
+    words = SLURM_LIMITS[whose]
+    return words.get(counted, words[""])
+
+
+def words(code: Code, numbers: Mapping[str, Any] | None = None) -> dict[str, str | None]:
     """What each peer would call it; None: it has no word."""
-    said = {str(peer): word(code, peer) for peer in Peer}
+    said = {str(peer): word(code, peer, numbers) for peer in Peer}
     return {peer: each if isinstance(each, str) else None for peer, each in said.items()}
