@@ -60,11 +60,13 @@ class Processes:
     others: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def start_server(self) -> None:
-        self.server = _start(
-            "phalanx.embedded.apiserver", "--data", str(self.data), "--port", str(self.port), read=True
-        )
-        assert self.server.stdout is not None
-        ready = self.server.stdout.readline()
+        """Where it was before, if it was: somebody's connection may have been given its port, until that ends."""
+        ready = ""
+        while not ready:
+            command = ("phalanx.embedded.apiserver", "--data", str(self.data), "--port", str(self.port))
+            self.server = _start(*command, read=True)
+            assert self.server.stdout is not None
+            ready = self.server.stdout.readline()
         self.port = int(ready.split()[1].rpartition(":")[2])
 
     def start_controllers(self) -> None:
