@@ -160,6 +160,17 @@ def test_a_dry_run_prints_the_job_and_needs_no_cluster(
     assert "command:\n        - echo\n        - --help\n" in capsys.readouterr().out
 
 
+def test_a_dash_is_standard_input() -> None:
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "x"}, "spec": {"template": {"spec": {}}}}
+    command = [sys.executable, "-m", "phalanx.cli.app", "submit", "--dry-run", "--json", "-"]
+    done = subprocess.run(command, input=json.dumps(job), capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)[0]["metadata"]["name"] == "x"
+    broken = subprocess.run(command, input="{", capture_output=True, text=True, timeout=120, check=False)
+    assert "standard input:" in broken.stderr
+    assert cli._with_standard_input(["run", "--", "cat", "-"]) == ["run", "--", "cat", "-"]
+
+
 def test_a_dry_run_may_be_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert call(monkeypatch, "submit", "--dry-run", "--json", "--name", "x", "--", "true") == 0
     [job] = json.loads(capsys.readouterr().out)

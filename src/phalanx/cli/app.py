@@ -66,7 +66,7 @@ def build(asked: str = "") -> App:
 def main() -> None:
     """Exit codes: 0 done, 1 an error that the user can mend, 2 a wrong command line, 130 Ctrl-C, else a job's own."""
     try:
-        words = sys.argv[1:]
+        words = _with_standard_input(sys.argv[1:])
         answer = build(*words[:1])(words, exit_on_error=False, result_action="return_value")
         sys.stdout.flush()
     except PhalanxError as error:
@@ -83,6 +83,12 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     sys.exit(answer if isinstance(answer, int) else 0)
+
+
+def _with_standard_input(words: list[str]) -> list[str]:
+    """A dash by itself is the file of standard input; who reads command lines takes it for an option."""
+    mine = words.index("--") if "--" in words else len(words)
+    return ["/dev/stdin" if word == "-" else word for word in words[:mine]] + words[mine:]
 
 
 def _fail(error: BaseException) -> None:

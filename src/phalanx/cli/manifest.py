@@ -213,9 +213,9 @@ def _check(request: Request) -> None:
 
 
 def _read(file: Path) -> Iterator[Document]:
-    name = "standard input" if str(file) == "-" else str(file)
+    name = "standard input" if str(file) == "/dev/stdin" else str(file)  # what a dash becomes (app.py)
     try:
-        text = Path("/dev/stdin").read_text() if str(file) == "-" else file.read_text()
+        text = file.read_text()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise PhalanxError(f"cannot read {name}: {reason}. Nothing was created.") from error
