@@ -19,6 +19,7 @@ where they are few."""
 from __future__ import annotations
 
 from bisect import insort
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
@@ -114,11 +115,14 @@ class Crowds:
         """New lines, but for the first few, that lack nothing but room need not contend by themselves: they are told
         what the crowd was told that asks the same, or make one."""
         cycle = self.cycle
-        for key in list(islice(cycle.new, EXPLAINED, None)):
+        keys = list(islice(cycle.new, EXPLAINED, None))
+        alike = Counter([key.gang for key in keys])
+        for key in keys:
             if not self.lacks_room_only(key):
                 continue
             if key.gang not in self.watches.crowds:
-                self.gather(key)
+                if alike[key.gang] > 1:  # one by itself is as soon tried as counted
+                    self.gather(key)
             elif key.gang in self.live:
                 self.stand_by(key, self.waiting.lines[next(iter(self.watches.crowds[key.gang]))].reason)
             elif (lacking := self.of_crowd(key.gang)) is not None:
