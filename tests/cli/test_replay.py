@@ -15,12 +15,13 @@ from phalanx.cli.recording import Recorder, require_recordable, steps
 from phalanx.cli.replay import replay
 from phalanx.errors import PhalanxError
 from phalanx.model.cluster import Cluster
-from phalanx.model.event import Event, Finished, NodeSeen, QueueSeen, Started, Submitted
+from phalanx.model.event import Event, Finished, NodeSeen, QueueSeen, Refused, Started, Submitted
 from phalanx.model.job import Job, Role
 from phalanx.model.node import Node
 from phalanx.model.plan import Plan
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue
+from phalanx.model.reason import Code, Reason
 from phalanx.model.shape import Shape
 
 BEGINNING: list[Event] = [
@@ -104,6 +105,14 @@ def test_one_job_can_be_followed(recording: Path, capsys: pytest.CaptureFixture[
     replay(recording, job="two", json=True)
     shown = [json.loads(line)["step"] for line in capsys.readouterr().out.splitlines()]
     assert shown == [1, 3]
+
+
+def test_a_start_that_came_to_nothing_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "day.jsonl"
+    refused = Refused("one", 1, Reason(code=Code.BACKOFF, text="its start was taken back"), not_before_s=2000.0)
+    record(file, [*BEGINNING, Submitted(job("one", 1000))], [refused])
+    assert replay(file) == 0
+    assert "told    Refused one\n" in capsys.readouterr().out
 
 
 def test_a_last_line_cut_short_is_left_out(recording: Path) -> None:

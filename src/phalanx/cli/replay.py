@@ -114,7 +114,7 @@ def event_line(event: Event) -> str:
     """Its kind and whom it is about."""
     plain = written(event)
     names = [value for key, value in plain.items() if key in {"is", "job", "name", "pod", "queue"} and value]
-    inner = [value["id" if "id" in value else "name"] for value in plain.values() if isinstance(value, dict) and value]
+    inner = [value.get("id") or value.get("name") for value in plain.values() if isinstance(value, dict)]
     words = [str(name) for name in names if isinstance(name, str)]
     return " ".join([*words, *(str(name) for name in inner if name)])
 
