@@ -316,7 +316,7 @@ class Cycle:
         """What lines ask that were woken by room, in the order in which they will roughly come up."""
         keys = sorted((rank(key, self.waiting.lines[key].first()), key) for key in self.awake)
         gangs = dict.fromkeys(key.gang for _, key in keys if self.waiting.watches.only(key) is not None)
-        return (gang for gang in gangs if len(gang.roles) == 1)
+        yield from (gang for gang in gangs if len(gang.roles) == 1)
 
     # Deciding
 

@@ -124,6 +124,10 @@ class Priorities:
         return max((queue.priority for queue in self.cluster.queues.values()), default=0)
 
     @cached_property
+    def _nodes(self) -> int:
+        return len(self.cluster.columns)
+
+    @cached_property
     def _whole(self) -> Mapping[str, tuple[int, int]]:
         """resource -> (what all nodes have, what the largest has)."""
         columns = self.cluster.columns
@@ -144,7 +148,7 @@ class Priorities:
             parts = tuple(
                 (resource, part(amount, whole.get(resource, (0, 0))[0])) for resource, amount in amounts.items()
             )
-            nodes = part(self._fewest_nodes(amounts), len(self.cluster.columns))
+            nodes = part(self._fewest_nodes(amounts), self._nodes)
             by_size = size(nodes, dict(parts).get(CPU, 0.0), small_first=self.policy.factors.small_first)
             known = self._asks[gang] = (by_size, parts)
         return known
