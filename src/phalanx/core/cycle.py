@@ -502,6 +502,9 @@ class Cycle:
             joined = {bid: each for bid, each in joined.items() if bid.job not in gone}
             parked = {bid: None for bid in parked if bid.job not in gone}
             waits = {job: reason for job, reason in waits.items() if job not in gone}
+        if bound := {job for job in self.places if self.cluster.jobs[job].gang.tree is not None}:
+            # Where these pods are decides where the others may go, which therefore stand in another line.
+            joined = {bid: each for bid, each in joined.items() if bid.slot is None or bid.job not in bound}
         told = [Wait(job, reason) for job, reason in waits.items()]
         actions: tuple[Action, ...] = (*places, *self.starts, *self.preempting.actions, *told)
         findings = Findings(
