@@ -112,7 +112,7 @@ def test_a_start_that_came_to_nothing_is_told(tmp_path: Path, capsys: pytest.Cap
     refused = Refused("one", 1, Reason(code=Code.BACKOFF, text="its start was taken back"), not_before_s=2000.0)
     record(file, [*BEGINNING, Submitted(job("one", 1000))], [refused])
     assert replay(file) == 0
-    assert "told    Refused one\n" in capsys.readouterr().out
+    assert "told     Refused one\n" in capsys.readouterr().out
 
 
 def test_a_last_line_cut_short_is_left_out(recording: Path) -> None:
