@@ -175,6 +175,9 @@ class Store:
 
     def scan(self, key: Key, namespace: str | None = None) -> list[Stored]:
         """All committed objects of a kind, ordered by namespace and name."""
+        tables = self._tables.get(key)
+        if not tables or (namespace is not None and namespace not in tables):
+            return []  # most namespaces have no quota and no limits, and each write asks
         return [stored for _, _, stored in self.walk(key, namespace)]
 
     def decided(self, key: Key, namespace: str | None = None) -> Iterator[Stored]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from phalanx.embedded.apiserver import formats, metadata
 from phalanx.embedded.apiserver.kinds import checks, containers, scheduling
 from phalanx.embedded.apiserver.kinds.checks import Found, chosen, formatted
@@ -16,6 +18,10 @@ from phalanx.embedded.apiserver.kinds.volumes import volumes
 from phalanx.embedded.apiserver.status import duplicate, forbidden_field, invalid_value, not_supported, required
 
 Spec = Mapping[str, Any]
+
+_encode = msgspec.json.Encoder().encode
+_SOUND: set[tuple[bytes, bool]] = set()  # specs, as they stand, and whether pods'
+_REMEMBERED, _REMEMBERED_BYTES = 4096, 16 * 1024
 
 MAX_INT32 = 2**31 - 1
 RESTART_POLICIES = ("Always", "OnFailure", "Never")
@@ -93,7 +99,20 @@ def _tokens_need_an_account(found: Found, spec: Spec) -> None:
 
 
 def pod_spec(found: Found, spec: Spec, path: str, *, of_pod: bool) -> None:
-    """`PodSpec`, of a pod or of a template."""
+    """`PodSpec`, of a pod or of a template. One in which nothing was found is not looked through again: pods are made
+    from templates, and a Job's is checked with each of its writes."""
+    content = (_encode(spec), of_pod)
+    if content in _SOUND:
+        return
+    before = len(found)
+    _check(found, spec, path, of_pod=of_pod)
+    if len(found) == before and len(content[0]) <= _REMEMBERED_BYTES:
+        if len(_SOUND) >= _REMEMBERED:
+            _SOUND.clear()
+        _SOUND.add(content)
+
+
+def _check(found: Found, spec: Spec, path: str, *, of_pod: bool) -> None:
     if spec.get("terminationGracePeriodSeconds") is None:
         found.append(required(f"{path}.terminationGracePeriodSeconds"))
     mountable = volumes(found, spec["volumes"], f"{path}.volumes") if "volumes" in spec else {}
