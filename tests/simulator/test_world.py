@@ -193,6 +193,18 @@ def test_late_and_lost_messages_and_restarts_change_when_jobs_run_but_not_that_t
             assert 0 < stint.end_s - stint.start_s <= 17
 
 
+def test_it_ends_when_only_faults_could_still_happen() -> None:
+    """A job that can never run waits; nodes would fail and be back, and the scheduler restart, for ever."""
+    faults = Faults(restart_every_s=60, node_mtbf_s=300, node_repair_s=20)
+    schedule = played(task("large", 0, 10, 1000), task("small", 5, 10), policy="greedy", faults=faults)
+    assert {fate.task.job.id: fate.end_s is not None for fate in schedule.fates} == {"large": False, "small": True}
+
+
+def test_jobs_of_no_queue_share_as_if_they_were_in_one() -> None:
+    schedule = played(task("a", 0, 10), task("b", 0, 10), policy="fair")
+    assert all(fate.end_s is not None for fate in schedule.fates)
+
+
 def test_the_same_seed_gives_the_same_schedule() -> None:
     faults = Faults(late=0.5, lost=0.2, restart_every_s=60, slow_start=0.5, node_mtbf_s=300, node_repair_s=20)
     jobs = [task(f"j{index}", index * 3, 10 + index % 7, 1 + index % 5) for index in range(60)]

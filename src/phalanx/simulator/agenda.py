@@ -84,6 +84,10 @@ class Agenda(Generic[What]):
         _, following, order, _ = self._heap[0]
         return following < Kind.END or (following == Kind.END and order < self._foreseen[1])
 
+    def left(self) -> int:
+        """How much there is still to come."""
+        return len(self._heap) + len(self._submissions) - self._next
+
     def next_s(self) -> float:
         """When that will be; infinity: never."""
         return min(self._next_s, self._heap[0][0]) if self._heap else self._next_s

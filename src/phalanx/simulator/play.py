@@ -103,9 +103,9 @@ def in_queue(job: Job, queue: str) -> Job:
 
 
 def queues_of(setup: Setup, tasks: Iterable[Task]) -> tuple[Queue, ...]:
-    """Those of the setup, and one for each name that only the trace has."""
+    """Those of the setup, and one for each name that only the trace has; jobs that name none are in the default one."""
     if setup.of_each is None:
         return setup.queues
     known = {queue.name for queue in setup.queues}
-    names = sorted({task.queue for task in tasks} - known - {""})
+    names = sorted({task.queue or setup.policy.default_queue for task in tasks} - known - {""})
     return (*setup.queues, *(replace(setup.of_each, name=name) for name in names))

@@ -97,7 +97,7 @@ BUILT_IN: Mapping[str, Setup] = {
         Setup(
             name="fair",
             about="queues of the trace share equally (weighted dominant share); whatever fits, starts",
-            policy=Policy(default_queue="", backfill=Backfill.GREEDY),
+            policy=Policy(default_queue=ONE, backfill=Backfill.GREEDY),
             queues=(Queue(name=ALL, order=Order.FAIR),),
             flat=False,
             of_each=Queue(name="", parent=ALL, order=Order.FIFO),

@@ -85,6 +85,7 @@ class World:
         self.ended = 0
         self.era = 0  # how often the scheduler was restarted
         self._round_over = False
+        self._mere_faults = 0  # on the agenda: nodes that will fail, restarts
         self._unheard: list[Event] = []
         self._told_until_s: dict[str, float] = {}
         self._wake_s = inf
@@ -115,10 +116,14 @@ class World:
                 yield self._with_unheard((*events, *self._end_round(self.rounds)))
             elif events or kind == Kind.WAKE:
                 yield self._with_unheard(events)
-            if not self._left:
+            if not self._left or (self.disturbance is not None and self._is_over()):
                 return
         if self._unheard:
             yield self._with_unheard(())
+
+    def _is_over(self) -> bool:
+        """Nothing is left but disturbances that help nobody: who still waits can never run."""
+        return self.agenda.left() == self._mere_faults and not self._unheard
 
     def apply(self, plan: Plan) -> None:
         for action in plan.actions:
@@ -382,13 +387,16 @@ class World:
     def _expect_faults(self, disturbance: Disturbance) -> None:
         for name, node in self.nodes.items():
             if (up_s := disturbance.up_s(name)) < inf:
+                self._mere_faults += 1
                 self.agenda.put(self.now_s + up_s, Kind.NODE, partial(self._lose_node, node))
         if (after_s := disturbance.restart_after_s()) < inf:
+            self._mere_faults += 1
             self.agenda.put(self.now_s + after_s, Kind.RESTART, self._restart)
 
     def _lose_node(self, node: Node) -> Sequence[Event]:
         """Whatever has a pod there goes back whole."""
         assert self.disturbance is not None
+        self._mere_faults -= 1
         del self.nodes[node.name]
         self.agenda.put(self.now_s + self.disturbance.down_s(node.name), Kind.NODE, partial(self._repair, node))
         events = [*self._tell(node.name, NodeGone(node.name))]
@@ -399,6 +407,7 @@ class World:
 
     def _repair(self, node: Node) -> Sequence[Event]:
         assert self.disturbance is not None
+        self._mere_faults += 1
         self.nodes[node.name] = node
         self.agenda.put(self.now_s + self.disturbance.up_s(node.name), Kind.NODE, partial(self._lose_node, node))
         return self._tell(node.name, NodeSeen(node))
