@@ -1,4 +1,4 @@
-"""The twenty points of the protocol (docs/decisions/0004-kube-world.md): each has its row, and tests that name it."""
+"""The twenty points of the protocol, and what else is owed (docs/decisions/0004-kube-world.md): each has tests."""
 
 from __future__ import annotations
 
@@ -28,3 +28,10 @@ def test_each_point_has_its_row_and_the_tests_in_it_exist() -> None:
                 *(ROOT / folder / f"{name}{end}" for folder in ("tests", "tests/kube", ".") for end in ("", ".py")),
             ]
             assert any(place.exists() for place in places), f"point {number}: there is no {name}"
+
+
+def test_the_tests_of_what_else_is_owed_exist() -> None:
+    named = re.findall(r"`([\w/]+)::(\w+)`", PAGE)
+    assert len(named) > 20
+    for file, test in named:
+        assert f"def {test}(" in (ROOT / "tests" / f"{file}.py").read_text(), f"{file}.py has no {test}"
