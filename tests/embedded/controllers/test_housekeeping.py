@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 
 from phalanx.client.connection import STRATEGIC_PATCH, Object
+from phalanx.client.informer import Informer
 from phalanx.client.kind import (
     CONFIG_MAPS,
     DISRUPTION_BUDGETS,
@@ -22,7 +23,7 @@ from phalanx.embedded.controllers.informers import SharedInformers
 from phalanx.embedded.controllers.pod_gc import PodCollector, surplus
 from phalanx.embedded.controllers.pod_state import condition
 from phalanx.embedded.controllers.timestamp import micro
-from phalanx.embedded.controllers.volume_protection import VOLUME_FINALIZER
+from phalanx.embedded.controllers.volume_protection import VOLUME_FINALIZER, VolumeProtection
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.controllers.cluster import FAST, Cluster, scenario
 from tests.embedded.controllers.objects import names, pod
@@ -65,6 +66,27 @@ def test_a_claim_goes_when_no_pod_uses_it_and_its_namespace_with_it(api_server: 
         await here.gone(VOLUME_CLAIMS, "last")
 
     scenario(api_server, play)
+
+
+def test_a_claim_whose_pod_the_watch_has_not_told_of_yet_stays(api_server: ServerProcess) -> None:
+    async def play(here: Cluster) -> None:
+        caches = {kind: Informer(here.connection, kind) for kind in (PODS, VOLUME_CLAIMS, VOLUMES)}
+        protection = VolumeProtection(Calls(here.connection, caches.__getitem__))
+        room = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        await here.make(VOLUME_CLAIMS, "used", spec=room)
+        volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "used"}}]
+        spec = {"containers": [{"name": "c", "image": "i"}], "nodeName": "n", "volumes": volumes}
+        user = await here.make(PODS, "user", spec=spec)
+        await here.connection.delete(VOLUME_CLAIMS, "used", here.namespace)
+        caches[VOLUME_CLAIMS].observe(await here.get(VOLUME_CLAIMS, "used") or {})
+        await protection._look(f"{here.namespace}/used")
+        assert await here.get(VOLUME_CLAIMS, "used") is not None
+        await here.end(user)
+        caches[PODS].observe(await here.get(PODS, "user") or {})
+        await protection._look(f"{here.namespace}/used")
+        assert await here.get(VOLUME_CLAIMS, "used") is None
+
+    scenario(api_server, play, settings=None)
 
 
 def test_a_volume_goes_when_no_claim_is_bound_to_it(api_server: ServerProcess) -> None:

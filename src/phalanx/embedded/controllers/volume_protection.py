@@ -6,6 +6,8 @@ Source: k8s.io/kubernetes/pkg/controller/volume/{pvcprotection,pvprotection}.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from phalanx.client.connection import ApiRefusal, Object
 from phalanx.client.informer import Change, key_of
 from phalanx.client.kind import PODS, VOLUME_CLAIMS, VOLUMES, Kind
@@ -45,12 +47,20 @@ class VolumeProtection:
 
     async def _look(self, key: str) -> None:
         if "/" in key:
-            used = any(key in claims_of(pod) for pod in self._pods.objects.values() if not _over(pod))
-            await self._let_go(VOLUME_CLAIMS, self._claims.objects.get(key), CLAIM_FINALIZER, used=used)
+            claim = self._claims.objects.get(key)
+            used = claim is None or not is_deleting(claim) or await self._is_used(key)
+            await self._let_go(VOLUME_CLAIMS, claim, CLAIM_FINALIZER, used=used)
             return
         volume = self._volumes.objects.get(key)
         used = volume is not None and (volume.get("status") or {}).get("phase") == "Bound"
         await self._let_go(VOLUMES, volume, VOLUME_FINALIZER, used=used)
+
+    async def _is_used(self, claim: str) -> bool:
+        """By a pod that has not ended. That there is none is for the server to say: the watch of pods may be behind
+        that of claims."""
+        if _used(claim, self._pods.objects.values()):
+            return True
+        return _used(claim, await self._calls.list(PODS, claim.partition("/")[0]))
 
     async def _let_go(self, kind: Kind, obj: Object | None, finalizer: str, *, used: bool) -> None:
         finalizers = obj["metadata"].get("finalizers") or [] if obj is not None else []
@@ -64,6 +74,10 @@ class VolumeProtection:
         except ApiRefusal as refusal:
             if not gone(refusal):
                 raise
+
+
+def _used(claim: str, pods: Iterable[Object]) -> bool:
+    return any(claim in claims_of(pod) for pod in pods if not _over(pod))
 
 
 def _over(pod: Object) -> bool:
