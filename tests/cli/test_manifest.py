@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,26 @@ def test_a_job_without_a_template_says_where(tmp_path: Path) -> None:
     [document] = read_files([written(tmp_path, JOB.partition("  template")[0] + "  parallelism: 2\n")])
     with pytest.raises(PhalanxError, match=r"job\.yaml:5: spec\.template is missing"):
         queued(document, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            JOB.replace("  name: train", "  name: train\n  labels: [a]"),
+            "job.yaml:5: metadata.labels is missing or not a",
+        ),
+        ("apiVersion: v1\nkind: List\nitems: 3\n", "job.yaml:3: items is no list"),
+    ],
+)
+def test_what_has_another_form_than_it_must_is_told_with_its_line(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(PhalanxError, match=re.escape(said)):
+        [queued(document, None) for document in read_files([written(tmp_path, text)])]
+
+
+def test_labels_that_are_null_are_none(tmp_path: Path) -> None:
+    [document] = read_files([written(tmp_path, JOB.replace("  name: train", "  name: train\n  labels:"))])
+    assert queued(document, "lab")["metadata"]["labels"] == {"phalanx.dev/queue": "lab"}
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

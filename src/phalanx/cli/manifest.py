@@ -64,7 +64,9 @@ def queued(document: Document, queue: str | None) -> Object:
             f"pods would go past Phalanx. Remove the line, or say {SCHEDULER_NAME}."
         )
     obj["spec"]["suspend"] = True
-    labels = obj["metadata"].setdefault("labels", {})
+    if obj["metadata"].get("labels") is None:
+        obj["metadata"]["labels"] = {}
+    labels = _mapping(document, ("metadata", "labels"))
     if queue is not None or QUEUE not in labels:
         labels[QUEUE] = queue or "default"
     return obj
@@ -256,7 +258,10 @@ def _objects(document: Document) -> Iterator[Document]:
                 "apiVersion: batch/v1 and kind: Job."
             )
     if obj["kind"] == "List":
-        for number, item in enumerate(obj.get("items") or []):
+        items = obj.get("items") or []
+        if not isinstance(items, list):
+            raise PhalanxError(f"{document.place(('items',))}: items is no list. Nothing was created.")
+        for number, item in enumerate(items):
             prefix: Field = ("items", number)
             lines = {path[2:]: line for path, line in document.lines.items() if path[:2] == prefix}
             yield from _objects(Document(file=document.file, obj=item, lines=lines))
