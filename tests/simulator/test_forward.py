@@ -185,3 +185,16 @@ def test_pods_that_start_one_by_one_begin_with_their_minimum() -> None:
 def test_absurd_limits_are_played_too(limit_s: float) -> None:
     future = ahead(book(node("a", 1), runs("r", 1, since_s=990.0, limit_s=limit_s), waits("x", 1)))
     assert waits_of(future)["x"] == (None if limit_s > 0 else 0.0)
+
+
+def test_an_elastic_job_grows_before_those_of_lower_priority_start() -> None:
+    """It starts with two of its four pods and grows when the first is over; who comes behind it waits for its end."""
+    told = book(node("a", 4), runs("first", 2, 950.0), waits("grows", 4, minimum=2), waits("behind", 2, priority=-1))
+    assert waits_of(ahead(told)) == {"first": 0.0, "grows": 0.0, "behind": 100.0}
+
+
+def test_an_elastic_job_grows_behind_all_of_its_priority() -> None:
+    told = book(
+        node("a", 4), runs("first", 2, 950.0), waits("grows", 4, minimum=2), waits("beside", 2, submitted_s=950)
+    )
+    assert waits_of(ahead(told)) == {"first": 0.0, "grows": 0.0, "beside": 50.0}

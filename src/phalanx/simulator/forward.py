@@ -6,6 +6,8 @@ scheduler decides. What is assumed:
 - a job runs as long as its time limit allows, and one that has none as long as is said; what is beyond its limit
   already ends now. It starts at once when it is decided;
 - whoever is told to leave is gone when its grace is over. What was preempted runs all over again later;
+- an elastic job that starts with fewer pods than it could have, or gives some up, would have more: it grows as it will
+  then, and runs no shorter for it;
 - a started gang that lacks pods of its minimum goes back whole if they find no room in time;
 - pods of others stay, and no node comes or goes.
 
@@ -21,7 +23,7 @@ from typing import TypeAlias
 
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.event import Event, Finished, Opened, Refused, Released, Started
-from phalanx.model.job import Job, Outcome, Phase, Slot
+from phalanx.model.job import Job, Outcome, Phase, Size, Slot
 from phalanx.model.plan import Place, Plan, Preempt, Shrink, Start
 from phalanx.model.policy import Policy
 from phalanx.model.reason import Code, Reason
@@ -163,7 +165,7 @@ class Ahead:
                     self._leave(job, by)
                     self._tell_in(grace_s or 0.0, job, Refused(job, attempt, reason))
                 case Shrink(job, slots, _, _, grace_s):
-                    self._tell_in(grace_s or 0.0, job, Released(job, slots))
+                    self._call_in(grace_s or 0.0, job, partial(self._released, job, slots))
         if plan.wake_s is not None and plan.wake_s > self.now_s and plan.wake_s != self._wake_s:
             self._wake_s = plan.wake_s
             self.agenda.put(plan.wake_s, Kind.WAKE, tuple)
@@ -231,7 +233,19 @@ class Ahead:
             course.waits_since_s = None
         limit_s = self.assumptions.limit_s(record.job)
         self._end_in(job, self.assumptions.run_s if limit_s is None else max(0.0, limit_s))
-        return (Started(job, record.attempt),)
+        return (Started(job, record.attempt), *self._missing(record))
+
+    def _missing(self, record: Record) -> Sequence[Event]:
+        """The slots of an elastic job that have no node want one."""
+        if record.job.size is not Size.ELASTIC:
+            return ()
+        every = (Slot(at, n) for at, role in enumerate(record.job.roles) for n in range(role.count))
+        slots = tuple(slot for slot in every if slot not in record.placements and slot not in record.open)
+        return (Opened(record.job.id, slots),) if slots else ()
+
+    def _released(self, job: str, slots: tuple[Slot, ...]) -> Sequence[Event]:
+        """What it gave up is free, and it would have it back one day."""
+        return (Released(job, slots), Opened(job, slots))
 
     # Ends
 
