@@ -153,12 +153,14 @@ def written(taint: Taint) -> str:
 
 def holds(columns: Mapping[str, NDArray[np.int64]], asks: Amounts, rows: NDArray[np.intp]) -> NDArray[np.int64]:
     """For each of those rows, how many pods with these asks its amounts hold."""
-    most: NDArray[np.int64] = np.full(len(rows), np.iinfo(np.int64).max, np.int64)
+    most: NDArray[np.int64] | None = None
     for resource, amount in asks:
         column = columns.get(resource)
         if column is None:
             return np.zeros(len(rows), np.int64)
-        np.minimum(most, column[rows] // amount, out=most)
+        pods = column[rows] if amount == 1 else column[rows] // amount
+        most = pods if most is None else np.minimum(most, pods, out=most)
+    assert most is not None  # every pod asks one of `pods`
     return np.maximum(most, 0, out=most)
 
 
