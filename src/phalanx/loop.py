@@ -74,8 +74,8 @@ class Sweeps:
     """Garbage is collected between cycles, in small pieces.
 
     Python starts a collection when 50,000 more objects were made than freed. Of a long queue as many end as are
-    submitted, so that comes late, and what was made since is then walked at once, in the middle of a cycle: with 1,000
-    jobs a cycle 600,000 objects, in 190 ms. What survives two sweeps belongs to the book, and is not walked again."""
+    submitted, so that comes late, and what was made since is then walked at once, in the middle of a cycle: hundreds of
+    thousands of objects, in 190 ms. What survives two sweeps belongs to the book, and is not walked again."""
 
     def __init__(self) -> None:
         self.items = self.sweeps = 0
