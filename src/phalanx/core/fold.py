@@ -200,7 +200,7 @@ def runs(cluster: Cluster, record: Record, *, leaving: bool = False) -> None:
     if leaving:
         cluster.ends.set(job.id, LEAVING_S)
     elif (limit_s := quota.time_limit_s(cluster, job)) is not None:
-        cluster.ends.set(job.id, record.started_s + max(0.0, limit_s))
+        cluster.ends.set(job.id, record.started_s + limit_s if limit_s > 0 else record.started_s)
     if job.deadline_s is not None:
         cluster.alarms.set(job.id, NEVER_S)
     cluster.relations.work(job)
@@ -463,8 +463,9 @@ def admit(cluster: Cluster, jobs: Iterable[str]) -> None:
 
 def known_roles(record: Record, slots: Iterable[Slot | Placement]) -> None:
     roles = len(record.job.roles)
-    if wrong := [slot for slot in slots if not 0 <= slot[0] < roles]:
-        raise IllegalMove(f"job {record.job.id!r} has {roles} roles; there is no slot {wrong[0]}")
+    for slot in slots:
+        if not 0 <= slot[0] < roles:
+            raise IllegalMove(f"job {record.job.id!r} has {roles} roles; there is no slot {slot}")
 
 
 TAKEN_IN_BY: Final[dict[type[News], Callable[[Cluster, Any], None]]] = {

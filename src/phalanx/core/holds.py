@@ -32,8 +32,8 @@ class Granted(Holders):
         self.given.setdefault(job, []).append((gang, placements))
         for role, demand in enumerate(gang.demands):
             pods = sum(placement.role == role for placement in placements)
-            for resource, amount in demand.costs if pods else ():
-                self.change(job, resource, amount * pods)
+            if pods:
+                self.change(job, demand.costs, pods)
 
 
 class Holds:
@@ -71,13 +71,19 @@ class Holds:
 
     def largest(self) -> tuple[tuple[str, Amount, str], ...]:
         """The jobs that hold most of it: (job, amount, its queue)."""
-        cluster, found = self.cluster, list[tuple[Amount, str]]()
+        cluster, default = self.cluster, self.cluster.policy.default_queue
+        found = self.holders()[:LARGEST] if self.usable is None else self.largest_there()
+        return tuple([(job, amount, cluster.jobs[job].job.queue or default) for job, amount in found])
+
+    def largest_there(self) -> list[tuple[str, Amount]]:
+        """On some of the nodes."""
+        found: list[tuple[Amount, str]] = []
         for job, in_all in self.holders():
             if len(found) == LARGEST and -found[-1][0] >= in_all:
                 break
             if held := self.by(job):
                 found = sorted([*found, (-held, job)])[:LARGEST]
-        return tuple([(job, -amount, cluster.queue_of(cluster.jobs[job].job)) for amount, job in found])
+        return [(job, -amount) for amount, job in found]
 
     def holders(self) -> list[tuple[str, Amount]]:
         """Jobs that hold much of it anywhere, the largest first."""

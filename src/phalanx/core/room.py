@@ -8,6 +8,7 @@ a job that was told to stop for nothing any more, though its pods still hold the
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from phalanx.model.amount import Amount
 from phalanx.model.cluster import Cluster, Record
@@ -18,6 +19,9 @@ from phalanx.model.line import Bid
 from phalanx.model.tree import Charge, Cost, Key
 
 
+SLOT = partial(tuple.__new__, Slot)  # as `Slot._make`, without a Python call for each pod
+
+
 def put(cluster: Cluster, record: Record, placements: Iterable[Placement]) -> list[Placement]:
     """The slots hold their room there; those whose node had none for them."""
     record.make_ready()
@@ -25,7 +29,7 @@ def put(cluster: Cluster, record: Record, placements: Iterable[Placement]) -> li
     cluster.ends.derived.pop(record.job.id, None)
     for placement in placements:
         role, ordinal, node, _ = placement
-        slot = Slot(role, ordinal)
+        slot = SLOT((role, ordinal))
         if slot in record.open or slot in held:
             let_go(cluster, record, (slot,))
         held[slot] = node
@@ -80,8 +84,7 @@ def note_holding(cluster: Cluster, record: Record, change: list[int]) -> None:
         if pods:
             costs = record.gang.demands[role].costs
             placed[role] += pods
-            for resource, amount in costs:
-                cluster.holders.change(job.id, resource, amount * pods)
+            cluster.holders.change(job.id, costs, pods)
             cluster.usage.hold(job.queue, job.user, costs, pods, cluster.now_s)
     record.placed = placed
 

@@ -136,7 +136,10 @@ class Gang:
         """Whether so many pods of each role are its minimum."""
         if self.tree is not None:
             return self.tree.placed(pods)
-        return all(placed >= role.minimum for placed, role in zip(pods, self.roles, strict=True))
+        for placed, minimum in zip(pods, self.minimums, strict=True):
+            if placed < minimum:
+                return False
+        return True
 
 
 def wrong_pod(roles: tuple[Role, ...]) -> str:

@@ -22,6 +22,7 @@ from phalanx.model.queue import Weights
 
 NOTHING = 1e-6  # billed units times seconds
 IDLE = 64
+LN_2 = math.log(2)
 MOST = 1e30  # beyond it a usage told is a mistake: no cluster runs that long
 
 
@@ -128,7 +129,7 @@ class Usage:
         """Billed units times seconds, decayed to `now_s`."""
         if not meter.rate and not meter.usage:
             return 0.0
-        after_s = max(0.0, now_s - meter.at_s)
+        after_s = now_s - meter.at_s if now_s > meter.at_s else 0.0
         return self.kept(meter.usage, after_s) + self.accrued(meter.rate, after_s)
 
     def kept(self, usage: float, after_s: float) -> float:
@@ -138,13 +139,13 @@ class Usage:
         """What a constant rate adds in that time."""
         if not self.half_life_s:
             return rate * after_s
-        lifetime_s = self.half_life_s / math.log(2)
+        lifetime_s = self.half_life_s / LN_2
         return rate * lifetime_s * -math.expm1(-after_s / lifetime_s)
 
     def rate(self, held: Mapping[str, Amount]) -> float:
         """Billed units."""
         billing = self.billing
-        return math.fsum(billing[resource] * amount for resource, amount in held.items() if resource in billing)
+        return math.fsum([billing[resource] * held[resource] for resource in held if resource in billing])
 
     def bring_forward(self, meter: Meter, now_s: float) -> None:
         if now_s > meter.at_s:
