@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from phalanx.core.cycle import Cycle
 
 FEW = 64  # lines in all: they contend each by itself
-EXPLAINED = 16  # failures explained in a cycle, at least
+EXPLAINED = 4  # failures explained in a cycle, at least
 MISS = 8  # crowds are counted together for what it costs to count one by itself
 MANY = 2**30  # to be explained anew as soon as can be
 RENEW_REASON = 100  # a crowd's first is examined at the latest when it was screened out that often in a row

@@ -23,7 +23,6 @@ anew."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from heapq import merge
 from itertools import islice
 from typing import TypeAlias
@@ -40,6 +39,7 @@ from phalanx.core.layout import laid_out
 from phalanx.core.lookahead import Lookahead
 from phalanx.core.multifactor import Priorities
 from phalanx.core.obstacle import obstacle
+from phalanx.core.once import once
 from phalanx.core.order import place_in_line, rank
 from phalanx.core.preempting import Preempting
 from phalanx.core.quota import Ledger, Offer
@@ -88,18 +88,18 @@ class Cycle:
         self.dozing: set[LineKey] = set()  # lines of strict queues that take part though nothing has changed for them
         self.closing: list[str] = []  # strict queues of which lines are drawn in order until a head cannot start
 
-    @cached_property
+    @once
     def draft(self) -> Draft:
         # Made when first needed: most cycles have nothing to place.
         policy, columns = self.policy, self.cluster.columns
         layout = laid_out(columns, packed=policy.score is Score.PACK)
         return Draft(columns, policy.topologies, policy.score, expected(self.cluster, policy), layout)
 
-    @cached_property
+    @once
     def rooms(self) -> Rooms:
         return Rooms(self.draft, self.waking())
 
-    @cached_property
+    @once
     def priorities(self) -> Priorities:
         return Priorities(self.cluster, self.policy, self.now_s)
 
@@ -299,9 +299,8 @@ class Cycle:
         watch = self.waiting.watches.only(key)
         if watch is None or watch.demand is not key.gang.demands[0] or not watch.need:
             return False
-        if self.rooms.fits(key.gang):
+        if (room := self.short(key.gang)) is None:
             return False
-        room = self.rooms.short(key.gang) or 0
         if key in self.rest:
             # What it was granted may have emptied the line that the book knows: all is said anew.
             place, foremost = self.lookahead.place_of(key, entry), self.crowds.foremost(key, entry)
@@ -311,6 +310,13 @@ class Cycle:
             self.still.append((key, room))
         self.tell_new(key, line.reason)
         return True
+
+    def short(self, gang: Gang) -> int | None:
+        """How many pods of the gang's one role fit by counting, if those are too few."""
+        if not self.draft.few:
+            return None if self.rooms.fits(gang) else self.rooms.short(gang)
+        room = self.draft.room(gang.demands[0])
+        return room if room < gang.minimums[0] else None
 
     def waking(self) -> Iterator[Gang]:
         """What lines ask that were woken by room, in the order in which they will roughly come up."""

@@ -12,13 +12,13 @@ equal ones as the contest had them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from heapq import merge
 from typing import TYPE_CHECKING
 
 from phalanx.core import order
 from phalanx.core.backfill import UNFORESEEN, Horizon
 from phalanx.core.contest import Head
+from phalanx.core.once import once
 from phalanx.model.demand import Gang
 from phalanx.model.job import Phase, Placement
 from phalanx.model.line import Bid, Entry, Kind, LineKey
@@ -48,7 +48,7 @@ class Lookahead:
         self.by_estimate = False
         self.looked = self.turned = self.joined = self.asked = False
 
-    @cached_property
+    @once
     def horizon(self) -> Horizon:
         return Horizon(self.cluster, self.policy, self.cycle.now_s, self.cycle.draft)
 
@@ -146,7 +146,7 @@ class Lookahead:
 
     def lacks(self, key: LineKey, bid: Bid, gang: Gang) -> bool:
         """The bid cannot start for want of room: whether it is given a reservation."""
-        if self.greedy or key.kind == Kind.GROWTH:
+        if self.greedy or key.kind == Kind.GROWTH or not self.horizon.open:
             return False
         horizon = self.horizon
         if horizon.hold(bid, gang) is None:

@@ -18,7 +18,6 @@ from phalanx.model.job import Phase, Placement, Slot
 from phalanx.model.line import Bid
 from phalanx.model.tree import Charge, Cost, Key
 
-
 SLOT = partial(tuple.__new__, Slot)  # as `Slot._make`, without a Python call for each pod
 
 

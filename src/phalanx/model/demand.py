@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from operator import ge
 from typing import TypeAlias
 from weakref import WeakValueDictionary
 
@@ -136,10 +137,7 @@ class Gang:
         """Whether so many pods of each role are its minimum."""
         if self.tree is not None:
             return self.tree.placed(pods)
-        for placed, minimum in zip(pods, self.minimums, strict=True):
-            if placed < minimum:
-                return False
-        return True
+        return all(map(ge, pods, self.minimums))
 
 
 def wrong_pod(roles: tuple[Role, ...]) -> str:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from phalanx.model.job import Role
 from phalanx.simulator.schedule import Schedule, Stint
 from phalanx.simulator.workload import of_resource, of_role
 
@@ -32,13 +31,15 @@ class Wait(NamedTuple):
 
 def sizes(schedule: Schedule) -> list[float]:
     """What each task asks in all."""
-    workload = schedule.workload
-    of_roles = {roles: of_resource(roles, workload.counted) / workload.unit for roles in distinct_roles(schedule)}
-    return [of_roles[fate.task.job.roles] for fate in schedule.fates]
-
-
-def distinct_roles(schedule: Schedule) -> dict[tuple[Role, ...], None]:
-    return dict.fromkeys(fate.task.job.roles for fate in schedule.fates)
+    workload, of_roles = schedule.workload, dict[int, float]()
+    found = []
+    for fate in schedule.fates:
+        roles = fate.task.job.roles  # tasks share them: whether two are the same object tells sooner than comparing
+        size = of_roles.get(id(roles))
+        if size is None:
+            size = of_roles[id(roles)] = of_resource(roles, workload.counted) / workload.unit
+        found.append(size)
+    return found
 
 
 def held(schedule: Schedule) -> list[float]:
@@ -47,7 +48,7 @@ def held(schedule: Schedule) -> list[float]:
     whole, found = sizes(schedule), []
     for stint in schedule.stints:
         roles = fates[stint.task].task.job.roles
-        if len(stint.placements) == sum(role.count for role in roles):
+        if len(stint.placements) == (roles[0].count if len(roles) == 1 else sum(role.count for role in roles)):
             found.append(whole[stint.task])
         else:
             each = [of_role(role, workload.counted) / workload.unit for role in roles]
