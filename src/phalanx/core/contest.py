@@ -89,7 +89,7 @@ class Contest:
 
     def enter(self, key: LineKey, entry: Entry) -> None:
         """That bid contends for its line. Call `begin` when all have entered."""
-        branch = self.tree.branch(key.queue)
+        branch = self.tree.branches[key.queue]
         self.entered.add(key)
         if self.closed and any(each.name in self.closed for each in branch.path):
             return  # it sleeps behind a head already
@@ -107,7 +107,7 @@ class Contest:
     def draw_from(self, arena: str, draws: Iterator[Turn], *, in_crowd: bool) -> None:
         """Besides those that enter, the first of these contends; when it is done, the next. Call it before `begin`,
         when all have entered."""
-        runner = self.leaf(self.tree.branch(arena))
+        runner = self.leaf(self.tree.branches[arena])
         runner.draws, runner.in_crowd = draws, in_crowd
         self.draw(runner)
 

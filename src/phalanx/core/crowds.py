@@ -143,7 +143,7 @@ class Crowds:
         foremost = self.foremost(key, first)
         if foremost is not None and (reason is None or reason.code is Code.NO_ROOM):
             self.standby[key] = reason
-            arena = self.cycle.cluster.tree.branch(key.queue).arena.name
+            arena = self.cycle.cluster.tree.branches[key.queue].arena.name
             place = (foremost, first.arrival_s, key.kind, first.tie)
             insort(self.beside.setdefault(arena, {}).setdefault(key.gang, []), (place, key))
 
@@ -194,7 +194,7 @@ class Crowds:
         plain = key.kind == Kind.JOB and key not in self.waiting.lines and self.cycle.is_whole(key)
         return (
             plain
-            and tree.branch(key.queue).unbounded
+            and tree.branches[key.queue].unbounded
             and not self.cycle.preempting.pushes(key)
             and tree.strict_above(key.queue) is None
         )
@@ -303,7 +303,7 @@ class Crowds:
         """What the order of its queue counts most, if its lines may sleep in crowds: by factors, ranks change with
         time; and in a strict queue the first is looked at whatever changes."""
         tree = self.cycle.cluster.tree
-        branch = tree.branch(key.queue)
+        branch = tree.branches[key.queue]
         crowds = key.kind in {Kind.JOB, Kind.POD} and branch.order is not Order.MULTIFACTOR
         if not crowds or tree.strict_above(key.queue) is not None:
             return None

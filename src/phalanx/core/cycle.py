@@ -59,6 +59,7 @@ from phalanx.model.tree import Charge
 Lack: TypeAlias = Shortfall | Held | Lacking
 
 NO_CHARGE = Charge("", "", "", (), 0)
+NOBODY: Iterator[Entry] = iter(())
 
 
 class Cycle:
@@ -160,7 +161,7 @@ class Cycle:
         elif record.not_before_s > self.now_s:
             self.resting.append((bid, record.not_before_s))
             self.tell(record, explain.backoff(record, self.now_s))
-        elif not whole and self.cluster.tree.branch(self.cluster.queue_of(record.job)).unbounded:
+        elif not whole and self.cluster.tree.branches[self.cluster.queue_of(record.job)].unbounded:
             # Its pods are placed one by one as they open.
             self.start(record)
         else:
@@ -383,8 +384,7 @@ class Cycle:
 
     def rather_pushes(self, key: LineKey, offer: Offer) -> bool:
         """The queue would have others give way for this offer rather than look at the next."""
-        branch = self.cluster.tree.branch(key.queue)
-        if branch.queue is None or not offer.flavors:
+        if not offer.flavors or (branch := self.cluster.tree.branches[key.queue]).queue is None:
             return False
         wish = branch.queue.fungibility
         return wish.preempt_before_next or (wish.prefer_preemption and offer.short is not None)
@@ -435,7 +435,7 @@ class Cycle:
         if isinstance(lack, Held):
             return Lacking(lack.reason)
         reason = explain.why_not(self.cluster, self.draft, gang, lack, self.granted_so_far())
-        found = Lacking(reason, sleep.watches(self.draft, gang), sleep.heeds(self.draft, gang))
+        found = Lacking(reason, sleep.watches(self.draft, gang, lack), sleep.heeds(self.draft, gang))
         self.crowds.found(gang, found)
         return found
 
@@ -479,9 +479,13 @@ class Cycle:
         """Who stands behind the first, in order; each is given out once."""
         rest = self.rest.get(key)
         if rest is None:
-            line, new = self.waiting.lines.get(key, ()), self.new.get(key)
-            rest = self.rest[key] = iter(line) if new is None else merge(line, new) if line else iter(new)
-            next(rest)  # the first is up already
+            line, new = self.waiting.lines.get(key, ()), self.new.get(key, ())
+            if len(line) + len(new) == 1:
+                rest = NOBODY
+            else:
+                rest = merge(line, new) if line and new else iter(line or new)
+                next(rest)  # the first is up already
+            self.rest[key] = rest
         return rest
 
     # Telling

@@ -309,9 +309,10 @@ class Draft:
 
     def overfull(self, where: Where) -> int:
         """How many nodes that match hold more than they have."""
-        matching = fit.matching(self.columns.facts, where)
-        if self.few and fit.matches_all(self.columns.facts, where) and len(self) == fit.ready_nodes(self.columns.facts):
+        facts = self.columns.facts
+        if self.few and len(self.rows) == fit.ready_nodes(facts) and fit.matches_all(facts, where):
             return 0  # all that are ready are laid out
+        matching = fit.matching(facts, where)
         return int((matching & ~fit.not_overfull(self.columns)).sum())
 
 

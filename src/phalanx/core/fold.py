@@ -431,7 +431,7 @@ def describe(cluster: Cluster, record: Record, job: Job, gang: Gang) -> None:
     record.placed = gang.none
     record.job = job if job.roles is gang.roles else replace(job, roles=gang.roles)
     cluster.jobs_of.setdefault(job.queue, {})[job.id] = None
-    branch = cluster.tree.branch(cluster.queue_of(job))
+    branch = cluster.tree.branches[cluster.queue_of(job)]
     if branch.gated:
         admit(cluster, cluster.entrants.enter(branch, job))
     if job.submitted_s > cluster.latest_s:
@@ -447,7 +447,7 @@ def leave_queue(cluster: Cluster, job: Job) -> None:
     cluster.usage.leave(job.queue, job.user, cluster.now_s)
     jobs = cluster.jobs_of.get(job.queue, {})
     jobs.pop(job.id, None)
-    branch = cluster.tree.branch(cluster.queue_of(job))
+    branch = cluster.tree.branches[cluster.queue_of(job)]
     if branch.gated:
         admit(cluster, cluster.entrants.leave(branch, job))
     if not jobs:

@@ -31,7 +31,7 @@ class Granted(Holders):
     def note(self, gang: Gang, job: str, placements: Sequence[Placement]) -> None:
         self.given.setdefault(job, []).append((gang, placements))
         for role, demand in enumerate(gang.demands):
-            pods = sum(placement.role == role for placement in placements)
+            pods = sum([placement.role == role for placement in placements])
             if pods:
                 self.change(job, demand.costs, pods)
 
@@ -93,9 +93,10 @@ class Holds:
         if not given:
             return largest
         held = self.cluster.holders.held.get(self.resource, {})
-        jobs = dict.fromkeys(job for job, _ in (*largest, *self.granted.largest(self.resource, most)))
-        both = [(job, held.get(job, 0) + given.get(job, 0)) for job in jobs]
-        return sorted(both, key=lambda item: (-item[1], item[0]))
+        more = list(given.items()) if len(given) <= most else self.granted.largest(self.resource, most)
+        jobs = dict.fromkeys([job for job, _ in (*largest, *more)])
+        both = sorted([(-held.get(job, 0) - given.get(job, 0), job) for job in jobs])
+        return [(job, -amount) for amount, job in both]
 
     def by_others(self) -> int:
         """What pods of others hold."""

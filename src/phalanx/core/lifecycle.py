@@ -66,9 +66,6 @@ MOVES: Final[dict[tuple[Phase, type[Move]], Outcome]] = {
 }
 
 
-ANSWERS: Final = (Started, Refused)  # to the start that they number
-
-
 class IllegalMove(Exception):
     """A defect: something asked for a move that the table does not have."""
 
@@ -78,12 +75,13 @@ def move(job: str, phase: Phase, attempt: int, by: Move) -> Outcome:
 
     Raises `IllegalMove`, which names what would be legal."""
     kind = type(by)
-    if isinstance(by, ANSWERS) and by.attempt != attempt:
-        if by.attempt > attempt:
+    match by:
+        case Started() | Refused() if by.attempt > attempt:
             raise IllegalMove(f"job {job!r} was started {attempt} times; {kind.__name__} answers start {by.attempt}")
-        return LATE
-    if isinstance(by, Start) and by.attempt != attempt + 1:
-        raise IllegalMove(f"job {job!r} was started {attempt} times; its next start is not number {by.attempt}")
+        case Started() | Refused() if by.attempt < attempt:
+            return LATE
+        case Start() if by.attempt != attempt + 1:
+            raise IllegalMove(f"job {job!r} was started {attempt} times; its next start is not number {by.attempt}")
     outcome = MOVES.get((phase, kind))
     if outcome is None:
         legal = ", ".join(each.__name__ for at, each in MOVES if at is phase)

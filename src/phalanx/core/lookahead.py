@@ -192,5 +192,5 @@ class Lookahead:
         first."""
         if (self.greedy and not self.cluster.reservations) or key.kind == Kind.GROWTH:
             return None
-        branch = self.cluster.tree.branch(key.queue)
+        branch = self.cluster.tree.branches[key.queue]
         return order.rank(key, entry, branch.order, self.cycle.contest.factors(branch, entry))

@@ -30,7 +30,7 @@ def obstacle(cluster: Cluster, record: Record, now_s: float, cleared: dict[Kin, 
         return Obstacle(misfit.invalid(record.gang))
     if name not in cluster.queues:
         return Obstacle(explain.queue_unknown(cluster, record, cluster.policy.default_queue))
-    branch = cluster.tree.branch(name)
+    branch = cluster.tree.branches[name]
     if (branch.fault or branch.states) and (reason := of_queue(branch, record, now_s)):
         return Obstacle(reason)
     if reason := beyond_limits(branch, record):

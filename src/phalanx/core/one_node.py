@@ -26,7 +26,7 @@ INFINITE_S = float("inf")
 
 def alone(cluster: Cluster, draft: Draft) -> bool:
     """Whether the cluster is one node, and nothing is charged to any other."""
-    return len(draft) == 1 and len(cluster.columns.row_of) == 1
+    return len(draft.rows) == 1 == len(cluster.columns.row_of)
 
 
 def taken(gang: Gang, placements: Sequence[Placement]) -> Amounts:

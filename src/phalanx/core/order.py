@@ -49,7 +49,7 @@ def place_in_line(
         one = gang_of(cluster, topologies, record, slot)
         return LineKey(int(Kind.REPLACEMENT), job.priority, one), Entry(*record.open[slot], bid)
     queue = cluster.queue_of(job)
-    terms = terms_of(job, cluster.tree.branch(queue), by_person=bool(cluster.reservations))
+    terms = terms_of(job, cluster.tree.branches[queue], by_person=bool(cluster.reservations))
     if slot is None:
         return LineKey(int(Kind.JOB), job.priority, record.gang, queue, terms), Entry(job.submitted_s, job.id, bid)
     one, kind = gang_of(cluster, topologies, record, slot), Kind.GROWTH if whole else Kind.POD

@@ -96,7 +96,7 @@ class Ledger:
 
     def _enter(self, charge: Charge, sign: int) -> None:
         accounts = []
-        for branch in self.tree.branch(charge.queue).path:
+        for branch in self.tree.branches[charge.queue].path:
             account = self._over.get(branch.name)
             if account is None:
                 account = self._over[branch.name] = branch.account.copy()
@@ -115,13 +115,13 @@ class Idle(Ledger):
 
 def never(tree: Tree, offer: Offer) -> Shortfall | None:
     """What would not allow the offer even if nothing else ran."""
-    return shortfall(Idle(tree), tree.branch(offer.charge.queue), offer.charge, preemptible=offer.preemptible)
+    return shortfall(Idle(tree), tree.branches[offer.charge.queue], offer.charge, preemptible=offer.preemptible)
 
 
 def offers(cluster: Cluster, ledger: Ledger, key: LineKey, job: Job, given: tuple[str, ...] = ()) -> list[Offer]:
     """The ways in which the line's first, `job`, may start, best first; never empty. `given`: the flavors that it has
     already, of which it only wants more."""
-    branch = cluster.tree.branch(key.queue)
+    branch = cluster.tree.branches[key.queue]
     pods, cost, jobs = key.gang.minimums, key.gang.due(), int(key.kind == Kind.JOB)
     if jobs and branch.queue is not None and not branch.queue.gang:
         pods, cost = (0,) * len(pods), ()  # they are charged one by one
@@ -157,7 +157,7 @@ def with_fewer(cluster: Cluster, ledger: Ledger, branch: Branch, whole: Offer) -
 def capped(cluster: Cluster, ledger: Ledger, offer: Offer) -> Gang:
     """The offer's gang with no more pods above the minimum than quota has room for: role by role, each pod in turn."""
     gang = offer.gang
-    if gang.rigid or (branch := ledger.tree.branch(offer.charge.queue)).unbounded:
+    if gang.rigid or (branch := ledger.tree.branches[offer.charge.queue]).unbounded:
         return gang
     pods = [role.minimum for role in gang.roles]
     for at, role in enumerate(gang.roles):
@@ -315,7 +315,7 @@ def time_limit_s(cluster: Cluster, job: Job) -> float | None:
     above allow; None: as long as it likes."""
     if job.limit_s is not None:
         return job.limit_s
-    return runs_at_most_s(job, cluster.tree.branch(cluster.queue_of(job)))
+    return runs_at_most_s(job, cluster.tree.branches[cluster.queue_of(job)])
 
 
 def runs_at_most_s(job: Job, branch: Branch) -> float | None:

@@ -11,12 +11,16 @@ what the book holds when the plan is folded: a line may be woken for nothing, ne
 from __future__ import annotations
 
 from phalanx.core.draft import Draft
+from phalanx.core.packing import Shortfall
 from phalanx.model.demand import Demand, Gang
 from phalanx.model.plan import Watch
 
 
-def watches(draft: Draft, gang: Gang) -> tuple[Watch, ...]:
-    """What a gang that found no room waits for."""
+def watches(draft: Draft, gang: Gang, lack: Shortfall) -> tuple[Watch, ...]:
+    """What a gang that found no room waits for. `lack`: of its trial; if nothing but amounts decide where the pods of
+    its one role go, that has counted them."""
+    if gang.tree is None and len(gang.roles) == 1 and draft.ordinary(gang.demands[0]):
+        return (Watch(gang.demands[0], lack.placed, gang.minimums[0]),)
     found: dict[Demand, Watch] = {}  # roles may have the same demand
     needed = gang.needed()
     for at, (demand, role) in enumerate(zip(gang.demands, gang.roles, strict=True)):
@@ -29,4 +33,6 @@ def watches(draft: Draft, gang: Gang) -> tuple[Watch, ...]:
 
 def heeds(draft: Draft, gang: Gang) -> bool:
     """Whether other pods may be a part of the reason."""
+    if all(map(draft.ordinary, gang.demands)):
+        return False
     return any(not draft.ordinary(demand) and draft.wishes(demand).heeds() for demand in gang.demands)

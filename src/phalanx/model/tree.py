@@ -182,12 +182,19 @@ class Branch:
             found += branch.children.values()
 
 
+class Branches(dict[str, Branch]):
+    """By queue. One that is not there, whose jobs may still run, has the root's."""
+
+    def __missing__(self, queue: str) -> Branch:
+        return self[ROOT]
+
+
 class Tree:
     """`pool`: what the cluster has, by key. `keeps`: some queue keeps anything."""
 
     def __init__(self) -> None:
         self.root = Branch(ROOT, None, None)
-        self.branches: dict[str, Branch] = {ROOT: self.root}
+        self.branches = Branches({ROOT: self.root})
         self.pool: dict[Key, int] = {}
         self.keeps = False
         self.stricts: set[str] = set()  # names of strict queues
@@ -203,7 +210,7 @@ class Tree:
 
     def branch(self, queue: str) -> Branch:
         """The queue's; the root's for a queue that is not there, whose jobs may still run."""
-        return self.branches.get(queue, self.root)
+        return self.branches[queue]
 
     def arenas(self) -> dict[str, str]:
         """queue -> the name of its arena."""
@@ -227,7 +234,7 @@ class Tree:
 
     def charge(self, charge: Charge, sign: int) -> None:
         """`sign` 1: charged from now on; -1: given back."""
-        path = self.branch(charge.queue).path
+        path = self.branches[charge.queue].path
         if self.keeps:
             post([(branch, branch.account) for branch in path], charge, sign, keeps=True)
         else:
@@ -240,7 +247,7 @@ class Tree:
     def build(self, queues: Mapping[str, Queue], flavors: Iterable[str]) -> None:
         """Anew from the queues; nothing is charged yet. Whoever calls charges what runs, and tells the pool."""
         self.root = Branch(ROOT, None, None)
-        self.branches = {ROOT: self.root}
+        self.branches = Branches({ROOT: self.root})
         known = {"", *flavors}
         for name in queues:
             _plant(self, queues, name)
