@@ -24,7 +24,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -53,8 +53,7 @@ INFINITE_S = float("inf")
 NOTHING = Holding(np.zeros(0, np.intp), {})
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(NamedTuple):
     """There is room now, but it is kept: why."""
 
     reason: Reason

@@ -53,12 +53,12 @@ class OneNode:
             if draft.matching(demand.where) is not None:
                 return False
         left = {resource: view[0] for resource, view in draft.views.items()}
-        for resource, amount in need.items():
+        for resource in need:
             if resource not in left:
                 return False
-            left[resource] -= amount
+            left[resource] -= need[resource]
         self.shadow_s, self.left = INFINITE_S, left
-        lacking = [resource for resource, has in left.items() if has < 0]
+        lacking = [resource for resource in left if left[resource] < 0]
         if not lacking:
             self.shadow_s = self.now_s
         for end_s, held in self.releases(granted):

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, permutations
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from phalanx.core import special
 from phalanx.core.draft import Draft
@@ -50,8 +50,7 @@ class Nearest:
     slices: tuple[int, str] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shortfall:
+class Shortfall(NamedTuple):
     """How far the first trial came, in numbers of that trial: `placed` of `wanted` pods; then `role` found no more
     room. `left`: per resource it asks, the most that was then free on one node it matches (so after the trial's own
     pods). `nearest`: the nodes together would hold it, but no domain that is close enough."""
@@ -76,15 +75,15 @@ def try_in_order(
     draft: Draft, gang: Gang, order: Sequence[int], within: Rows | None, shares: list[Share]
 ) -> Shortfall | None:
     """Fill the minimums role by role in that order; if one fails, put everything back."""
-    mark, before = draft.mark(), len(shares)
+    mark, before, placed = draft.mark(), len(shares), 0
     for role in order:
-        if fill(draft, gang.demands[role], role, gang.roles[role].minimum, shares, within):
-            wanted = sum([gang.minimums[each] for each in order])
-            placed = sum([count for _, _, count in shares[before:]])
+        minimum = gang.minimums[role]
+        if missing := fill(draft, gang.demands[role], role, minimum, shares, within):
             left = largest_left(draft, gang.demands[role])
             draft.rewind(mark)
             del shares[before:]
-            return Shortfall(role=role, placed=placed, wanted=wanted, left=left)
+            return Shortfall(role, placed + minimum - missing, sum([gang.minimums[each] for each in order]), left)
+        placed += minimum
     return None
 
 

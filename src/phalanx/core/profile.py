@@ -14,7 +14,7 @@ nobody is expected earlier than it can be. (Slurm's bf_resolution does the same.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +32,7 @@ TRIES = 256  # stretches that counting allows, tried for one gang
 SPARE = 64  # levels made at once when there are none left to insert
 
 
-@dataclass(frozen=True, slots=True)
-class Seat:
+class Seat(NamedTuple):
     """Where and when a job is expected to run: from `start_s` to `end_s`, seconds since the epoch."""
 
     start_s: float

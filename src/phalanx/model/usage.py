@@ -130,10 +130,8 @@ class Usage:
         if not meter.rate and not meter.usage:
             return 0.0
         after_s = now_s - meter.at_s if now_s > meter.at_s else 0.0
-        return self.kept(meter.usage, after_s) + self.accrued(meter.rate, after_s)
-
-    def kept(self, usage: float, after_s: float) -> float:
-        return usage * 2.0 ** (-after_s / self.half_life_s) if self.half_life_s else usage
+        kept = meter.usage * 2.0 ** (-after_s / self.half_life_s) if self.half_life_s else meter.usage
+        return kept + self.accrued(meter.rate, after_s)
 
     def accrued(self, rate: float, after_s: float) -> float:
         """What a constant rate adds in that time."""
