@@ -6,7 +6,7 @@ largest there."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from phalanx.core import fit
 from phalanx.model.amount import Amount
@@ -44,13 +44,14 @@ class Holds:
         facts, rows = cluster.columns.facts, cluster.columns.row_of
         everywhere = fit.matches_all(facts, where) and fit.ready_nodes(facts) == len(rows)
         self.usable = None if everywhere else fit.matching(facts, where).tobytes()
+        self.held: Mapping[str, Amount] = cluster.holders.held.get(resource, {})
+        self.given: Mapping[str, Amount] = granted.held.get(resource, {})
         self._known: dict[str, Amount] = {}
         self._pods = 0  # looked at so far
 
     def by(self, job: str) -> Amount:
         if self.usable is None:
-            held, given = self.cluster.holders.held, self.granted.held
-            return held.get(self.resource, {}).get(job, 0) + given.get(self.resource, {}).get(job, 0)
+            return self.held.get(job, 0) + self.given.get(job, 0)
         if job not in self._known:
             self._known[job] = self._looked_up(job) if self._pods < PODS else 0
         return self._known[job]
@@ -89,10 +90,9 @@ class Holds:
         """Jobs that hold much of it anywhere, the largest first."""
         most = LARGEST if self.usable is None else SEARCHED
         largest = self.cluster.holders.largest(self.resource, most)
-        given = self.granted.held.get(self.resource)
+        held, given = self.held, self.given
         if not given:
             return largest
-        held = self.cluster.holders.held.get(self.resource, {})
         more = list(given.items()) if len(given) <= most else self.granted.largest(self.resource, most)
         jobs = dict.fromkeys([job for job, _ in (*largest, *more)])
         both = sorted([(-held.get(job, 0) - given.get(job, 0), job) for job in jobs])

@@ -53,7 +53,7 @@ class Post:
 
     def reached_by(self) -> Iterator[Gang]:
         """The crowds whose need the room now meets."""
-        return (gang for gang in self.crowds if gang.roles[0].minimum <= self.room)
+        return (gang for gang in self.crowds if gang.minimums[0] <= self.room)
 
     def copy(self) -> Post:
         other = Post(self.demand, self.room)
@@ -170,12 +170,15 @@ class Watches:
             held = held_by(after, asks)
             if not held:
                 continue
-            woken.update(post.any)
+            if post.any:
+                woken.update(post.any)
             growth = held - held_by(before, asks)
             if growth > 0:
                 post.room += growth
-                woken.update(dict.fromkeys(post.reached()))
-                self.roused.update(dict.fromkeys(post.reached_by()))
+                if post.needs:
+                    woken.update(dict.fromkeys(post.reached()))
+                if post.crowds:
+                    self.roused.update(dict.fromkeys(post.reached_by()))
         return woken
 
     def copy(self) -> Watches:
@@ -203,10 +206,10 @@ def held_by(amounts: Mapping[str, int], asks: tuple[tuple[str, int], ...]) -> in
     """How many pods with these asks the amounts hold."""
     most = MANY
     for resource, amount in asks:
-        has = amounts.get(resource, 0) // amount
+        has = amounts[resource] // amount if resource in amounts else 0
         if has < most:
             most = has
-    return max(0, most)
+    return most if most > 0 else 0
 
 
 def holds(posts: list[Post], amounts: Amounts, rows: int) -> NDArray[np.float64]:

@@ -128,13 +128,14 @@ class World:
     def apply(self, plan: Plan) -> None:
         for action in plan.actions:
             match action:
-                case Start(job, attempt, placements):
-                    self.live[job].limit_s = action.limit_s
-                    self.start(self.live[job], attempt, placements)
-                case Place(job, placements):
-                    self.place(self.live[job], placements)
-                case Wait(job, reason):
-                    self.live[job].fate.told = reason
+                case Start():
+                    live = self.live[action.job]
+                    live.limit_s = action.limit_s
+                    self.start(live, action.attempt, action.placements)
+                case Place():
+                    self.place(self.live[action.job], action.placements)
+                case Wait():
+                    self.live[action.job].fate.told = action.reason
                 case Preempt():
                     self.preempt(action)
                 case Shrink():
@@ -170,7 +171,7 @@ class World:
             self._order_pods(self.factory, live)
         elif not placements:
             self.agenda.put(self.now_s, Kind.POD, partial(self._create_pods, live, live.number))
-        elif any(placement.node not in self.nodes for placement in placements):
+        elif not self.nodes.keys() >= {placement.node for placement in placements}:
             self.agenda.put(self.now_s, Kind.POD, partial(self._go_back, live, live.number, NO_NODE))
         else:
             self._begin_soon(live)
@@ -252,7 +253,7 @@ class World:
         """All that it needs to run runs."""
         if live.number != number or live.phase is not Phase.STARTING:
             return ()
-        now_s, fate = self.now_s, live.fate
+        now_s, fate = self.agenda.now_s, live.fate
         live.phase, live.began_s, live.since_s = Phase.RUNNING, now_s, now_s
         self.running[live.job.id] = live
         fate.starts += 1
@@ -267,15 +268,16 @@ class World:
 
     def _open_missing(self, live: Live) -> Sequence[Event]:
         """What it could grow by asks for nodes."""
-        missing = live.missing()
+        if not (missing := live.missing()):
+            return ()
         live.open.update(dict.fromkeys(missing))
-        return self._tell(live.job.id, Opened(live.job.id, missing)) if missing else ()
+        return self._tell(live.job.id, Opened(live.job.id, missing))
 
     def _work(self, live: Live) -> None:
         """From now on it works at the rate of the pods that it has; its end is as far away as that takes."""
         live.plan += 1
-        live.rate, live.since_s = live.pace(), self.now_s
-        end_s = inf if live.rate <= 0 else self.now_s + (live.fate.work_s - live.worked_s) / live.rate
+        live.rate, live.since_s = live.pace(), self.agenda.now_s
+        end_s = inf if live.rate <= 0 else live.since_s + (live.fate.work_s - live.worked_s) / live.rate
         limit_s, told_s = live.stop_s(), live.limit_s
         if limit_s is not None and live.began_s + limit_s < end_s:
             end_s = live.began_s + limit_s
@@ -296,13 +298,13 @@ class World:
     def _end(self, live: Live, plan: int) -> Sequence[Event]:
         if live.plan != plan:
             return ()  # it has other pods since, or none
-        fate, now_s = live.fate, self.now_s
+        fate, now_s = live.fate, self.agenda.now_s
         done = live.rate > 0 and now_s >= live.since_s + (fate.work_s - live.worked_s) / live.rate
         fate.ran_s = fate.work_s if done else live.worked_s + (now_s - live.since_s) * live.rate
         return self._over(live, Outcome.SUCCEEDED if done else Outcome.FAILED)
 
     def _over(self, live: Live, outcome: Outcome) -> Sequence[Event]:
-        fate, now_s = live.fate, self.now_s
+        fate, now_s = live.fate, self.agenda.now_s
         fate.end_s, fate.outcome = now_s, outcome
         self.stints.append(Stint(fate.index, live.since_s, now_s, live.placed, True))
         self.estimator.ended(fate.task, fate.ran_s, now_s)
