@@ -17,7 +17,7 @@ from phalanx.model.reason import NEVER, Code, Reason
 if TYPE_CHECKING:
     from phalanx.core.cycle import Cycle
 
-NEXT = 8  # lines right behind a head, which always name it
+NEXT = 4  # lines right behind a head, which always name it
 
 
 def tell(cycle: Cycle) -> None:
@@ -34,18 +34,27 @@ def tell(cycle: Cycle) -> None:
         why = found.get(key) or (line.reason if line is not None else None)
         reason = denial.behind_head(cycle.cluster, entry.bid.job, queue, why)
         held_up = behind.get(key, [])
-        near = dict.fromkeys(each for each in next_few(cycle, queue, held_up) if each not in found)
+        near = dict.fromkeys([each for each in next_few(cycle, queue, held_up, reason) if each not in found])
         for each in dict.fromkeys((*held_up, *near)):
             tell_line(cycle, each, reason, near=each in near)
 
 
-def next_few(cycle: Cycle, queue: str, held_up: list[LineKey]) -> list[LineKey]:
-    """The lines right behind the head that sleep for its sake."""
+def next_few(cycle: Cycle, queue: str, held_up: list[LineKey], reason: Reason) -> list[LineKey]:
+    """The lines right behind the head that sleep for its sake; none if the first of them has heard of it, since the
+    others were told with it."""
     waiting = cycle.waiting
     if queue not in waiting.heads.orders:
         return held_up[:NEXT]
-    lines = (key for _, key in islice(waiting.heads.of(queue), 2 * NEXT))
-    return list(islice((key for key in lines if is_behind(waiting.lines[key].reason)), NEXT))
+    found: list[LineKey] = []
+    for _, key in islice(waiting.heads.of(queue), 2 * NEXT):
+        said = waiting.lines[key].reason
+        if said is not None and said.code is Code.BEHIND_HEAD:
+            if not found and not is_other(said, reason):
+                break
+            found.append(key)
+            if len(found) == NEXT:
+                break
+    return found
 
 
 def tell_line(cycle: Cycle, key: LineKey, reason: Reason, *, near: bool) -> None:
@@ -72,4 +81,5 @@ def takes_turns(said: Reason, reason: Reason) -> bool:
 
 def is_other(said: Reason, reason: Reason) -> bool:
     """Another head, or one that waits for something else; when enough is expected back moves all the time."""
-    return any(said.numbers.get(name) != reason.numbers[name] for name in ("head", "head_code"))
+    before, now = said.numbers, reason.numbers
+    return before.get("head") != now["head"] or before.get("head_code") != now["head_code"]
