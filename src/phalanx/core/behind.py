@@ -82,4 +82,4 @@ def takes_turns(said: Reason, reason: Reason) -> bool:
 def is_other(said: Reason, reason: Reason) -> bool:
     """Another head, or one that waits for something else; when enough is expected back moves all the time."""
     before, now = said.numbers, reason.numbers
-    return before.get("head") != now["head"] or before.get("head_code") != now["head_code"]
+    return (before.get("head"), before.get("head_code")) != (now["head"], now["head_code"])
