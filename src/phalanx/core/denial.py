@@ -170,11 +170,12 @@ def listed(bar: Bar, holders: Sequence[tuple[str, Amount]]) -> str:
 def comes_back_s(cluster: Cluster, ledger: Ledger, lack: Shortfall) -> float | None:
     """When as much as is missing is expected to be given back by what runs (seconds since the epoch); None: nobody
     knows. By counting alone, as `relief.enough_s`."""
-    if not cluster.ends.order and not ledger.of_jobs:
+    ending = ledger.ending(cluster)
+    if not cluster.ends.order and not ending:
         return None
     missing = lack.used + lack.asked - lack.allowed
     given = partial(gives_back, cluster, ledger, lack.bar)
-    return relief.enough_s(cluster, missing, given, ledger.of_jobs, ENDS)
+    return relief.enough_s(cluster, missing, given, ending, ENDS)
 
 
 def gives_back(cluster: Cluster, ledger: Ledger, bar: Bar, job: str) -> Amount:

@@ -65,6 +65,8 @@ class Ledger:
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
         self.of_jobs: dict[str, list[Charge]] = {}  # what this cycle has granted
+        self._ending: list[str] = []  # of these, the jobs that end
+        self._looked_at = 0  # so many of these were asked whether they do
         self._over: dict[str, Account] = {}
         self._log: list[tuple[Charge, int]] = []
         self._entered = 0  # so much of the log is in the accounts: the rest when somebody asks
@@ -76,6 +78,14 @@ class Ledger:
                 self._enter(charge, sign)
             self._entered = len(self._log)
         return self._over.get(branch.name, branch.account)
+
+    def ending(self, cluster: Cluster) -> list[str]:
+        """Of the jobs that this cycle has granted anything, those that have a time limit."""
+        if self._looked_at < len(self.of_jobs):
+            new = islice(self.of_jobs, self._looked_at, None)
+            self._ending += [job for job in new if time_limit_s(cluster, cluster.jobs[job].job) is not None]
+            self._looked_at = len(self.of_jobs)
+        return self._ending
 
     def charge(self, charge: Charge, sign: int = 1) -> None:
         """`sign` -1: given back (a victim's)."""
