@@ -20,7 +20,6 @@ from phalanx.kube.queue_schema import SPEC, Schema
 from phalanx.model.flavor import Flavor
 from phalanx.model.reservation import Reservation
 from phalanx.model.shape import Toleration
-from tests import clockwork
 from tests.dialects.test_queue import EVERYTHING
 from tests.embedded.apiserver.process import ServerProcess
 
@@ -32,7 +31,7 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             await install(connection)
 
     with ServerProcess.started(tmp_path_factory.mktemp("server")) as server:
-        clockwork.run(prepare(server.kubeconfig))
+        asyncio.run(prepare(server.kubeconfig))
         yield server.kubeconfig
 
 
