@@ -18,6 +18,12 @@ class Skipping(selectors.SelectSelector):
 
     now_s = 0.0
 
+    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        """The loop's own pipe, and nothing else: what is real takes time that is real."""
+        if self.get_map():
+            raise AssertionError("a clockwork waits for no sockets and no processes: use asyncio.run")
+        return super().register(fileobj, events, data)
+
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None:
             raise AssertionError("everybody waits, and nothing will ever happen")

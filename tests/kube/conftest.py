@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 
 import pytest
-
-from tests import clockwork
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -14,5 +13,5 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-    clockwork.run(pyfuncitem.obj(**arguments))
+    asyncio.run(pyfuncitem.obj(**arguments))
     return True
