@@ -238,6 +238,7 @@ def test_ctrl_c_prints_the_results_so_far() -> None:
         "import os, signal\n"
         "from phalanx.cli.app import main\n"
         "from phalanx.simulator.world import World\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)  # shells let what is in the background ignore it\n"
         "start, count = World.start, 0\n"
         "def counted(*args):\n"
         "    global count\n"

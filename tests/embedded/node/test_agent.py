@@ -280,7 +280,7 @@ def test_a_pod_past_its_deadline_is_ended(api_server: ServerProcess) -> None:
 @pytest.mark.slow
 def test_readiness_and_liveness(api_server: ServerProcess, tmp_path: Path) -> None:
     ready, sick = tmp_path / "ready", tmp_path / "sick"
-    often = {"periodSeconds": 1, "failureThreshold": 1}
+    often = {"periodSeconds": 1, "failureThreshold": 1, "timeoutSeconds": 60}
     probes = {
         "readinessProbe": {"exec": {"command": ["test", "-e", str(ready)]}, **often},
         "livenessProbe": {"exec": {"command": ["test", "!", "-e", str(sick)]}, **often},
