@@ -53,10 +53,13 @@ def test_a_refused_job_is_started_again_when_its_time_has_come(monkeypatch: pyte
 def test_garbage_is_collected_between_cycles_in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     swept: list[str] = []
     monkeypatch.setattr(loop, "spare_the_book", lambda: swept.append("all"))
-    monkeypatch.setattr(loop.gc, "collect", lambda generation: swept.append(f"generation {generation}"))
+    monkeypatch.setattr(loop.gc, "collect", lambda generation=2: swept.append(f"generation {generation}"))
     monkeypatch.setattr(loop.gc, "freeze", lambda: swept.append("kept"))
+    monkeypatch.setattr(loop.gc, "unfreeze", lambda: swept.append("not kept any more"))
+    monkeypatch.setattr(loop, "WHOLE", 2 * loop.OLD)
     sweeps = loop.Sweeps()
     sweeps.after(loop.SWEPT)  # the first cycle: the book as it was found
-    for _ in range(2 * loop.OLD):
+    for _ in range(4 * loop.OLD):
         sweeps.after(loop.SWEPT // 2)
-    assert swept == ["all", *["generation 0"] * (loop.OLD - 1), "generation 1", "kept"]
+    new = ["generation 0"] * (loop.OLD - 1)
+    assert swept == ["all", *new, "generation 1", "kept", *new, "not kept any more", "generation 2", "kept"]
