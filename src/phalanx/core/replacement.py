@@ -27,10 +27,10 @@ LIGHTEST = 10  # weight of the coarsest level preferred; each finer one weighs a
 
 
 def grows(record: Record, slot: Slot) -> bool:
-    """Whether the slot's role has its minimum without it, or the gang can do without the role and does. Of what is open
-    below the minimum, the slots opened last count as those that were lost."""
+    """Whether the slot's role has its minimum without it, or the gang does without the role. Of what is open below the
+    minimum, the slots opened last count as those that were lost."""
     least, placed = record.job.roles[slot.role].minimum, record.placed[slot.role]
-    if placed >= least or (not placed and slot.role not in record.gang.needed()):
+    if placed >= least or record.gang.does_without(slot.role, record.placed):
         return True
     if len(record.open) <= least - placed:
         return False

@@ -162,8 +162,8 @@ def charge_of(cluster: Cluster, record: Record) -> Charge | None:
 
 def charged_pods(cluster: Cluster, record: Record) -> list[int]:
     """Per role, the pods that a started job is charged with: what it has and is not giving up; and as a gang, what it
-    wants back of its minimum. (A role that it can do without, and does, is charged once it is placed: it is growth, as
-    `replacement.grows` says.)"""
+    wants back of its minimum. (Pods of a role that it does without are charged once they are placed, for they are
+    growth: `replacement.grows`.)"""
     pods = list(record.placed)
     if record.leaving:
         pods = [has - less for has, less in zip(pods, counted(record.leaving, len(pods)), strict=True)]
@@ -173,9 +173,8 @@ def charged_pods(cluster: Cluster, record: Record) -> list[int]:
     if queue is not None and not queue.gang:
         return pods
     wanted = counted(record.open, len(pods))
-    needed = record.gang.needed()
     return [
-        max(has, min(role.minimum, has + more)) if has or at in needed else 0
+        has if record.gang.does_without(at, pods) else max(has, min(role.minimum, has + more))
         for at, (has, more, role) in enumerate(zip(pods, wanted, record.gang.roles, strict=True))
     ]
 

@@ -139,6 +139,10 @@ class Gang:
             return self.tree.placed(pods)
         return all(map(ge, pods, self.minimums))
 
+    def does_without(self, role: int, pods: Sequence[int]) -> bool:
+        """Of a role that it need not have: with so many pods of each it has none of it, or its minimum anyway."""
+        return role not in self.needed() and (not pods[role] or self.enough(pods))
+
 
 def wrong_pod(roles: tuple[Role, ...]) -> str:
     """What is wrong with what the pods of some role want; empty: nothing."""
