@@ -91,11 +91,14 @@ class ServerProcess:
         media: str = "application/json",
         token: str | None = None,
         accept: str = "application/json",
+        headers: tuple[tuple[str, str], ...] = (),
     ) -> Answer:
         """One request. `token` "" sends none; bodies that are text go as they are."""
         data = body.encode() if isinstance(body, str) else None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data=data, method=method)
         request.add_header("Accept", accept)
+        for name, value in headers:
+            request.add_header(name, value)
         if data is not None:
             request.add_header("Content-Type", media)
         if token != "":

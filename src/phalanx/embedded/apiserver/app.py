@@ -18,6 +18,7 @@ from phalanx.embedded.apiserver.definitions import Definitions
 from phalanx.embedded.apiserver.delete import Deleter, delete_options
 from phalanx.embedded.apiserver.go_json import duplicates
 from phalanx.embedded.apiserver.http import RawRequest
+from phalanx.embedded.apiserver.impersonation import acting
 from phalanx.embedded.apiserver.listing import Reader
 from phalanx.embedded.apiserver.logs import Logs
 from phalanx.embedded.apiserver.negotiation import Accept, accepted, decode_body, media_type
@@ -83,7 +84,7 @@ class Api:
 
     async def _answer(self, raw: RawRequest) -> Response:
         headers, method, path = raw.headers, raw.method, raw.path
-        user = self._tokens.user(headers.get(b"authorization", b""))
+        user = acting(self._tokens.user(headers.get(b"authorization", b"")), headers, self._authorizer)
         request = Request(
             method=method,
             path=path,

@@ -27,7 +27,11 @@ from phalanx.embedded.apiserver.request import Response, Stream
 from phalanx.embedded.apiserver.websocket import Broken, Listener
 
 _log = logging.getLogger(__name__)
-_KEPT_HEADERS = frozenset({b"authorization", b"accept", b"content-type", b"user-agent", b"host"})
+_KEPT_HEADERS = frozenset({b"authorization", b"accept", b"content-type", b"user-agent", b"host"}) | {
+    b"impersonate-user",
+    b"impersonate-group",
+    b"impersonate-uid",
+}
 _WRITE_HIGH_WATER_BYTES = 2**20
 _PIPELINE_LIMIT = 16
 _HEADERS_LIMIT_BYTES = 64 * 1024
