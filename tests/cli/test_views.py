@@ -120,6 +120,17 @@ async def test_a_job_that_rests_after_a_start_that_came_to_nothing_says_so() -> 
     assert (view.soon, view.reason.code, view.where()) == (False, "Backoff", "its start was taken back: 1 of 2 pods")
 
 
+async def test_a_job_that_gave_way_says_how_often_and_for_whom() -> None:
+    pushed = batch_job("train", 2, "4")
+    mark = '{"by": "default/owner", "start_s": 1767225600.0}'
+    pushed["metadata"]["annotations"] = {"phalanx.dev/preempted": mark, "phalanx.dev/preemptions": "2"}
+    seen = snapshot(node("n1"), queue("default"), pushed, batch_job("calm", 2, "4"))
+    view = find(seen, "train", "default")
+    assert "preempted\n  2 times, last for default/owner\n" in job_view.page(view, seen)
+    assert view.record()["preempted"] == {"times": 2, "by": "default/owner"}
+    assert "preempted" not in job_view.page(find(seen, "calm", "default"), seen)
+
+
 async def test_a_reason_written_once_gives_way_to_that_of_this_moment() -> None:
     resting = batch_job("train", 2, "4")
     resting["metadata"]["annotations"] = {"phalanx.dev/reason": "Backoff: its start was taken back"}

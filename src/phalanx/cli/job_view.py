@@ -35,7 +35,8 @@ _OVER = ("Succeeded", "Failed")
 class JobView:
     """`state`: queued, promised (others leave to make room for it), starting, running, stopping (it gives way to
     another), complete or failed. `placed`: pods that have a node, of `wanted`. `since_s`:
-    in this state, in seconds since the epoch. `nodes`: node -> pods there. `soon`: the next cycle starts it."""
+    in this state, in seconds since the epoch. `nodes`: node -> pods there. `soon`: the next cycle starts it.
+    `preempted`: how often it gave way whole; while it waits for having done so, `preempted_by` is for whom."""
 
     id: str
     queue: str
@@ -50,6 +51,8 @@ class JobView:
     message: str  # how it failed
     soon: bool
     roles: tuple[Role, ...]
+    preempted: int = 0
+    preempted_by: str = ""
 
     @property
     def namespace(self) -> str:
@@ -87,6 +90,7 @@ class JobView:
                 "peers": words(reason.code, reason.numbers),
             },
             "message": self.message,
+            "preempted": {"times": self.preempted, "by": self.preempted_by},
             "roles": [
                 {"name": role.name, "count": role.count, "minimum": role.minimum, "each": dict(role.shape.requests)}
                 for role in self.roles
@@ -128,6 +132,7 @@ def page(view: JobView, snapshot: Snapshot) -> str:
         "",
         *_role_lines(view.roles),
         *_pod_lines(view, snapshot),
+        *_preempted_lines(view),
         *_line_lines(view, snapshot),
         *_holder_lines(view),
     ]
@@ -187,6 +192,12 @@ def _pod_state(pod: Pod) -> str:
     return f"{'ending' if pod.going else pod.phase.lower()} on {pod.node}"
 
 
+def _preempted_lines(view: JobView) -> Iterator[str]:
+    if view.preempted:
+        yield "preempted"
+        yield f"  {counted(view.preempted, 'time')}" + (f", last for {view.preempted_by}" if view.preempted_by else "")
+
+
 def _line_lines(view: JobView, snapshot: Snapshot) -> Iterator[str]:
     """Its place in the queue's order. Order is not a barrier: who fits may start before who does not."""
     if view.state not in _WAITS:
@@ -225,6 +236,8 @@ def _holder_lines(view: JobView) -> Iterator[str]:
 def _live(snapshot: Snapshot, record: Record, reason: Reason | None, soon: bool) -> JobView:
     job = record.job
     nodes = Counter(record.placements.values())
+    gang = snapshot.gangs.get(job.id)
+    marks = [member.mark for member in gang.jobs.values() if member.mark is not None] if gang else []
     return JobView(
         id=job.id,
         queue=snapshot.cluster.queue_of(job),
@@ -239,6 +252,8 @@ def _live(snapshot: Snapshot, record: Record, reason: Reason | None, soon: bool)
         message="",
         soon=soon,
         roles=job.roles,
+        preempted=record.preempted,
+        preempted_by=marks[0].by if marks else "",
     )
 
 
