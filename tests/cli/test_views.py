@@ -294,6 +294,17 @@ async def test_queues_are_shown_as_a_tree_with_what_they_use_and_what_waits() ->
     assert cpu == {"flavor": "", "resource": "cpu", "used": 1500, "guaranteed": 4000, "limit": 8000, "borrowed": 0}
 
 
+async def test_what_runs_in_a_queue_that_was_deleted_is_still_shown_as_used() -> None:
+    running = batch_job("train", 1, "1500m", queue="gone")
+    running["spec"]["suspend"] = False
+    record = '{"attempt":1,"queue":"gone","count":1,"at_s":1767225600.0}'
+    running["metadata"]["annotations"] = {"phalanx.dev/admitted": record}
+    pod = started_pod(running, "n1", {"running": {}})
+    seen = snapshot(node("n1"), queue("default"), running, pod, batch_job("b", 1, "1", queue="gone"))
+    [gone] = [queue_view.row(view) for view in queue_view.views(seen) if not view.exists]
+    assert gone == ["gone", "1", "1", "0.00", "does not exist", "cpu 1.5"]
+
+
 async def test_the_page_says_when_a_job_is_expected_to_start() -> None:
     running = batch_job("train", 1, "4")
     running["spec"] |= {"suspend": False, "activeDeadlineSeconds": 3730}

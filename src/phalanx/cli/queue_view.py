@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
 from phalanx.cli.sight import Snapshot
 from phalanx.core.standing import standings
-from phalanx.model.amount import shown
+from phalanx.model.amount import Amount, shown
+from phalanx.model.cluster import Record
 from phalanx.model.job import Phase
 from phalanx.model.queue import State
 from phalanx.model.shape import PODS
 from phalanx.model.standing import Standing, Usage
+from phalanx.model.tree import Key
 
 COLUMNS = ("QUEUE", "RUNNING", "PENDING", "SHARE", "STATE", "USED / GUARANTEED / LIMIT")
 
@@ -109,16 +112,16 @@ def _unknown(snapshot: Snapshot) -> Iterator[QueueView]:
     cluster = snapshot.cluster
     names = {cluster.queue_of(record.job) for record in cluster.jobs.values()}
     for name in sorted(names - cluster.queues.keys()):
-        phases = [record.phase for record in cluster.jobs.values() if cluster.queue_of(record.job) == name]
-        pending = phases.count(Phase.QUEUED)
+        records = [record for record in cluster.jobs.values() if cluster.queue_of(record.job) == name]
+        pending = sum(record.phase is Phase.QUEUED for record in records)
         standing = Standing(
             queue=name,
             parent="",
             depth=0,
             pending=pending,
-            running=len(phases) - pending,
+            running=len(records) - pending,
             share=0.0,
-            usage=(),
+            usage=tuple(_charged(records)),
             state=State.OPEN,
             state_since_s=0.0,
             held_by="",
@@ -126,3 +129,13 @@ def _unknown(snapshot: Snapshot) -> Iterator[QueueView]:
             first=(),
         )
         yield QueueView(standing=standing, gang=True, exists=False, wrong="")
+
+
+def _charged(records: Iterable[Record]) -> Iterator[Usage]:
+    """What jobs hold whose queue was deleted while they ran."""
+    used = defaultdict[Key, Amount](int)
+    for record in records:
+        for key, amount in record.charge.cost if record.charge else ():
+            used[key] += amount
+    for flavor, resource in sorted(used):
+        yield Usage(flavor=flavor, resource=resource, used=used[flavor, resource])
