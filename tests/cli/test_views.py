@@ -12,7 +12,7 @@ from rich.console import Console
 from phalanx.cli import attend, job_view, node_view, queue_view
 from phalanx.cli.explain import as_said_by, find
 from phalanx.cli.output import counted, duration, table
-from phalanx.cli.sending import beyond
+from phalanx.cli.sending import beyond, shut
 from phalanx.cli.sight import Snapshot, think
 from phalanx.client.connection import Connection
 from phalanx.client.informer import Informer
@@ -355,3 +355,19 @@ def test_durations_have_two_units_at_most(seconds: float, text: str) -> None:
 
 def test_numbers_agree_with_their_nouns() -> None:
     assert (counted(1, "pod"), counted(2, "pod")) == ("1 pod", "2 pods")
+
+
+def test_a_queue_that_starts_nothing_new_is_known_before_a_job_is_sent_there() -> None:
+    specs: dict[str, dict[str, Any]] = {
+        "lab": {"state": "draining"},
+        "vision": {"parent": "lab"},
+        "speech": {"parent": "lab", "state": "held"},
+        "default": {},
+        "odd": {"parent": "strange"},
+        "strange": {"parent": "odd"},
+    }
+    assert shut("vision", specs) == (
+        "queue 'lab', above 'vision', is draining: what is submitted now waits until it is open"
+    )
+    assert shut("speech", specs) == "queue 'speech' is held: what is submitted now waits until it is open"
+    assert [shut(queue, specs) for queue in ("default", "odd", "unknown")] == ["", "", ""]

@@ -59,9 +59,9 @@ async def run(
     request = (options or JobOptions()).request(command, namespace, queue, KEPT_S)
     manifest = job(request)
     async with connected(target) as connection:
-        await require_queues(connection, [(queue, "--queue")])
+        warnings = await require_queues(connection, [(queue, "--queue")])
         made = await create_document(connection, Document(file="the command", obj=manifest), manifest, namespace)
-        for warning in await too_large(connection, [made]):
+        for warning in (*warnings, *await too_large(connection, [made])):
             note(f"phalanx: warning: {warning}")
         with stop_wish() as wish:
             attendance = asyncio.create_task(attend(connection, made, _say))

@@ -1,13 +1,13 @@
 """Sending objects to the API, after a look at what would let them wait for ever.
 
 An unknown queue is refused here: the API takes it (a queue may be made later), but who types a command has mistyped it.
-A pod that no node could ever hold is a warning: such a node may join.
+A pod that no node could ever hold is a warning: such a node may join. So is a queue that is not open.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from phalanx.cli.job_view import written
 from phalanx.cli.manifest import Document, refusal
@@ -44,11 +44,12 @@ async def create_document(connection: Connection, document: Document, obj: Objec
         ) from error
 
 
-async def require_queues(connection: Connection, named: Iterable[tuple[str, str]]) -> None:
-    """`named`: (queue, who says so). Raises PhalanxError for a queue that does not exist."""
+async def require_queues(connection: Connection, named: Iterable[tuple[str, str]]) -> list[str]:
+    """`named`: (queue, who says so). A warning for each queue that starts nothing new now. Raises PhalanxError for one
+    that does not exist."""
     wanted = list(named)
     if not wanted:
-        return
+        return []
     try:
         listing = await connection.list(QUEUES)
     except ApiRefusal as error:
@@ -68,6 +69,20 @@ async def require_queues(connection: Connection, named: Iterable[tuple[str, str]
                 + f"Queues: {', '.join(known) or 'none'}. Make one: kubectl create -f - with kind: Queue, "
                 "apiVersion: phalanx.dev/v1, spec: {gang: true}."
             )
+    specs = {queue["metadata"]["name"]: queue.get("spec") or {} for queue in listing["items"]}
+    return [text for queue in sorted({queue for queue, _ in wanted}) if (text := shut(queue, specs))]
+
+
+def shut(queue: str, specs: Mapping[str, Object]) -> str:
+    """Why a job submitted now does not start in that queue, if it or one above it is not open; or nothing."""
+    above, seen = queue, set[str]()
+    while above in specs and above not in seen:
+        if (state := specs[above].get("state") or "open") != "open":
+            where = f"queue {queue!r}" if above == queue else f"queue {above!r}, above {queue!r},"
+            return f"{where} is {state}: what is submitted now waits until it is open"
+        seen.add(above)
+        above = specs[above].get("parent") or ""
+    return ""
 
 
 async def too_large(connection: Connection, jobs: Iterable[Object]) -> list[str]:

@@ -65,10 +65,10 @@ async def submit(
     async with connected(target) as connection:
         made = {obj["metadata"].get("name") for _, obj in objects if obj["kind"] == QUEUES.name}
         named = ((name, document.place()) for document, obj in objects if (name := queue_of(obj)))
-        await require_queues(connection, [(name, where) for name, where in named if name not in made])
+        warnings = await require_queues(connection, [(name, where) for name, where in named if name not in made])
         created = await _create_all(connection, objects, namespace, tell=not json)
         jobs = [obj for obj in created if obj.get("kind") == "Job"]
-        for warning in await too_large(connection, jobs):
+        for warning in (*warnings, *await too_large(connection, jobs)):
             note(f"warning: {warning}")
     if json:
         print_json(created)
