@@ -91,12 +91,13 @@ class Client:
         async with self.connection.stream(path, params, 90) as lines:
             yield (line.decode() async for line in lines)
 
-    async def events(self, reason: str) -> list[str]:
-        """Messages of events with this reason, as soon as there is one."""
+    async def events(self, reason: str, count: int = 1) -> list[str]:
+        """Messages of events with this reason, as soon as there are so many."""
 
         async def look() -> list[str]:
             found = (await self.connection.list(EVENTS, self.namespace))["items"]
-            return [one["message"] for one in found if one["reason"] == reason]
+            messages = [one["message"] for one in found if one["reason"] == reason]
+            return messages if len(messages) >= count else []
 
         return list(await until(look))
 
