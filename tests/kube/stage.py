@@ -55,7 +55,7 @@ class Stage:
         client = Client(self.api, lambda write: self.fault(write))
         self.caches = Caches(self.api, self.seed)
         settings = Settings(patience=self.patience, dialects=self.dialects)
-        self.world = KubeWorld(client, self.caches, settings, lambda: self.now_s)  # type: ignore[arg-type]
+        self.world = KubeWorld(client, self.caches, settings, lambda: self.now_s)  # type: ignore[arg-type]  # a double
         await self.world.sync()
         self.cluster = Cluster()
         writing = asyncio.ensure_future(self.world.effects.writer.run())
