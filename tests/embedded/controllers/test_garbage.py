@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
-from phalanx.client.connection import Object
+from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import CONFIG_MAPS, CRDS, JOBS, NODES, PODS, SECRETS, Kind
 from tests.embedded.apiserver.process import ServerProcess
-from tests.embedded.controllers.cluster import Cluster, scenario
+from tests.embedded.controllers.cluster import Cluster, controllers, scenario
 
 
 def owned_by(*owners: Object, **fields: Any) -> dict[str, Any]:
@@ -97,14 +100,7 @@ def test_a_cluster_scoped_owner_can_own_what_is_in_a_namespace(api_server: Serve
 
 def test_custom_resources_are_owners_and_dependents(api_server: ServerProcess) -> None:
     async def play(here: Cluster) -> None:
-        group = f"{here.namespace}.example.com"
-        kind = Kind(group=group, plural="widgets", name="Widget")
-        schema = {"openAPIV3Schema": {"type": "object"}}
-        version = {"name": "v1", "served": True, "storage": True, "schema": schema}
-        names = {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}
-        spec = {"group": group, "scope": "Namespaced", "names": names, "versions": [version]}
-        await here.make(CRDS, f"widgets.{group}", spec=spec)
-        await here.until(lambda: here.get(CRDS, f"widgets.{group}"), _established)
+        kind = await _define_widgets(here)
         parent = await here.make(CONFIG_MAPS, "parent")
         widget = await here.make(kind, "w", metadata=owned_by(parent))
         await here.make(SECRETS, "child", metadata=owned_by(widget))
@@ -113,6 +109,49 @@ def test_custom_resources_are_owners_and_dependents(api_server: ServerProcess) -
         await here.gone(SECRETS, "child")
 
     scenario(api_server, play)
+
+
+class Blind(Connection):
+    """It sees none of a group, as if they were gone whenever it asks; `missed`: it has asked."""
+
+    group: str
+    missed: asyncio.Event
+
+    @asynccontextmanager
+    async def stream(self, path: str, *more: Any) -> AsyncIterator[AsyncIterator[bytes]]:
+        if f"/{self.group}/" in path:
+            self.missed.set()
+            raise ApiRefusal(404, "NotFound", "the server could not find the requested resource")
+        async with super().stream(path, *more) as lines:
+            yield lines
+
+
+def test_a_kind_that_goes_before_it_was_listed_keeps_nobody_waiting(api_server: ServerProcess) -> None:
+    async def play(here: Cluster) -> None:
+        kind = await _define_widgets(here)
+        async with await Blind.open(api_server.kubeconfig) as connection:
+            connection.group, connection.missed = kind.group, asyncio.Event()
+            async with controllers(connection):
+                await connection.missed.wait()
+                await here.connection.delete(CRDS, f"widgets.{kind.group}")
+                owner = await here.make(CONFIG_MAPS, "owner")
+                await here.make(SECRETS, "child", metadata=owned_by(owner))
+                await here.connection.delete(CONFIG_MAPS, "owner", here.namespace)
+                await here.gone(SECRETS, "child")
+
+    scenario(api_server, play, settings=None)
+
+
+async def _define_widgets(here: Cluster) -> Kind:
+    """A custom kind of this namespace's own group, once it is served."""
+    group = f"{here.namespace}.example.com"
+    schema = {"openAPIV3Schema": {"type": "object"}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
+    names = {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}
+    spec = {"group": group, "scope": "Namespaced", "names": names, "versions": [version]}
+    await here.make(CRDS, f"widgets.{group}", spec=spec)
+    await here.until(lambda: here.get(CRDS, f"widgets.{group}"), _established)
+    return Kind(group=group, plural="widgets", name="Widget")
 
 
 def _established(crd: Object) -> bool:

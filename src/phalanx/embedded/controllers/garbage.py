@@ -6,10 +6,9 @@ owner's kind may be behind or the owner may never have existed.
 
 - Background: the owner is gone; its dependents are deleted one by one.
 - Foreground: the owner carries the finalizer `foregroundDeletion`; its dependents are deleted, and when none is left
-   that
-  blocks it, the finalizer is removed.
+  that blocks it, the finalizer is removed.
 - Orphan: the owner carries the finalizer `orphan`; references to it are removed from its dependents, then the
-   finalizer.
+  finalizer.
 """
 
 from __future__ import annotations
@@ -44,6 +43,7 @@ log = logging.getLogger(__name__)
 
 _MOST_ABSENT = 10_000
 _REFRESH_S = 30.0
+_SYNC_S = 30.0  # as kube-controller-manager waits for its collector's
 
 
 class UnknownKind(ApiError):
@@ -69,10 +69,8 @@ class GarbageCollector:
         await self._calls.cache(CRDS).synced.wait()
         try:
             async with asyncio.TaskGroup() as group:
-                while not await self._refresh(group):
+                while not (await self._refresh(group) and await self._synced()):
                     await self._wait_for_change()
-                for cache in list(self._caches.values()):
-                    await cache.synced.wait()
                 group.create_task(self._queue.run())
                 while True:
                     await self._wait_for_change()
@@ -82,6 +80,18 @@ class GarbageCollector:
                 task.cancel()
 
     # --- what is watched ------------------------------------------------------------------------------------------
+
+    async def _synced(self) -> bool:
+        """Wait for the first list of all that is watched, but not for ever: a kind may be served and not be readable.
+        False: what is served changed first, and a kind that is gone is never listed."""
+        lists = asyncio.gather(*(cache.synced.wait() for cache in self._caches.values()))
+        change = asyncio.ensure_future(self._stale.wait())
+        try:
+            done, _ = await asyncio.wait((lists, change), timeout=_SYNC_S, return_when=asyncio.FIRST_COMPLETED)
+            return lists in done or change not in done
+        finally:
+            lists.cancel()
+            change.cancel()
 
     async def _wait_for_change(self) -> None:
         try:
@@ -103,7 +113,7 @@ class GarbageCollector:
         custom = self._custom_groups()
         for kind in wanted - set(self._caches):
             self._watch(group, kind, own=kind.group in custom)
-        for kind in set(self._watches) - wanted:
+        for kind in set(self._caches) - wanted:
             self._unwatch(kind)
         return True
 
@@ -122,8 +132,9 @@ class GarbageCollector:
 
     def _unwatch(self, kind: Kind) -> None:
         """The kind is gone, and with it all its objects."""
-        self._watches.pop(kind).cancel()
-        self._calls.detach(kind)
+        if (watch := self._watches.pop(kind, None)) is not None:
+            watch.cancel()
+            self._calls.detach(kind)
         for obj in self._caches.pop(kind).objects.values():
             self._changed(Change(kind=kind, old=obj, new=None))
 
