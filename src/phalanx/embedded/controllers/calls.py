@@ -42,6 +42,10 @@ class Calls:
             self._caches[kind] = self._informers(kind)
         return self._caches[kind]
 
+    def shares(self, kind: Kind) -> bool:
+        """Whether somebody asked for the cache of `kind` already."""
+        return kind in self._caches
+
     def attach(self, kind: Kind, informer: Informer) -> None:
         """Tell answers about `kind` to an informer that is not shared."""
         self._caches[kind] = informer

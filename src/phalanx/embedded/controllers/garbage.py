@@ -112,7 +112,7 @@ class GarbageCollector:
         wanted = {kind for kind in self._catalog.kinds if (kind.group, kind.plural) not in IGNORED}
         custom = self._custom_groups()
         for kind in wanted - set(self._caches):
-            self._watch(group, kind, own=kind.group in custom)
+            self._watch(group, kind, own=kind.group in custom and not self._calls.shares(kind))
         for kind in set(self._caches) - wanted:
             self._unwatch(kind)
         return True
