@@ -45,6 +45,12 @@ def test_run_shows_the_output_and_ends_with_the_exit_code(up: Up) -> None:
     assert "failed: exit code 7" in failed.stderr
 
 
+def test_a_time_limit_ends_a_job_as_timeout_does(up: Up) -> None:
+    late = up.phalanx("run", "--name", "late", "--time-limit", "1s", "--", "sleep", "600")
+    assert late.returncode == 124
+    assert "job default/late failed: it had run as long as it may (1s) and was ended" in late.stderr
+
+
 def test_its_metrics_count_what_was_started(up: Up) -> None:
     log = next(up.data.rglob("control-plane.log")).read_text()
     where = next(line.split()[-1] for line in log.splitlines() if line.startswith("metrics at "))

@@ -316,6 +316,28 @@ async def test_the_page_says_when_a_job_is_expected_to_start() -> None:
     assert "expected start\n  in 1h at the latest (2026-01-01T01:02:10Z), when default/train ends" in page
 
 
+async def test_the_page_of_a_running_job_says_when_its_time_limit_ends_it() -> None:
+    running, waiting = batch_job("train", 1, "4"), batch_job("next", 1, "1")
+    running["spec"] |= {"suspend": False, "activeDeadlineSeconds": 3730}
+    record = '{"attempt":1,"queue":"default","count":1,"at_s":1767225600.0}'
+    running["metadata"]["annotations"] = {"phalanx.dev/admitted": record}
+    waiting["metadata"]["annotations"] = {"phalanx.dev/time-limit": "1-12"}
+    seen = snapshot(node("n1"), queue("default"), running, started_pod(running, "n1", {"running": {}}), waiting)
+    [train, queued] = [find(seen, name, "default") for name in ("train", "next")]
+    assert "time limit\n  1h2m, so it is ended at 2026-01-01T01:02:10Z" in job_view.page(train, seen)
+    assert "time limit\n  1d12h\n" in job_view.page(queued, seen)
+    assert (train.record()["time_limit_s"], queued.record()["time_limit_s"]) == (3730.0, 129_600.0)
+
+
+async def test_a_job_that_its_time_limit_ended_says_so() -> None:
+    late = batch_job("train", 1, "1")
+    late["spec"]["activeDeadlineSeconds"] = 90
+    failed = {"type": "Failed", "status": "True", "reason": "DeadlineExceeded", "lastTransitionTime": CREATED}
+    late["status"] = {"conditions": [failed | {"message": "Job was active longer than specified deadline"}]}
+    [view] = job_view.views(snapshot(node("n1"), queue("default"), late), finished=True)
+    assert (view.state, view.where()) == ("failed", "it had run as long as it may (1m30s) and was ended")
+
+
 async def test_json_has_the_reason_with_its_numbers() -> None:
     [view] = job_view.views(snapshot(node("n1"), queue("default"), batch_job("train", 2, "100")))
     record = view.record()

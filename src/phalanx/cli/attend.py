@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from phalanx.cli.output import duration
 from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
 from phalanx.client.informer import Change, Informer
 from phalanx.client.kind import JOBS, PODS
@@ -21,6 +22,7 @@ Say = Callable[[str], None]
 _LOG_TRIES = 20
 _LOG_PAUSE_S = 0.25
 _LOST = 1  # the exit code of a job that has none of its own
+_TIMED_OUT = 124  # as timeout(1) says it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,11 +98,27 @@ def _outcome(state: str, watch: _Watch, pods: list[Object]) -> Attendance:
         return Attendance(state=state, exit_code=0, why="")
     if state == "deleted":
         return Attendance(state=state, exit_code=_LOST, why="it was deleted by somebody else")
+    if _timed_out(watch.job):
+        return Attendance(state=state, exit_code=_TIMED_OUT, why=failure(watch.job))
     code = next((code for pod in pods if (code := exit_code(pod))), _LOST)
-    conditions = (watch.job.get("status") or {}).get("conditions") or ()
-    why = next((c.get("message", "") for c in conditions if c["type"] == "Failed"), "")
-    known = [f"exit code {code}", *dict.fromkeys(text for pod in pods for text in _last_words(pod)), why]
-    return Attendance(state=state, exit_code=code, why="; ".join(text for text in known if text))
+    known = [f"exit code {code}", *dict.fromkeys(text for pod in pods for text in _last_words(pod))]
+    return Attendance(state=state, exit_code=code, why="; ".join(text for text in [*known, failure(watch.job)] if text))
+
+
+def failure(job: Object) -> str:
+    """Why the Job failed, as its controller says it; nothing if it did not."""
+    if _timed_out(job):
+        return f"it had run as long as it may ({duration(job['spec'].get('activeDeadlineSeconds') or 0)}) and was ended"
+    return str(_failed(job).get("message", ""))
+
+
+def _timed_out(job: Object) -> bool:
+    return _failed(job).get("reason") == "DeadlineExceeded"
+
+
+def _failed(job: Object) -> Object:
+    conditions = (job.get("status") or {}).get("conditions") or ()
+    return next((each for each in conditions if (each["type"], each["status"]) == ("Failed", "True")), {})
 
 
 def exit_code(pod: Object) -> int:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from phalanx.cli.manifest import Request, environment, name_of
+from phalanx.cli.wish_options import WishOptions
 
 HOST_IMAGE = "host"
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # as Kubernetes: no vowels, so no words
@@ -63,3 +64,9 @@ class JobOptions:
             environment=environment(self.env),
             keep_s=keep_s,
         )
+
+
+def given(options: JobOptions | WishOptions) -> str:
+    """The first of these options that was said; nothing if none was."""
+    changed = (one.name for one in fields(options) if getattr(options, one.name) != one.default)
+    return next((f"--{name.replace('_', '-')}" for name in changed), "")

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from phalanx.cli.attend import complaints, exit_code
+from phalanx.cli.attend import complaints, exit_code, failure
 from phalanx.cli.output import counted, duration
 from phalanx.cli.sight import Snapshot
 from phalanx.client.connection import Object
 from phalanx.client.kind import JOBS, Kind
+from phalanx.core.quota import time_limit_s
 from phalanx.core.standing import order_of
 from phalanx.dialects.peer_reasons import words
 from phalanx.kube.form import TRAINING, forms
@@ -36,7 +37,8 @@ class JobView:
     """`state`: queued, promised (others leave to make room for it), starting, running, stopping (it gives way to
     another), complete or failed. `placed`: pods that have a node, of `wanted`. `since_s`:
     in this state, in seconds since the epoch. `nodes`: node -> pods there. `soon`: the next cycle starts it.
-    `preempted`: how often it gave way whole; while it waits for having done so, `preempted_by` is for whom."""
+    `preempted`: how often it gave way whole; while it waits for having done so, `preempted_by` is for whom.
+    `limit_s`: how long it may run, each time that it starts; None: as long as it likes, or that is not known."""
 
     id: str
     queue: str
@@ -53,6 +55,7 @@ class JobView:
     roles: tuple[Role, ...]
     preempted: int = 0
     preempted_by: str = ""
+    limit_s: float | None = None
 
     @property
     def namespace(self) -> str:
@@ -81,6 +84,7 @@ class JobView:
             "submitted": _iso(self.submitted_s),
             "since": _iso(self.since_s),
             "priority": self.priority,
+            "time_limit_s": self.limit_s,
             "nodes": self.nodes,
             "reason": reason
             and {
@@ -131,6 +135,7 @@ def page(view: JobView, snapshot: Snapshot) -> str:
         f"  {_verdict(view)}",
         "",
         *_role_lines(view.roles),
+        *_limit_lines(view),
         *_pod_lines(view, snapshot),
         *_preempted_lines(view),
         *_line_lines(view, snapshot),
@@ -174,6 +179,13 @@ def _role_lines(roles: Sequence[Role]) -> Iterator[str]:
     for role in roles:
         together = "start together" if role.minimum == role.count else f"of which {role.minimum} must start together"
         yield f"  {role.name or 'pods'}: {role.count} x ({written(role.shape.requests)}), {together}"
+
+
+def _limit_lines(view: JobView) -> Iterator[str]:
+    if view.limit_s is not None:
+        ends = f", so it is ended at {_iso(view.since_s + view.limit_s)}" if view.state == "running" else ""
+        yield "time limit"
+        yield f"  {duration(view.limit_s)}{ends}"
 
 
 def _pod_lines(view: JobView, snapshot: Snapshot) -> Iterator[str]:
@@ -254,6 +266,7 @@ def _live(snapshot: Snapshot, record: Record, reason: Reason | None, soon: bool)
         roles=job.roles,
         preempted=record.preempted,
         preempted_by=marks[0].by if marks else "",
+        limit_s=_limit_s(snapshot, record),
     )
 
 
@@ -263,6 +276,16 @@ def _since(snapshot: Snapshot, record: Record) -> float:
     if gang is None or gang.record is None or str(record.phase) == "queued":
         return record.job.submitted_s
     return gang.record.at_s or record.job.submitted_s
+
+
+def _limit_s(snapshot: Snapshot, record: Record) -> float | None:
+    """What it states, else what its queue gives it; of what runs, what it was given when it started."""
+    job, gang = record.job, snapshot.gangs.get(record.job.id)
+    if str(record.phase) == "queued":
+        known = snapshot.cluster.queue_of(job) in snapshot.cluster.queues
+        return time_limit_s(snapshot.cluster, job) if known else job.limit_s
+    given = gang.record.limit_s if gang is not None and gang.record is not None else None
+    return min((limit for limit in (given, job.limit_s) if limit is not None), default=None)
 
 
 def _finished(snapshot: Snapshot) -> list[JobView]:
@@ -346,7 +369,7 @@ def _over(shown: Sequence[Object]) -> JobView | None:
                 priority=0,
                 nodes={},
                 reason=None,
-                message=condition.get("message", "") if condition["type"] == "Failed" else "",
+                message=failure(shown[0]),
                 soon=False,
                 roles=(),
             )

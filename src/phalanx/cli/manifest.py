@@ -7,7 +7,7 @@ before there is a place for all of them) and our scheduler's name in its templat
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -21,6 +21,7 @@ from phalanx.kube.labels import QUEUE, SCHEDULER_NAME
 
 Field: TypeAlias = tuple[str | int, ...]
 
+NO_WORDS: Mapping[str, str] = {}
 _LABEL_VALUE = re.compile(r"^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
 _PODS_MAX = 100_000  # with completionMode Indexed: k8s.io/kubernetes/pkg/apis/batch/validation
 _DEPTH_MAX = 100  # a pod template has about fifteen levels
@@ -49,12 +50,13 @@ def read_files(files: Sequence[Path]) -> list[Document]:
     return [document for file in files for document in _read(file)]
 
 
-def queued(document: Document, queue: str | None) -> Object:
-    """The object as it is sent: a Job is made ready to be queued, anything else stays as it is.
+def queued(document: Document, queue: str | None, words: Mapping[str, str] = NO_WORDS, priority: str = "") -> Object:
+    """The object as it is sent: a Job is made ready to be queued, anything else stays as it is. `words`: annotations,
+    and `priority`: a PriorityClass, that count instead of what the Job says.
 
     Raises PhalanxError if the Job says something that contradicts being queued by us."""
     obj = document.obj
-    if (obj["apiVersion"], obj["kind"]) != ("batch/v1", "Job"):
+    if not is_job(obj):
         return obj
     template = _mapping(document, ("spec", "template", "spec"))
     scheduler = template.setdefault("schedulerName", SCHEDULER_NAME)
@@ -69,7 +71,25 @@ def queued(document: Document, queue: str | None) -> Object:
     labels = _mapping(document, ("metadata", "labels"))
     if queue is not None or QUEUE not in labels:
         labels[QUEUE] = queue or "default"
+    if priority:
+        template["priorityClassName"] = priority
+    if words:
+        _say(document, words)
     return obj
+
+
+def is_job(obj: Object) -> bool:
+    return (obj["apiVersion"], obj["kind"]) == ("batch/v1", "Job")
+
+
+def _say(document: Document, words: Mapping[str, str]) -> None:
+    """As annotations, for labels may hold few letters; a label of that name would win, so it goes."""
+    meta = document.obj["metadata"]
+    if meta.get("annotations") is None:
+        meta["annotations"] = {}
+    _mapping(document, ("metadata", "annotations")).update(words)
+    for key in words:
+        meta["labels"].pop(key, None)
 
 
 def refusal(document: Document, error: ApiRefusal) -> PhalanxError:

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from phalanx.cli.attend import Attendance, attend
 from phalanx.cli.job_options import JobOptions
-from phalanx.cli.manifest import Document, job
+from phalanx.cli.manifest import Document, job, queued
 from phalanx.cli.output import note, print_json_line
-from phalanx.cli.sending import create_document, require_queues, too_large
+from phalanx.cli.sending import create_document, not_known, require_class, require_queues, too_large
 from phalanx.cli.stopping import stop_wish
 from phalanx.cli.target import Namespace, Target, connected
+from phalanx.cli.wish_options import WishOptions
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import JOBS
 
@@ -29,6 +31,7 @@ INTERRUPTED = 130
 async def run(
     *command: str,
     options: JobOptions | None = None,
+    wishes: WishOptions | None = None,
     queue: Annotated[str, Parameter(alias="-q")] = "default",
     space: Namespace | None = None,
     target: Target | None = None,
@@ -44,6 +47,7 @@ async def run(
         phalanx run -- echo hello
         phalanx run --pods 4 --cpu 2 --memory 4Gi -- python train.py --epochs 3
         phalanx run --gpu 1 --env CUDA_LAUNCH_BLOCKING=1 -- nvidia-smi
+        phalanx run --time-limit 30m --after prepare:ok -- python train.py
         phalanx run --queue research -- sh -c 'sort words | uniq -c > counts'
 
     Parameters
@@ -56,11 +60,18 @@ async def run(
         When it is over, print a line of JSON about it as the last one: job, state, exit_code, why.
     """
     namespace = (space or Namespace()).namespace
-    request = (options or JobOptions()).request(command, namespace, queue, KEPT_S)
-    manifest = job(request)
+    wishes = wishes or WishOptions()
+    words = wishes.words(time.time())
+    document = Document(
+        file="the command", obj=job((options or JobOptions()).request(command, namespace, queue, KEPT_S))
+    )
+    manifest = queued(document, queue, words, wishes.priority)
     async with connected(target) as connection:
         warnings = await require_queues(connection, [(queue, "--queue")])
-        made = await create_document(connection, Document(file="the command", obj=manifest), manifest, namespace)
+        if wishes.priority:
+            await require_class(connection, wishes.priority)
+        warnings += await not_known(connection, wishes.after, namespace)
+        made = await create_document(connection, document, manifest, namespace)
         for warning in (*warnings, *await too_large(connection, [made])):
             note(f"phalanx: warning: {warning}")
         with stop_wish() as wish:

@@ -12,12 +12,14 @@ from collections.abc import Iterable, Mapping
 from phalanx.cli.job_view import written
 from phalanx.cli.manifest import Document, refusal
 from phalanx.client.connection import ApiRefusal, ApiUnknown, Connection, Object
-from phalanx.client.kind import NODES
+from phalanx.client.kind import JOBS, NODES, PODS, PRIORITY_CLASSES, Kind
 from phalanx.errors import PhalanxError
 from phalanx.kube.definitions import QUEUES
-from phalanx.kube.labels import QUEUE
+from phalanx.kube.form import TRAINING
+from phalanx.kube.labels import JOB, QUEUE
 from phalanx.kube.node import read_node
 from phalanx.kube.surroundings import Surroundings
+from phalanx.kube.wishes import dependencies
 from phalanx.model.amount import shown
 from phalanx.model.node import Node
 from phalanx.model.shape import Amounts
@@ -71,6 +73,51 @@ async def require_queues(connection: Connection, named: Iterable[tuple[str, str]
             )
     specs = {queue["metadata"]["name"]: queue.get("spec") or {} for queue in listing["items"]}
     return [text for queue in sorted({queue for queue, _ in wanted}) if (text := shut(queue, specs))]
+
+
+async def require_class(connection: Connection, name: str) -> None:
+    """Raises PhalanxError if it is certain that there is no such PriorityClass: its pods could not be created."""
+    try:
+        listing = await connection.list(PRIORITY_CLASSES)
+    except ApiRefusal:  # we may not look: then the pods will tell
+        return
+    known = {one["metadata"]["name"]: one.get("value", 0) for one in listing["items"]}
+    if name not in known:
+        there = ", ".join(f"{each} ({value})" for each, value in sorted(known.items(), key=lambda one: one[1]))
+        raise PhalanxError(
+            f"--priority {name}: there is no such PriorityClass, and the job's pods could not be created. Nothing was "
+            f"created. Those there are: {there or 'none'}."
+        )
+
+
+async def not_known(connection: Connection, after: Iterable[str], namespace: str) -> list[str]:
+    """A warning for each job to be waited for that does not exist: it may be submitted yet, or its name be mistyped."""
+    named = {each.job for text in after for each in dependencies(text, namespace)}
+    return [
+        f"there is no job {job} now: what waits for it waits until there is one, and then for that"
+        for job in sorted(named)
+        if not await _exists(connection, *job.split("/", 1))
+    ]
+
+
+async def _exists(connection: Connection, namespace: str, name: str) -> bool:
+    """A Job or pod of that name, a training job, or a gang; or nobody lets us know."""
+    try:
+        for kind in (JOBS, PODS):
+            one = {"labelSelector": f"{JOB}={name.removeprefix('pod:')}", "limit": "1"}
+            if (await connection.request("GET", kind.path(namespace), params=one))["items"]:
+                return True
+    except ApiRefusal:
+        return True
+    return any([await _serves(connection, kind, name, namespace) for kind in (JOBS, PODS, *TRAINING)])
+
+
+async def _serves(connection: Connection, kind: Kind, name: str, namespace: str) -> bool:
+    try:
+        await connection.get(kind, name.removeprefix("pod:"), namespace)
+    except ApiRefusal as error:
+        return error.code != 404
+    return True
 
 
 def shut(queue: str, specs: Mapping[str, Object]) -> str:

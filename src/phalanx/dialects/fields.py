@@ -27,6 +27,11 @@ LONGEST_S = 100 * 365 * 86400.0
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+")
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+# Of Slurm's forms (sbatch(1), --time) those that nobody reads in two ways: not MM:SS, which others take for hours.
+_CLOCKS = (
+    re.compile(r"(?P<h>\d+):(?P<m>[0-5]\d):(?P<s>[0-5]\d)"),
+    re.compile(r"(?P<d>\d+)-(?P<h>\d\d?)(?::(?P<m>[0-5]\d)(?::(?P<s>[0-5]\d))?)?"),
+)
 
 
 class Misread(PhalanxError):
@@ -149,13 +154,15 @@ class Fields:
 
 
 def duration_s(value: Any, path: Path = ()) -> float:
-    """Seconds, from a number of them or a text such as `1h30m`. Raises Misread."""
+    """Seconds, from a number of them or a text such as `1h30m`, `1:30:00` or `1-12`. Raises Misread."""
     hint = "write seconds (90) or for instance 90s, 15m, 1h30m, 2d"
     plain = isinstance(value, int | float) and not isinstance(value, bool)
     if plain or (isinstance(value, str) and re.fullmatch(r"\d+(\.\d+)?", value)):
         seconds = float(value)
     elif isinstance(value, str) and _DURATION.fullmatch(value):
         seconds = sum(float(number) * _UNITS_S[unit] for number, unit in _PART.findall(value))
+    elif isinstance(value, str) and (clock := next(filter(None, (form.fullmatch(value) for form in _CLOCKS)), None)):
+        seconds = sum(float(number or 0) * _UNITS_S[unit] for unit, number in clock.groupdict().items())
     else:
         raise Misread(path, f"{_shown(value)} is no length of time; {hint}")
     if not 0.0 <= seconds <= LONGEST_S:
