@@ -26,6 +26,7 @@ ALLOWED: dict[str, set[str]] = {
     "simulator": {"model"},
     "ledger": {"model"},
     "embedded": {"client"},
+    "webhook": {"client", "kube", "metrics", "embedded"},  # of embedded what an API server does with a policy
     "metrics": {"model", "client"},  # of client its counts; what happens is counted by a world around the world
     "loop": {"model", "core"},
     "web": {"model"},

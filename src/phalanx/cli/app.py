@@ -33,6 +33,7 @@ COMMANDS = {
     "up": (CLUSTER, "Start a Kubernetes on this machine. Ctrl-C stops it."),
     "demo": (CLUSTER, "Six applications at once: first pod by pod, then as gangs."),
     "scheduler": (CLUSTER, "Schedule the jobs of any Kubernetes cluster."),
+    "webhook": (CLUSTER, "Make Jobs ours, for API servers before Kubernetes 1.36."),
     "run": (WORK, "Run a command as a Job, show its output, end with its exit code."),
     "submit": (WORK, "Queue Jobs from files, or one made from a command."),
     "jobs": (SIGHT, "What runs, what waits, since when, and why."),

@@ -18,7 +18,7 @@ import logging
 from dataclasses import replace
 
 from phalanx.client.connection import ApiRefusal, Connection, Object
-from phalanx.client.kind import Kind
+from phalanx.client.kind import JOBS, Kind
 from phalanx.kube.form import TRAINING
 from phalanx.kube.labels import JOB, QUEUE, SCHEDULER_NAME, USER
 
@@ -119,6 +119,35 @@ def _binding(name: str) -> Object:
 BINDING: Object = _binding(_NAME)
 USERS_BINDING: Object = _binding(_USERS)
 INSTALLED = ((POLICIES, POLICY), (BINDINGS, BINDING), (POLICIES, USERS_POLICY), (BINDINGS, USERS_BINDING))
+
+
+GUARDED = (JOBS, *TRAINING)  # the kinds that they are about
+
+# The same for a server that does not serve them: it asks `phalanx webhook`, which carries out the policies above. One
+# question covers both, since whatever the first changes, the second signs. Conditions keep every other request away
+# from it (webhooks have them since Kubernetes 1.28), so what fails when it is not there is what has our label.
+WEBHOOKS = Kind(
+    group=_GROUP, plural="mutatingwebhookconfigurations", name="MutatingWebhookConfiguration", namespaced=False
+)
+SERVICE, SERVICE_NAMESPACE, PATH = "phalanx-webhook", "phalanx-system", "/admit"
+WEBHOOK: Object = {
+    "apiVersion": WEBHOOKS.api_version,
+    "kind": WEBHOOKS.name,
+    "metadata": {"name": "admission.phalanx.dev"},
+    "webhooks": [
+        {
+            "name": "admission.phalanx.dev",
+            "admissionReviewVersions": ["v1"],
+            "clientConfig": {"service": {"name": SERVICE, "namespace": SERVICE_NAMESPACE, "port": 443, "path": PATH}},
+            "rules": USERS_POLICY["spec"]["matchConstraints"]["resourceRules"],
+            "matchConditions": USERS_POLICY["spec"]["matchConditions"],
+            "failurePolicy": "Fail",
+            "reinvocationPolicy": "IfNeeded",
+            "sideEffects": "None",
+            "timeoutSeconds": 5,
+        }
+    ],
+}
 
 
 async def install_policy(api: Connection) -> bool:

@@ -59,7 +59,7 @@ class Scheduler(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield Gauge("phalanx_leader", "1 if this process leads, 0 if it stands by.", float(self.leads))
-        yield _info()
+        yield build_info()
         yield from _calls(self._tally)
         if self.leader is not None:
             yield from _decisions(self.leader.decisions)
@@ -68,18 +68,18 @@ class Scheduler(Collector):
             yield from _cluster(self.leader.overview())
 
 
-def registry(scheduler: Scheduler) -> CollectorRegistry:
+def registry(own: Collector) -> CollectorRegistry:
     """These metrics, and those of the process itself (`process_*`, `python_gc_*`)."""
     from prometheus_client import GCCollector, ProcessCollector
 
     found = CollectorRegistry(auto_describe=False)
-    found.register(scheduler)
+    found.register(own)
     ProcessCollector(registry=found)
     GCCollector(registry=found)
     return found
 
 
-def _info() -> Metric:
+def build_info() -> Metric:
     found = Gauge("phalanx_build_info", "Always 1; the label says which version runs.", labels=("version",))
     found.add_metric((__version__,), 1.0)
     return found
@@ -93,7 +93,7 @@ def _calls(tally: Tally) -> Iterator[Metric]:
     yield calls
     seconds = Histogram("phalanx_api_call_seconds", "How long calls took, watches left out.", labels=_CALL)
     for call, spread in list(tally.seconds.items()):
-        _add(seconds, call, spread)
+        add_spread(seconds, call, spread)
     yield seconds
     yield Gauge("phalanx_api_calls_in_flight", "Calls that were not answered yet.", tally.in_flight)
     fills = Counter("phalanx_cache_lists", "Times that a cache was filled from a whole list.", labels=_CALL[1:])
@@ -126,14 +126,14 @@ def _decisions(decisions: Decisions) -> Iterator[Metric]:
     yield ended
     waited = Histogram("phalanx_job_wait_seconds", "How long jobs had waited when they started.", labels=("queue",))
     for queue, spread in decisions.waited_s.items():
-        _add(waited, (queue,), spread)
+        add_spread(waited, (queue,), spread)
     yield waited
 
 
 def _cycles(leader: Leader) -> Iterator[Metric]:
     cycles = Histogram("phalanx_cycle_seconds", "How long each phase of a cycle took.", labels=("phase",))
     for phase, spread in leader.decisions.cycle_s.items():
-        _add(cycles, (phase,), spread)
+        add_spread(cycles, (phase,), spread)
     yield cycles
     yield Gauge("phalanx_writes_unanswered", "Objects with a write that was not answered yet.", leader.unanswered())
     yield Gauge("phalanx_writes_unsent", "Of those, objects whose write was not sent yet.", leader.unsent())
@@ -189,7 +189,7 @@ def plain(resource: str, amount: Amount) -> float:
     return float(amount / 1000) if resource == CPU else float(amount)
 
 
-def _add(family: Histogram, labels: Sequence[str], spread: Spread) -> None:
+def add_spread(family: Histogram, labels: Sequence[str], spread: Spread) -> None:
     buckets, below = [], 0
     for bound, count in zip((*spread.bounds, inf), spread.counts, strict=True):
         below += count

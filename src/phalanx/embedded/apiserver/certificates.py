@@ -1,23 +1,20 @@
 """The server's own certificate authority, its certificate, and the kubeconfig that trusts them.
 
 Made on the first start and kept; the server's certificate is made anew when it is about to end or does not name the
-address that the server now listens on. Keys are elliptic curves (P-256): small, and quick to sign with.
+address that the server now listens on.
 """
 
 from __future__ import annotations
 
 import base64
 import datetime as dt
-import ipaddress
 import socket
 from pathlib import Path
 
 import yaml
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from phalanx.embedded.apiserver.authority import Pair, alternative, make_authority, make_server, read_pair
 from phalanx.embedded.apiserver.private import write_private
 from phalanx.errors import PhalanxError
 
@@ -48,66 +45,21 @@ def server_names(host: str) -> list[str]:
 
 
 def _make_authority(pki: Path) -> None:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "phalanx-ca")])
-    usage = x509.KeyUsage(True, False, True, False, False, True, False, False, False)
-    certificate = (
-        _builder(name, name, key.public_key(), _CA_DAYS)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .add_extension(usage, critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    _write(pki / "ca", certificate, key)
+    _write(pki / "ca", make_authority("phalanx-ca", _now(), dt.timedelta(days=_CA_DAYS)))
 
 
 def _make_server(pki: Path, names: list[str]) -> None:
-    authority = x509.load_pem_x509_certificate((pki / "ca.crt").read_bytes())
-    authority_key = serialization.load_pem_private_key((pki / "ca.key").read_bytes(), None)
-    if not isinstance(authority_key, ec.EllipticCurvePrivateKey):
-        raise ValueError("ca.key is not an elliptic-curve key")
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "phalanx-apiserver")])
-    certificate = (
-        _builder(subject, authority.subject, key.public_key(), _SERVER_DAYS)
-        .add_extension(x509.SubjectAlternativeName([_alternative(one) for one in names]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(
-            x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False
-        )
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False)
-        .sign(authority_key, hashes.SHA256())
-    )
-    _write(pki / "server", certificate, key)
+    authority = read_pair((pki / "ca.crt").read_bytes(), (pki / "ca.key").read_bytes())
+    _write(pki / "server", make_server(authority, "phalanx-apiserver", names, _now(), dt.timedelta(days=_SERVER_DAYS)))
 
 
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, days: int
-) -> x509.CertificateBuilder:
-    now = dt.datetime.now(dt.UTC)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(hours=1))
-        .not_valid_after(now + dt.timedelta(days=days))
-    )
+def _now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)
 
 
-def _alternative(name: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ipaddress.ip_address(name))
-    except ValueError:
-        return x509.DNSName(name)
-
-
-def _write(stem: Path, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
-    pem = serialization.Encoding.PEM
-    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    write_private(stem.with_suffix(".key"), private)
-    write_private(stem.with_suffix(".crt"), certificate.public_bytes(pem))
+def _write(stem: Path, pair: Pair) -> None:
+    write_private(stem.with_suffix(".key"), pair.key_pem)
+    write_private(stem.with_suffix(".crt"), pair.certificate_pem)
 
 
 def _still_good(path: Path, names: list[str]) -> bool:
@@ -117,8 +69,8 @@ def _still_good(path: Path, names: list[str]) -> bool:
     found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     known = {str(one) for one in found.get_values_for_type(x509.IPAddress)}
     known |= set(found.get_values_for_type(x509.DNSName))
-    ends_in = certificate.not_valid_after_utc - dt.datetime.now(dt.UTC)
-    return ends_in > dt.timedelta(days=_RENEW_DAYS) and {str(_alternative(one).value) for one in names} <= known
+    ends_in = certificate.not_valid_after_utc - _now()
+    return ends_in > dt.timedelta(days=_RENEW_DAYS) and {str(alternative(one).value) for one in names} <= known
 
 
 def write_kubeconfig(path: Path, *, server: str, ca_certificate: Path, user: str, token: str) -> None:

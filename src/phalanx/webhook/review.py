@@ -1,0 +1,135 @@
+"""One AdmissionReview in, one out: what the admission policies would do to an object, said as a patch.
+
+There is one source of what is done: the policies of `phalanx.kube.policy`, their CEL included, carried out by the same
+code that carries them out in the embedded API server. A server that serves no MutatingAdmissionPolicy asks us instead,
+and gets the same object.
+
+Whatever is sent, the answer is about it alone: nothing is read, kept or written. What no policy is about passes as it
+is. Source of the form: k8s.io/api/admission/v1.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from phalanx.embedded.apiserver.admission_policy import Patches, Reader, Review, mutate
+from phalanx.embedded.apiserver.json_patch import json_patch
+from phalanx.embedded.apiserver.resource import Resource, User
+from phalanx.embedded.apiserver.status import ApiError
+from phalanx.embedded.apiserver.typed import merged
+from phalanx.kube.policy import BINDINGS, GUARDED, INSTALLED, POLICIES
+from phalanx.webhook.difference import difference
+
+Object = dict[str, Any]
+
+API_VERSION = "admission.k8s.io/v1"
+_OPERATIONS = frozenset({"CREATE", "UPDATE"})
+
+
+class Unreadable(Exception):
+    """What was sent is no AdmissionReview; the text says why."""
+
+
+class _Named(msgspec.Struct, frozen=True, kw_only=True):
+    group: str = ""
+    version: str
+    resource: str
+
+
+class _Asker(msgspec.Struct, frozen=True, kw_only=True):
+    username: str = ""
+    uid: str = ""
+    groups: tuple[str, ...] | None = None
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Of an AdmissionRequest, what the policies look at."""
+
+    uid: str
+    operation: str
+    resource: _Named
+    name: str | None = None
+    sub_resource: str | None = None
+    user_info: _Asker = _Asker()
+    object: Object | None = None
+    old_object: Object | None = None
+
+
+class _Asked(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    api_version: str
+    kind: str
+    request: Request
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer, and for whoever counts what was decided: changed, unchanged or refused."""
+
+    answer: Object
+    outcome: str
+
+
+_ASKED = msgspec.json.Decoder(_Asked)
+_RESOURCES = {
+    (kind.group, kind.version, kind.plural): Resource(
+        group=kind.group, version=kind.version, kind=kind.name, plural=kind.plural, namespaced=True
+    )
+    for kind in GUARDED
+}
+_READER = Reader(
+    policies=lambda plural: [body for kind, body in INSTALLED if kind.plural == plural], param=lambda *_: None
+)
+assert {kind.plural for kind, _ in INSTALLED} == {POLICIES.plural, BINDINGS.plural}
+# The policies set fields of objects and no items of lists: to merge them, no schema is needed.
+_PATCHES = Patches(
+    merge=lambda _, obj, value: merged(obj, value, None), json=lambda _, obj, value: json_patch(obj, value)
+)
+
+
+def read(body: bytes) -> Request:
+    """Raises Unreadable."""
+    try:
+        asked = _ASKED.decode(body)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise Unreadable(f"the body is no AdmissionReview: {error}") from error
+    if (asked.api_version, asked.kind) != (API_VERSION, "AdmissionReview"):
+        raise Unreadable(f"the body is {asked.kind!r} of {asked.api_version!r}, not AdmissionReview of {API_VERSION}")
+    return asked.request
+
+
+def judge(request: Request) -> Verdict:
+    """What becomes of the object."""
+    try:
+        changes = _changes(request)
+    except ApiError as error:  # a policy refuses, or could not be evaluated: both have failurePolicy Fail
+        status = {"code": error.code, "reason": error.reason, "message": error.message}
+        return Verdict(answer=_answer(request, {"allowed": False, "status": status}), outcome="refused")
+    if not changes:
+        return Verdict(answer=_answer(request, {"allowed": True}), outcome="unchanged")
+    patch = base64.b64encode(msgspec.json.encode(changes)).decode()
+    allowed = {"allowed": True, "patchType": "JSONPatch", "patch": patch}
+    return Verdict(answer=_answer(request, allowed), outcome="changed")
+
+
+def _changes(request: Request) -> list[Object]:
+    asked, obj = request.resource, request.object
+    resource = _RESOURCES.get((asked.group, asked.version, asked.resource))
+    if resource is None or obj is None or request.sub_resource or request.operation not in _OPERATIONS:
+        return []
+    by = request.user_info
+    review = Review(
+        resource=resource,
+        operation=request.operation,
+        name=request.name or "",
+        obj=obj,
+        old=request.old_object,
+        user=User(name=by.username, groups=by.groups or (), uid=by.uid),
+    )
+    return difference(obj, mutate(review, _READER, _PATCHES))
+
+
+def _answer(request: Request, response: Mapping[str, Any]) -> Object:
+    return {"apiVersion": API_VERSION, "kind": "AdmissionReview", "response": {"uid": request.uid, **response}}

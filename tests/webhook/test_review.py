@@ -1,0 +1,161 @@
+"""Point 2 of the protocol, its fallback: what the webhook answers is what the policies do."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from phalanx.embedded.apiserver.admission_policy import Reader, Review, mutate
+from phalanx.embedded.apiserver.builtin import RESOURCES
+from phalanx.embedded.apiserver.policies import PATCHES
+from phalanx.embedded.apiserver.resource import Resource, User
+from phalanx.kube.form import TRAINING
+from phalanx.kube.policy import INSTALLED, USERS_POLICY, WEBHOOK
+from phalanx.webhook.difference import difference
+from phalanx.webhook.review import Unreadable, judge, read
+from tests.webhook.reviews import CREATED, QUEUE, UPDATED, Case, patched, review, signed
+
+JOBS = next(one for one in RESOURCES if one.plural == "jobs")
+READER = Reader(
+    policies=lambda plural: [body for kind, body in INSTALLED if kind.plural == plural], param=lambda *_: None
+)
+
+
+def answered(asked: Any) -> Any:
+    """By way of bytes, as on the wire."""
+    return judge(read(json.dumps(asked).encode())).answer
+
+
+def by_policy(resource: Resource, obj: Any, old: Any) -> Any:
+    """The object as the embedded server's own policies leave it."""
+    operation = "CREATE" if old is None else "UPDATE"
+    asked = Review(resource=resource, operation=operation, name="train", obj=obj, old=old, user=User(name="admin"))
+    return mutate(asked, READER, PATCHES)
+
+
+@pytest.mark.parametrize("case", [*CREATED, *UPDATED], ids=lambda case: case.name)
+def test_an_object_becomes_what_the_policies_make_of_it(case: Case) -> None:
+    job, old = case.job(), case.old.job() if case.old else None
+    expected = by_policy(JOBS, job, old)
+    assert patched(job, answered(review(job, old))) == expected
+
+
+def test_the_table_tells_something() -> None:
+    """Of each outcome there is a case: born ours, signed only, left alone."""
+    found = {case.name: by_policy(JOBS, case.job(), None) for case in CREATED}
+    assert found["queued"]["spec"]["suspend"] is True
+    assert found["queued"]["spec"]["template"]["spec"]["schedulerName"] == "phalanx"
+    assert found["anothers-scheduler"]["spec"]["template"]["spec"]["schedulerName"] == "volcano"
+    assert found["forged"]["metadata"]["annotations"] == signed("admin")
+    assert found["forged-without-label"]["metadata"]["annotations"] == signed("admin")
+    assert "suspend" not in found["of-another-manager"]["spec"]
+    assert found["not-ours"] == Case(name="not-ours").job()
+
+
+@pytest.mark.parametrize("kind", TRAINING, ids=lambda kind: kind.name)
+def test_training_jobs_are_signed_and_no_more(kind: Any) -> None:
+    obj = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": "t", "labels": QUEUE}, "spec": {}}
+    found = patched(obj, answered(review(obj, plural=kind.plural, group=kind.group)))
+    assert found == {**obj, "metadata": {**obj["metadata"], "annotations": signed("admin")}}
+
+
+def test_whatever_a_policy_changes_is_asked_about() -> None:
+    """One question covers both policies: the conditions under which it is asked hold wherever either does anything."""
+    (hook,) = WEBHOOK["webhooks"]
+    assert hook["matchConditions"] == USERS_POLICY["spec"]["matchConditions"]
+    narrowed = {**USERS_POLICY["spec"], "mutations": [TOUCH]}
+    policies = {"mutatingadmissionpolicies": [{**USERS_POLICY, "spec": narrowed}]}
+    asked_about = Reader(policies=lambda plural: policies.get(plural) or READER_BINDINGS, param=lambda *_: None)
+    for case in (*CREATED, *UPDATED):
+        job, old = case.job(), case.old.job() if case.old else None
+        if by_policy(JOBS, job, old) != job:
+            operation = "CREATE" if old is None else "UPDATE"
+            one = Review(resource=JOBS, operation=operation, name="t", obj=job, old=old, user=User(name="admin"))
+            assert mutate(one, asked_about, PATCHES)["metadata"]["generateName"] == "asked", case.name
+
+
+TOUCH = {
+    "patchType": "ApplyConfiguration",
+    "applyConfiguration": {"expression": 'Object{metadata: Object.metadata{generateName: "asked"}}'},
+}
+READER_BINDINGS = [body for kind, body in INSTALLED if kind.plural.endswith("bindings")]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"operation": "DELETE", "object": None},
+        {"operation": "CONNECT"},
+        {"subResource": "status"},
+        {"resource": {"group": "", "version": "v1", "resource": "pods"}},
+        {"resource": {"group": "batch", "version": "v1beta1", "resource": "jobs"}},
+        {"object": None},
+    ],
+    ids=str,
+)
+def test_what_no_policy_is_about_passes_as_it_is(change: Any) -> None:
+    asked = review(Case(name="queued", labels=QUEUE).job())
+    asked["request"].update(change)
+    response = answered(asked)["response"]
+    assert response == {"uid": asked["request"]["uid"], "allowed": True}
+
+
+def test_what_the_policy_cannot_judge_is_refused() -> None:
+    """`failurePolicy: Fail`: a Job that is none is not let through unsigned."""
+    job = Case(name="queued", labels=QUEUE).job() | {"spec": {}}
+    response = answered(review(job))["response"]
+    assert response["allowed"] is False
+    assert response["status"]["code"] == 422
+    assert "MutatingAdmissionPolicy 'jobs.phalanx.dev'" in response["status"]["message"]
+    with pytest.raises(Exception, match="resulted in error"):
+        by_policy(JOBS, job, None)
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"", "truncated"),
+        (b"hello", "malformed"),
+        (b"[]", "object"),
+        (b"[" * 100_000, "no AdmissionReview"),
+        (b'{"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1"}', "request"),
+        (b'{"kind": "Pod", "apiVersion": "v1", "request": {}}', "no AdmissionReview"),
+        (json.dumps(review({}) | {"apiVersion": "admission.k8s.io/v1beta1"}).encode(), "v1beta1"),
+        (json.dumps(review({}) | {"kind": "Review"}).encode(), "Review"),
+        (json.dumps(review("text")).encode(), "object"),
+        (json.dumps(review([])).encode(), "object"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_is_no_review_is_refused_with_the_reason(body: bytes, why: str) -> None:
+    with pytest.raises(Unreadable, match=why):
+        read(body)
+
+
+@pytest.mark.parametrize("depth", [900, 100_000])
+def test_depth_is_no_weapon(depth: int) -> None:
+    job = Case(name="queued", labels=QUEUE).job()
+    text = json.dumps(review(job)).replace('"Never"', '{"a":' * depth + "1" + "}" * depth)
+    try:
+        request = read(text.encode())
+    except Unreadable:
+        return
+    assert judge(request).outcome == "changed"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "patch"),
+    [
+        ({"a": 1}, {"a": 1}, []),
+        ({"a": 1}, {"a": True}, [{"op": "replace", "path": "/a", "value": True}]),
+        ({"a": {"b": 1}}, {"a": {"b": 1, "c": 2}}, [{"op": "add", "path": "/a/c", "value": 2}]),
+        ({"a": 1, "b": 2}, {"a": 1}, [{"op": "remove", "path": "/b"}]),
+        ({"x/y~z": 1}, {"x/y~z": 2}, [{"op": "replace", "path": "/x~1y~0z", "value": 2}]),
+        ({"a": [1, 2]}, {"a": [1]}, [{"op": "replace", "path": "/a", "value": [1]}]),
+        ({"a": None}, {"a": {}}, [{"op": "replace", "path": "/a", "value": {}}]),
+    ],
+)
+def test_a_difference_is_what_changed_and_nothing_else(before: Any, after: Any, patch: Any) -> None:
+    assert difference(before, after) == patch
