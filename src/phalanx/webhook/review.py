@@ -101,7 +101,7 @@ def read(body: bytes) -> Request:
 
 
 def judge(request: Request) -> Verdict:
-    """What becomes of the object."""
+    """What becomes of the object. Raises Unreadable if it is none."""
     try:
         changes = _changes(request)
     except ApiError as error:  # a policy refuses, or could not be evaluated: both have failurePolicy Fail
@@ -119,6 +119,9 @@ def _changes(request: Request) -> list[Object]:
     resource = _RESOURCES.get((asked.group, asked.version, asked.resource))
     if resource is None or obj is None or request.sub_resource or request.operation not in _OPERATIONS:
         return []
+    for one in (obj, request.old_object):
+        if one is not None and not isinstance(one.get("metadata"), dict):
+            raise Unreadable("the object has no metadata")
     by = request.user_info
     review = Review(
         resource=resource,

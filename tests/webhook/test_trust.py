@@ -1,0 +1,207 @@
+"""A certificate that an API server believes, from the first one to years later, with replicas that come and go."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import datetime as dt
+import math
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from cryptography import x509
+
+from phalanx.client.connection import ApiRefusal, ApiUnknown
+from phalanx.client.kind import SECRETS, Kind
+from phalanx.embedded.apiserver.authority import Pair
+from phalanx.kube.policy import WEBHOOK, WEBHOOKS
+from phalanx.webhook.trust import AUTHORITY_LIFE, PAUSE_S, Keeper
+from tests import clockwork
+
+NAMES = ("phalanx-webhook.phalanx-system.svc", "10.0.0.7")
+YEARS = 2
+BEGIN = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+
+
+class Server:
+    """Secret and configuration as deploy/ makes them, with the conflicts that a real server tells."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, Any] = {
+            SECRETS.plural: {"metadata": {"name": "phalanx-webhook", "resourceVersion": "1"}},
+            WEBHOOKS.plural: deepcopy(WEBHOOK) | {"metadata": {"resourceVersion": "1"}},
+        }
+        self.broken = False
+        self.writes = 0
+
+    async def get(self, kind: Kind, name: str, namespace: str = "") -> Any:
+        await asyncio.sleep(0)
+        if self.broken:
+            raise ApiUnknown("it is away")
+        if kind.plural not in self.objects:
+            raise ApiRefusal(404, "NotFound", f'{kind.plural} "{name}" not found')
+        return deepcopy(self.objects[kind.plural])
+
+    async def replace(self, kind: Kind, body: Any) -> Any:
+        await asyncio.sleep(0)
+        there = self.objects[kind.plural]
+        if body["metadata"]["resourceVersion"] != there["metadata"]["resourceVersion"]:
+            raise ApiRefusal(409, "Conflict", "the object has been modified")
+        version = str(int(there["metadata"]["resourceVersion"]) + 1)
+        self.objects[kind.plural] = deepcopy(body) | {"metadata": {**body["metadata"], "resourceVersion": version}}
+        self.writes += 1
+        return self.objects[kind.plural]
+
+    @property
+    def trusted(self) -> list[x509.Certificate]:
+        """Whom the API server believes."""
+        bundle = self.objects[WEBHOOKS.plural]["webhooks"][0]["clientConfig"].get("caBundle")
+        return x509.load_pem_x509_certificates(base64.b64decode(bundle)) if bundle else []
+
+    def believes(self, served: Pair, now: dt.datetime) -> bool:
+        """What a TLS client checks, as far as time and signature go."""
+        certificate = served.certificate
+        if not certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc:
+            return False
+        return any(signed(certificate, one) and now < one.not_valid_after_utc for one in self.trusted)
+
+
+def signed(certificate: x509.Certificate, by: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(by)
+    except Exception:
+        return False
+    return True
+
+
+class Replica:
+    def __init__(self, server: Server, clock: list[dt.datetime]) -> None:
+        self.shown: list[Pair] = []
+        self.keeper = Keeper(server, "phalanx-system", NAMES, self.shown.append, lambda: clock[0])  # type: ignore[arg-type]
+
+
+def test_the_first_certificate_is_believed_and_names_the_service() -> None:
+    server, clock = Server(), [BEGIN]
+    replica = Replica(server, clock)
+    assert replica.keeper.wrong() == "the certificate is not made yet"
+    clockwork.run(replica.keeper.step())
+    assert replica.keeper.wrong() == ""
+    (served,) = replica.shown
+    assert server.believes(served, BEGIN)
+    found = served.certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert found.get_values_for_type(x509.DNSName) == [NAMES[0]]
+    assert [str(one) for one in found.get_values_for_type(x509.IPAddress)] == [NAMES[1]]
+    assert replica.keeper.ends_s == served.certificate.not_valid_after_utc.timestamp()
+
+
+def test_replicas_that_start_at_once_share_one_authority() -> None:
+    server, clock = Server(), [BEGIN]
+    replicas = [Replica(server, clock) for _ in range(3)]
+
+    async def together() -> None:
+        await asyncio.gather(*(one.keeper.step() for one in replicas))
+        await asyncio.gather(*(one.keeper.step() for one in replicas))
+
+    clockwork.run(together())
+    assert len(server.trusted) == 1
+    assert all(server.believes(one.shown[-1], BEGIN) for one in replicas)
+    assert len({one.shown[-1].certificate.serial_number for one in replicas}) == 3
+
+
+@pytest.mark.slow
+def test_years_pass_and_nobody_is_ever_shown_what_he_does_not_believe() -> None:
+    """One replica steps every other day, another once in six, a third is replaced by a new one every month."""
+    server, clock = Server(), [BEGIN]
+    steady, seldom = Replica(server, clock), Replica(server, clock)
+    authorities = set()
+
+    async def life() -> None:
+        young = Replica(server, clock)
+        for day in range(0, YEARS * 365, 2):
+            clock[0] = BEGIN + dt.timedelta(days=day)
+            await steady.keeper.step()
+            if day % 6 == 0:
+                await seldom.keeper.step()
+            young = Replica(server, clock) if day % 30 == 0 else young
+            await young.keeper.step()
+            authorities.update(one.serial_number for one in server.trusted)
+            for one in (steady, seldom, young):
+                assert server.believes(one.shown[-1], clock[0]), (day, one is seldom)
+                assert one.keeper.wrong() == ""
+
+    clockwork.run(life())
+    lives = YEARS * dt.timedelta(days=365) / AUTHORITY_LIFE
+    assert len(authorities) == math.ceil(lives * 3 / 2), "each is replaced when two thirds of its life are over"
+    assert len(server.trusted) <= 2
+    assert len(steady.shown) >= YEARS * 365 // 22, "and so is what is served"
+
+
+def test_nothing_is_written_while_nothing_changes() -> None:
+    server, clock = Server(), [BEGIN]
+    replica = Replica(server, clock)
+    clockwork.run(replica.keeper.step())
+    before = server.writes
+    for day in range(15):
+        clock[0] = BEGIN + dt.timedelta(days=day)
+        clockwork.run(replica.keeper.step())
+    assert server.writes == before
+    assert len(replica.shown) == 1
+
+
+def test_a_bundle_that_somebody_took_out_is_put_back() -> None:
+    """As `kubectl replace` of the manifests would; until then the calls fail, so it is looked at often."""
+    server, clock = Server(), [BEGIN]
+    replica = Replica(server, clock)
+    clockwork.run(replica.keeper.step())
+    del server.objects[WEBHOOKS.plural]["webhooks"][0]["clientConfig"]["caBundle"]
+    clockwork.run(replica.keeper.step())
+    assert server.believes(replica.shown[-1], BEGIN)
+    assert PAUSE_S <= 15
+
+
+@pytest.mark.parametrize("data", [{"ca.crt": "AAAA", "ca.key": "AAAA"}, {"ca.crt": "", "ca.key": ""}, {"ca.crt": "?"}])
+def test_a_secret_that_is_none_is_made_anew(data: dict[str, str]) -> None:
+    server, clock = Server(), [BEGIN]
+    server.objects[SECRETS.plural]["data"] = data
+    replica = Replica(server, clock)
+    clockwork.run(replica.keeper.step())
+    assert server.believes(replica.shown[-1], BEGIN)
+
+
+def test_an_api_server_that_is_away_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    server, clock = Server(), [BEGIN]
+    replica = Replica(server, clock)
+
+    async def life() -> None:
+        keeping = asyncio.ensure_future(replica.keeper.keep())
+        await asyncio.sleep(1)
+        server.broken = True
+        await asyncio.sleep(10 * PAUSE_S)
+        assert replica.keeper.wrong() == ""
+        clock[0] += dt.timedelta(days=31)
+        assert "the certificate has ended: it is away" in replica.keeper.wrong()
+        server.broken = False
+        await asyncio.sleep(2 * PAUSE_S)
+        assert replica.keeper.wrong() == ""
+        keeping.cancel()
+
+    clockwork.run(life())
+    assert caplog.text.count("it is away") == 1
+    assert len(replica.shown) == 2
+
+
+@pytest.mark.parametrize("missing", [SECRETS, WEBHOOKS], ids=lambda kind: kind.plural)
+def test_what_is_not_installed_is_named(missing: Kind) -> None:
+    server, clock = Server(), [BEGIN]
+    del server.objects[missing.plural]
+    replica = Replica(server, clock)
+
+    async def life() -> None:
+        keeping = asyncio.ensure_future(replica.keeper.keep())
+        await asyncio.sleep(1)
+        keeping.cancel()
+
+    clockwork.run(life())
+    assert "deploy/overlays/webhook makes it" in replica.keeper.wrong()
+    assert replica.shown == []
