@@ -9,7 +9,7 @@ import importlib
 import os
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,10 @@ from phalanx.kube import volcano
 from phalanx.kube.definitions import DEFINITIONS
 from phalanx.kube.form import TRAINING
 from phalanx.kube.lease import NAME as LEASE
-from phalanx.kube.policy import INSTALLED
+from phalanx.kube.policy import INSTALLED, PATH, SERVICE, SERVICE_NAMESPACE, WEBHOOK, WEBHOOKS
 from phalanx.kube.usage import NAME as USAGE
 from phalanx.kube.world import LOOKED_UP, REQUIRED, VOLCANO
+from phalanx.webhook.trust import CONFIGURATION, SECRET
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -33,6 +34,7 @@ GENERATED = {
     DEPLOY / "base" / "definitions.yaml": list(DEFINITIONS.values()),
     DEPLOY / "components" / "volcano" / "definitions.yaml": list(volcano.DEFINITIONS.values()),
     DEPLOY / "overlays" / "mutating" / "policies.yaml": [body for _, body in INSTALLED],
+    DEPLOY / "overlays" / "webhook" / "configuration.yaml": [WEBHOOK],
 }
 
 
@@ -58,7 +60,7 @@ API = re.compile(r"\b(_?api|connection)$")
 
 def calls(path: Path) -> Iterator[Right]:
     """Every call in the file that names its kind: `api.patch(PODS, name, body, namespace, "status")`."""
-    module = importlib.import_module(".".join(("phalanx", "kube", path.stem)))
+    module = importlib.import_module(".".join(("phalanx", path.parent.name, path.stem)))
     for node in ast.walk(ast.parse(path.read_text())):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr not in VERBS:
             continue
@@ -100,17 +102,21 @@ MADE_BY_THE_MANIFESTS = {
 }
 
 
-def rules() -> Iterator[Any]:
+SCHEDULER = (DEPLOY / "base" / "rbac.yaml", *sorted(DEPLOY.glob("components/*/rbac.yaml")))
+IN_FRONT = DEPLOY / "overlays" / "webhook"
+
+
+def rules(paths: Iterable[Path] = SCHEDULER) -> Iterator[Any]:
     """Of the base, and of what may be added to it."""
-    for path in (DEPLOY / "base" / "rbac.yaml", *sorted(DEPLOY.glob("components/*/rbac.yaml"))):
+    for path in paths:
         for role in objects(path):
             yield from role.get("rules", ())
 
 
-def granted() -> set[Right]:
+def granted(paths: Iterable[Path] = SCHEDULER) -> set[Right]:
     return {
         (verb, group, resource)
-        for rule in rules()
+        for rule in rules(paths)
         for verb in rule["verbs"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]
@@ -149,6 +155,50 @@ def test_names_in_the_manifests_are_those_of_the_code() -> None:
     named = {name for rule in rules() for name in rule.get("resourceNames", ())}
     definitions = {body["metadata"]["name"] for body in (*DEFINITIONS.values(), *volcano.DEFINITIONS.values())}
     assert named == {LEASE, USAGE} | definitions | {body["metadata"]["name"] for _, body in INSTALLED}
+
+
+# --- the webhook -----------------------------------------------------------------------------------------------------
+
+
+def test_the_webhook_may_do_what_its_code_does_with_two_objects_and_nothing_else() -> None:
+    wanted = {right for path in sorted(KUBE.with_name("webhook").glob("*.py")) for right in calls(path)}
+    assert granted([IN_FRONT / "rbac.yaml"]) == wanted
+    assert {resource for _, _, resource in wanted} == {"secrets", WEBHOOKS.plural}
+    named = [tuple(rule["resourceNames"]) for rule in rules([IN_FRONT / "rbac.yaml"])]
+    assert named == [(SECRET,), (CONFIGURATION,)]
+
+
+def test_who_calls_the_webhook_finds_it() -> None:
+    made = {each["kind"]: each for each in objects(IN_FRONT / "webhook.yaml")}
+    service, deployment = made["Service"], made["Deployment"]
+    (hook,) = objects(IN_FRONT / "configuration.yaml")[0]["webhooks"]
+    assert hook["clientConfig"]["service"] == {
+        "name": service["metadata"]["name"],
+        "namespace": service["metadata"]["namespace"],
+        "port": service["spec"]["ports"][0]["port"],
+        "path": PATH,
+    }
+    assert (service["metadata"]["name"], service["metadata"]["namespace"]) == (SERVICE, SERVICE_NAMESPACE)
+    assert made["Secret"]["metadata"] == {"name": SECRET, "namespace": SERVICE_NAMESPACE}
+    pod = deployment["spec"]["template"]
+    assert service["spec"]["selector"] == pod["metadata"]["labels"]
+    assert made["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"] == pod["metadata"]["labels"]
+    assert made["NetworkPolicy"]["spec"]["podSelector"]["matchLabels"] == pod["metadata"]["labels"]
+    (container,) = pod["spec"]["containers"]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert {port["targetPort"] for port in service["spec"]["ports"]} == set(ports)
+    assert f"$(POD_IP):{ports['webhook']}" in container["args"]
+    assert made["NetworkPolicy"]["spec"]["ingress"][0]["ports"] == [{"protocol": "TCP", "port": ports["webhook"]}]
+
+
+def test_the_webhook_is_guarded_as_the_scheduler_is() -> None:
+    """The same hardening, and an account that is not the scheduler's."""
+    theirs = one("scheduler.yaml", "Deployment")["spec"]["template"]["spec"]
+    made = {each["kind"]: each for each in objects(IN_FRONT / "webhook.yaml")}
+    ours = made["Deployment"]["spec"]["template"]["spec"]
+    assert ours["securityContext"] == theirs["securityContext"]
+    assert ours["containers"][0]["securityContext"] == theirs["containers"][0]["securityContext"]
+    assert ours["serviceAccountName"] != theirs["serviceAccountName"]
 
 
 # --- the rest --------------------------------------------------------------------------------------------------------

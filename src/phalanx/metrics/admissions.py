@@ -45,5 +45,7 @@ class Admissions(Collector):
         add_spread(took, (), self._took)
         yield took
         yield Gauge(
-            "phalanx_webhook_certificate_end_seconds", "When the certificate ends; 0: not known.", self.ends_s()
+            "phalanx_webhook_certificate_end_seconds",
+            "When the certificate ends, since the epoch; 0: not known.",
+            self.ends_s(),
         )
