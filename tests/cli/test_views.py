@@ -312,8 +312,15 @@ async def test_the_page_says_when_a_job_is_expected_to_start() -> None:
     running["metadata"]["annotations"] = {"phalanx.dev/admitted": record}
     pod = started_pod(running, "n1", {"running": {}})
     seen = snapshot(node("n1"), queue("default"), running, pod, batch_job("next", 1, "1"))
-    page = job_view.page(find(seen, "next", "default"), seen)
-    assert "expected start\n  in 1h at the latest (2026-01-01T01:02:10Z), when default/train ends" in page
+    view = find(seen, "next", "default")
+    page = job_view.page(view, seen)
+    assert "enough is expected back by 01:02:10 UTC" in page  # the reason and the forecast say the same
+    assert "expected start\n  in 1h at the latest (01:02:10 UTC), when default/train ends" in page
+    assert job_view.whole_record(view, seen)["expected_start"] == {
+        "at": "2026-01-01T01:02:10Z",
+        "after": "default/train",
+    }
+    assert job_view.whole_record(find(seen, "train", "default"), seen)["expected_start"] is None
 
 
 async def test_the_page_of_a_running_job_says_when_its_time_limit_ends_it() -> None:
@@ -324,7 +331,7 @@ async def test_the_page_of_a_running_job_says_when_its_time_limit_ends_it() -> N
     waiting["metadata"]["annotations"] = {"phalanx.dev/time-limit": "1-12"}
     seen = snapshot(node("n1"), queue("default"), running, started_pod(running, "n1", {"running": {}}), waiting)
     [train, queued] = [find(seen, name, "default") for name in ("train", "next")]
-    assert "time limit\n  1h2m, so it is ended at 2026-01-01T01:02:10Z" in job_view.page(train, seen)
+    assert "time limit\n  1h2m, so it is ended at 01:02:10 UTC" in job_view.page(train, seen)
     assert "time limit\n  1d12h\n" in job_view.page(queued, seen)
     assert (train.record()["time_limit_s"], queued.record()["time_limit_s"]) == (3730.0, 129_600.0)
 

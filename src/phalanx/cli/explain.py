@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from phalanx.cli.job_view import JobView, page, views
+from phalanx.cli.job_view import JobView, page, views, whole_record
 from phalanx.cli.output import print_json
 from phalanx.cli.sight import Snapshot, look
 from phalanx.cli.target import Namespace, Target, connected
@@ -45,13 +45,13 @@ async def explain(
     peer
         Say besides what another scheduler would call the reason: the word of its own condition, or its reason code.
     json
-        Print JSON. `reason.peers` has the words of all.
+        Print JSON: what `phalanx jobs --json` has of it, and more. `reason.peers` has the words of all.
     """
     async with connected(target) as connection:
         snapshot = await look(connection)
     view = find(snapshot, job, (space or Namespace()).namespace)
     if json:
-        print_json(view.record())
+        print_json(whole_record(view, snapshot))
     else:
         print(page(view, snapshot))
         if peer is not None and view.reason is not None:

@@ -13,6 +13,7 @@ from phalanx.cli.output import counted, duration
 from phalanx.cli.sight import Snapshot
 from phalanx.client.connection import Object
 from phalanx.client.kind import JOBS, Kind
+from phalanx.core.moment import clock
 from phalanx.core.quota import time_limit_s
 from phalanx.core.standing import order_of
 from phalanx.dialects.peer_reasons import words
@@ -23,7 +24,7 @@ from phalanx.model.amount import shown
 from phalanx.model.cluster import Record
 from phalanx.model.job import Role
 from phalanx.model.plan import Start
-from phalanx.model.reason import Reason
+from phalanx.model.reason import Forecast, Reason
 from phalanx.model.shape import PODS, Amounts
 
 COLUMNS = ("JOB", "QUEUE", "STATE", "PODS", "SINCE", "WHERE, OR WHY NOT")
@@ -135,13 +136,20 @@ def page(view: JobView, snapshot: Snapshot) -> str:
         f"  {_verdict(view)}",
         "",
         *_role_lines(view.roles),
-        *_limit_lines(view),
+        *_limit_lines(view, snapshot.now_s),
         *_pod_lines(view, snapshot),
         *_preempted_lines(view),
         *_line_lines(view, snapshot),
         *_holder_lines(view),
     ]
     return "\n".join(sections).rstrip()
+
+
+def whole_record(view: JobView, snapshot: Snapshot) -> dict[str, Any]:
+    """All there is to say about one job, for `--json`."""
+    found = _start(view, snapshot)
+    start = found and {"at": _iso(found.start_s), "after": found.after}
+    return {**view.record(), "expected_start": start}
 
 
 def written(amounts: Amounts) -> str:
@@ -181,9 +189,9 @@ def _role_lines(roles: Sequence[Role]) -> Iterator[str]:
         yield f"  {role.name or 'pods'}: {role.count} x ({written(role.shape.requests)}), {together}"
 
 
-def _limit_lines(view: JobView) -> Iterator[str]:
+def _limit_lines(view: JobView, now_s: float) -> Iterator[str]:
     if view.limit_s is not None:
-        ends = f", so it is ended at {_iso(view.since_s + view.limit_s)}" if view.state == "running" else ""
+        ends = f", so it is ended at {clock(view.since_s + view.limit_s, now_s)}" if view.state == "running" else ""
         yield "time limit"
         yield f"  {duration(view.limit_s)}{ends}"
 
@@ -225,12 +233,16 @@ def _line_lines(view: JobView, snapshot: Snapshot) -> Iterator[str]:
 
 def _start_lines(view: JobView, snapshot: Snapshot) -> Iterator[str]:
     """When it is expected to start. Time limits tell; who states none never ends, as far as anybody knows."""
-    found = None if view.soon else snapshot.expected(view.id)
-    if found is None:
+    if (found := _start(view, snapshot)) is None:
         return
     after = f", when {found.after} ends" if found.after else ""
     yield "expected start"
-    yield f"  in {duration(found.start_s - snapshot.now_s)} at the latest ({_iso(found.start_s)}){after}"
+    start_s, now_s = found.start_s, snapshot.now_s
+    yield f"  in {duration(start_s - now_s)} at the latest ({clock(start_s, now_s)}){after}"
+
+
+def _start(view: JobView, snapshot: Snapshot) -> Forecast | None:
+    return None if view.soon or view.state not in _WAITS else snapshot.expected(view.id)
 
 
 def _holder_lines(view: JobView) -> Iterator[str]:

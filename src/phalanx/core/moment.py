@@ -11,9 +11,8 @@ def clock(at_s: float, now_s: float) -> str:
     """`02:28:23 UTC`; if that is not on the day of `now_s`, `2026-11-23 02:28:23 UTC`."""
     if not isfinite(at_s):
         return "never" if at_s > 0 else "at once"
-    days, seconds = divmod(int(at_s), DAY_S)
-    day = "" if days == now_s // DAY_S else f"{date(days)} "
-    return f"{day}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02} UTC"
+    days = int(at_s) // DAY_S
+    return ("" if days == now_s // DAY_S else f"{date(days)} ") + time_of_day(at_s)
 
 
 def date(days: int) -> str:
@@ -28,7 +27,7 @@ def date(days: int) -> str:
     return f"{year:04}-{(month + 2) % 12 + 1:02}-{day:02}"
 
 
-def minute(at_s: float) -> str:
-    """`02:29 UTC`: the next full minute."""
-    minutes = -int(-at_s // 60)
-    return f"{minutes // 60 % 24:02}:{minutes % 60:02} UTC"
+def time_of_day(at_s: float) -> str:
+    """`02:28:23 UTC`, of whatever day."""
+    seconds = int(at_s) % DAY_S
+    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02} UTC"

@@ -14,7 +14,7 @@ from heapq import merge
 from itertools import islice
 from math import inf
 
-from phalanx.core.moment import DAY_S, minute
+from phalanx.core.moment import DAY_S, time_of_day
 from phalanx.core.quota import time_limit_s
 from phalanx.model.amount import Amount, shown
 from phalanx.model.cluster import Cluster
@@ -68,4 +68,4 @@ def expected(end_s: float, days: int) -> str:
         return "enough is overdue to come back"
     if days:
         return f"enough is expected back in about {days} {'day' if days == 1 else 'days'}"
-    return f"enough is expected back by {minute(end_s)}"
+    return f"enough is expected back by {time_of_day(end_s)}"
