@@ -52,8 +52,7 @@ def test_a_time_limit_ends_a_job_as_timeout_does(up: Up) -> None:
 
 
 def test_its_metrics_count_what_was_started(up: Up) -> None:
-    log = next(up.data.rglob("control-plane.log")).read_text()
-    where = next(line.split()[-1] for line in log.splitlines() if line.startswith("metrics at "))
+    where = next(line.split()[-1] for line in up.said if line.startswith("  metrics "))
     started, bound = ("phalanx_decisions_total", {"action": "start"}), ("phalanx_pods_placed_total", {})
 
     def counted() -> list[float]:

@@ -131,6 +131,32 @@ async def test_a_job_that_gave_way_says_how_often_and_for_whom() -> None:
     assert "preempted" not in job_view.page(find(seen, "calm", "default"), seen)
 
 
+async def test_a_job_that_waits_again_is_queued_since_it_was_suspended() -> None:
+    pushed = batch_job("train", 2, "4")
+    suspended = {"type": "Suspended", "status": "True", "lastTransitionTime": "2026-01-01T00:02:00Z"}
+    pushed["status"] = {"conditions": [suspended]}
+    seen = snapshot(node("n1"), queue("default"), pushed, batch_job("calm", 2, "4"))
+    view = find(seen, "train", "default")
+    assert (view.record()["submitted"], view.record()["since"]) == (CREATED, "2026-01-01T00:02:00Z")
+    assert job_view.page(view, seen).startswith("default/train: queued for 10s, submitted 2m10s ago, queue default\n")
+    assert job_view.page(find(seen, "calm", "default"), seen).startswith("default/calm: queued for 2m10s, queue")
+
+
+async def test_a_job_whose_pods_have_ended_runs_until_it_is_said_how() -> None:
+    over = batch_job("train", 2, "1")
+    over["spec"]["suspend"] = False
+    over["metadata"]["annotations"] = {
+        "phalanx.dev/admitted": '{"attempt":1,"queue":"default","count":2,"at_s":1767225600.0}'
+    }
+    over["status"] = {"succeeded": 2}
+    seen = snapshot(node("n1"), queue("default"), over)
+    [view] = job_view.views(seen)
+    assert job_view.row(view, NOW_S, with_namespace=False) == [
+        *("train", "default", "running", "0/2", "2m10s"),
+        "its pods have ended; how, its Job says in a moment",
+    ]
+
+
 async def test_a_reason_written_once_gives_way_to_that_of_this_moment() -> None:
     resting = batch_job("train", 2, "4")
     resting["metadata"]["annotations"] = {"phalanx.dev/reason": "Backoff: its start was taken back"}

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from phalanx.core.decide import decide
-from phalanx.core.fold import fold
+from phalanx.core.fold import fold, fold_plan
 from phalanx.core.standing import order_of, standings
 from phalanx.model.cluster import Cluster
 from phalanx.model.event import NodeSeen, PolicySeen, QueueSeen, Submitted, Ticked
 from phalanx.model.plan import Start
 from phalanx.model.policy import Factors, Policy
-from phalanx.model.queue import Order, Queue
+from phalanx.model.queue import Order, Queue, Quota
 
 from .builders import job, node, role
 
@@ -41,3 +41,13 @@ def test_parents_come_before_children_and_siblings_by_name() -> None:
         [QueueSeen(Queue(name=name, parent=above)) for name, above in (("b", ""), ("c", "b"), ("a", "b"), ("a0", ""))],
     )
     assert [(each.queue, each.depth) for each in standings(book)] == [("a0", 0), ("b", 0), ("a", 1), ("c", 1)]
+
+
+def test_what_no_queue_is_guaranteed_cannot_be_borrowed() -> None:
+    book, policy = Cluster(), Policy()
+    owner = Queue(name="owner", quotas=(Quota(guaranteed=(("cpu", 8000),)),))
+    fold(book, [PolicySeen(policy), QueueSeen(owner), QueueSeen(Queue(name="guest")), NodeSeen(node("a", cpu=8000))])
+    fold(book, [Ticked(1.0), Submitted(job("j", role("w", 2, cpu=1000), queue="guest"))])
+    fold_plan(book, decide(book, policy, 1.0))
+    [guest] = [each for each in standings(book) if each.queue == "guest"]
+    assert {one.resource: (one.used, one.borrowed) for one in guest.usage} == {"cpu": (2000, 2000), "pods": (2, 0)}

@@ -18,6 +18,7 @@ from phalanx.core.quota import time_limit_s
 from phalanx.core.standing import order_of
 from phalanx.dialects.peer_reasons import words
 from phalanx.kube.form import TRAINING, forms
+from phalanx.kube.job import BatchJob
 from phalanx.kube.labels import JOB, OURS, QUEUE, said
 from phalanx.kube.pod import Pod, seconds
 from phalanx.model.amount import shown
@@ -29,6 +30,7 @@ from phalanx.model.shape import PODS, Amounts
 
 COLUMNS = ("JOB", "QUEUE", "STATE", "PODS", "SINCE", "WHERE, OR WHY NOT")
 _NODES_SHOWN = 3
+_AGAIN_S = 2.0  # its controller may take that long to say that a new Job is suspended
 _WAITS = ("queued", "promised")
 _OVER = ("Succeeded", "Failed")
 
@@ -39,7 +41,8 @@ class JobView:
     another), complete or failed. `placed`: pods that have a node, of `wanted`. `since_s`:
     in this state, in seconds since the epoch. `nodes`: node -> pods there. `soon`: the next cycle starts it.
     `preempted`: how often it gave way whole; while it waits for having done so, `preempted_by` is for whom.
-    `limit_s`: how long it may run, each time that it starts; None: as long as it likes, or that is not known."""
+    `limit_s`: how long it may run, each time that it starts; None: as long as it likes, or that is not known.
+    `ending`: no pod of it runs or is to run any more, and nobody has said yet how it ended."""
 
     id: str
     queue: str
@@ -57,6 +60,7 @@ class JobView:
     preempted: int = 0
     preempted_by: str = ""
     limit_s: float | None = None
+    ending: bool = False
 
     @property
     def namespace(self) -> str:
@@ -70,6 +74,8 @@ class JobView:
         """Why it waits; else where it is."""
         if self.reason is not None:
             return self.reason.text
+        if self.ending:
+            return "its pods have ended; how, its Job says in a moment"
         return self.message or ("there is room; it starts in a moment" if self.soon else _places(self.nodes))
 
     def record(self) -> dict[str, Any]:
@@ -132,7 +138,7 @@ def row(view: JobView, now_s: float, *, with_namespace: bool) -> list[str]:
 def page(view: JobView, snapshot: Snapshot) -> str:
     """All there is to say about one job."""
     sections = [
-        f"{view.id}: {view.state} for {duration(snapshot.now_s - view.since_s)}, queue {view.queue}",
+        f"{view.id}: {view.state} for {_age(view, snapshot.now_s)}, queue {view.queue}",
         f"  {_verdict(view)}",
         "",
         *_role_lines(view.roles),
@@ -169,6 +175,12 @@ def _places(nodes: dict[str, int]) -> str:
 # --- the page -----------------------------------------------------------------------------------------------------
 
 
+def _age(view: JobView, now_s: float) -> str:
+    """How long it is in its state; and when it came, where that differs."""
+    again = view.state in _WAITS and view.since_s - view.submitted_s >= _AGAIN_S
+    return duration(now_s - view.since_s) + (f", submitted {duration(now_s - view.submitted_s)} ago" if again else "")
+
+
 def _verdict(view: JobView) -> str:
     if view.reason is not None:
         return f"{view.reason.code}: {view.reason.text}"
@@ -178,7 +190,11 @@ def _verdict(view: JobView) -> str:
         return "It gives way to another: its pods are ending, and then it waits again with its age."
     if view.state == "starting":
         return "Its places are decided; it starts when all pods of its minimum exist and are bound together."
-    return "It has all that it asked for." if view.state == "running" else view.message or "It is over."
+    return (
+        "It has all that it asked for."
+        if view.state == "running" and not view.ending
+        else view.where() or "It is over."
+    )
 
 
 def _role_lines(roles: Sequence[Role]) -> Iterator[str]:
@@ -262,11 +278,15 @@ def _live(snapshot: Snapshot, record: Record, reason: Reason | None, soon: bool)
     nodes = Counter(record.placements.values())
     gang = snapshot.gangs.get(job.id)
     marks = [member.mark for member in gang.jobs.values() if member.mark is not None] if gang else []
+    wanted, whole = (
+        sum(role.count for role in job.roles),
+        sum(_whole(each) for each in gang.jobs.values()) if gang else 0,
+    )
     return JobView(
         id=job.id,
         queue=snapshot.cluster.queue_of(job),
         state=str(record.phase),
-        wanted=sum(role.count for role in job.roles),
+        wanted=wanted or whole,
         placed=len(record.placements),
         since_s=_since(snapshot, record),
         submitted_s=job.submitted_s,
@@ -279,15 +299,30 @@ def _live(snapshot: Snapshot, record: Record, reason: Reason | None, soon: bool)
         preempted=record.preempted,
         preempted_by=marks[0].by if marks else "",
         limit_s=_limit_s(snapshot, record),
+        ending=not wanted and whole > 0 and str(record.phase) == "running",
     )
 
 
+def _whole(job: BatchJob) -> int:
+    """The pods that it asks for from beginning to end."""
+    return job.wished if job.completions is None else job.completions
+
+
 def _since(snapshot: Snapshot, record: Record) -> float:
-    """Submitted, or started: when the admission was decided."""
-    gang = snapshot.gangs.get(record.job.id)
-    if gang is None or gang.record is None or str(record.phase) == "queued":
-        return record.job.submitted_s
-    return gang.record.at_s or record.job.submitted_s
+    """When its start was decided; submitted; of one that waits again, when its Jobs were suspended the last time."""
+    gang, submitted_s = snapshot.gangs.get(record.job.id), record.job.submitted_s
+    if gang is None:
+        return submitted_s
+    if str(record.phase) == "queued":
+        jobs = (snapshot.objects.get(job.form.kind, {}).get(job.key) or {} for job in gang.jobs.values())
+        return max([submitted_s, *map(_suspended_s, jobs)])
+    return (gang.record.at_s if gang.record is not None else 0.0) or submitted_s
+
+
+def _suspended_s(obj: Object) -> float:
+    conditions = (obj.get("status") or {}).get("conditions") or ()
+    found = (each for each in conditions if (each["type"], each["status"]) == ("Suspended", "True"))
+    return max((seconds(each.get("lastTransitionTime")) for each in found), default=0.0)
 
 
 def _limit_s(snapshot: Snapshot, record: Record) -> float | None:

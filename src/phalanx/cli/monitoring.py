@@ -17,7 +17,7 @@ from phalanx.client.connection import Connection
 from phalanx.client.tally import Tally
 from phalanx.kube.lease import Lease
 from phalanx.metrics.collector import Scheduler, registry
-from phalanx.metrics.serving import serving
+from phalanx.metrics.serving import serving, url
 
 SILENT_S = 15.0  # an API server that has not answered for so long is not there
 
@@ -33,7 +33,7 @@ async def monitored(
     found = Scheduler(connection.tally, lambda: lease.fence() - asyncio.get_running_loop().time())
     reached = lambda: unreachable(connection.tally, time.monotonic())  # noqa: E731 (it is passed on, not called)
     async with serving(where, registry(found), lambda: overdue(found), reached) as port:
-        note(f"metrics at http://{where[0]}:{port}/metrics")
+        note(f"metrics at {url((where[0], port))}")
         yield found
 
 

@@ -13,14 +13,14 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from phalanx.cli.data_directory import DataDirectory, chosen_directory
-from phalanx.cli.local_cluster import LocalCluster, Machines, running
+from phalanx.cli.local_cluster import LocalCluster, Machines, free_port, running
 from phalanx.cli.local_pods import cordon, drain, running_pods
 from phalanx.cli.output import counted
 from phalanx.cli.policy_file import settings_of
 from phalanx.cli.recording import require_recordable
 from phalanx.cli.stopping import stop_wish
 from phalanx.client.connection import ApiError, Connection
-from phalanx.metrics.serving import address
+from phalanx.metrics.serving import address, url
 
 
 async def up(
@@ -57,8 +57,8 @@ async def up(
     record
         Add all that happens and all that is decided to this file, for `phalanx replay` and `phalanx whatif`.
     metrics_address
-        Serve the scheduler's /metrics, /healthz and /readyz there, without a token: 127.0.0.1:9090, for instance.
-        docs/guide/metrics.md lists what there is.
+        Serve the scheduler's /metrics, /healthz and /readyz there, without a token: 127.0.0.1:9090, for instance
+        (port 0 takes any free one, and it is printed which). docs/guide/metrics.md lists what there is.
     stop_pods
         When it stops, end the pods that run on this machine too. Their Jobs are queued again for the next `up`.
     """
@@ -66,12 +66,11 @@ async def up(
     settings_of(policy)  # what is wrong with it is said before anything starts
     if record is not None:
         require_recordable(record)
-    if metrics_address is not None:
-        address(metrics_address)
+    metrics = None if metrics_address is None else _chosen(address(metrics_address))
     with stop_wish() as wish:
         ready = asyncio.Event()
-        cluster = running(directory, port, machines or Machines(), _say, _options(policy, record, metrics_address))
-        serving = asyncio.create_task(_serve(directory, cluster, ready, wish, stop_pods))
+        cluster = running(directory, port, machines or Machines(), _say, _options(policy, record, metrics))
+        serving = asyncio.create_task(_serve(directory, cluster, metrics, ready, wish, stop_pods))
         stopping = asyncio.create_task(wish.wait())
         await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
@@ -81,12 +80,18 @@ async def up(
             await serving
 
 
-def _options(policy: Path | None, record: Path | None, metrics_address: str | None) -> list[str]:
+def _chosen(where: tuple[str, int]) -> tuple[str, int]:
+    """With a free port in place of 0: after a crash the metrics must come back where they were."""
+    host, port = where
+    return host, port or free_port()
+
+
+def _options(policy: Path | None, record: Path | None, metrics: tuple[str, int] | None) -> list[str]:
     """As the control plane's command line says them."""
     said = {
         "--policy": policy and str(policy.resolve()),
         "--record": record and str(record.resolve()),
-        "--metrics-address": metrics_address,
+        "--metrics-address": metrics and f"{metrics[0]}:{metrics[1]}",
     }
     return [f"{name}={value}" for name, value in said.items() if value is not None]
 
@@ -94,13 +99,14 @@ def _options(policy: Path | None, record: Path | None, metrics_address: str | No
 async def _serve(
     directory: DataDirectory,
     starting: AbstractAsyncContextManager[LocalCluster],
+    metrics: tuple[str, int] | None,
     ready: asyncio.Event,
     wish: asyncio.Event,
     stop_pods: bool,
 ) -> None:
     _say(f"phalanx up: starting in {directory.path}")
     async with starting as cluster:
-        _greet(cluster)
+        _greet(cluster, metrics)
         ready.set()
         await wish.wait()
         _say("stopping")
@@ -108,13 +114,14 @@ async def _serve(
     _say(farewell)
 
 
-def _greet(cluster: LocalCluster) -> None:
+def _greet(cluster: LocalCluster, metrics: tuple[str, int] | None) -> None:
     kubeconfig = cluster.directory.kubeconfig
+    also = f"\n  metrics     {url(metrics)}" if metrics is not None else ""
     _say(
         f"""ready
 
   API         {cluster.url}
-  kubeconfig  {kubeconfig}
+  kubeconfig  {kubeconfig}{also}
 
 Try, in another terminal:
 

@@ -4,7 +4,7 @@ Costs what the tree has (queues times what they name), and for the first places 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import replace
 from heapq import nsmallest
 from itertools import islice
@@ -27,11 +27,13 @@ _STARTED = (Phase.STARTING, Phase.RUNNING)
 def standings(cluster: Cluster, places: int = 20) -> Iterator[Standing]:
     """Every queue's, parents before children, siblings by name; with its first `places` places."""
     pending, running = _counts(cluster)
+    owned = {key for branch in cluster.tree.branches.values() for key, amount in branch.guaranteed.items() if amount}
     left = [(branch, 0) for branch in reversed(_by_name(cluster.tree.root))]
     while left:
         branch, depth = left.pop()
         left += [(child, depth + 1) for child in reversed(_by_name(branch))]
-        yield _standing(cluster, branch, depth, (pending[branch.name], running[branch.name]), places)
+        usage = tuple(_usage(branch, owned))
+        yield _standing(cluster, branch, depth, (pending[branch.name], running[branch.name]), usage, places)
 
 
 def foreseen(cluster: Cluster, found: list[Standing], now_s: float, most_jobs: int) -> list[Standing]:
@@ -99,7 +101,9 @@ def _ranking(cluster: Cluster, queue: str) -> Callable[[Record], tuple[float, fl
     return ranked
 
 
-def _standing(cluster: Cluster, branch: Branch, depth: int, counts: tuple[int, int], places: int) -> Standing:
+def _standing(
+    cluster: Cluster, branch: Branch, depth: int, counts: tuple[int, int], usage: tuple[Usage, ...], places: int
+) -> Standing:
     queue = branch.queue
     assert queue is not None
     ratio = share.of(branch, branch.account, cluster.tree.pool)
@@ -110,7 +114,7 @@ def _standing(cluster: Cluster, branch: Branch, depth: int, counts: tuple[int, i
         pending=counts[0],
         running=counts[1],
         share=inf if ratio.weightless else ratio.ratio,
-        usage=tuple(_usage(branch)),
+        usage=usage,
         state=queue.state,
         state_since_s=queue.state_since_s,
         held_by=next((each.name for each in branch.states if each.state is not State.OPEN), ""),
@@ -119,7 +123,7 @@ def _standing(cluster: Cluster, branch: Branch, depth: int, counts: tuple[int, i
     )
 
 
-def _usage(branch: Branch) -> Iterator[Usage]:
+def _usage(branch: Branch, owned: Set[Key]) -> Iterator[Usage]:
     """What is used or named, by flavor and resource."""
     used: Mapping[Key, Amount] = branch.account.total
     keys = {key for key, amount in used.items() if amount} | branch.guaranteed.keys() | branch.limit.keys()
@@ -131,4 +135,5 @@ def _usage(branch: Branch) -> Iterator[Usage]:
             used=used.get(key, 0),
             guaranteed=branch.guaranteed.get(key),
             limit=branch.limit.get(key),
+            owned=key in owned,
         )

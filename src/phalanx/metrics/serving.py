@@ -32,6 +32,12 @@ def address(text: str) -> tuple[str, int]:
     return bare, int(port)
 
 
+def url(where: tuple[str, int]) -> str:
+    """Of its metrics."""
+    host, port = where
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}/metrics"
+
+
 def _is_ipv6(text: str) -> bool:
     try:
         return IPv6Address(text).version == 6

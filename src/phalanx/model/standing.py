@@ -10,17 +10,20 @@ from phalanx.model.queue import State
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Of one flavor's resource (an empty `flavor`: of all nodes), by the queue and all below. None: not bounded."""
+    """Of one flavor's resource (an empty `flavor`: of all nodes), by the queue and all below. None: not bounded.
+    `owned`: some queue of the tree is guaranteed any of it; what nobody owns cannot be borrowed."""
 
     flavor: str
     resource: str
     used: Amount
     guaranteed: int | None = None
     limit: int | None = None
+    owned: bool = True
 
     @property
     def borrowed(self) -> Amount:
-        return max(0, self.used - (self.guaranteed or 0))
+        """Used beyond the guarantee."""
+        return max(0, self.used - (self.guaranteed or 0)) if self.owned else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
