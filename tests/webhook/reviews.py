@@ -59,7 +59,7 @@ CREATED = (
     Case(name="signed-by-himself", labels=QUEUE, annotations=signed("admin")),
     Case(name="forged", labels=QUEUE, annotations=signed("root")),
     Case(name="forged-without-label", annotations=signed("root")),
-    Case(name="other-words-stay", labels={**QUEUE, "app": "x"}, annotations={"a/b~c": "d", "team": "y"}),
+    Case(name="other-words-stay", labels={**QUEUE, "app": "x"}, annotations={"a.test/b": "d", "team": "y"}),
 )
 QUEUED = Case(name="queued", labels=QUEUE, annotations=signed("alice"))
 UPDATED = (

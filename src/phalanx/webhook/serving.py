@@ -21,7 +21,7 @@ from pathlib import Path
 import msgspec
 
 from phalanx.embedded.apiserver.authority import Pair
-from phalanx.embedded.apiserver.http import Connection, RawRequest
+from phalanx.embedded.apiserver.http import Application, Connection, RawRequest
 from phalanx.embedded.apiserver.request import Response
 from phalanx.errors import PhalanxError
 from phalanx.kube.policy import PATH
@@ -126,7 +126,7 @@ def _text(code: int, text: str) -> Response:
 
 
 @asynccontextmanager
-async def serving(where: tuple[str, int], context: ssl.SSLContext, answerer: Answerer) -> AsyncIterator[int]:
+async def serving(where: tuple[str, int], context: ssl.SSLContext, answerer: Application) -> AsyncIterator[int]:
     """Inside, it is served there; the port (0 in `where` takes any free one). Raises PhalanxError if it is taken."""
     loop, opened = asyncio.get_running_loop(), set[Connection]()
 

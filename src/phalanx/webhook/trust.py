@@ -66,7 +66,7 @@ def renewed(authority: Authority | None, now: dt.datetime) -> Authority | None:
     """The next one, which trusts the last while it is valid; None if it is not time yet."""
     if authority is not None and not is_ending(authority.pair.certificate, now):
         return None
-    pair = make_authority("phalanx-webhook-ca", now, AUTHORITY_LIFE)
+    pair = make_authority(f"phalanx-webhook-ca-{now:%Y-%m-%d}", now, AUTHORITY_LIFE)
     before = authority.trusted if authority is not None else ()
     valid = (one for one in before if one.not_valid_after_utc > now)
     return Authority(pair, (pair.certificate, *valid))

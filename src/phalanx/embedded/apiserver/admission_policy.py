@@ -78,8 +78,7 @@ class Reader:
         for binding in self._policies(plural.removesuffix("policies") + "policybindings"):
             bindings.setdefault(binding["spec"]["policyName"], []).append(binding)
         for policy in sorted(self._policies(plural), key=lambda one: str(one["metadata"]["name"])):
-            rules = (policy["spec"].get("matchConstraints") or {}).get("resourceRules") or ()
-            if any(_about(rule, review) for rule in rules):
+            if about(policy["spec"].get("matchConstraints") or {}, review):
                 view = View(text for _, text in expressions_of(policy["spec"]) if text)
                 yield from (Bound(policy, one, view) for one in bindings.get(policy["metadata"]["name"], ()))
 
@@ -180,15 +179,15 @@ class _Case:
         )
 
 
-def mutate(review: Review, reader: Reader, patches: Patches) -> Object:
+def mutate(review: Review, reader: Reader, patches: Patches, *, reinvoked: bool = False) -> Object:
     """The object after every mutating policy that applies; `review.obj` itself if none does. Raises `ApiError`.
 
     Policies act in the order of their names, twice if one with `reinvocationPolicy: IfNeeded` could react to a change
-    that a later one made."""
+    that a later one made. `reinvoked`: a webhook has changed the object since they did, so only such act."""
     assert review.obj is not None
     obj = review.obj
     cases = list(_cases("mutatingadmissionpolicies", review, reader))
-    for again in (False, True):
+    for again in (True,) if reinvoked else (False, True):
         before = obj
         for case in cases:
             if not again or case.spec.get("reinvocationPolicy") == "IfNeeded":
@@ -241,6 +240,11 @@ def matches(constraints: Mapping[str, Any], review: Review, *, rules_required: b
         return False
     states = [one["metadata"].get("labels") or {} for one in (review.obj, review.old) if one is not None]
     return any(selected(constraints.get("objectSelector") or {}, labels) for labels in states)
+
+
+def about(constraints: Mapping[str, Any], review: Review) -> bool:
+    """Some resource rule is for such requests, whatever object they are about."""
+    return any(_about(rule, review) for rule in constraints.get("resourceRules") or ())
 
 
 def _rule_matches(rule: Mapping[str, Any], review: Review) -> bool:
@@ -302,6 +306,11 @@ def _has_params(case: _Case, reader: Reader) -> bool:
     if case.params is None and ref.get("parameterNotFoundAction") == "Deny":
         raise case.denied("no params found for policy binding with `Deny` parameterNotFoundAction", "Invalid")
     return case.params is not None
+
+
+def applies(bound: Bound, review: Review) -> bool:
+    """All match conditions hold. Raises `ApiError` if one cannot be evaluated, and failure means refusal."""
+    return _conditions_hold(_Case(bound=bound, review=review))
 
 
 def _conditions_hold(case: _Case) -> bool:

@@ -1,8 +1,8 @@
 """The kinds this server knows from the start, as discovery shows them.
 
 A cluster's worth of Kubernetes is served where jobs, pods, nodes and their companions live; what nobody schedules by
-(Ingress, webhooks, storage classes …) is absent rather than pretended. Of apps/v1 the kinds are kept, with a warning
-that nobody acts on them, because clients expect them. Names, short names, categories and verbs are those of
+(Ingress, validating webhooks, storage classes …) is absent rather than pretended. Of apps/v1 the kinds are kept, with a
+warning that nobody acts on them, because clients expect them. Names, short names, categories and verbs are those of
 kube-apiserver 1.36.
 """
 
@@ -28,6 +28,7 @@ from phalanx.embedded.apiserver.kinds.priority import PriorityClassStrategy, Run
 from phalanx.embedded.apiserver.kinds.rbac import RoleBindingStrategy, RoleStrategy
 from phalanx.embedded.apiserver.kinds.service import ServiceStrategy
 from phalanx.embedded.apiserver.kinds.storage import ClaimStrategy, VolumeStrategy
+from phalanx.embedded.apiserver.kinds.webhook import WebhookStrategy
 from phalanx.embedded.apiserver.resource import ALL_VERBS, Resource, Subresource
 
 
@@ -248,6 +249,7 @@ RESOURCES: tuple[Resource, ...] = (
         for kind, plural, rules in (
             ("MutatingAdmissionPolicy", "mutatingadmissionpolicies", PolicyStrategy("mutations")),
             ("MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings", BindingStrategy(acts=False)),
+            ("MutatingWebhookConfiguration", "mutatingwebhookconfigurations", WebhookStrategy()),
             ("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", BindingStrategy(acts=True)),
         )
     ),

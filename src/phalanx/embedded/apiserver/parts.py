@@ -24,6 +24,7 @@ from phalanx.embedded.apiserver.resource import Object, Resource, User
 from phalanx.embedded.apiserver.routing import Registry
 from phalanx.embedded.apiserver.status import Cause, bad_request
 from phalanx.embedded.apiserver.store import Store, Stored, decode, encode
+from phalanx.embedded.apiserver.webhooks import Webhooks
 
 
 class Committed:
@@ -50,6 +51,7 @@ class Knowledge:
         """`guard` raises `ApiError` for a write by which its user would get rights that he does not have."""
         self._store, self._guard = store, guard
         self._policies = Policies(store)
+        self._webhooks = Webhooks(store)
         self._reader = Committed(store)
 
     def check_schema(self, resource: Resource, obj: Object) -> list[str]:
@@ -76,6 +78,38 @@ class Knowledge:
         """Mutating admission of a new object or a change, before validation. May raise `ApiError` 403."""
         admission.admit(resource, obj, old, self._reader)
         self._policies.mutate(resource, obj, old, user)
+
+    async def consult(
+        self, resource: Resource, obj: Object, old: Object | None, user: User, *, dry_run: bool
+    ) -> list[str] | None:
+        """Ask the webhooks that such a write concerns, and change `obj` as they say. None: there are none, and nobody
+        waited. Else their warnings; what was read before may have changed meanwhile. Raises `ApiError`."""
+        if not self._webhooks.any:
+            return None
+        review = self._policies.review(resource, obj, old, user, dry_run=dry_run)
+        hooks = self._webhooks.about(review)
+        if not hooks:
+            return None
+
+        def settle(changed: Object) -> Object:
+            found: Object = {}
+            self._become(resource, found, changed)
+            admission.admit(resource, found, old, self._reader)
+            self._policies.mutate(resource, found, old, user, reinvoked=True)
+            return found
+
+        changed, warnings = await self._webhooks.mutate(review, hooks, settle)
+        if changed is not obj:
+            self._become(resource, obj, changed)
+        admission.admit(resource, obj, old, self._reader)  # in the turn in which it is stored: quotas, namespaces
+        return warnings
+
+    def _become(self, resource: Resource, obj: Object, changed: Object) -> None:
+        """`obj` is what a webhook made of it, in the form of its kind, with defaults. Raises `ApiError`."""
+        obj.clear()
+        obj.update(decode(encode(changed)))
+        self.check_schema(resource, obj)
+        resource.strategy.default(obj)
 
     def approve(self, resource: Resource, obj: Object, old: Object | None, user: User) -> list[str]:
         """Validating admission, of what is valid. Warnings; may raise `ApiError`."""

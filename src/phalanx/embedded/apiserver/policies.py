@@ -29,12 +29,14 @@ class Policies:
         if any(event.key[0] == GROUP for event in events):
             self._reader.forget()
 
-    def mutate(self, resource: Resource, obj: Object, old: Object | None, user: User) -> None:
+    def mutate(
+        self, resource: Resource, obj: Object, old: Object | None, user: User, *, reinvoked: bool = False
+    ) -> None:
         """Change `obj` in place as the mutating policies say, and fill defaults again. Raises `ApiError`."""
-        review = self._review(resource, obj, old, user)
+        review = self.review(resource, obj, old, user)
         if not self._reader.bound("mutatingadmissionpolicies", review):
             return
-        changed = mutate(review, self._reader, PATCHES)
+        changed = mutate(review, self._reader, PATCHES, reinvoked=reinvoked)
         if changed is obj:
             return
         obj.clear()
@@ -45,9 +47,11 @@ class Policies:
 
     def validate(self, resource: Resource, obj: Object, old: Object | None, user: User) -> list[str]:
         """Warnings; raises `ApiError` where a policy denies."""
-        return validate(self._review(resource, obj, old, user), self._reader)
+        return validate(self.review(resource, obj, old, user), self._reader)
 
-    def _review(self, resource: Resource, obj: Object, old: Object | None, user: User) -> Review:
+    def review(
+        self, resource: Resource, obj: Object, old: Object | None, user: User, *, dry_run: bool = False
+    ) -> Review:
         meta = obj["metadata"]
         space = self._store.get(("", "namespaces"), "", meta["namespace"]) if meta.get("namespace") else None
         return Review(
@@ -58,6 +62,7 @@ class Policies:
             old=old,
             namespace=space.obj if space is not None else None,
             user=user,
+            dry_run=dry_run,
         )
 
     def _objects(self, plural: str) -> Iterable[Object]:

@@ -138,6 +138,9 @@ PRINTERS: Mapping[tuple[str, str], Printer] = {
     ),
     ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"): _POLICY_BINDING,
     ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"): _POLICY_BINDING,
+    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): _printer(
+        "Name | Webhooks:integer | Age", name_and_age(lambda one: len(one.get("webhooks") or ()))
+    ),
     ("coordination.k8s.io", "Lease"): _printer(
         "Name | Holder | Age", name_and_age(lambda one: one.get("spec", {}).get("holderIdentity") or "")
     ),

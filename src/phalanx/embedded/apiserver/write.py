@@ -2,7 +2,9 @@
 
 A write is decided in one turn of the event loop, from reading the head to handing the result to the store, so no two
 decisions can be made on the same state. Then it waits for the disk. What it read is decoded afresh from the stored
-bytes, never edited in place, because readers share the stored object.
+bytes, never edited in place, because readers share the stored object. A write that webhooks are asked about waits for
+them before that turn is over: what admission had looked at is looked at again, and if the object itself has changed
+meanwhile, a patch is made anew from what it is now, and any other write is a conflict.
 
 A write that changes nothing keeps the resourceVersion, goes to no disk and makes no event. A write that removes the
 last finalizer of an object that is being deleted removes the object.
@@ -11,6 +13,7 @@ last finalizer of an object that is being deleted removes the object.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from phalanx.embedded.apiserver import negotiation, objectmeta, parts
@@ -30,6 +33,7 @@ from phalanx.embedded.apiserver.status import (
 from phalanx.embedded.apiserver.store import Object, Store, Stored, decode, encode
 
 _GENERATE_ATTEMPTS = 8
+_PATCH_ATTEMPTS = 5
 _STALE = "the object has been modified; please apply your changes to the latest version and try again"
 
 
@@ -51,6 +55,10 @@ class Written:
     stored: Stored
     created: bool = False
     warnings: Sequence[str] = ()
+
+
+class _Overtaken(ApiError):
+    """The object was changed while webhooks were asked."""
 
 
 class Writer:
@@ -78,6 +86,8 @@ class Writer:
         if not applied:
             self._knowledge.own_fields(resource, obj, None, intent.manager, "")
         self._knowledge.admit(resource, obj, None, intent.user)
+        warnings += await self._knowledge.consult(resource, obj, None, intent.user, dry_run=intent.dry_run) or ()
+        meta = objectmeta.metadata_of(obj)
         strategy.prepare_create(obj)  # a Job's labels name it, a pod's status tells of its gates
         if causes := [*self._knowledge.validate_new_meta(resource, obj), *strategy.validate(obj)]:
             raise invalid(resource.key[0], resource.kind, meta.get("name", ""), causes)
@@ -189,6 +199,7 @@ class Writer:
         validate = self._prepare(target, obj, before)
         if target.subresource is None:
             self._knowledge.admit(resource, obj, before, intent.user)
+            warnings = [*warnings, *await self._consulted(target, obj, old, intent)]
         if causes := [*self._knowledge.validate_changed_meta(resource, obj, before, target.sub), *validate()]:
             raise invalid(resource.key[0], resource.kind, target.name, causes)
         if target.subresource is None:
@@ -197,6 +208,22 @@ class Writer:
             self._knowledge.own_fields(resource, obj, before, intent.manager, target.sub)
         warnings = [*warnings, *strategy.warnings(obj, before)]
         return await self.finish(target, obj, old, intent, warnings)
+
+    async def _consulted(self, target: Target, obj: Object, old: Stored, intent: Intent) -> list[str]:
+        resource = target.resource
+        warnings = await self._knowledge.consult(resource, obj, old.obj, intent.user, dry_run=intent.dry_run)
+        if warnings is None:
+            return []
+        now = self._store.head(resource.key, target.namespace, target.name)
+        if now is None:
+            raise not_found(resource.group, resource.plural, target.name)
+        if now.version != old.version:
+            error = conflict(resource.group, resource.plural, target.name, _STALE)
+            raise _Overtaken(error.code, error.reason, error.message, details=error.details)
+        objectmeta.keep_system_fields(obj["metadata"], old.obj["metadata"])
+        obj["metadata"]["resourceVersion"] = old.obj["metadata"]["resourceVersion"]
+        self._prepare(target, obj, old.obj)  # what a user may not change, no webhook changes for him
+        return warnings
 
     def _prepare(self, target: Target, obj: Object, before: Object) -> Callable[[], list[Cause]]:
         """Put back what may not change; what is then to be validated, after admission."""
@@ -238,6 +265,12 @@ class Writer:
 
     async def patch(self, target: Target, media: str, patch: object, intent: Intent, *, force: bool = False) -> Written:
         """PATCH in any of its four languages. Raises `ApiError`."""
+        for _ in range(_PATCH_ATTEMPTS - 1):
+            with suppress(_Overtaken):
+                return await self._patched(target, media, patch, intent, force=force)
+        return await self._patched(target, media, patch, intent, force=force)
+
+    async def _patched(self, target: Target, media: str, patch: object, intent: Intent, *, force: bool) -> Written:
         resource = target.resource
         old = self._store.head(resource.key, target.namespace, target.name)
         if media == parts.APPLY_PATCH:
