@@ -20,7 +20,7 @@ from tests.deploy.test_manifests import granted
 from tests.metrics.exposition import Series, scrape
 
 pytestmark = pytest.mark.slow
-OVERLAYS = ("deploy/overlays/mutating", "deploy/overlays/validating", "deploy/base")
+OVERLAYS = ("deploy/overlays/mutating", "deploy/overlays/validating", "deploy/base", "deploy/overlays/webhook")
 
 
 @pytest.fixture(scope="module")

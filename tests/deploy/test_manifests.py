@@ -154,7 +154,8 @@ def test_names_in_the_manifests_are_those_of_the_code() -> None:
     assert made == {("Lease", LEASE), ("ConfigMap", USAGE)}
     named = {name for rule in rules() for name in rule.get("resourceNames", ())}
     definitions = {body["metadata"]["name"] for body in (*DEFINITIONS.values(), *volcano.DEFINITIONS.values())}
-    assert named == {LEASE, USAGE} | definitions | {body["metadata"]["name"] for _, body in INSTALLED}
+    admission = {body["metadata"]["name"] for body in (*(body for _, body in INSTALLED), WEBHOOK)}
+    assert named == {LEASE, USAGE} | definitions | admission
 
 
 # --- the webhook -----------------------------------------------------------------------------------------------------

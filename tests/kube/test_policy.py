@@ -8,7 +8,7 @@ import pytest
 
 from phalanx.client.connection import ApiRefusal
 from phalanx.client.kind import Kind
-from phalanx.kube.policy import install_policy
+from phalanx.kube.policy import WEBHOOK, WEBHOOKS, Admission, install_policy
 from tests import clockwork
 
 
@@ -33,14 +33,14 @@ class Server:
         return body
 
 
-def install(server: Server) -> bool:
+def install(server: Server) -> Admission:
     return clockwork.run(install_policy(server))  # type: ignore[arg-type]  # it answers as a connection does
 
 
 @pytest.mark.parametrize(("versions", "taken"), [(("v1",), "v1"), (("v1beta1",), "v1beta1"), (("v1", "v1beta1"), "v1")])
 def test_the_newest_version_that_is_served_is_taken(versions: tuple[str, ...], taken: str) -> None:
     server = Server(*versions)
-    assert install(server)
+    assert install(server) is Admission.POLICY
     assert len(server.made) == 4
     assert {body["apiVersion"] for body in server.made.values()} == {f"admissionregistration.k8s.io/{taken}"}
 
@@ -49,12 +49,37 @@ def test_what_is_there_is_left_as_it_is() -> None:
     server = Server("v1")
     install(server)
     server.forbidden, before = True, dict(server.made)
-    assert install(server)
+    assert install(server) is Admission.POLICY
     assert server.made == before
 
 
 @pytest.mark.parametrize("server", [Server(), Server("v1", forbidden=True)], ids=["too old", "not allowed"])
 def test_without_it_jobs_must_say_so_themselves(server: Server, caplog: pytest.LogCaptureFixture) -> None:
     """They are told how (`declare`), and one that is suspended but names another scheduler is pinned (test_pinned)."""
-    assert not install(server)
-    assert "Jobs must set suspend and schedulerName themselves" in caplog.text
+    assert install(server) is Admission.NEITHER
+    assert "they must say suspend: true and schedulerName: phalanx themselves" in caplog.text
+    assert "deploy/overlays/webhook" in caplog.text
+
+
+def webhook(server: Server, bundle: str = "AAAA") -> Server:
+    hooks = [{**hook, "clientConfig": {**hook["clientConfig"], "caBundle": bundle}} for hook in WEBHOOK["webhooks"]]
+    server.made[WEBHOOKS.plural, WEBHOOK["metadata"]["name"]] = {**WEBHOOK, "webhooks": hooks}
+    return server
+
+
+def test_where_the_webhook_is_installed_no_policy_is_put_beside_it() -> None:
+    """A server that serves none lets us look for the configuration all the same: that kind is v1 everywhere."""
+    server = webhook(Server("v1"))
+    assert install(server) is Admission.WEBHOOK
+    assert len(server.made) == 1
+
+
+def test_policies_that_are_there_are_in_force_beside_a_webhook() -> None:
+    server = Server("v1")
+    install(server)
+    assert install(webhook(server)) is Admission.POLICY
+
+
+def test_a_webhook_that_nobody_serves_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    assert install(webhook(Server("v1"), bundle="")) is Admission.WEBHOOK
+    assert "does `phalanx webhook` run?" in caplog.text

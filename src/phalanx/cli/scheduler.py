@@ -25,6 +25,7 @@ from phalanx.cli.target import Target, connected
 from phalanx.client.connection import Connection
 from phalanx.kube.lean import LEAN
 from phalanx.kube.lease import Lease, Terms
+from phalanx.kube.policy import Admission
 from phalanx.metrics.serving import address
 
 # Two containers of one host network have one host name, and each is process 1.
@@ -105,4 +106,11 @@ async def _serve(
     apart.tally = connection.tally  # who stands by is known to be well by these calls alone
     async with monitored(connection, lease, where) as metrics, asyncio.TaskGroup() as group:
         informers = Informers(connection, group, LEAN)
-        await schedule(connection, informers, lease, settings, lambda: note("this process leads"), record, metrics)
+        leads = lambda: note("this process leads")  # noqa: E731 (it is passed on, not called)
+        await schedule(connection, informers, lease, settings, leads, record, metrics, _say)
+
+
+def _say(admission: Admission) -> None:
+    """Where it is neither, the log says so (`install_policy`)."""
+    if admission is not Admission.NEITHER:
+        note(admission.value)

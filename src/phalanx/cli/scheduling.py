@@ -18,6 +18,7 @@ from phalanx.core.overview import overview
 from phalanx.core.standing import foreseen, standings
 from phalanx.kube.definitions import QUEUES
 from phalanx.kube.lease import Lease, leading
+from phalanx.kube.policy import Admission
 from phalanx.kube.queue_status import Sight, keep_statuses
 from phalanx.kube.usage import keep_usage
 from phalanx.kube.volcano import QUEUES as VOLCANO_QUEUES
@@ -40,12 +41,14 @@ async def schedule(
     leads: Callable[[], None] = lambda: None,
     record: Path | None = None,
     metrics: Scheduler | None = None,
+    admits: Callable[[Admission], None] = lambda _: None,
 ) -> None:
     """As soon as no other leads (`leads` is called then), until cancelled. `record`: the recording that every step is
-    added to. `metrics`: told what this process does. Raises LeaseLost if another may lead."""
+    added to. `metrics`: told what this process does. `admits`: told what makes Jobs ours in this cluster. Raises
+    LeaseLost if another may lead."""
     async with leading(lease):
         leads()
-        await _lead(connection, informers, lease, policies, record, metrics)
+        await _lead(connection, informers, lease, policies, record, metrics, admits)
 
 
 async def _lead(
@@ -55,10 +58,12 @@ async def _lead(
     policies: Policies,
     record: Path | None,
     metrics: Scheduler | None,
+    admits: Callable[[Admission], None],
 ) -> None:
     cluster, policy = Cluster(), policies.policy
     settings = Settings(default_queue=policy.default_queue, dialects=policies.dialects)
     async with open_world(connection, informers, settings, fence=lease.fence) as world:
+        admits(world.admission)
         glance = Glance(cluster, now_s=time.time)
         sight = seen(world, glance, informers, lease)
         keeping = (

@@ -2,20 +2,22 @@
 
 `spec.template.spec.schedulerName` cannot be changed later, so it is set together with `suspend` when a Job that
 carries our queue or gang label is created: by a MutatingAdmissionPolicy, in the API server itself. So installing
-Phalanx adds no webhook that could stop other people's pods, and a user writes one label and nothing else. A scheduler
+Phalanx adds nothing that could stop other people's pods, and a user writes one label and nothing else. A scheduler
 that the user chose himself is left alone: such a Job is queued, and that scheduler binds what we plan (`pin`).
 
 The second policy writes who created a Job or training job (or gave it our label later) into the annotation
 `phalanx.dev/user`, which nobody can write or change himself: limits per user and shares of users hang on it.
 
-A server older than 1.36 does not serve the kind; Jobs must then say `suspend: true` themselves, and a Job that does not
-is told so (`declare`).
+A server older than 1.36 does not serve the kind, unless somebody has enabled it (1.34, 1.35). It asks a webhook then,
+which carries out the same policies (`phalanx.webhook`). Where there is neither, Jobs must say `suspend: true`
+themselves, and a Job that does not is told so (`declare`).
 """
 
 from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from enum import Enum
 
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import JOBS, Kind
@@ -150,22 +152,50 @@ WEBHOOK: Object = {
 }
 
 
-async def install_policy(api: Connection) -> bool:
-    """Create policies and bindings where they are missing; False where the server does not serve or allow them.
+class Admission(Enum):
+    """What makes Jobs ours in a cluster; the value says it to people."""
 
-    Servers of 1.34 and 1.35 serve them as v1beta1, where that is enabled. What is there stays as it is: who installed
-    it (deploy/) keeps it up to date, and no right to write is needed."""
+    POLICY = "the API server makes Jobs with our label ours, by its admission policies"
+    WEBHOOK = "the API server makes Jobs with our label ours, by asking `phalanx webhook`"
+    NEITHER = (
+        "nothing makes Jobs with our label ours: they must say suspend: true and schedulerName: phalanx themselves, "
+        "those that do not run at once, and no Job says who created it, so limits and shares of users hold nobody. "
+        "Install deploy/overlays/webhook (before Kubernetes 1.36) or deploy/overlays/mutating"
+    )
+
+
+async def install_policy(api: Connection) -> Admission:
+    """Which is in force; policies and bindings are created where neither is, if the server serves and allows them.
+
+    Servers of 1.34 and 1.35 serve policies as v1beta1, where that is enabled. What is there stays as it is: who
+    installed it (deploy/) keeps it up to date, and no right to write is needed."""
+    asks = await _asks_webhook(api)
     refusal: ApiRefusal | None = None
     for version in ("v1", "v1beta1"):
-        refusal = await _install(api, version)
+        refusal = await _install(api, version, make=not asks)
         if refusal is None:
-            return True
-    log.warning("no admission policy: %s; Jobs must set suspend and schedulerName themselves", refusal)
-    return False
+            return Admission.POLICY
+    if asks:
+        return Admission.WEBHOOK
+    log.warning("%s (%s)", Admission.NEITHER.value, refusal)
+    return Admission.NEITHER
 
 
-async def _install(api: Connection, version: str) -> ApiRefusal | None:
-    """Why it cannot be, in this version of the API, or None."""
+async def _asks_webhook(api: Connection) -> bool:
+    """Its configuration is there."""
+    try:
+        found = await api.get(WEBHOOKS, WEBHOOK["metadata"]["name"])
+    except ApiRefusal as error:
+        if error.code not in (403, 404):
+            raise
+        return False
+    if not all(hook["clientConfig"].get("caBundle") for hook in found.get("webhooks") or ()):
+        log.warning("the webhook has not told API servers yet whom to trust: does `phalanx webhook` run?")
+    return True
+
+
+async def _install(api: Connection, version: str, *, make: bool) -> ApiRefusal | None:
+    """Why it is not there and cannot be, in this version of the API, or None. Only looked for, unless `make`."""
     for kind, body in INSTALLED:
         there = replace(kind, version=version)
         try:
@@ -174,6 +204,8 @@ async def _install(api: Connection, version: str) -> ApiRefusal | None:
         except ApiRefusal as error:
             if error.code not in (403, 404):
                 raise
+            if not make:
+                return error
         try:
             await api.create(there, {**body, "apiVersion": there.api_version})
         except ApiRefusal as error:

@@ -49,7 +49,7 @@ from phalanx.kube.persist import persisting
 from phalanx.kube.pod import Pod, read_again, read_pod
 from phalanx.kube.pod_group import POD_GROUPS, Groups, gang_id
 from phalanx.kube.pod_group_status import GroupStatuses
-from phalanx.kube.policy import install_policy
+from phalanx.kube.policy import Admission, install_policy
 from phalanx.kube.queue import Tree
 from phalanx.kube.recover import order, unfinished
 from phalanx.kube.report import Budget, Reporter
@@ -97,11 +97,12 @@ async def open_world(
     """A running world, whose first events are what is there. `informers(kind)` gives the running cache of a kind.
     `fence`: the event loop's time after which no write may be sent (`lease`); None: there is no other scheduler."""
     await persisting(lambda: install(api))
-    await persisting(lambda: install_policy(api))
+    admission = await persisting(lambda: install_policy(api))
     settings = settings or Settings()
     if volcano.SCHEDULER_NAME in settings.dialects:
         await persisting(lambda: volcano_kinds.install(api))
     world = KubeWorld(api, informers, settings, clock, fence)
+    world.admission = admission
     async with asyncio.TaskGroup() as group:
         await persisting(world.sync)
         tasks = [group.create_task(run()) for run in world.writing()]
@@ -145,6 +146,7 @@ class KubeWorld:
         self._storage = VolumeWatch(informers, {JOBS: self._on_job, PODS: self._on_pod, NODES: self._on_node})
         self.groups = Groups(lambda name: self._around.priority({"priorityClassName": name}))
         self._headroom = Headroom(self._around, lambda kind: informers(kind).objects)
+        self.admission = Admission.NEITHER  # what makes Jobs ours here
         self.served: frozenset[Kind] = frozenset()  # of those that a server may not serve
         self._remembered: Sequence[Event] = ()  # what the scheduler before us kept
         self._live = False  # recovered: changes are routed as they come
