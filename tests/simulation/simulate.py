@@ -22,11 +22,12 @@ from phalanx.core.obstacle import obstacle
 from phalanx.core.quota import Ledger
 from phalanx.model import watching
 from phalanx.model.cluster import Cluster, Record
-from phalanx.model.event import Event, FlavorSeen, NodeSeen, QueueSeen, Submitted
+from phalanx.model.event import Event, Finished, FlavorSeen, NodeSeen, QueueSeen, Submitted
 from phalanx.model.job import Job, Phase, Role
 from phalanx.model.line import Bid, Kind
 from phalanx.model.node import Node
-from phalanx.model.plan import Start
+from phalanx.model.plan import Plan, Start
+from phalanx.model.policy import Policy
 from phalanx.model.reason import Code
 from phalanx.model.shape import amounts
 from tests.core.brute import gang_fits
@@ -114,9 +115,24 @@ def checked_folds():
         yield
 
 
-class Unmoved:
-    def apply(self, plan) -> None:
-        pass
+class Alone:
+    """A book of the same nodes and queues, in which one job after the other is alone, with nothing that could keep it
+    but room. What one leaves behind the next one finds."""
+
+    def __init__(self, world: World, policy: Policy) -> None:
+        self.book, self.policy, self.now_s = Cluster(), policy, world.now_s()
+        queues = [replace(queue, gang=True) for queue in world.queues.values()]
+        self.news: list[Event] = [*map(NodeSeen, world.nodes.values()), *map(FlavorSeen, world.flavors.values())]
+        self.news += map(QueueSeen, queues)
+
+    def starts(self, job: Job) -> bool:
+        submitted = Submitted(replace(job, begin_s=None, after=()))
+        plan = loop.step(self.book, [*self.news, submitted], self.policy, self.now_s, self)
+        self.news = [Finished(job.id)]
+        return any(isinstance(action, Start) for action in plan.actions)
+
+    def apply(self, plan: Plan) -> None:
+        """Nothing comes of it."""
 
 
 class Run:
@@ -170,27 +186,22 @@ class Run:
         folding.fold(self.cluster, world.listed())
         for index in range(random.randint(1, 5)):
             world.add_node(self.wants.a_node(f"n{index}"))
+        alone = Alone(world, self.variety.policy)
         for index in range(random.choice([3, 6, 9, 12, 25])):
             run_s = random.uniform(1, 120)
             job = self.a_job(index, run_s)
-            if self.runs_alone(job) and all(each.job in self.feasible for each in job.after):
+            if self.runs_alone(job, alone) and all(each.job in self.feasible for each in job.after):
                 self.feasible.add(job.id)
             world.later(random.uniform(0, 200), lambda job=job, run_s=run_s: world.submit(job, run_s))
         world.later(QUIET_AFTER_S - world.clock_s, self.make_quiet)
 
-    def runs_alone(self, job: Job) -> bool:
+    def runs_alone(self, job: Job, alone: Alone) -> bool:
         """Whether it would start if it were alone in the world, and nothing else than room could keep it. (That a gang
         that fits does start, `gang_fits_empty` tells by trying everything. An earlier job of its name that never can
         start may keep a singleton for ever.)"""
-        empty, world = Cluster(), self.world
-        alone = replace(job, begin_s=None, after=())
-        queues = [replace(queue, gang=True) for queue in world.queues.values()]
-        news = [*map(NodeSeen, world.nodes.values()), *map(FlavorSeen, world.flavors.values())]
-        news += [*map(QueueSeen, queues), Submitted(alone)]
-        plan = loop.step(empty, news, self.variety.policy, world.now_s(), Unmoved())
-        starts = any(isinstance(action, Start) for action in plan.actions)
+        starts = alone.starts(job)
         if self.is_plain(job):
-            fits = gang_fits_empty(list(world.nodes.values()), job)
+            fits = gang_fits_empty(list(self.world.nodes.values()), job)
             if starts != fits and (starts or not self.variety.rich):
                 raise Unfair(f"{job.id} alone in the world: starts is {starts}")
         return starts and job.deadline_s is None and not job.reservation and not job.singleton
@@ -287,11 +298,16 @@ class Run:
 
     def nothing_that_fits_waits(self) -> None:
         """Single shapes are decided exactly; gangs of several roles are searched, which promises less."""
+        waiting = [record for record in self.cluster.jobs.values() if self.may_start(record)]
+        wanting = [record for record in self.cluster.jobs.values() if record.open and self.may_place(record)]
+        if not waiting and not wanting:
+            return
         draft, ledger = Draft(self.cluster.columns, (TOPOLOGY,)), Ledger(self.cluster.tree)
-        for record in self.cluster.jobs.values():
-            if self.may_start(record) and self.fits(draft, ledger, record, Bid(record.job.id)):
+        for record in waiting:
+            if self.fits(draft, ledger, record, Bid(record.job.id)):
                 raise Unfair(f"{record.job.id} waits and would fit: {self.cluster.reason(record.job.id)}")
-            for slot in record.open if self.may_place(record) else ():
+        for record in wanting:
+            for slot in record.open:
                 if not order.grows(record, slot) and self.fits(draft, ledger, record, Bid(record.job.id, slot)):
                     raise Unfair(f"slot {slot} of {record.job.id} waits and would fit")
 

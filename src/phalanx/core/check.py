@@ -1,22 +1,23 @@
-"""What must be true of the book after every fold, as code. Tests and the simulation call it each time; it is slow on
-purpose: everything is counted anew from the records."""
+"""What must be true of the book after every fold, as code. Tests and the simulation call it each time: everything is
+counted anew from the records, in one pass of plain additions each, and explained only where it differs."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Mapping, Sequence
 
 from phalanx.core import order, usage
 from phalanx.core.layout import Layout, laid_out
 from phalanx.core.recount import noted_truly
 from phalanx.core.room import charge_of, counted, entrants
+from phalanx.model.amount import Amount
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.job import Phase
 from phalanx.model.line import Bid
 from phalanx.model.queue import Queue
 from phalanx.model.shape import Amounts
-from phalanx.model.tree import Charge, Tree
+from phalanx.model.tree import Account, Charge, Key, Tree
+
+TREES = 4  # of queues, built anew and kept for the next check
 
 
 class Broken(AssertionError):
@@ -25,13 +26,16 @@ class Broken(AssertionError):
 
 def check(cluster: Cluster) -> None:
     """Raises `Broken` with everything that is wrong."""
+    held = {job: usage.holding(record) for job, record in cluster.jobs.items()}
     wrong = [
         *cluster.breaches,
+        *rows_are_true(cluster),
         *columns_add_up(cluster),
         *layout_is_true(cluster),
         *others_add_up(cluster),
         *noted_truly(cluster),
-        *usage.untrue(cluster),
+        *usage.untrue(cluster, held),
+        *holders_are_true(cluster, held),
         *jobs_are_whole(cluster),
         *waiting_is_true(cluster),
         *crowds_are_true(cluster),
@@ -42,31 +46,42 @@ def check(cluster: Cluster) -> None:
         raise Broken("\n".join(wrong))
 
 
+def rows_are_true(cluster: Cluster) -> Iterator[str]:
+    """Every name has one row, and its node stands there."""
+    columns = cluster.columns
+    if columns.row_of != {name: row for row, name in enumerate(columns.names) if name}:
+        yield f"the rows of nodes are {columns.row_of}, the names by row {columns.names}"
+    for name, node in zip(columns.names, columns.nodes, strict=True):
+        if node is not None and node.name != name:
+            yield f"node {node.name} stands in the row of {name!r}"
+
+
 def columns_add_up(cluster: Cluster) -> Iterator[str]:
     """allocatable is what the nodes say, and free that less what records and foreign pods hold, everywhere."""
     columns = cluster.columns
     said = [dict(node.allocatable) if node else {} for node in columns.nodes]
     charges = [0] * len(said)
-    held: list[dict[str, int]] = [{} for _ in said]
+    left = [each.copy() for each in said]
     for name, asks in holdings(cluster):
         row = columns.row_of.get(name)
         if row is None:
             yield f"a pod is charged to {name}, which has no row"
             continue
         charges[row] += 1
+        free = left[row]
         for resource, amount in asks:
-            held[row][resource] = held[row].get(resource, 0) + amount
+            free[resource] = free.get(resource, 0) - amount
     if charges != columns.charges:
         yield f"pods per row are noted as {columns.charges}, there are {charges}"
-    for row, amounts in enumerate(held):
+    for row, free in enumerate(left):
         for resource, shared in columns.devices.shared(row).items():
-            amounts[resource] = amounts.get(resource, 0) + shared
+            free[resource] = free.get(resource, 0) - shared
+    vacant = [0] * (columns.capacity - len(said))
     for resource, column in columns.free.items():
         has = [each.get(resource, 0) for each in said]
-        left = [amount - each.get(resource, 0) for amount, each in zip(has, held, strict=True)]
         if columns.allocatable[resource].tolist()[: len(has)] != has:
             yield f"{resource} allocatable is {columns.allocatable[resource]}, the nodes say {has}"
-        if column.tolist() != left + [0] * (columns.capacity - len(left)):
+        if column.tolist() != [each.get(resource, 0) for each in left] + vacant:
             yield f"{resource} free is {column}, charges say {left} ({columns.names})"
 
 
@@ -87,8 +102,10 @@ def layout_is_true(cluster: Cluster) -> Iterator[str]:
 def holdings(cluster: Cluster) -> Iterator[tuple[str, Amounts]]:
     yield from cluster.foreign.values()
     for record in cluster.jobs.values():
-        for slot, node in (*record.placements.items(), *record.promise.items()):
-            yield node, record.gang.demands[slot.role].asks
+        demands = record.gang.demands
+        for where in (record.placements, record.promise):
+            for slot, node in where.items():
+                yield node, demands[slot.role].asks
 
 
 def jobs_are_whole(cluster: Cluster) -> Iterator[str]:
@@ -97,77 +114,139 @@ def jobs_are_whole(cluster: Cluster) -> Iterator[str]:
             yield f"{job} has other roles than its gang"
         if job != record.job.id or job not in cluster.jobs_of.get(record.job.queue, ()):
             yield f"{job} is not filed under its id and queue"
-        if record.phase is Phase.QUEUED and (record.placements or record.open):
-            yield f"{job} is queued and yet holds or wants nodes"
-        if record.promise and record.phase not in {Phase.QUEUED, Phase.STOPPING}:
-            yield f"{job} is {record.phase} and still promised room"
         if bool(record.promise) != (job in cluster.promised) or bool(record.leaving) != (job in cluster.leaving):
             yield f"{job} is noted as promised {job in cluster.promised} and leaving {job in cluster.leaving}"
         if record.leaving - record.placements.keys():
             yield f"{job} is to give up what it does not hold"
-        if record.phase is not Phase.QUEUED and record.attempt < 1:
-            yield f"{job} is {record.phase} after no start"
         if record.placements.keys() & record.open.keys():
             yield f"{job} has a slot that is both placed and open"
-        yield from held_truly(cluster, record)
+        if list(record.placed) != counted(record.placements, len(record.job.roles)):
+            yield f"{job} has {record.placed} pods placed per role, noted is {record.placements}"
+        yield from phase_is_true(job, record)
+
+
+def phase_is_true(job: str, record: Record) -> Iterator[str]:
+    if record.phase is Phase.QUEUED:
+        if record.placements or record.open:
+            yield f"{job} is queued and yet holds or wants nodes"
+        return
+    if record.promise and record.phase is not Phase.STOPPING:
+        yield f"{job} is {record.phase} and still promised room"
+    if record.attempt < 1:
+        yield f"{job} is {record.phase} after no start"
 
 
 def others_add_up(cluster: Cluster) -> Iterator[str]:
-    held, on = dict.fromkeys(cluster.others, 0), Counter[tuple[str, str]]()
+    held: dict[str, int] = {}
+    on: dict[str, dict[str, int]] = {}
     for node, asks in cluster.foreign.values():
+        here = on.setdefault(node, {})
         for resource, amount in asks:
             held[resource] = held.get(resource, 0) + amount
-            on[node, resource] += amount
-    if held != cluster.others:
+            here[resource] = here.get(resource, 0) + amount
+    if not alike(held, cluster.others):
         yield f"pods of others hold {held}, noted is {cluster.others}"
-    if +on != +Counter({(node, name): has for node, each in cluster.others_on.items() for name, has in each.items()}):
-        yield f"pods of others hold {dict(on)}, noted is {cluster.others_on}"
+    if any(not alike(on.get(node, {}), cluster.others_on.get(node, {})) for node in on | cluster.others_on):
+        yield f"pods of others hold {on}, noted is {cluster.others_on}"
 
 
-def held_truly(cluster: Cluster, record: Record) -> Iterator[str]:
-    held = usage.holding(record)
-    for resource, jobs in cluster.holders.held.items():
-        if jobs.get(record.job.id, 0) != held.get(resource, 0):
-            yield f"{record.job.id} holds {held} of {resource}, noted is {jobs.get(record.job.id, 0)}"
+def holders_are_true(cluster: Cluster, held: Mapping[str, Mapping[str, Amount]]) -> Iterator[str]:
+    """Who holds how much of each resource, and nobody else holds any. `held`: by job, what its pods come to."""
+    true: dict[str, dict[str, Amount]] = {}
+    for job, amounts in held.items():
+        for resource, amount in amounts.items():
+            true.setdefault(resource, {})[job] = amount
+    noted = cluster.holders.held
+    for resource in true | noted:
+        if true.get(resource, {}) != noted.get(resource, {}):
+            yield f"{resource} is held by {true.get(resource)}, noted is {noted.get(resource)}"
 
 
 def tree_adds_up(cluster: Cluster) -> Iterator[str]:
     """Every queue's account is what building the tree anew and charging every record comes to."""
-    tree, due_of = cluster.tree, {job: charge_of(cluster, record) for job, record in cluster.jobs.items()}
+    tree, charges = cluster.tree, list[Charge]()
     if tree.stale or tree.pool_stale:
         yield "the queue tree is not up to date"
     for job, record in cluster.jobs.items():
-        if due_of[job] != record.charge:
-            yield f"{job} is charged {record.charge} to its queue, and due is {due_of[job]}"
-        if list(record.placed) != counted(record.placements, len(record.job.roles)):
-            yield f"{job} has {record.placed} pods placed per role, noted is {record.placements}"
-    charged = shown(cluster, [due for due in due_of.values() if due is not None])
-    if tree.branches.keys() != charged.keys():
-        yield f"the tree has {sorted(tree.branches)}, the queues are {sorted(charged)}"
-    for name in tree.branches.keys() & charged.keys():
-        if (noted := tree.branches[name].account.shown()) != charged[name]:
-            yield f"queue {name!r} is charged {noted}, the records say {charged[name]}"
-    if cluster.entrants.lists != entrants(cluster).lists:
-        yield f"submitted jobs are counted as {cluster.entrants.lists}, there are {entrants(cluster).lists}"
-    pools = [{key: amount for key, amount in pool.items() if amount} for pool in (tree.pool, cluster.pool())]
-    if pools[0] != pools[1]:
-        yield f"the tree's pool is {pools[0]}, the nodes have {pools[1]}"
+        due = charge_of(cluster, record)
+        if due != record.charge:
+            yield f"{job} is charged {record.charge} to its queue, and due is {due}"
+        if due is not None:
+            charges.append(due)
+    anew = charged_anew(cluster, charges)
+    if tree.branches.keys() != anew.branches.keys():
+        yield f"the tree has {sorted(tree.branches)}, the queues are {sorted(anew.branches)}"
+    for name, true in anew.branches.items():
+        if name in tree.branches and not equal(noted := tree.branches[name].account, true.account):
+            yield f"queue {name!r} is charged {noted.shown()}, the records say {true.account.shown()}"
+    if cluster.entrants.lists != (counts := entrants(cluster).lists):
+        yield f"submitted jobs are counted as {cluster.entrants.lists}, there are {counts}"
+    if not alike(tree.pool, has := pool_of(cluster)):
+        yield f"the tree's pool is {tree.pool}, the nodes have {has}"
 
 
-def shown(cluster: Cluster, charges: Sequence[Charge]) -> dict[str, tuple[object, ...]]:
-    """Each branch's account, if these charges are all."""
+def equal(one: Account, other: Account) -> bool:
+    return (
+        one.running == other.running
+        and alike(one.total, other.total)
+        and alike(one.claimed, other.claimed)
+        and alike(one.own, other.own)
+        and (one.users == other.users == one.groups == other.groups or tallied(one) == tallied(other))
+    )
+
+
+def alike(one: Mapping[Key, Amount] | Mapping[str, Amount], other: Mapping[Key, Amount] | Mapping[str, Amount]) -> bool:
+    """But for zeros."""
+    if one == other:
+        return True
+    return {key: amount for key, amount in one.items() if amount} == {
+        key: amount for key, amount in other.items() if amount
+    }
+
+
+def tallied(account: Account) -> list[object]:
+    """Of each user and each group."""
+    return [
+        (name, each.running, {key: used for key, used in each.used.items() if used})
+        for tallies in (account.users, account.groups)
+        for name, each in sorted(tallies.items())
+    ]
+
+
+def pool_of(cluster: Cluster) -> dict[Key, int]:
+    """What all nodes have, by flavor and resource: each node's amounts, added one by one."""
+    flavors = [(flavor.name, set(flavor.labels)) for flavor in cluster.flavors.values()]
+    pool: dict[Key, int] = {}
+    for node in cluster.columns:
+        of = ["", *(name for name, labels in flavors if labels <= set(node.labels))] if flavors else [""]
+        for resource, amount in node.allocatable:
+            for flavor in of:
+                pool[flavor, resource] = pool.get((flavor, resource), 0) + amount
+    return pool
+
+
+def charged_anew(cluster: Cluster, charges: Sequence[Charge]) -> Tree:
+    """A tree of the same queues with these charges, and no others."""
     tree = tree_of(tuple(cluster.queues.values()), tuple(cluster.flavors))
     tree.clear()
     for charge in charges:
         tree.charge(charge, 1)
-    return {name: branch.account.shown() for name, branch in tree.branches.items()}
+    return tree
 
 
-@lru_cache(maxsize=4)
+_TREES: list[tuple[tuple[Queue, ...], tuple[str, ...], Tree]] = []
+
+
 def tree_of(queues: tuple[Queue, ...], flavors: tuple[str, ...]) -> Tree:
-    """Of these queues; whoever asks clears it."""
+    """Of these queues, latest first; whoever asks clears it. (Comparing them costs less than hashing: mostly they are
+    the same objects.)"""
+    for of, named, tree in _TREES:
+        if of == queues and named == flavors:
+            return tree
     tree = Tree()
     tree.build({queue.name: queue for queue in queues}, flavors)
+    _TREES.insert(0, (queues, flavors, tree))
+    del _TREES[TREES:]
     return tree
 
 

@@ -6,51 +6,72 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from phalanx.model.cluster import Cluster
-from phalanx.model.columns import Columns
-
-
-def recounted(cluster: Cluster) -> Columns:
-    """Columns with the same nodes, and every pod of ours and of others put on them again."""
-    fresh = Columns()
-    for node in cluster.columns:
-        fresh.see(node)
-    for pod, (node_name, asks) in cluster.foreign.items():
-        fresh.meet(fresh.charge(node_name, asks), *cluster.strangers.get(pod, (None, ())))
-    for record in cluster.jobs.values():
-        for slot, name in (*record.placements.items(), *record.promise.items()):
-            fresh.hold(name, record.gang.demands[slot.role], record.devices.get(slot, ()))
-    return fresh
+from phalanx.model.devices import Devices, use_of
+from phalanx.model.peers import Kind, Peers
+from phalanx.model.shape import Port
 
 
 def noted_truly(cluster: Cluster) -> Iterator[str]:
     """What the book notes by name and by kind is what its pods say."""
     columns = cluster.columns
     for record in cluster.jobs.values():
-        if strays := record.devices.keys() - record.placements.keys() - record.promise.keys():
+        if record.devices and (strays := record.devices.keys() - record.placements.keys() - record.promise.keys()):
             yield f"{record.job.id} has devices for {sorted(strays)}, which hold nothing"
-    if not columns.devices and not columns.peers.rows and not columns.peers.ports:
-        return
-    fresh = recounted(cluster)
-    for name, row in columns.row_of.items():
-        again = fresh.row_of.get(name, -1)
-        for what, is_, was in (
-            ("devices", of_devices(columns, row), of_devices(fresh, again)),
-            ("pods by kind", of_kinds(columns, row), of_kinds(fresh, again)),
-            ("host ports", columns.peers.ports.get(row, {}), fresh.peers.ports.get(again, {})),
-        ):
-            if is_ != was:
-                yield f"{what} of {name} are noted as {is_}, its pods say {was}"
-    if columns.peers.wishing.keys() != fresh.peers.wishing.keys():
+    if columns.devices:
+        devices = devices_anew(cluster)
+        for name, row in columns.row_of.items():
+            if (noted := of_devices(columns.devices, row)) != (true := of_devices(devices, row)):
+                yield f"devices of {name} are noted as {noted}, its pods say {true}"
+    peers = peers_anew(cluster)
+    if columns.peers.ports != peers.ports:
+        yield f"host ports by row are noted as {columns.peers.ports}, the pods say {peers.ports}"
+    if columns.peers.rows != peers.rows:
+        yield f"pods by kind and row are noted as {columns.peers.rows}, the pods say {peers.rows}"
+    if columns.peers.wishing.keys() != peers.wishing.keys():
         yield "kinds that want something of others are not those that run"
 
 
-def of_devices(columns: Columns, row: int) -> object:
+def devices_anew(cluster: Cluster) -> Devices:
+    """With the same nodes, and every pod of ours put on its devices again."""
+    columns = cluster.columns
+    devices = Devices(columns.capacity)
+    for row, node in enumerate(columns.nodes):
+        devices.write(row, node)
+    for record in cluster.jobs.values():
+        for slot, names in record.devices.items():
+            node_name = record.placements.get(slot) or record.promise.get(slot)
+            if node_name is not None:
+                demand = record.gang.demands[slot.role]
+                devices.hold(columns.row_of[node_name], names, use_of(demand.shape.share), demand.asks)
+    return devices
+
+
+def peers_anew(cluster: Cluster) -> Peers:
+    """With every pod of ours and of others met again."""
+    peers, row_of = Peers(), cluster.columns.row_of
+    for pod, (kind, ports) in cluster.strangers.items():
+        meet(peers, row_of[cluster.foreign[pod][0]], kind, ports)
+    for record in cluster.jobs.values():
+        demands = record.gang.demands
+        for where in (record.placements, record.promise):
+            for slot, name in where.items():
+                if (demand := demands[slot.role]).noted:
+                    meet(peers, row_of[name], demand.kind, demand.shape.ports)
+    return peers
+
+
+def meet(peers: Peers, row: int, kind: Kind | None, ports: tuple[Port, ...]) -> None:
+    if kind is not None:
+        peers.add(kind, row)
+    if ports:
+        peers.open_ports(row, ports)
+
+
+def of_devices(devices: Devices, row: int) -> object:
     """What is left of the row's devices, by name; what is held in its zones; which counts lack shared devices."""
-    devices = columns.devices
-    left = {
-        device.name: (int(devices.milli[row, at]), int(devices.memory[row, at]))
-        for at, device in enumerate(devices.listed.get(row, ()))
-    }
+    listed = devices.listed.get(row, ())
+    milli, memory = (table[row].tolist() if listed else [] for table in (devices.milli, devices.memory))
+    left = {device.name: (milli[at], memory[at]) for at, device in enumerate(listed)}
     zones = {
         (zone, resource): int(table[row, at])
         for at, zone in enumerate(devices.zones.get(row, ()))
@@ -58,7 +79,3 @@ def of_devices(columns: Columns, row: int) -> object:
         if table[row, at]
     }
     return left, zones, devices.shared(row)
-
-
-def of_kinds(columns: Columns, row: int) -> dict[object, int]:
-    return {kind: rows[row] for kind, rows in columns.peers.rows.items() if row in rows}

@@ -142,7 +142,8 @@ def refresh_tree(cluster: Cluster) -> None:
 def entrants(cluster: Cluster) -> Entrants:
     """The live jobs that limits on submitted jobs count, found anew."""
     found = Entrants()
-    for record in cluster.jobs.values():
+    gated = any(branch.gated for branch in cluster.tree.branches.values())
+    for record in cluster.jobs.values() if gated else ():
         for _ in found.enter(cluster.tree.branch(cluster.queue_of(record.job)), record.job):
             pass
     return found

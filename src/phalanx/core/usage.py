@@ -10,9 +10,8 @@ charged since it started, as far as that is not in what was told.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
-from math import isclose
+from math import inf, isclose
 
 from phalanx.core.fairshare import Account, Key, Standing, User, account, standings
 from phalanx.model.amount import Amount
@@ -72,22 +71,25 @@ def users_of(queue: Queue, usage: Usage, policy: Policy, now_s: float) -> Iterat
         yield User((queue.name, user), shares.get(user, 1.0), used.get(user, 0.0))
 
 
-def untrue(cluster: Cluster) -> Iterator[str]:
-    """For `core.check`: what is noted as held is what the records hold, and nothing else costs anything."""
-    held: dict[tuple[str, str], dict[str, Amount]] = {}
-    for record in cluster.jobs.values():
-        of_user = held.setdefault((record.job.queue, record.job.user), {})
-        for resource, amount in holding(record).items():
+def untrue(cluster: Cluster, held: Mapping[str, Mapping[str, Amount]]) -> Iterator[str]:
+    """For `core.check`: what is noted as held is what the records hold (`held`, by job), and nothing else costs
+    anything."""
+    of_users: dict[tuple[str, str], dict[str, Amount]] = {}
+    jobs: dict[tuple[str, str], int] = {}
+    for name, record in cluster.jobs.items():
+        whose = (record.job.queue, record.job.user)
+        jobs[whose] = jobs.get(whose, 0) + 1
+        of_user = of_users.setdefault(whose, {})
+        for resource, amount in held[name].items():
             of_user[resource] = of_user.get(resource, 0) + amount
-    usage, jobs = cluster.usage, Counter((each.job.queue, each.job.user) for each in cluster.jobs.values())
-    for queue, user, meter in usage:
-        if meter.jobs != jobs[queue, user]:
-            yield f"user {user!r} has {jobs[queue, user]} jobs in queue {queue!r}, noted are {meter.jobs}"
-        truth = held.pop((queue, user), {})
+    for queue, user, meter in (usage := cluster.usage):
+        if meter.jobs != jobs.get((queue, user), 0):
+            yield f"user {user!r} has {jobs.get((queue, user), 0)} jobs in queue {queue!r}, noted are {meter.jobs}"
+        truth = of_users.pop((queue, user), {})
         if meter.held != truth:
             yield f"user {user!r} holds {truth} in queue {queue!r}, noted for usage is {meter.held}"
-        if not 0 <= meter.usage < float("inf"):
+        if not 0 <= meter.usage < inf:
             yield f"the usage of {user!r} in queue {queue!r} is {meter.usage}"
-        if not isclose(usage.rate(meter.held), usage.rate(truth)):
-            yield f"user {user!r} is charged {usage.rate(meter.held)} a second in queue {queue!r}"
-    yield from (f"user {user!r} has no meter in queue {queue!r}" for queue, user in held)
+        if (meter.rate or truth) and not isclose(meter.rate, usage.rate(truth)):
+            yield f"user {user!r} is charged {meter.rate} a second in queue {queue!r}, due is {usage.rate(truth)}"
+    yield from (f"user {user!r} has no meter in queue {queue!r}" for queue, user in of_users)

@@ -108,6 +108,8 @@ class Devices:
     def shared(self, row: int) -> dict[str, int]:
         """resource -> how many of the row's devices are shared, and so missing in its count of whole ones."""
         found: dict[str, int] = {}
+        if row not in self._held:
+            return found
         counts = {device.name: device.resource for device in self.listed.get(row, ())}
         for name, uses in self._held.get(row, {}).items():
             for resource in sorted({use.resource for use in uses if use.resource == counts.get(name, use.resource)}):

@@ -274,10 +274,9 @@ class Tree:
 
     def clear(self) -> None:
         """Nothing is charged any more."""
-        for branch in self.branches.values():
+        for name, branch in self.branches.items():
             branch.account = Account()
-        if self.keeps:
-            self._claim_keeps()
+            branch.account.claimed.update(self.keeps_claimed.get(name, ()))
 
     def copy(self) -> Tree:
         other = Tree()
