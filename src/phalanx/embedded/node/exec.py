@@ -1,15 +1,24 @@
-"""Commands beside a running container, in its environment and its mounts: probes and lifecycle hooks."""
+"""Commands beside a running container, in its environment and its mounts: probes and lifecycle hooks.
+
+Whoever waits for one may be cancelled at any moment, and is then done at once. asyncio's own subprocesses cannot
+promise that (CPython 3.11): where all tasks are cancelled while one is being made, it waits for ever for pipes that
+nobody connects any more; and its `wait_for` forgets a cancellation that comes as the process ends, so that a probe
+would go on after its container. So the process is made here, and its end is read from a handle on it (pidfd_open(2)).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import signal
+import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
 
 from phalanx.embedded.node.attempt import Attempt, Running, RunSpec
 
 _OUTPUT_BYTES = 10 * 1024  # of a probe's words that are kept
+_LET_GO_S = 1.0  # what was killed is gone in a moment
 
 
 async def execute(attempt: Attempt, command: Sequence[str], timeout_s: float | None) -> tuple[int, str]:
@@ -17,30 +26,78 @@ async def execute(attempt: Attempt, command: Sequence[str], timeout_s: float | N
     state = attempt.state()
     if not isinstance(state, Running):
         return 126, "the container does not run"
-    spec = attempt.spec
-    enter = _enter(spec, state.pid)
     try:
-        process = await asyncio.create_subprocess_exec(
-            *enter,
-            *command,
-            env=dict(spec.env),
-            cwd=None if enter else spec.cwd,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            start_new_session=True,
-        )
+        process = _spawn(attempt.spec, state.pid, command)
     except OSError as error:
         return 126, f"{command[0]}: {error.strerror}"
+    words = bytearray()
     try:
-        output, _ = await asyncio.wait_for(process.communicate(), timeout_s)
+        async with asyncio.timeout(timeout_s):
+            await _ended(process, words)
     except TimeoutError:
         return 124, f"command timed out after {timeout_s:g} s"
     finally:
-        if process.returncode is None:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, 9)
-    return process.returncode or 0, output[:_OUTPUT_BYTES].decode(errors="replace")
+        _end(process)
+    return process.returncode, words.decode(errors="replace")
+
+
+def _spawn(spec: RunSpec, pid: int, command: Sequence[str]) -> subprocess.Popen[bytes]:
+    """Raises OSError."""
+    enter = _enter(spec, pid)
+    return subprocess.Popen(
+        [*enter, *command],
+        env=dict(spec.env),
+        cwd=None if enter else spec.cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+
+
+async def _ended(process: subprocess.Popen[bytes], words: bytearray) -> None:
+    """Returns when it has ended; `words` gets the beginning of what it wrote. What it left behind is not waited for,
+    though it may still hold its output."""
+    assert process.stdout is not None
+    loop, gone, output = asyncio.get_running_loop(), asyncio.Event(), process.stdout.fileno()
+    handle = os.pidfd_open(process.pid)
+    os.set_blocking(output, False)
+
+    def take() -> None:
+        if _take(output, words) == b"":
+            loop.remove_reader(output)
+
+    loop.add_reader(handle, gone.set)
+    loop.add_reader(output, take)
+    try:
+        await gone.wait()
+        while len(words) < _OUTPUT_BYTES and _take(output, words):
+            pass
+    finally:
+        loop.remove_reader(output)
+        loop.remove_reader(handle)
+        os.close(handle)
+
+
+def _take(output: int, words: bytearray) -> bytes | None:
+    """What is there, of which the beginning is kept; empty at the end, None if there is nothing yet."""
+    try:
+        chunk = os.read(output, 65536)
+    except BlockingIOError:
+        return None
+    words += chunk[: max(0, _OUTPUT_BYTES - len(words))]
+    return chunk
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """With all of its group, if it is still there; and it is no zombie, unless the kernel cannot let go of it."""
+    if process.poll() is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_LET_GO_S)
+    if process.stdout is not None:
+        process.stdout.close()
 
 
 def _enter(spec: RunSpec, pid: int) -> list[str]:

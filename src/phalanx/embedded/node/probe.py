@@ -116,7 +116,8 @@ async def _http_get(get: Object, address: str, container: Object, timeout_s: flo
 
 async def _connect(host: str, port: int, timeout_s: float) -> tuple[bool, str]:
     try:
-        _, writer = await asyncio.wait_for(asyncio.open_connection(host, port), timeout_s)
+        async with asyncio.timeout(timeout_s):
+            _, writer = await asyncio.open_connection(host, port)
     except (TimeoutError, OSError) as error:
         return False, f"dial tcp {host}:{port}: {error or 'timeout'}"
     writer.close()
