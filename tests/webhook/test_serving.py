@@ -172,6 +172,38 @@ def test_plain_http_and_silence_get_nothing() -> None:
     asyncio.run(scene())
 
 
+def test_bodies_that_never_end_cost_no_more_than_is_set_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who opens many connections and sends each almost the largest body is cut off; others are answered."""
+    limit = 4 * BODY_LIMIT_BYTES
+    monkeypatch.setattr("phalanx.webhook.serving.HELD_LIMIT_BYTES", limit)
+    head = f"POST /admit HTTP/1.1\r\nhost: x\r\ncontent-length: {BODY_LIMIT_BYTES}\r\n\r\n".encode()
+
+    async def greedy(port: int) -> bool:
+        tls = ssl.create_default_context(cadata=AUTHORITY.certificate_pem.decode())
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=tls)
+        try:
+            writer.write(head + b" " * (BODY_LIMIT_BYTES - 1))
+            await writer.drain()
+            await reader.read()
+        except OSError:
+            pass
+        finally:
+            writer.transport.abort()
+        return True
+
+    async def scene() -> None:
+        async with served() as (client, _, port):
+            tasks = [asyncio.ensure_future(greedy(port)) for _ in range(6)]
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            assert done, "somebody was cut off"
+            assert (await client.ask(posted(ANY))).status == 200
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+    asyncio.run(scene())
+
+
 def test_the_certificate_changes_while_connections_are_open() -> None:
     async def scene() -> None:
         other = make_authority("other", NOW, 10 * DAY)

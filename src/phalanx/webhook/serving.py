@@ -2,7 +2,7 @@
 
 API servers do not say who they are to a webhook unless somebody configures each of them to, so whoever reaches the port
 may ask. What he gets is what he sent, judged: nothing that he did not know, nothing that is kept. What he can cost is
-bounded: bodies, headers, the time until a connection says something, and how many there are.
+bounded: bodies, each and all together, headers, the time that a connection may be silent, and how many there are.
 
 The connections are those of the embedded API server (docs/decisions/0010).
 """
@@ -32,7 +32,9 @@ log = logging.getLogger(__name__)
 
 # An API server takes objects of 3 MiB; a review holds one as it was and one as it is to be.
 BODY_LIMIT_BYTES = 8 * 2**20
-CONNECTIONS = 256  # beyond these the one that has been silent longest goes
+HELD_LIMIT_BYTES = 64 * 2**20  # of bodies that are not whole yet, of all connections together
+CONNECTIONS = 1024  # beyond these the one that has been silent longest goes
+_SMALL_BYTES = 256 * 2**10  # what every connection may hold, as almost every Job does
 SILENT_S = 100.0  # API servers let go of connections that they do not use after 90 s
 _HANDSHAKE_S = 5.0
 
@@ -125,6 +127,20 @@ def _text(code: int, text: str) -> Response:
     return Response(code=code, body=f"{text}\n".encode(), media="text/plain")
 
 
+class _Caller(Connection):
+    """A connection that is cut off where it would hold more than there is for all."""
+
+    def __init__(self, app: Application, opened: set[Connection]) -> None:
+        super().__init__(app, opened, BODY_LIMIT_BYTES)
+        self._all = opened
+
+    def on_body(self, body: bytes) -> None:
+        super().on_body(body)
+        if self.held_bytes > _SMALL_BYTES and sum(one.held_bytes for one in self._all) > HELD_LIMIT_BYTES:
+            log.warning("a connection was cut off: all bodies together are larger than %d bytes", HELD_LIMIT_BYTES)
+            self.abort()
+
+
 @asynccontextmanager
 async def serving(where: tuple[str, int], context: ssl.SSLContext, answerer: Application) -> AsyncIterator[int]:
     """Inside, it is served there; the port (0 in `where` takes any free one). Raises PhalanxError if it is taken."""
@@ -133,7 +149,7 @@ async def serving(where: tuple[str, int], context: ssl.SSLContext, answerer: App
     def accept() -> Connection:
         if len(opened) >= CONNECTIONS:
             min(opened, key=lambda one: one.active_s).abort()
-        return Connection(answerer, opened, BODY_LIMIT_BYTES)
+        return _Caller(answerer, opened)
 
     host, port = where
     try:

@@ -128,6 +128,11 @@ class Connection(asyncio.Protocol):
             self._resumed.set_result(None)
         self._resumed = None
 
+    @property
+    def held_bytes(self) -> int:
+        """What has come of a body that is not whole yet."""
+        return min(self._body_bytes, self._body_limit_bytes)
+
     # --- the parser's side ---------------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
@@ -175,6 +180,7 @@ class Connection(asyncio.Protocol):
             self._parser.get_http_version() != "1.0",
             self._websocket_key if self._parser.should_upgrade() else b"",
         )
+        self._body, self._body_bytes = [], 0
         self.active_s = time.monotonic()
         if self._task is None:
             self._start(request)
