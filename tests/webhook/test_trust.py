@@ -6,6 +6,8 @@ import asyncio
 import base64
 import datetime as dt
 import math
+import ssl
+from contextlib import suppress
 from copy import deepcopy
 from typing import Any
 
@@ -16,6 +18,7 @@ from phalanx.client.connection import ApiRefusal, ApiUnknown
 from phalanx.client.kind import SECRETS, Kind
 from phalanx.embedded.apiserver.authority import Pair
 from phalanx.kube.policy import WEBHOOK, WEBHOOKS
+from phalanx.webhook.serving import show, tls_context
 from phalanx.webhook.trust import AUTHORITY_LIFE, PAUSE_S, Keeper
 from tests import clockwork
 
@@ -135,6 +138,44 @@ def test_years_pass_and_nobody_is_ever_shown_what_he_does_not_believe() -> None:
     assert len(authorities) == math.ceil(lives * 3 / 2), "each is replaced when two thirds of its life are over"
     assert len(server.trusted) <= 2
     assert len(steady.shown) >= YEARS * 365 // 22, "and so is what is served"
+
+
+def test_a_tls_client_believes_the_old_and_the_new_while_they_change() -> None:
+    """What the virtual clock plays through, checked once by a real handshake: at the time of a real renewal."""
+    now = dt.datetime.now(dt.UTC)
+    server, clock = Server(), [now - dt.timedelta(days=244)]
+    early, late = Replica(server, clock), Replica(server, clock)
+    clockwork.run(early.keeper.step())
+    for days in (2, 1):
+        clock[0] = now - dt.timedelta(days=days)
+        clockwork.run(early.keeper.step())
+        clockwork.run(late.keeper.step())
+    assert len(server.trusted) == 1
+    clock[0] = now
+    clockwork.run(early.keeper.step())
+    assert len(server.trusted) == 2, "the next authority is trusted beside the last"
+    assert not signed(early.shown[-1].certificate, server.trusted[0]), "and not used yet"
+    assert handshake(server, early.shown[-1])
+    clockwork.run(early.keeper.step())
+    assert signed(early.shown[-1].certificate, server.trusted[0])
+    assert handshake(server, early.shown[-1])
+    assert handshake(server, late.shown[-1]), "who has not looked yet is believed, too"
+
+
+def handshake(server: Server, served: Pair) -> bool:
+    """As an API server begins a call: with the bundle of the configuration, for the name of the Service."""
+    bundle = server.objects[WEBHOOKS.plural]["webhooks"][0]["clientConfig"]["caBundle"]
+    asking = ssl.create_default_context(cadata=base64.b64decode(bundle).decode())
+    context = tls_context()
+    show(context, served)
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = asking.wrap_bio(to_client, to_server, server_hostname=NAMES[0])
+    there = context.wrap_bio(to_server, to_client, server_side=True)
+    for _ in range(5):
+        for side in (client, there):
+            with suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+    return client.version() is not None
 
 
 def test_nothing_is_written_while_nothing_changes() -> None:

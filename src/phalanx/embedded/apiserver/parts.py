@@ -92,13 +92,16 @@ class Knowledge:
             return None
 
         def settle(changed: Object) -> Object:
-            found: Object = {}
-            self._become(resource, found, changed)
-            admission.admit(resource, found, old, self._reader)
-            self._policies.mutate(resource, found, old, user, reinvoked=True)
-            return found
+            again: Object = {}
+            self._become(resource, again, changed)
+            admission.admit(resource, again, old, self._reader)
+            self._policies.mutate(resource, again, old, user, reinvoked=True)
+            return again
 
-        changed, warnings = await self._webhooks.mutate(review, hooks, settle)
+        found = await self._webhooks.mutate(review, hooks, settle)
+        if found is None:
+            return None
+        changed, warnings = found
         if changed is not obj:
             self._become(resource, obj, changed)
         admission.admit(resource, obj, old, self._reader)  # in the turn in which it is stored: quotas, namespaces

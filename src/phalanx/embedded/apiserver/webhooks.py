@@ -83,14 +83,15 @@ class Webhooks:
             for said in configuration.get("webhooks") or ():
                 yield _hook(configuration, said)
 
-    async def mutate(self, review: Review, hooks: tuple[_Hook, ...], settle: Settle) -> tuple[Object, list[str]]:
-        """The object after all of them, and warnings. Raises `ApiError`."""
+    async def mutate(self, review: Review, hooks: tuple[_Hook, ...], settle: Settle) -> tuple[Object, list[str]] | None:
+        """The object after all of them, and warnings; None if nobody was called. Raises `ApiError`."""
         assert review.obj is not None
-        begin, warnings = review.obj, list[str]()
+        begin, warnings, waited = review.obj, list[str](), False
         called, again = list[_Hook](), set[_Hook]()
         for hook in hooks:
             if not hook.concerns(review):
                 continue
+            waited = True
             changed = await self._called(hook, review, warnings)
             if changed != review.obj:
                 again.update(called)
@@ -98,7 +99,7 @@ class Webhooks:
             if hook.said["reinvocationPolicy"] == "IfNeeded":
                 called.append(hook)
         if review.obj is begin or review.obj == begin:
-            return begin, warnings
+            return (begin, warnings) if waited else None
         assert review.obj is not None
         settled = settle(review.obj)
         again.update(called if settled != review.obj else ())
