@@ -21,7 +21,7 @@ check: setup     ## style, types, house rules and the fast tests (under a minute
 	@$(MAKE) --no-print-directory --jobs 2 style types fast
 
 test: setup style types  ## everything `make check` does, and the slow tests (under ten minutes on two cores)
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 -r s
 
 style: setup
 	$(BIN)/ruff format --check .
@@ -38,8 +38,9 @@ fuzz: setup      ## 10,000 seeds of the simulated cluster, 10,000 trees of queue
 	PHALANX_TREES=10000 $(BIN)/pytest -n 2 tests/core/test_no_flapping.py
 	$(BIN)/pytest -n 2 --hypothesis-profile fuzz tests/core tests/embedded tests/simulator -m "not slow"
 
-examples: setup  ## the examples with real frameworks: PyTorch, Ray, MPI, Spark (installs about 2 GB under out/)
-	PHALANX_EXAMPLES=torch,ray,mpi,spark $(BIN)/pytest tests/examples -v
+examples: setup  ## what `make test` runs of examples/ alone, none left out, and Spark in full (installs 2 GB under out/)
+	PHALANX_EXAMPLES=mpi,ray,ddp,spark $(BIN)/pytest tests/examples -v
+	$(BIN)/python examples/spark/run
 
 bench: setup     ## the benchmarks, one JSON object a line
 	@for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done

@@ -12,7 +12,6 @@ import argparse
 import json
 import os
 import secrets
-import shutil
 import signal
 import subprocess
 import sys
@@ -20,49 +19,14 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
-VENVS = ROOT / "out" / "examples"
+from needs import MISSING, ExampleError, Missing, Packages, Program, program, python
+
 _LOOK_S = 0.3
-_READY_S = 90.0
-
-
-class ExampleError(Exception):
-    """It did not end as it should; the text says how."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Packages:
-    """What pods need, as pip names it; `size` tells the user what it costs."""
-
-    name: str
-    requirements: tuple[str, ...]
-    size: str
-
-    @property
-    def folder(self) -> Path:
-        return VENVS / self.name
-
-    @property
-    def installed(self) -> bool:
-        return (self.folder / ".ready").exists()
-
-    def install(self) -> None:
-        """Raises ExampleError."""
-        if self.installed:
-            return
-        print(f"installing {', '.join(self.requirements)} into {self.folder} ({self.size}; once)", flush=True)
-        python = str(self.folder / "bin" / "python")
-        for command in (
-            [sys.executable, "-m", "venv", str(self.folder)],
-            [python, "-m", "pip", "install", "-q", *self.requirements],
-        ):
-            if subprocess.run(command, check=False).returncode:
-                raise ExampleError(f"{' '.join(command)} failed; is there a network?")
-        (self.folder / ".ready").touch()
+_READY_S = 240.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,16 +44,31 @@ class Example:
     files: tuple[str, ...] = ()
     cpu: str = "4"
     packages: Packages | None = None
-    commands: Mapping[str, str] = field(default_factory=dict)  # program -> how to get it
+    programs: tuple[Program, ...] = ()
 
 
 def main(example: Example) -> int:
     options = _options(example)
     began_s = time.monotonic()
-    try:
+
+    def play() -> None:
+        if options.install:
+            _prepare(example, options)
+            return
         with _cluster(example, options) as kubectl:
             text = _play(example, options, kubectl, lambda words: _say(began_s, words))
         _say(began_s, f"right: {text}")
+
+    return told(play)
+
+
+def told(play: Callable[[], None]) -> int:
+    """The exit code of what is played, and on stderr why, unless it is 0."""
+    try:
+        play()
+    except Missing as lack:
+        print(f"cannot run here: {lack}", file=sys.stderr)
+        return MISSING
     except (ExampleError, AssertionError) as error:
         print(f"wrong: {error}", file=sys.stderr)
         return 1
@@ -114,8 +93,20 @@ def _options(example: Example) -> argparse.Namespace:
     parser.add_argument("--kubeconfig", type=Path, help="use this cluster; without it one is started for the example")
     parser.add_argument("--image", default="host", help="of the pods (host: this machine's own programs)")
     parser.add_argument("--timeout", type=float, default=300.0, metavar="S", help="seconds to wait for the end (300)")
+    add_install_options(parser)
     parser.add_argument("--keep", action="store_true", help="leave what was created, on a cluster of yours")
     return parser.parse_args()
+
+
+def add_install_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--install",
+        action="store_true",
+        help=f"only install what it needs; exit code {MISSING} (here as without this option): it cannot run here",
+    )
+    parser.add_argument(
+        "--install-timeout", type=float, default=1800.0, metavar="S", help="seconds that installing may take (1800)"
+    )
 
 
 # --- the cluster ------------------------------------------------------------------------------------------------------
@@ -144,38 +135,32 @@ class Kubectl:
         return self("config", "view", "--minify", "--output", "jsonpath={.clusters[0].cluster.server}")
 
 
-def program(name: str, hint: str) -> str:
-    """Raises ExampleError."""
-    places = [str(Path(sys.executable).parent), str(ROOT / ".venv" / "bin"), os.environ.get("PATH", "")]
-    found = shutil.which(name, path=os.pathsep.join(places))
-    if found is None:
-        raise ExampleError(f"there is no {name}: {hint}")
-    return found
-
-
 @contextmanager
 def _cluster(example: Example, options: argparse.Namespace) -> Iterator[Kubectl]:
     """Raises ExampleError."""
     if options.kubeconfig is not None:
         yield Kubectl(options.kubeconfig)
         return
-    for name, hint in example.commands.items():
-        program(name, hint)
-    if example.packages is not None:
-        example.packages.install()
+    _prepare(example, options)
     folders = [str(example.packages.folder / "bin")] if example.packages else []
     with tempfile.TemporaryDirectory(prefix="phalanx-example-") as place, up(Path(place), example.cpu, folders):
         yield Kubectl(Path(place) / "kubeconfig")
 
 
+def _prepare(example: Example, options: argparse.Namespace) -> None:
+    """What this machine must have. Raises Missing."""
+    for one in example.programs:
+        one.require()
+    if example.packages is not None:
+        example.packages.install(options.install_timeout)
+
+
 @contextmanager
 def up(data: Path, cpu: str, folders: Sequence[str], *options: str) -> Iterator[None]:
     """`phalanx up`, whose pods find these folders on their PATH. Raises ExampleError."""
-    python = ROOT / ".venv" / "bin" / "python"
-    python = python if python.exists() else Path(sys.executable)
-    command = [str(python), "-m", "phalanx.cli.app", "up", "--data", str(data), "--port", "0"]
+    command = [str(python()), "-m", "phalanx.cli.app", "up", "--data", str(data), "--port", "0"]
     command += ["--local-cpu", cpu, "--local-gpu", "0", "--stop-pods", *options]
-    places = [*(folders or [str(python.parent)]), os.environ.get("PATH", "")]
+    places = [*(folders or [str(python().parent)]), os.environ.get("PATH", "")]
     environment = {**os.environ, "PATH": os.pathsep.join(places)}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
@@ -184,7 +169,7 @@ def up(data: Path, cpu: str, folders: Sequence[str], *options: str) -> Iterator[
     finally:
         process.send_signal(signal.SIGINT)
         with suppress(subprocess.TimeoutExpired):
-            process.communicate(timeout=60)
+            process.communicate(timeout=120)
         if process.poll() is None:
             process.kill()
 

@@ -17,6 +17,7 @@ import sys
 import time
 
 PORT = 7022
+PATIENCE_S = 300
 TOKEN = os.environ["RSH_TOKEN"].encode()
 
 
@@ -42,19 +43,24 @@ def serve() -> None:
                 running.append(subprocess.Popen(["sh", "-c", " ".join(asked["command"])]))
                 print(0, file=line, flush=True)
     for process in running:
-        process.wait(timeout=30)
+        process.wait(timeout=PATIENCE_S)
+
+
+def reach(host: str) -> socket.socket:
+    """The other pod is starting too."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return socket.create_connection((host, PORT))
+        except OSError as error:
+            if time.monotonic() > deadline_s:
+                raise SystemExit(f"{host} never came: {error}") from None
+            time.sleep(0.1)
 
 
 def call(host: str, command: list[str]) -> int:
     host = host if "." in host else f"{host}.{os.environ['SERVICE']}"  # Open MPI cuts names at the first dot
-    for _ in range(600):  # the other pod is starting too
-        try:
-            connection = socket.create_connection((host, PORT))
-            break
-        except OSError:
-            time.sleep(0.1)
-    else:
-        raise SystemExit(f"{host} never came")
+    connection = reach(host)
     with connection, connection.makefile("rw") as line:
         nonce = line.readline().strip()
         print(json.dumps({"command": command, "digest": digest(nonce, *command)}), file=line, flush=True)

@@ -16,6 +16,7 @@ import threading
 import time
 
 FEATURES, STEPS, BATCH, RATE, PORT = 20, 400, 16, 0.2, 7070
+PATIENCE_S = 300
 RANK = int(os.environ["JOB_COMPLETION_INDEX"])
 SERVERS, WORKERS = int(os.environ["SERVERS"]), int(os.environ["WORKERS"])
 TRUE = [math.sin(1 + feature) * 3 for feature in range(FEATURES)]  # what made the data
@@ -70,13 +71,15 @@ class Line:
     """To one server, by its name; it may be starting still."""
 
     def __init__(self, name: str) -> None:
-        for _ in range(600):
+        deadline_s = time.monotonic() + PATIENCE_S
+        while True:
             try:
                 self._file = socket.create_connection((name, PORT)).makefile("rw")
                 return
-            except OSError:
+            except OSError as error:
+                if time.monotonic() > deadline_s:
+                    raise SystemExit(f"{name} never came: {error}") from None
                 time.sleep(0.1)
-        raise SystemExit(f"{name} never came")
 
     def ask(self, op: str, **more: object) -> dict:
         self._file.write(json.dumps({"op": op, **more}) + "\n")

@@ -77,7 +77,7 @@ def worker() -> None:
 
 def reachable() -> bool:
     try:
-        socket.create_connection((HEAD, PORT), 5).close()
+        socket.create_connection((HEAD, PORT), 60).close()
     except OSError:
         return False
     return True

@@ -8,25 +8,38 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from pydoc_data import topics
 from typing import Any
 
-from stage import ExampleError, Kubectl, Packages, program, up
+from needs import ExampleError, Missing, Packages, Program
+from stage import Kubectl, up
 
 HERE = Path(__file__).parent
-SPARK = Packages(name="spark", requirements=("pyspark==4.3.0", "py4j==0.10.9.9"), size="about 500 MB")
+SPARK = Packages(
+    name="spark",
+    requirements=("pyspark==4.3.0", "py4j==0.10.9.9"),
+    size="about 500 MB",
+    room_bytes=2_500_000_000,  # an archive, what is in it, a wheel of that, and what is in the wheel
+    proof="pyspark",
+    options=("--config-settings=--build-option=--compression=stored",),  # of that wheel: half the time goes without
+)
+JAVA = Program(
+    name="java",
+    ask="-version",
+    version=r'version "(1[789]|[2-9]\d)',
+    hint="install Java 17 or newer, for instance apt-get install openjdk-17-jre-headless",
+)
 IMAGE = "apache/spark:4.3.0"
 CPUS = 6
 _LOOK_S = 0.5
-_OLDEST_JAVA = 17
 # A machine with few cores starts many Java machines here: they compile less, and need no threads to collect garbage.
 _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _SCRATCH = "/var/data/spark"
@@ -53,6 +66,7 @@ MODES: Mapping[str, Mapping[str, str]] = {
         "spark.kubernetes.scheduler.volcano.podGroupTemplateFile": "HERE/podgroup.yaml",
     },
 }
+MIXED = ("phalanx", "volcano")  # the ways of `mixed`, in turn
 SETTINGS: Mapping[str, str] = {
     "spark.kubernetes.container.image": IMAGE,
     "spark.kubernetes.authenticate.driver.serviceAccountName": "spark",
@@ -112,10 +126,7 @@ class Scene:
     timeout_s: float
 
     def play(self, modes: list[str]) -> bool:
-        """Whether all went as it should. Raises ExampleError."""
-        _require_java()
-        _require_mount_points()
-        SPARK.install()
+        """Whether all went as it should, on a machine that is prepared. Raises ExampleError."""
         with tempfile.TemporaryDirectory(prefix="phalanx-spark-") as place:
             folder = Path(place)
             text = _write_text(folder / "text.txt")
@@ -147,7 +158,8 @@ class Scene:
     def _submit(self, mode: str, kubectl: Kubectl, text: Text) -> None:
         """All at once; returns when the last driver's pod is created. Raises ExampleError."""
         names = [f"{mode}-{number}" for number in range(1, self.applications + 1)]
-        submitting = {name: _spark_submit(mode, name, kubectl, text) for name in names}
+        ways = MIXED if mode == "mixed" else (mode,)
+        submitting = {name: _spark_submit(way, name, kubectl, text) for name, way in zip(names, cycle(ways))}
         try:
             for name, process in submitting.items():
                 said, _ = process.communicate()
@@ -176,6 +188,13 @@ class Scene:
             time.sleep(_LOOK_S)
 
 
+def prepare(install_timeout_s: float) -> None:
+    """Java, places to mount files at, and pyspark. Raises Missing."""
+    JAVA.require()
+    _require_mount_points()
+    SPARK.install(install_timeout_s)
+
+
 # --- Spark ------------------------------------------------------------------------------------------------------------
 
 
@@ -184,8 +203,8 @@ def _home() -> Path:
     return next((SPARK.folder / "lib").glob("python3.*/site-packages/pyspark"))
 
 
-def _spark_submit(mode: str, name: str, kubectl: Kubectl, text: Text) -> subprocess.Popen[str]:
-    said = {key: value.replace("NAME", name).replace("HERE", str(HERE)) for key, value in MODES[mode].items()}
+def _spark_submit(way: str, name: str, kubectl: Kubectl, text: Text) -> subprocess.Popen[str]:
+    said = {key: value.replace("NAME", name).replace("HERE", str(HERE)) for key, value in MODES[way].items()}
     settings = [f"--conf={key}={value}" for key, value in {**SETTINGS, **said}.items()]
     where = ["--master", f"k8s://{kubectl.server}", "--deploy-mode", "cluster", "--name", name]
     command = [str(_home() / "bin" / "spark-submit"), *where, *settings]
@@ -213,20 +232,11 @@ def _write_images(folder: Path) -> Path:
     return path
 
 
-def _require_java() -> None:
-    """Raises ExampleError."""
-    hint = f"install Java {_OLDEST_JAVA} or newer, for instance apt-get install openjdk-{_OLDEST_JAVA}-jre-headless"
-    said = subprocess.run([program("java", hint), "-version"], capture_output=True, text=True, check=False).stderr
-    version = re.search(r'version "(\d+)', said)
-    if version is None or int(version[1]) < _OLDEST_JAVA:
-        raise ExampleError(f"Java is too old for Spark ({said.splitlines()[:1]}): {hint}")
-
-
 def _require_mount_points() -> None:
-    """Where Spark's pods mount what they need: root can make these places. Raises ExampleError."""
+    """Where Spark's pods mount what they need: root can make these places. Raises Missing."""
     missing = [path for path in ("/opt/spark", _SCRATCH) if not Path(path).is_dir()]
     if missing and os.geteuid():
-        raise ExampleError(
+        raise Missing(
             f"this machine has no {' and no '.join(missing)}, where pods of Spark mount their files: make "
             f"{'them' if missing[1:] else 'it'} (empty is enough), or run this as root"
         )

@@ -1,0 +1,69 @@
+"""What examples need of the machine is there before they run, or they are left out; see `installing.py`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+
+import pytest
+
+from tests.examples.installing import EXAMPLES, install
+
+ASKED = os.environ.get("PHALANX_EXAMPLES", "")  # empty: all that can be had
+LIMIT_S = 300.0  # from the start of the tests; what is not there by then is left out
+MISSING = 3  # examples/needs.py
+_BACKGROUND = pytest.StashKey[subprocess.Popen[bytes]]()
+_DEADLINE_S = pytest.StashKey[float]()
+
+
+def _folder(item: pytest.Item) -> str | None:
+    """Whose packages this test needs."""
+    marker = item.get_closest_marker("installs")
+    return marker.args[0] if marker else None
+
+
+def _is_asked(folder: str) -> bool:
+    return not ASKED or folder in ASKED.split(",")
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """The first worker begins to install what the tests that were chosen need."""
+    session.config.stash[_DEADLINE_S] = time.monotonic() + LIMIT_S
+    folders = dict.fromkeys(name for item in session.items if (name := _folder(item)) and _is_asked(name))
+    is_first = os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0"
+    if not folders or not is_first or session.config.option.collectonly:
+        return
+    session.config.stash[_BACKGROUND] = subprocess.Popen(
+        [sys.executable, "-m", "tests.examples.installing", str(LIMIT_S), *folders],
+        cwd=EXAMPLES.parent,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """It is over long ago, unless the tests were stopped: then Ctrl-C reaches it, too."""
+    background = session.config.stash.get(_BACKGROUND, None)
+    if background is not None and background.poll() is None:
+        os.killpg(background.pid, signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            background.wait(timeout=60)
+
+
+@pytest.fixture
+def installed(request: pytest.FixtureRequest) -> None:
+    """What the test's example needs; without it the test is skipped, unless that example was asked for by name."""
+    folder = _folder(request.node)
+    assert folder is not None
+    if not _is_asked(folder):
+        pytest.skip(f"PHALANX_EXAMPLES={ASKED} leaves out examples/{folder}")
+    done = install(folder, request.config.stash[_DEADLINE_S])
+    if done.returncode == MISSING and not ASKED:
+        pytest.skip(f"examples/{folder}: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stdout + done.stderr
