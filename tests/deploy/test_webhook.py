@@ -91,8 +91,7 @@ def test_a_life_of_it(tmp_path: Path) -> None:
             said = {"resource": "jobs", "operation": "CREATE", "outcome": "changed"}
             assert value(scrape(where), "phalanx_admissions_total", **said) >= 2
             the_account_can_do_nothing_else(there, account)
-            there.kubectl("apply", "--kustomize", OVERLAY)
-            assert bundle(there) != "", "an upgrade takes nobody's trust away"
+            an_upgrade_takes_nobodys_trust_away(there)
         without_it_nothing_else_is_in_the_way(there)
         the_policies_take_over(there)
 
@@ -135,6 +134,14 @@ def a_second_one_shares_its_authority(there: Cluster, account: Path) -> None:
         said = {"resource": "jobs", "operation": "CREATE", "outcome": "changed"}
         until(lambda: value(scrape(where), "phalanx_admissions_total", **said) >= 1)
         assert bundle(there) == before
+
+
+def an_upgrade_takes_nobodys_trust_away(there: Cluster) -> None:
+    secret = ("secret", "phalanx-webhook", "--namespace", "phalanx-system")
+    before, authority = bundle(there), there.get(*secret)["data"]
+    there.kubectl("apply", "--kustomize", OVERLAY)
+    assert bundle(there) == before != ""
+    assert there.get(*secret)["data"] == authority
 
 
 def the_account_can_do_nothing_else(there: Cluster, account: Path) -> None:
