@@ -76,6 +76,8 @@ _SIGNATURE = (
     f'Object{{metadata: Object.metadata{{annotations: {{"{USER}": request.operation == "UPDATE" && '
     f"({_signed('oldObject')}) ? {_OLD} : request.userInfo.username}}}}}}"
 )
+# Signed before, too: who takes label and signature away in one write leaves the signature.
+_OURS_OR_SIGNED = f'({_OURS}) || ({_signed("object")}) || (request.operation == "UPDATE" && {_signed("oldObject")})'
 # On an update, only what would change the signature, or gives a Job our label that had none.
 _SIGN = (
     f'request.operation == "CREATE" || (({_signed("oldObject")}) ? !({_signed("object")}) || {_OLD} != {_NEW} : '
@@ -105,7 +107,7 @@ USERS_POLICY: Object = {
             ]
         },
         "matchConditions": [
-            {"name": "ours-or-signed", "expression": f"({_OURS}) || ({_signed('object')})"},
+            {"name": "ours-or-signed", "expression": _OURS_OR_SIGNED},
             {"name": "not-signed-yet", "expression": _SIGN},
         ],
         "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": _SIGNATURE}}],

@@ -83,6 +83,7 @@ def test_nobody_can_change_whose_it_is() -> None:
     assert signed(OURS | of("bob"), OURS | of("alice"), by="bob") == "alice"
     assert signed(OURS, OURS | of("alice"), by="bob") == "alice"
     assert signed(OURS | of("alice"), OURS | of("alice"), by="controller") == "alice"
+    assert signed({"labels": {}}, OURS | of("alice"), by="bob") == "alice"
 
 
 def test_a_job_that_gets_our_label_later_is_of_who_gave_it() -> None:

@@ -24,6 +24,7 @@ from phalanx.embedded.apiserver.resource import Object
 from phalanx.embedded.apiserver.status import ApiError, qualified
 
 _CONNECTIONS = 32  # to one address; further calls wait for their turn
+_PLACES = 64  # pods come and go, and with them addresses: beyond these we connect anew
 _HEAD = "content-type: application/json\r\naccept: application/json\r\nuser-agent: kube-apiserver-admission\r\n"
 API_VERSION = "admission.k8s.io/v1"
 
@@ -115,6 +116,8 @@ class Caller:
 
     def _client(self, place: Place) -> Http:
         if place not in self._clients:
+            if len(self._clients) >= _PLACES:
+                self.forget()
             tls = ssl.create_default_context(cadata=place.bundle or None)
             name = place.server_name
             self._clients[place] = Http(place.url, tls=tls, limit=_CONNECTIONS, server_name=name)
