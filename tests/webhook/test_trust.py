@@ -7,16 +7,18 @@ import base64
 import datetime as dt
 import math
 import ssl
+from collections.abc import Iterator
 from contextlib import suppress
 from copy import deepcopy
 from typing import Any
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
 
 from phalanx.client.connection import ApiRefusal, ApiUnknown
 from phalanx.client.kind import SECRETS, Kind
-from phalanx.embedded.apiserver.authority import Pair
+from phalanx.embedded.apiserver.authority import Pair, make_authority
 from phalanx.kube.policy import WEBHOOK, WEBHOOKS
 from phalanx.webhook.serving import show, tls_context
 from phalanx.webhook.trust import AUTHORITY_LIFE, PAUSE_S, Keeper
@@ -201,7 +203,19 @@ def test_a_bundle_that_somebody_took_out_is_put_back() -> None:
     assert PAUSE_S <= 15
 
 
-@pytest.mark.parametrize("data", [{"ca.crt": "AAAA", "ca.key": "AAAA"}, {"ca.crt": "", "ca.key": ""}, {"ca.crt": "?"}])
+def strangers() -> Iterator[dict[str, str]]:
+    """What may stand in the Secret and is no authority: nothing, nonsense, the wrong key, an encrypted one."""
+    pair, other = (make_authority(name, BEGIN, AUTHORITY_LIFE) for name in ("one", "other"))
+    locked = pair.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret"))
+    yield {"ca.crt": "AAAA", "ca.key": "AAAA"}
+    yield {"ca.crt": "", "ca.key": ""}
+    yield {"ca.crt": "?"}
+    for key in (other.key_pem, locked):
+        files = {"ca.crt": pair.certificate_pem, "ca.key": key}
+        yield {name: base64.b64encode(text).decode() for name, text in files.items()}
+
+
+@pytest.mark.parametrize("data", tuple(strangers()), ids=["nonsense", "empty", "half", "another's key", "encrypted"])
 def test_a_secret_that_is_none_is_made_anew(data: dict[str, str]) -> None:
     server, clock = Server(), [BEGIN]
     server.objects[SECRETS.plural]["data"] = data

@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
@@ -57,7 +57,7 @@ def read_authority(data: Object) -> Authority | None:
         return Authority(read_pair(trusted[0].public_bytes(Encoding.PEM), key), trusted)
     except KeyError:
         return None
-    except ValueError as error:
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         log.warning("the authority in Secret %s is not as we write it, and is made anew: %s", SECRET, error)
         return None
 
