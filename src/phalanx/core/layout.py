@@ -13,8 +13,9 @@ none: a decision that comes to nothing leaves no trace.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +46,7 @@ class Layout:
         self.strayed: list[int] = []  # positions from which something was taken; those beyond `MOVED` are not told
         self.grown = False  # something was given back since all was put in order
         self.crowded = False  # a node had the amounts for one more pod, and too many pods
-        self._at: Column | None = None  # by row, its position; -1: not laid out. Made when somebody asks
+        self._looseness_of_row: memoryview[Any] | None = None  # NaN: not laid out. Made when somebody asks
         self.renew()
         self._ties_by_row = True
 
@@ -58,7 +59,7 @@ class Layout:
         if self.packed and len(self.rows) > 1:
             looseness = self._loosenesses()
             order = np.argsort(looseness, kind="stable")
-            self.rows, self._looseness, self._at = self.rows[order], looseness[order], None
+            self.rows, self._looseness, self._looseness_of_row = self.rows[order], looseness[order], None
             self.free = {name: column[order] for name, column in self.free.items()}
         self.views: dict[str, memoryview[int]] = {name: column.data for name, column in self.free.items()}
         self.row_at: memoryview[int] = self.rows.data
@@ -101,47 +102,59 @@ class Layout:
             return False
         changed = columns.touched
         for position in self.strayed:
-            changed[int(self.rows[position])] = None
+            changed[self.row_at[position]] = None
         if len(changed) > MOVED:
             return False
-        at = self._at = self._positions() if self._at is None else self._at
         for row in changed:
-            amounts, position = columns.free_of(row), int(at[row])
+            amounts, position = columns.free_of(row), self._position_of(row)
             if (position >= 0) != (bool(columns.facts.ready[row]) and min(amounts.values()) >= 0):
                 return False
             if position >= 0:
                 for name, view in self.views.items():
                     view[position] = amounts[name]
                 if len(self._looseness):
-                    self._move(at, position, self._looseness_of(list(amounts.values())))
+                    self._move(row, position, self._loosened(list(amounts.values())))
         self.strayed.clear()
         self.grown = False
         return True
 
-    def _move(self, at: Column, position: int, looseness: float) -> None:
+    def _position_of(self, row: int) -> int:
+        """-1: it is not laid out."""
+        rows, ordered = self.row_at, len(self._looseness) > 0
+        position = self._place_of(row, self._known()[row]) if ordered else bisect_left(rows, row)
+        return position if position < len(rows) and rows[position] == row else -1
+
+    def _place_of(self, row: int, looseness: float) -> int:
+        """Where a row that is as loose belongs."""
+        order: memoryview[Any] = self._looseness.data
+        first = bisect_left(order, looseness)
+        return bisect_left(self.row_at, row, first, bisect_right(order, looseness, first))
+
+    def _known(self) -> memoryview[Any]:
+        """By row, how loose it was when it was put in its place."""
+        if self._looseness_of_row is None:
+            by_row = np.full(self.columns.capacity, np.nan)
+            by_row[self.rows] = self._looseness
+            self._looseness_of_row = by_row.data
+        return self._looseness_of_row
+
+    def _move(self, row: int, position: int, looseness: float) -> None:
         """To where it belongs now."""
-        before = self._looseness
-        first, last = before.searchsorted(looseness), before.searchsorted(looseness, "right")
-        if first <= position < last:
+        before: memoryview[Any] = self._looseness.data
+        if before[position] == looseness:
             return
-        row = self.rows[position]
-        to = int(first + self.rows[first:last].searchsorted(row))
+        to = self._place_of(row, looseness)
         to -= to > position
-        before[position] = looseness
+        before[position] = self._known()[row] = looseness
         low, high = min(position, to), max(position, to) + 1
         source, target = slice(low + 1, high), slice(low, high - 1)
         if to < position:
             source, target = target, source
-        for column in (self.rows, before, *self.free.values()):
-            kept = column[position]
-            column[target] = column[source]
-            column[to] = kept
-        at[self.rows[low:high]] = np.arange(low, high)
-
-    def _positions(self) -> Column:
-        found = np.full(self.columns.capacity, -1)
-        found[self.rows] = np.arange(len(self.rows))
-        return found
+        views: list[memoryview[Any]] = [self.row_at, before, *self.views.values()]
+        for view in views:  # where both parts overlap they are moved in place, which arrays do by way of a copy
+            kept = view[position]
+            view[target] = view[source]
+            view[to] = kept
 
     def _loosenesses(self) -> NDArray[np.float64]:
         total = np.zeros(len(self), np.float64)
@@ -150,7 +163,7 @@ class Layout:
             total += share if name in ORDINARY else share + BEHIND * (column > 0)
         return total
 
-    def _looseness_of(self, amounts: Sequence[int]) -> float:
+    def _loosened(self, amounts: Sequence[int]) -> float:
         """The same of one node, to the last bit."""
         total = 0.0
         for name, amount in zip(self.free, amounts, strict=True):
