@@ -5,6 +5,7 @@ of luck or of a busy machine. Luck is for `make fuzz`, which tries many more."""
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 
 import pytest
@@ -16,6 +17,13 @@ ANY_MACHINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slo
 settings.register_profile("same", ANY_MACHINE, derandomize=True, max_examples=50)
 settings.register_profile("fuzz", ANY_MACHINE, max_examples=2000)
 settings.load_profile("same")
+
+
+def pytest_collection_finish() -> None:
+    """The modules and the thousands of tests are there until the end: the collector need not walk them each time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.fixture(scope="session")

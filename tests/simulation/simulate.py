@@ -280,12 +280,14 @@ class Run:
         self.quiet = True
         self.world.chances.clear()
         for name, node in sorted(self.world.all_nodes.items()):
-            self.world.add_node(changed(node, unschedulable=False, ready=True))
-            assert name in self.world.nodes
+            well = changed(node, unschedulable=False, ready=True)
+            if self.world.nodes.get(name) != well:
+                self.world.add_node(well)
         for pod in sorted(self.world.foreign):
             self.world.vacate(pod)
         for queue in self.variety.queues:
-            self.world.change_queue(queue)
+            if self.world.queues[queue.name] != queue:
+                self.world.change_queue(queue)
         self.world.later(100.0, lambda: None)
 
     def nobody_exceeds_its_bounds(self) -> None:

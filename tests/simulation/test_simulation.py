@@ -1,7 +1,7 @@
 """Seeds: a workload and disturbances each, and nothing may ever be wrong.
 
-`PHALANX_SEEDS` says how many (200 without it; `make fuzz` runs 10,000), in parcels so that they share the cores; the
-first three parcels are for `make check` too. Seeds that once failed stand in seeds.txt with what they found."""
+`PHALANX_SEEDS` says how many (200 without it, also in `make check`; `make fuzz` runs 10,000), in parcels so that they
+share the cores. Seeds that once failed stand in seeds.txt with what they found."""
 
 from __future__ import annotations
 
@@ -10,18 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.seeds import mostly_slow
-
 from .simulate import simulate
 
 COUNT = int(os.environ.get("PHALANX_SEEDS", "200"))
-PARCEL = max(10, COUNT // 40)
+PARCEL = max(5, COUNT // 40)
 LINES = (Path(__file__).parent / "seeds.txt").read_text().splitlines()
 FOUND = [int(line.split()[0]) for line in LINES if line[:1].isdigit()]
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("first", mostly_slow(range(0, COUNT, PARCEL), fast=3))
+@pytest.mark.parametrize("first", range(0, COUNT, PARCEL))
 def test_nothing_goes_wrong(first: int) -> None:
     for seed in range(first, min(COUNT, first + PARCEL)):
         run(seed)
