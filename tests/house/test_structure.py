@@ -189,6 +189,17 @@ def test_modules_open_with_their_theory() -> None:
     assert not silent, f"open with what this module is and why: {', '.join(map(where, silent))}"
 
 
+def test_who_is_cancelled_ends() -> None:
+    """`asyncio.wait_for` of CPython 3.11 forgets a cancellation that comes as what it waits for is done: the task goes
+    on, and whoever waits for its end waits for ever."""
+    wrong = [where(path) for path in SOURCES if re.search(r"asyncio\.wait_for\b", strip_docstrings(path))]
+    assert not wrong, f"use `async with asyncio.timeout(...)` in {', '.join(wrong)}"
+
+
+def strip_docstrings(path: Path) -> str:
+    return re.sub(r'""".*?"""', "", path.read_text(), flags=re.DOTALL)
+
+
 def test_the_project_speaks_of_itself_alone() -> None:
     """No machine's path and no registry's host stands in the tree."""
     bad = re.compile(re.escape(f"{ROOT}/") + "|index" + "-url|find" + "-links")

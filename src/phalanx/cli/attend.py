@@ -75,7 +75,8 @@ async def attend(connection: Connection, job: Object, say: Say) -> Attendance:
         while (ended := _ended(watch)) is None:
             await watch.news.wait()
             watch.news.clear()
-        await asyncio.wait_for(pods.synced.wait(), 10)
+        async with asyncio.timeout(10):
+            await pods.synced.wait()
         _follow_rest(connection, watch, pods)
         await asyncio.gather(*watch.followed.values())
         return _outcome(ended, watch, list(pods.objects.values()))

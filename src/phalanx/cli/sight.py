@@ -116,7 +116,8 @@ async def look(connection: Connection) -> Snapshot:
         how = Settings(default_queue=policy.default_queue, dialects=settings.dialects)
         world = KubeWorld(connection, informers, how, time.time)
         try:
-            await asyncio.wait_for(world.sync(), _LISTING_S)
+            async with asyncio.timeout(_LISTING_S):
+                await world.sync()
         except TimeoutError as error:
             raise PhalanxError(
                 f"{connection.server} did not list pods, Jobs, nodes and queues within {_LISTING_S:g} s, so there is "

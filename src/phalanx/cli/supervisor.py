@@ -85,7 +85,8 @@ class Child:
             return
         process.terminate()
         try:
-            await asyncio.wait_for(process.wait(), self.program.stop_s)
+            async with asyncio.timeout(self.program.stop_s):
+                await process.wait()
         except TimeoutError:
             self._tell(f"the {self.program.name} did not stop within {self.program.stop_s:g} s and was killed")
             process.kill()

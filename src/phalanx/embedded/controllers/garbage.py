@@ -17,6 +17,7 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Iterable
+from contextlib import suppress
 
 from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
 from phalanx.client.informer import Change, Informer
@@ -94,11 +95,10 @@ class GarbageCollector:
             change.cancel()
 
     async def _wait_for_change(self) -> None:
-        try:
-            await asyncio.wait_for(self._stale.wait(), _REFRESH_S)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_REFRESH_S):
+                await self._stale.wait()
             await asyncio.sleep(0.1)  # the server announces the new kind a moment after its definition
-        except TimeoutError:
-            pass
 
     async def _refresh(self, group: asyncio.TaskGroup) -> bool:
         """Watch what is served now, stop watching what no longer is. False: the server could not tell it all."""

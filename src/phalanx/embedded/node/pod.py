@@ -13,6 +13,7 @@ import logging
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -277,10 +278,9 @@ class Pod:
         if self._wake.is_set():
             return
         pause_s = None if due_s is None else max(0.0, due_s - time.time())
-        try:
-            await asyncio.wait_for(self._wake.wait(), pause_s)
-        except TimeoutError:
-            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(pause_s):
+                await self._wake.wait()
 
 
 def _images(pod: Object) -> dict[str, str]:

@@ -109,7 +109,8 @@ async def keep_registered(
     nodes.subscribe(take)
     while True:
         with suppress(TimeoutError):
-            await asyncio.wait_for(deleted.wait(), heartbeat_s)
+            async with asyncio.timeout(heartbeat_s):
+                await deleted.wait()
         if deleted.is_set():
             log.warning("node %s was deleted; it registers anew", registration.name)
         deleted.clear()

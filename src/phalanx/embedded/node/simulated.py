@@ -219,10 +219,9 @@ class SimulatedNodes:
             while self._due and self._due[0][0] <= time.time():
                 self._finish(heapq.heappop(self._due)[1])
             pause_s = max(0.0, self._due[0][0] - time.time()) if self._due else None
-            try:
-                await asyncio.wait_for(self._due_changed.wait(), pause_s)
-            except TimeoutError:
-                continue
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause_s):
+                    await self._due_changed.wait()
 
     def _finish(self, uid: str) -> None:
         pod = self._pods.objects.get(self._pod_keys.get(uid, ""))
