@@ -24,6 +24,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
+from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -83,6 +84,7 @@ class Horizon:
         self.holds: list[Hold] = []
         self.failed = 0  # bids whose start could not be foreseen
         self.moves = 0
+        self.kept_out: set[Gang] = set()
         easy = policy.backfill is Backfill.EASY
         if policy.backfill is Backfill.CONSERVATIVE:
             self.wanted = self.patience = max(0, policy.backfill_depth)
@@ -216,6 +218,23 @@ class Horizon:
         self.draft.rewind(mark)
         return Held(self.why(record.job, end_s))
 
+    def keeps_out(self, bid: Bid, gang: Gang) -> bool:
+        """Whether by counting the gang finds too little room beside the first, which is not moved any more, and the bid
+        is not over by then. Within a cycle that stays so."""
+        if not self.holds or self.may_move or self.profile is not None or self.one is not None:
+            return False
+        if self.cluster.reservations or len(gang.roles) != 1 or not gang.simple:
+            return False
+        demand, minimum = gang.demands[0], gang.minimums[0]
+        if self.ends(self.cluster.jobs[bid.job], bid) <= self.holds[0].seat.start_s or not self.draft.ordinary(demand):
+            return False
+        if gang not in self.kept_out:
+            with cut(self.draft, self.free):
+                if self.draft.room(demand) >= minimum:
+                    return False
+            self.kept_out.add(gang)
+        return True
+
     @property
     def may_move(self) -> bool:
         return bool(self.holds) and self.profile is None and self.one is None and self.moves < MOVES
@@ -265,9 +284,8 @@ class Horizon:
     def shadow(self, job: Job, gang: Gang, runs_s: float) -> Seat | None:
         """EASY: the earliest start; `free` is what is left then."""
         columns = self.cluster.columns
-        timeline = Timeline(self.now_s, by_row(self.draft), self.releases())
-        starts = timeline.starts(lambda free: holds(columns, free, gang))
-        for start_s, free in islice(starts, TRIES):
+        timeline = Timeline(columns, self.now_s, by_row(self.draft), self.releases())
+        for start_s, free in islice(timeline.starts(gang), TRIES):
             found = gangs.place(self.without_closed(free, job, start_s, start_s + runs_s), gang)
             if isinstance(found, list):
                 held = placed(columns, gang, found)
@@ -292,13 +310,14 @@ class Horizon:
 
     def releases(self) -> list[Release]:
         """What runs, and what this cycle has started, by when it ends; and the turns of reservations."""
-        cluster = self.cluster
-        found = [(end_s, running(cluster, job)) for end_s, job in cluster.ends.order]
+        cluster, ends = self.cluster, self.cluster.ends
+        known = ends.derived
+        found = [(end_s, known.get(job) or running(cluster, job)) for end_s, job in ends.order]
         for end_s, gang, placements in self.granted:
             if end_s < INFINITE_S:
                 found.append((end_s, placed(cluster.columns, gang, placements)))
         found += [(at_s, NOTHING) for at_s in reserve.turns(cluster, self.now_s)]
-        return sorted(found, key=lambda release: release[0])
+        return found if len(found) == len(ends.order) else sorted(found, key=itemgetter(0))
 
 
 @contextmanager

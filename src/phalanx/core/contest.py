@@ -240,10 +240,10 @@ class Contest:
         return self.borrows(runner, parent.contested, cost_of(key)), ranked
 
     def share(self, runner: Runner, extra: Cost) -> share.Share:
-        branch, pool = runner.branch, self.tree.pool
+        branch = runner.branch
         if runner.own:
-            return share.of_own(branch, self.ledger.account(branch).own, pool, extra)
-        return share.of(branch, self.ledger.account(branch), pool, extra)
+            return share.of_own(branch, self.ledger.account(branch).own, self.tree.pool, extra)
+        return self.ledger.share(branch, extra)
 
     def borrows(self, runner: Runner, contested: set[Key], extra: Cost) -> bool:
         """Own jobs of an inner queue have no guarantee but what the queue's children leave of its own."""

@@ -175,7 +175,7 @@ class Crowds:
         reason, watches, heeds = lacking.reason, lacking.watches, lacking.heeds
         place = cycle.lookahead.place_of(key, first)
         foremost = self.foremost(key, first) if by_counting(key.gang, watches) else None
-        self.told[key] = Asleep(key, reason, watches, (), None, heeds, place, False, foremost)
+        self.told[key] = Asleep(key, reason, watches, (), heeds, place, False, foremost)
         for entry in cycle.new[key]:
             cycle.tell_bid(entry.bid, reason)
 
@@ -274,7 +274,7 @@ class Crowds:
     def lacking(self, gang: Gang) -> Lacking | None:
         """What was found for another that asked the same, in this cycle or before; but the first failures are each
         explained."""
-        if len(self.cycle.asleep) < EXPLAINED:
+        if self.cycle.failures() < EXPLAINED:
             return None
         known = self.lacked.get(gang)
         if known is None and (known := self.of_crowd(gang)) is not None:

@@ -58,6 +58,7 @@ from phalanx.model.tree import Charge
 
 Lack: TypeAlias = Shortfall | Held | Lacking
 
+RENEW_HUNT = 8  # a line whose searches find nobody to be asked is explained anew after so many
 NO_CHARGE = Charge("", "", "", (), 0)
 NOBODY: Iterator[Entry] = iter(())
 
@@ -218,7 +219,7 @@ class Cycle:
                 self.give_way(key, entry, holds_up=self.may_start_later(key))
             elif key in self.dozing or (drawn and self.dozes(key)):
                 self.contest.lost(holds_up=self.may_start_later(key))
-            elif self.lacks_room_still(key, entry):
+            elif self.lookahead.is_held_still(key, entry.bid) or self.lacks_room_still(key, entry):
                 self.give_way(key, entry)
             else:
                 yield key, entry.bid
@@ -290,17 +291,17 @@ class Cycle:
     def lacks_room_still(self, key: LineKey, entry: Entry) -> bool:
         """Those before it have taken what it needs, or what has grown was not enough: its line goes back to sleep, with
         `entry` its first."""
-        line = self.waiting.lines.get(key)
-        if line is None or line.reason is None or len(self.asleep) < EXPLAINED or line.unexplained >= RENEW_REASON:
+        line, hunts = self.waiting.lines.get(key), key in self.waiting.hunters.woken
+        if line is None or line.reason is None or not (hunts or self.failures() >= EXPLAINED):
             return False
-        if key in self.waiting.hunters.woken or key in self.untrue or self.crowds.is_due(key):
-            return False  # others may give way; or all is said anew
+        if line.unexplained >= (RENEW_HUNT if hunts else RENEW_REASON) or key in self.untrue or self.crowds.is_due(key):
+            return False  # all is said anew
         if line.reason.code in NEVER:
             return False  # whether that is so still decides whom it holds up
         watch = self.waiting.watches.only(key)
         if watch is None or watch.demand is not key.gang.demands[0] or not watch.need:
             return False
-        if (room := self.short(key.gang)) is None:
+        if (room := self.short(key.gang)) is None or (hunts and not self.hunts_on(key, entry)):
             return False
         if key in self.rest:
             # What it was granted may have emptied the line that the book knows: all is said anew.
@@ -311,6 +312,15 @@ class Cycle:
             self.still.append((key, room))
         self.tell_new(key, line.reason)
         return True
+
+    def failures(self) -> int:
+        """Lines that were looked at one by one in this cycle, in vain."""
+        return len(self.asleep) + self.preempting.in_vain
+
+    def hunts_on(self, key: LineKey, entry: Entry) -> bool:
+        """It was woken to search for somebody to give way, and there is nobody to be asked."""
+        plain = self.cluster.tree.branches[key.queue].unbounded and self.preempting.pushes(key)
+        return plain and self.preempting.finds_nobody(self.draft, key, self.cluster.jobs[entry.bid.job])
 
     def short(self, gang: Gang) -> int | None:
         """How many pods of the gang's one role fit by counting, if those are too few."""
@@ -417,12 +427,11 @@ class Cycle:
         place = self.lookahead.place_of(key, entry) if lacks and reason.code not in NEVER else None
         if reason.code not in SHORT:
             self.preempting.give_up(key)
-        again_s = self.preempting.again_s.get(key)
         foremost = None
         if not (tolls or held or reason.code in NEVER) and by_counting(key.gang, watches):
             foremost = self.crowds.foremost(key, entry)
             self.crowds.denied(key.gang, together=foremost is not None)
-        self.put_to_sleep(key, bid, Asleep(key, reason, watches, tolls, again_s, heeds, place, held, foremost))
+        self.put_to_sleep(key, bid, Asleep(key, reason, watches, tolls, heeds, place, held, foremost))
         if place is not None:
             self.give_way(key, entry)
         else:
@@ -528,6 +537,7 @@ class Cycle:
             looked=self.lookahead.looked,
             first=self.lookahead.first(),
             hunting=tuple(self.preempting.hunting.items()),
+            again=tuple(self.preempting.again_s.items()),
         )
         return Plan(actions=actions, wake_s=self.wake_s(), findings=findings)
 
@@ -554,7 +564,7 @@ class Cycle:
         """When to look again though nothing happens, seconds since the epoch."""
         times = appointments(self.cluster, self.now_s, self.starts, self.won)
         times += [at_s for _, at_s in self.resting]
-        times += [each.again_s for each in self.asleep if each.again_s is not None]
+        times += [at_s for at_s in self.preempting.again_s.values() if at_s is not None]
         times = [at_s for at_s in times if at_s > self.now_s]
         times += self.preempting.wake_s()
         if self.preempting.told and (self.waiting.bars or any(each.tolls for each in self.asleep)):

@@ -376,6 +376,8 @@ def learn(cluster: Cluster, findings: Findings) -> None:
         waiting.sleep(asleep)
     for key, due in findings.hunting:
         waiting.hunters.add(key, due=due)
+    for key, at_s in findings.again:
+        waiting.look_again(key, at_s)
     for key, room in findings.still:
         waiting.sleep_on(key, room)
     for gang, counted, unexplained in findings.quiet:

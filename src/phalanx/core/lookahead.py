@@ -137,6 +137,17 @@ class Lookahead:
         """The line takes part only to be given reservations, or was denied already."""
         return key in self.asleep or key in self.others
 
+    def is_held_still(self, key: LineKey, bid: Bid) -> bool:
+        """The line was held back, takes part since another reservation holds it back now, and is sure to be denied for
+        that again: so it sleeps on as it is."""
+        if not self.sleepers.held or not self.sleepers.is_held(key) or not self.turned:
+            return False
+        cycle, gang = self.cycle, key.gang
+        if key in cycle.awake or key in cycle.new or key in cycle.untrue or key in cycle.rest:
+            return False
+        plain = key.kind == Kind.JOB and gang.rigid and self.cluster.tree.branches[key.queue].unbounded
+        return plain and self.horizon.keeps_out(bid, gang)
+
     def granted(self, bid: Bid, gang: Gang, placements: list[Placement]) -> None:
         if self.greedy or not placements:
             return

@@ -38,6 +38,7 @@ from phalanx.model import bars
 from phalanx.model.cluster import Cluster
 from phalanx.model.demand import Gang
 from phalanx.model.job import Job, Placement
+from phalanx.model.tree import Cost
 
 TRIALS = 20  # each makes twice as much more room as the last
 TRIED_AGAIN = 64  # units that are put back by placing the gang anew, where its place depends on more than amounts
@@ -60,7 +61,7 @@ def search(scene: Scene, job: Job, offer: Offer) -> Found | None:
     """Whose going lets the job start as the offer says. Draft and ledger are as before afterwards."""
     if offer.short is not None and offer.short.bar.rule not in PUSHED:
         return None
-    if offer.short is None and not changes_anything(scene, job, offer):
+    if offer.short is None and not changes_anything(scene, job, offer.charge.cost):
         return None
     drafted, entered = scene.draft.mark(), scene.ledger.mark()
     try:
@@ -74,11 +75,11 @@ def search(scene: Scene, job: Job, offer: Offer) -> Found | None:
         scene.ledger.rewind(entered)
 
 
-def changes_anything(scene: Scene, job: Job, offer: Offer) -> bool:
+def changes_anything(scene: Scene, job: Job, cost: Cost) -> bool:
     """Somebody is leaving, or could be asked to: else the job, which found no room, finds none now. Most searches end
     here: among queues that have what is theirs nobody may ask anybody."""
     leaving = bool(scene.leaving) or next(promise.leaving(scene.cluster, scene.now_s), None) is not None
-    return leaving or Rights(scene, job, offer.charge.cost).anybody()
+    return leaving or Rights(scene, job, cost).anybody()
 
 
 def at_minimum(cluster: Cluster, crew: Gang) -> Gang:

@@ -19,7 +19,7 @@ from phalanx.core.preempt import Found
 from phalanx.core.promise import State
 from phalanx.core.quota import Ledger, Offer
 from phalanx.core.residency import residents
-from phalanx.core.rights import Rights, preemption_of
+from phalanx.core.rights import Rights, next_chance_s, preemption_of
 from phalanx.core.scene import Scene
 from phalanx.core.units import Victim
 from phalanx.model.cluster import Cluster, Record
@@ -44,11 +44,13 @@ class Preempting:
         self.spent: dict[str, int] = {}
         self.leaving: list[tuple[str, Demand, tuple[str, ...]]] = []
         self.others = promise.Leaving(cluster, now_s)
-        self.searches = 0
+        self.searches = self.in_vain = 0
         self.kept: list[str] = []  # whose promises stand
         self.withdrawn: dict[str, None] = {}  # whose promises do not
         self.hunting: dict[LineKey, bool] = {}
-        self.again_s: dict[LineKey, float] = {}
+        self.again_s: dict[LineKey, float | None] = {}
+        self._scene: Scene | None = None
+        self._chance: tuple[int, float | None] | None = None  # after so many actions
 
     # Promises that stand
 
@@ -112,9 +114,29 @@ class Preempting:
             self.give_up(key)
             return True
         self.hunting[key] = self.takes_over(key, record.job, wants)
-        if (chance_s := Rights(scene, record.job, offers[0].charge.cost).next_chance_s()) is not None:
-            self.again_s[key] = chance_s
+        self.again_s[key] = self.next_chance_s(scene)
         return False
+
+    def finds_nobody(self, draft: Draft, key: LineKey, record: Record) -> bool:
+        """Of a hunting line that lacks room and nothing else: that a search would end before it begins. So it hunts
+        on."""
+        wants = preemption_of(self.cluster, key.queue)
+        if wants.delay_s > 0 or wants.consolidate or self.kept or self.searches >= SEARCHES:
+            return False
+        scene = self.scene(draft)
+        if preempt.changes_anything(scene, record.job, key.gang.due()):
+            return False
+        self.searches += 1
+        self.in_vain += 1
+        self.hunting[key] = False
+        self.again_s[key] = self.next_chance_s(scene)
+        return True
+
+    def next_chance_s(self, scene: Scene) -> float | None:
+        """When time alone makes somebody available, whoever asks (seconds since the epoch)."""
+        if self._chance is None or self._chance[0] != len(self.actions):
+            self._chance = len(self.actions), next_chance_s(scene)
+        return self._chance[1]
 
     def search(self, scene: Scene, job: Job, offer: Offer, wants: Preemption) -> Found | None:
         found = preempt.search(scene, job, offer)
@@ -143,16 +165,18 @@ class Preempting:
         return False
 
     def scene(self, draft: Draft) -> Scene:
-        return Scene(
-            cluster=self.cluster,
-            draft=draft,
-            ledger=self.ledger,
-            residents=residents(self.cluster),
-            now_s=self.now_s,
-            leaving=self.leaving,
-            told=self.told,
-            spent=self.spent,
-        )
+        if self._scene is None:
+            self._scene = Scene(
+                cluster=self.cluster,
+                draft=draft,
+                ledger=self.ledger,
+                residents=residents(self.cluster),
+                now_s=self.now_s,
+                leaving=self.leaving,
+                told=self.told,
+                spent=self.spent,
+            )
+        return self._scene
 
     # Decided
 

@@ -20,7 +20,7 @@ from fractions import Fraction
 from itertools import islice, product
 from typing import NamedTuple
 
-from phalanx.core import fewer, room
+from phalanx.core import fewer, room, share
 from phalanx.core.share import Share
 from phalanx.model.amount import Amount
 from phalanx.model.bars import Bar, Rule, Toll
@@ -32,6 +32,7 @@ from phalanx.model.queue import Borrow, Limits
 from phalanx.model.tree import Account, Branch, Charge, Cost, Key, Tally, Tree, post
 
 COMBINATIONS = 64  # of flavors that a gang of several roles is tried with
+REMEMBERED = 256  # shares of a branch
 NOTHING = Tally()
 SLIVER = Fraction(1, 1000)  # the least that can be charged of anything
 
@@ -68,9 +69,10 @@ class Ledger:
         self._ending: list[str] = []  # of these, the jobs that end
         self._looked_at = 0  # so many of these were asked whether they do
         self._over: dict[str, Account] = {}
+        self.version = 0  # another whenever anything was charged, or taken back
         self._log: list[tuple[Charge, int]] = []
         self._entered = 0  # so much of the log is in the accounts: the rest when somebody asks
-        self.shares: dict[tuple[str, Cost], Share] = {}  # by branch, and what it would use besides
+        self._shares: dict[tuple[str, Cost], Share] = {}  # by branch, and what it would use besides
 
     def account(self, branch: Branch) -> Account:
         if self._entered < len(self._log):
@@ -78,6 +80,23 @@ class Ledger:
                 self._enter(charge, sign)
             self._entered = len(self._log)
         return self._over.get(branch.name, branch.account)
+
+    def share(self, branch: Branch, extra: Cost = ()) -> Share:
+        """The branch's weighted dominant share among its siblings, with that besides."""
+        known: Share | None = None if self._log else branch.shares.get(extra)
+        if known is not None:
+            return known
+        account = self.account(branch)
+        if account is branch.account:
+            if (known := branch.shares.get(extra)) is None:
+                if len(branch.shares) >= REMEMBERED:
+                    branch.shares.clear()
+                known = branch.shares[extra] = share.of(branch, account, self.tree.pool, extra)
+            return known
+        known = self._shares.get((branch.name, extra))
+        if known is None:
+            known = self._shares[branch.name, extra] = share.of(branch, account, self.tree.pool, extra)
+        return known
 
     def ending(self, cluster: Cluster) -> list[str]:
         """Of the jobs that this cycle has granted anything, those that have a time limit."""
@@ -90,7 +109,7 @@ class Ledger:
     def charge(self, charge: Charge, sign: int = 1) -> None:
         """`sign` -1: given back (a victim's)."""
         self._log.append((charge, sign))
-        self.shares.clear()
+        self._changed()
 
     def mark(self) -> int:
         return len(self._log)
@@ -99,10 +118,14 @@ class Ledger:
         """As it was at `mark`."""
         while len(self._log) > mark:
             charge, sign = self._log.pop()
-            self.shares.clear()
+            self._changed()
             if self._entered > len(self._log):
                 self._enter(charge, -sign)
                 self._entered -= 1
+
+    def _changed(self) -> None:
+        self.version += 1
+        self._shares.clear()
 
     def _enter(self, charge: Charge, sign: int) -> None:
         accounts = []

@@ -24,7 +24,7 @@ if its queue's budget of this hour is used up.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import takewhile
@@ -91,40 +91,57 @@ class Rights:
         self.counts = others or not self.branch.unbounded  # it matters what is charged to whom
         self._amounts = dict(cost)
         self._asked = [key for key, amount in cost if amount]
+        # Preempted before, it must be poorer by twice as much for each time, so that nobody takes turns
+        # (docs/decisions/0006-fair-share.md).
+        self._hurdle = 2.0 ** min(self.cluster.jobs[job.id].preempted, HIGHEST_HURDLE)
+        self._with_it: dict[str, Share] = {}  # by side, its share with the job, as often as it was preempted
+        self._seen = -1  # the ledger, as those shares have it
 
     # Who may be asked at all
 
     def askable(self) -> tuple[Mask, NDArray[np.int64]]:
         """By job number: whether anything allows that it is asked now; and its tier: other queues before one's own."""
-        residents, own = self.residents, self.residents.queue_number(self.queue)
-        queues = residents.queues
-        bound = np.full(len(queues), NOBODY, np.int64)
-        latest = np.full(len(queues), -np.inf)
-        for number, name in enumerate(queues):
-            if (highest := self._highest(name)) > NOBODY and self._budget(name) > 0:
-                bound[number] = highest
-                latest[number] = self.now_s - preemption_of(self.cluster, name).min_run_s
-        queue, priority = residents.of_jobs("queue"), residents.of_jobs("priority")
-        below = priority <= bound[queue]
-        if self.preemption.within is Within.LOWER_OR_NEWER:
-            newer = residents.of_jobs("submitted_s") > self.job.submitted_s
-            below |= (queue == own) & (priority == bounded(self.job.priority)) & newer
-        below &= residents.of_jobs("preemptible").astype(np.bool_)
-        below &= residents.of_jobs("started_s") <= latest[queue]
-        return below, (queue == own).astype(np.int64)
+        own = self.residents.queue_number(self.queue)
+        return self._may_be_asked(self._highest_of_queues(), own), (self.residents.of_jobs("queue") == own).astype(
+            np.int64
+        )
 
     def anybody(self) -> bool:
         """Whether anybody who runs could be asked now."""
         residents = self.residents
-        entry = residents.entry
-        alive = (entry("pods") > 0) & (entry("leaving") == 0)
-        return bool(self.askable()[0][entry("job")[alive]].any())
+        highest, own = self._highest_of_queues(), residents.queue_number(self.queue)
+        return bool(highest) and bool(self._may_be_asked(highest, own)[residents.movable()].any())
+
+    def _highest_of_queues(self) -> dict[int, int]:
+        """By number, those queues of which anybody could be asked now, and up to which priority."""
+        found = {}
+        for number, name in enumerate(self.residents.queues):
+            if (highest := self._highest(name)) > NOBODY and self._budget(name) > 0:
+                found[number] = highest
+        return found
+
+    def _may_be_asked(self, highest: Mapping[int, int], own: int) -> Mask:
+        residents = self.residents
+        bound = np.full(len(residents.queues), NOBODY, np.int64)
+        latest = np.full(len(residents.queues), -np.inf)
+        for number, priority in highest.items():
+            bound[number] = priority
+            latest[number] = self.now_s - preemption_of(self.cluster, residents.queues[number]).min_run_s
+        queue, priorities = residents.of_jobs("queue"), residents.of_jobs("priority")
+        below: Mask = priorities <= bound[queue]
+        if self.preemption.within is Within.LOWER_OR_NEWER:
+            newer = residents.of_jobs("submitted_s") > self.job.submitted_s
+            below |= (queue == own) & (priorities == bounded(self.job.priority)) & newer
+        below &= residents.of_jobs("preemptible").astype(np.bool_)
+        below &= residents.of_jobs("started_s") <= latest[queue]
+        return below
 
     def _highest(self, queue: str) -> int:
         """The highest priority of a job of that queue that could be asked now."""
         if queue == self.queue:
             return bounded(self.job.priority) - 1 if self.preemption.within is not Within.NEVER else NOBODY
-        return max([self._bound(rule) for rule in self._rules(queue)], default=NOBODY)
+        rules = self._rules(queue)
+        return max(map(self._bound, rules)) if rules else NOBODY
 
     def _bound(self, rule: Rule) -> int:
         lower = bounded(self.job.priority) - 1
@@ -134,30 +151,7 @@ class Rights:
         return ANYBODY if self.preemption.reclaim is Reclaim.ANY else lower
 
     def _budget(self, queue: str) -> int:
-        """How many more of its jobs may be preempted in this hour."""
-        budget = preemption_of(self.cluster, queue).hourly_budget
-        if budget is None:
-            return ANYBODY
-        recent = self.cluster.preempted_at.get(queue, ())
-        return budget - self.spent.get(queue, 0) - sum(at_s > self.now_s - HOUR_S for at_s in recent)
-
-    def next_chance_s(self) -> float | None:
-        """When time alone makes somebody available: a minimum run time, or the hour of a budget, is over (seconds since
-        the epoch)."""
-        residents = self.residents
-        theirs = [preemption_of(self.cluster, name) for name in residents.queues]
-        live = np.zeros(len(residents.ids), np.bool_)
-        live[list(residents.number_of.values())] = True
-        timed = np.array([bool(each.min_run_s) or each.hourly_budget is not None for each in theirs], np.bool_)
-        least_s = np.array([each.min_run_s for each in theirs], np.float64)
-        queue = residents.of_jobs("queue")[live]
-        ends = residents.of_jobs("started_s")[live] + least_s[queue]
-        times: list[float] = ends[timed[queue] & (ends > self.now_s)].tolist()
-        for name, each in zip(residents.queues, theirs, strict=True):
-            if each.hourly_budget is not None and self._budget(name) <= 0:
-                recent = self.cluster.preempted_at.get(name, ())
-                times += [at_s + HOUR_S for at_s in recent if at_s > self.now_s - HOUR_S][:1]
-        return min(times, default=None)
+        return budget(self.cluster, queue, self.now_s, self.spent)
 
     # What allows it just now, given who goes already
 
@@ -172,28 +166,35 @@ class Rights:
         priority = int(residents.of_jobs("priority")[number])
         return next((rule for rule in self._rules(queue) if priority <= self._bound(rule)), None)
 
-    def _rules(self, queue: str) -> Iterator[Rule]:
+    def _rules(self, queue: str) -> Sequence[Rule]:
         """What allows to take from that other queue as it stands, strongest first."""
         wants = self.preemption
         if wants.reclaim is Reclaim.NEVER and not wants.borrowing:
-            return
-        tie = self._tie(queue)
-        keys = self._keys(tie)
-        if tie.theirs is None or not all(self._beyond(branch, keys) for branch in tie.way):
-            return
+            return ()
+        tie: Tie = self.branch.ties.get(queue) or self._tie(queue)
+        keys, found = self._keys(tie) if tie.named else self._asked, []
+        if tie.theirs is None or not keys:
+            return ()
         if wants.reclaim is not Reclaim.NEVER and tie.ours is not None:
-            if self._stays_within(tie.ours, keys):
-                yield Rule.RECLAIM
+            if tie.ours.guaranteed and self._stays_within(tie.ours, keys):
+                found.append(Rule.RECLAIM)
             elif wants.down_to is Floor.FAIR_SHARE and self._would_be_poorer(tie.ours, tie.theirs):
-                yield Rule.FAIR_SHARE
+                found.append(Rule.FAIR_SHARE)
         if wants.borrowing and Floor.FAIR_SHARE not in (wants.down_to, preemption_of(self.cluster, queue).down_to):
-            yield Rule.BORROWING
+            found.append(Rule.BORROWING)
+        if not found or not all(self._beyond(branch, keys) for branch in tie.way):
+            return ()
+        return found
 
     def _would_be_poorer(self, ours: Branch, theirs: Branch) -> bool:
-        """Whether our side's share stays below theirs with the job: and if it was preempted before, by twice as much
-        for each time, so that nobody takes turns (docs/decisions/0006-fair-share.md)."""
-        hurdle = 2.0 ** min(self.cluster.jobs[self.job.id].preempted, HIGHEST_HURDLE)
-        return share.times(self.share(ours, self.cost), hurdle) < self.share(theirs)
+        """Whether our side's share stays below theirs with the job."""
+        if self._seen != self.ledger.version:
+            self._seen = self.ledger.version
+            self._with_it.clear()
+        known = self._with_it.get(ours.name)
+        if known is None:
+            known = self._with_it[ours.name] = share.times(self.ledger.share(ours, self.cost), self._hurdle)
+        return known < self.ledger.share(theirs)
 
     def _tie(self, queue: str) -> Tie:
         tie: Tie | None = self.branch.ties.get(queue)
@@ -213,20 +214,13 @@ class Rights:
         total, guaranteed = self.ledger.account(branch).total, branch.guaranteed
         return all(total.get(key, 0) + self._amounts[key] <= guaranteed.get(key, 0) for key in keys)
 
-    def share(self, branch: Branch, extra: Cost = ()) -> Share:
-        known = self.ledger.shares.get((branch.name, extra))
-        if known is None:
-            known = share.of(branch, self.ledger.account(branch), self.cluster.tree.pool, extra)
-            self.ledger.shares[branch.name, extra] = known
-        return known
-
     def is_under(self, queue: str, branch: str) -> bool:
         return any(each.name == branch for each in self.cluster.tree.branch(queue).path)
 
     def share_of(self, number: int) -> Share:
         """Of the side on which the queue (by its number among the residents) is: for whose turn it is to give."""
         queue = self.residents.queues[number]
-        return self.share(self._tie(queue).theirs or self.cluster.tree.branch(queue))
+        return self.ledger.share(self._tie(queue).theirs or self.cluster.tree.branch(queue))
 
 
 def tie_of(ours: Branch, theirs: Branch) -> Tie:
@@ -236,6 +230,33 @@ def tie_of(ours: Branch, theirs: Branch) -> Tie:
     side = ours.path[meet - 1] if meet else None
     named = frozenset[Key]().union(*(each.guaranteed for each in (side, *way) if each is not None))
     return Tie(side, way[-1] if way else None, way, named)
+
+
+def next_chance_s(scene: Scene) -> float | None:
+    """When time alone makes somebody available: a minimum run time, or the hour of a budget, is over (seconds since
+    the epoch)."""
+    cluster, residents, now_s = scene.cluster, scene.residents, scene.now_s
+    theirs = [preemption_of(cluster, name) for name in residents.queues]
+    live = np.fromiter(residents.number_of.values(), np.int64, len(residents.number_of))
+    timed = np.array([bool(each.min_run_s) or each.hourly_budget is not None for each in theirs], np.bool_)
+    least_s = np.array([each.min_run_s for each in theirs], np.float64)
+    queue = residents.of_jobs("queue")[live]
+    ends = residents.of_jobs("started_s")[live] + least_s[queue]
+    times: list[float] = ends[timed[queue] & (ends > now_s)].tolist()
+    for name, each in zip(residents.queues, theirs, strict=True):
+        if each.hourly_budget is not None and budget(cluster, name, now_s, scene.spent) <= 0:
+            recent = cluster.preempted_at.get(name, ())
+            times += [at_s + HOUR_S for at_s in recent if at_s > now_s - HOUR_S][:1]
+    return min(times, default=None)
+
+
+def budget(cluster: Cluster, queue: str, now_s: float, spent: Mapping[str, int]) -> int:
+    """How many more of the queue's jobs may be preempted in this hour. `spent`: in this cycle."""
+    allowed = preemption_of(cluster, queue).hourly_budget
+    if allowed is None:
+        return ANYBODY
+    recent = cluster.preempted_at.get(queue, ())
+    return allowed - spent.get(queue, 0) - sum(at_s > now_s - HOUR_S for at_s in recent)
 
 
 def preemption_of(cluster: Cluster, queue: str) -> Preemption:

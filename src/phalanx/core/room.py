@@ -135,6 +135,8 @@ def refresh_tree(cluster: Cluster) -> None:
         cluster.waiting.arrange(tree)
     if tree.pool_stale:
         tree.pool = cluster.pool()
+        for branch in tree.branches.values():
+            branch.shares.clear()
         tree.pool_stale = False
         tree.eased[tree.root.name] = None
 

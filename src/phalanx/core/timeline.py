@@ -2,15 +2,15 @@
 
 It starts from what is free in this cycle's draft. What runs gives its room back when its time limit is over (`Ends`);
 without a limit never, overdue: now. Nothing is laid out in advance: the room at some time is that of now plus a prefix
-of the releases, so asking for one costs one scatter-add, and the first time at which counting finds enough room is
-found by doubling and halving that prefix.
+of the releases, and the first time at which counting finds enough room is found by sums over a block of them at once
+(`Block`), each block twice as long as the last.
 
 Only amounts are foreseen: which pods are near which, and named devices, are as they are now.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -28,7 +28,7 @@ from phalanx.model.shape import Amounts
 
 Free: TypeAlias = dict[str, NDArray[np.int64]]  # resource -> by row
 
-FIRST_BLOCK = 32  # releases looked at first; then twice as many each time
+FIRST_BLOCK = 64  # releases looked at first; then twice as many each time
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +105,12 @@ def holds(columns: Columns, free: Free, gang: Gang) -> bool:
     """Whether by counting each role alone finds its minimum on nodes of so much room. Exact for one role of pods that
     ask for amounts and no more."""
     for demand, role in zip(gang.demands, gang.roles, strict=True):
-        if role.minimum and count(columns, free, demand.asks, fit.matching(columns.facts, demand.where)) < role.minimum:
+        if role.minimum and count(free, demand.asks, fit.matching(columns.facts, demand.where)) < role.minimum:
             return False
     return True
 
 
-def count(columns: Columns, free: Free, asks: Amounts, rows: NDArray[np.bool_]) -> int:
+def count(free: Free, asks: Amounts, rows: NDArray[np.bool_]) -> int:
     """How many such pods those rows hold."""
     found = fit.fitting(free, asks, rows)
     return int(fit.holds(free, asks, found).sum()) if len(found) else 0
@@ -119,61 +119,98 @@ def count(columns: Columns, free: Free, asks: Amounts, rows: NDArray[np.bool_]) 
 class Timeline:
     """`free`: what is free now. `releases` are sorted by time; those that are past count from now on."""
 
-    def __init__(self, now_s: float, free: Free, releases: Sequence[Release]) -> None:
-        self.now_s, self.free, self.releases = now_s, free, releases
+    def __init__(self, columns: Columns, now_s: float, free: Free, releases: Sequence[Release]) -> None:
+        self.columns, self.now_s, self.free, self.releases = columns, now_s, free, releases
 
-    def starts(self, enough: Callable[[Free], bool]) -> Iterator[tuple[float, Free]]:
-        """Each time from the first on at which there is enough room, by a question that more room never answers with
-        no. With all that is released at that very time; each room is its own copy."""
-        at, free = self._first(enough)
+    def starts(self, gang: Gang) -> Iterator[tuple[float, Free]]:
+        """Each time from the first on at which by counting there is room for the gang (`holds`). With all that is
+        released at that very time; each room is its own copy."""
+        at, free = self._first(gang)
         while at is not None:
             time_s = self.now_s if at == 0 else max(self.now_s, self.releases[at - 1][0])
             while at < len(self.releases) and self.releases[at][0] <= time_s:
-                self._release(free, at, at + 1)
+                self.releases[at][1].add_to(free, 1)
                 at += 1
             yield time_s, {resource: column.copy() for resource, column in free.items()}
             if at == len(self.releases):
                 return
-            self._release(free, at, at + 1)
+            self.releases[at][1].add_to(free, 1)
             at += 1
 
-    def _first(self, enough: Callable[[Free], bool]) -> tuple[int | None, Free]:
+    def _first(self, gang: Gang) -> tuple[int | None, Free]:
         """How many releases it takes, and the room after them; None if all together are not enough."""
-        low, free = 0, {resource: column.copy() for resource, column in self.free.items()}
-        if enough(free):
+        low, free, step = 0, {resource: column.copy() for resource, column in self.free.items()}, FIRST_BLOCK
+        if holds(self.columns, free, gang):
             return 0, free
-        step = FIRST_BLOCK
         while low < len(self.releases):
-            high = min(low + step, len(self.releases))
-            after = self._after(free, low, high)
-            if enough(after):
-                return self._between(free, low, high, enough)
-            low, free, step = high, after, 2 * step
+            block = Block([held for _, held in self.releases[low : low + step]])
+            taken = block.first(self.columns, free, gang)
+            block.add_to(free, block.size if taken is None else taken)
+            if taken is not None:
+                return low + taken, free
+            low, step = low + step, 2 * step
         return None, free
 
-    def _between(self, free: Free, low: int, high: int, enough: Callable[[Free], bool]) -> tuple[int, Free]:
-        """Not enough at `low`, whose room is `free`; enough at `high`."""
-        while high - low > 1:
-            middle = (low + high) // 2
-            after = self._after(free, low, middle)
-            if enough(after):
-                high = middle
-            else:
-                low, free = middle, after
-        return high, self._after(free, low, high)
 
-    def _after(self, free: Free, start: int, stop: int) -> Free:
-        after = {resource: column.copy() for resource, column in free.items()}
-        self._release(after, start, stop)
-        return after
+class Block:
+    """Releases one after another, in columns: an *entry* for each row of each."""
 
-    def _release(self, free: Free, start: int, stop: int) -> None:
-        released = [held for _, held in self.releases[start:stop]]
-        if len(released) == 1:
-            released[0].add_to(free, 1)
-            return
+    def __init__(self, held: Sequence[Holding]) -> None:
+        self.held, self.size = held, len(held)
+        self.rows = np.concatenate([each.rows for each in held])
+        self.ends = np.cumsum([len(each.rows) for each in held])  # of each release's entries
+        self._amounts: dict[str, NDArray[np.int64]] = {}
+
+    def amounts(self, resource: str) -> NDArray[np.int64]:
+        """By entry."""
+        known = self._amounts.get(resource)
+        if known is None:
+            each = [held.amounts.get(resource) for held in self.held]
+            parts = [
+                np.zeros(len(held.rows), np.int64) if a is None else a for held, a in zip(self.held, each, strict=True)
+            ]
+            known = self._amounts[resource] = np.concatenate(parts)
+        return known
+
+    def add_to(self, free: Free, releases: int) -> None:
+        """The first so many releases."""
+        entries = int(self.ends[releases - 1]) if releases else 0
         for resource, column in free.items():
-            parts = [(held.rows, held.amounts[resource]) for held in released if resource in held.amounts]
-            if parts:
-                rows, amounts = zip(*parts, strict=True)
-                np.add.at(column, np.concatenate(rows), np.concatenate(amounts))
+            np.add.at(column, self.rows[:entries], self.amounts(resource)[:entries])
+
+    def first(self, columns: Columns, free: Free, gang: Gang) -> int | None:
+        """How many of the releases it takes until `holds` is true; None if all are not enough."""
+        most = 0
+        for demand, role in zip(gang.demands, gang.roles, strict=True):
+            if role.minimum:
+                rows = fit.matching(columns.facts, demand.where)
+                found = self._first_of(free, demand.asks, rows, role.minimum - count(free, demand.asks, rows))
+                if found is None:
+                    return None
+                most = max(most, found)
+        return most
+
+    def _first_of(self, free: Free, asks: Amounts, allowed: NDArray[np.bool_], missing: int) -> int | None:
+        """How many releases it takes until those rows hold so many such pods more."""
+        if missing <= 0:
+            return 0
+        if not len(self.rows) or any(resource not in free for resource, _ in asks):
+            return None
+        by_row = np.argsort(self.rows, kind="stable")
+        rows = self.rows[by_row]
+        first = np.ones(len(rows), np.bool_)
+        first[1:] = rows[1:] != rows[:-1]
+        start = first.nonzero()[0][np.cumsum(first) - 1]  # of the entries of the same row
+        pods = np.full(len(rows), np.iinfo(np.int64).max)
+        before = pods.copy()
+        for resource, ask in asks:
+            held, has = self.amounts(resource)[by_row], free[resource][rows]
+            run = np.cumsum(held)
+            np.minimum(pods, (has + run - (run - held)[start]) // ask, out=pods)
+            np.minimum(before, has // ask, out=before)
+        pods, before = np.maximum(pods, 0), np.maximum(before, 0)
+        before[1:] = np.where(first[1:], before[1:], pods[:-1])
+        gained = np.zeros(len(rows), np.int64)
+        gained[by_row] = np.where(allowed[rows], pods - before, 0)
+        entries = int(np.cumsum(gained).searchsorted(missing)) + 1
+        return int(self.ends.searchsorted(entries)) + 1 if entries <= len(rows) else None

@@ -90,7 +90,7 @@ class Watch(NamedTuple):
 
 class Asleep(NamedTuple):
     """A line whose first bid cannot start: why, and when it is looked at again: when room grows (`watches`), when less
-    is charged to the queue tree (`tolls`), at a time (`again_s`, seconds since the epoch), or when pods of others that
+    is charged to the queue tree (`tolls`), or when pods of others that
     it heeds come or go (`heeds`); whichever is first. `place`: its place among those that want room, if backfill may
     give it a reservation; `held`: there is room, but it is kept. `foremost`: it lacks nothing but room for one role, so
     it sleeps in a crowd; what its queue's order counts most."""
@@ -99,7 +99,6 @@ class Asleep(NamedTuple):
     reason: Reason
     watches: tuple[Watch, ...] = ()
     tolls: tuple[Toll, ...] = ()
-    again_s: float | None = None
     heeds: bool = False
     place: tuple[float, float, int, str | int] | None = None
     held: bool = False
@@ -121,7 +120,8 @@ class Findings(NamedTuple):
     lines of one role that go on sleeping for the same reason and need, and how many of their pods fit in all. `quiet`:
     the same of crowds that were roused (None: not counted), and how often in a row without asking why. `looked`:
     backfill looked at all that sleep; `first`: who has the first reservation, and since when (seconds). `hunting`:
-    sleeping lines that may make others give way, and whether they are yet to search (else they found nobody)."""
+    sleeping lines that may make others give way, and whether they are yet to search (else they found nobody); `again`:
+    when time makes that worth it (seconds since the epoch; None: it does not)."""
 
     version: int
     joined: tuple[Joined, ...] = ()
@@ -133,6 +133,7 @@ class Findings(NamedTuple):
     looked: bool = False
     first: tuple[Bid, float] | None = None
     hunting: tuple[tuple[LineKey, bool], ...] = ()
+    again: tuple[tuple[LineKey, float | None], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,7 @@ class Residents:
         self._told: list[tuple[Any, ...]] = []  # the same of jobs
         self._of: dict[int, list[int]] = {}  # job number -> its entries
         self._vacant: list[int] = []
+        self._movable: Ints | None = None
 
     def touch(self, job: str) -> None:
         """What it holds has changed."""
@@ -64,6 +65,12 @@ class Residents:
     def of_jobs(self, name: str) -> NDArray[Any]:
         """A column of the jobs, by number; meaningless where nothing of a job is left."""
         return self._jobs[name][: len(self.ids)]
+
+    def movable(self) -> Ints:
+        """Jobs, by number, of which anything was not told to go; one that is on several nodes that often."""
+        if self._movable is None:
+            self._movable = self.entry("job")[(self.entry("pods") > 0) & (self.entry("leaving") == 0)]
+        return self._movable
 
     def entries_of(self, number: int) -> list[int]:
         return self._of.get(number, [])
@@ -126,6 +133,7 @@ class Residents:
 
     def settle(self) -> None:
         """What was written is in the columns from now on."""
+        self._movable = None
         if self._told:
             numbers, *values = zip(*self._told, strict=True)
             self._told.clear()

@@ -131,7 +131,7 @@ class Branch:
         *("account", "arena", "by_factors", "by_group", "by_user", "caps_jobs", "children", "contested", "fault"),
         "flavors",
         *("gated", "guaranteed", "kept", "limit", "limits_groups", "limits_users", "longest_s", "name", "order"),
-        *("parent", "path", "queue", "split", "stated", "states", "ties", "unbounded"),
+        *("parent", "path", "queue", "shares", "split", "stated", "states", "ties", "unbounded"),
     )
 
     def __init__(self, name: str, queue: Queue | None, parent: Branch | None) -> None:
@@ -161,6 +161,7 @@ class Branch:
         self.order = queue.order if queue is not None else Order.PRIORITY
         self.arena: Branch = self
         self.split = False
+        self.shares: dict[Cost, Any] = {}  # its share with that besides, until an amount changes (`core.quota`)
         self.ties: dict[str, Any] = {}  # by queue, how this one stands to it (`core.rights` remembers it here)
         walls = [limits.wall_s for limits in (*stated, queue.per_job) if limits.wall_s is not None] if queue else []
         if parent is not None and parent.longest_s is not None:
@@ -240,6 +241,8 @@ class Tree:
         else:
             for branch in path:
                 branch.account.add(charge, sign, branch)
+        for branch in path:
+            branch.shares.clear()
         if sign < 0:
             for branch in path:
                 self.eased[branch.name] = None
@@ -277,6 +280,7 @@ class Tree:
         for name, branch in self.branches.items():
             branch.account = Account()
             branch.account.claimed.update(self.keeps_claimed.get(name, ()))
+            branch.shares.clear()
 
     def copy(self) -> Tree:
         other = Tree()

@@ -163,10 +163,15 @@ class Waiting:
             self.heeding.sleep(key)
         if asleep.tolls:
             self.bars.sleep(key, asleep.tolls)
-        if asleep.again_s is not None:
-            self.dawn_of[key] = asleep.again_s
+
+    def look_again(self, key: LineKey, at_s: float | None) -> None:
+        """The line, which sleeps, is woken at that time too (seconds since the epoch); None: at none."""
+        if at_s is None:
+            self.dawn_of.pop(key, None)
+        elif key in self.lines:
+            self.dawn_of[key] = at_s
             self._dawns += 1
-            heappush(self.dawns, (asleep.again_s, self._dawns, key))
+            heappush(self.dawns, (at_s, self._dawns, key))
             self._keep_dawns_few()
 
     def _take_place(self, asleep: Asleep, line: Line) -> None:
@@ -192,7 +197,8 @@ class Waiting:
     def _keep_dawns_few(self) -> None:
         """What is not true any more is dropped before it outweighs the rest."""
         if len(self.dawns) > 2 * len(self.dawn_of) + 64:
-            self.dawns = [each for each in self.dawns if self.dawn_of.get(each[2]) == each[0]]
+            kept = {key: (at_s, nth, key) for at_s, nth, key in self.dawns if self.dawn_of.get(key) == at_s}
+            self.dawns = list(kept.values())
             heapify(self.dawns)
 
     def next_dawn_s(self, now_s: float) -> float | None:
