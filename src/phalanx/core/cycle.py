@@ -58,7 +58,6 @@ from phalanx.model.tree import Charge
 
 Lack: TypeAlias = Shortfall | Held | Lacking
 
-RENEW_HUNT = 8  # a line whose searches find nobody to be asked is explained anew after so many
 NO_CHARGE = Charge("", "", "", (), 0)
 NOBODY: Iterator[Entry] = iter(())
 
@@ -292,9 +291,9 @@ class Cycle:
         """Those before it have taken what it needs, or what has grown was not enough: its line goes back to sleep, with
         `entry` its first."""
         line, hunts = self.waiting.lines.get(key), key in self.waiting.hunters.woken
-        if line is None or line.reason is None or not (hunts or self.failures() >= EXPLAINED):
+        if line is None or line.reason is None or self.failures() < (1 if hunts else EXPLAINED):
             return False
-        if line.unexplained >= (RENEW_HUNT if hunts else RENEW_REASON) or key in self.untrue or self.crowds.is_due(key):
+        if line.unexplained >= RENEW_REASON or key in self.untrue or self.crowds.is_due(key):
             return False  # all is said anew
         if line.reason.code in NEVER:
             return False  # whether that is so still decides whom it holds up
