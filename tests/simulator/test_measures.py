@@ -126,6 +126,7 @@ def test_jobs_that_never_ran_count_as_such() -> None:
     found = measure(schedule)
     assert (found["jobs"], found["finished"], found["unfinished"]) == (3, 2, 1)
     assert found["mean_wait_s"] == 10
+    assert found["by_size"]["1"] == {"jobs": 1, "mean_wait_s": None, "mean_jct_s": None, "mean_bounded_slowdown": None}
 
 
 def test_jobs_stopped_at_their_limit() -> None:

@@ -144,19 +144,19 @@ def stops(schedule: Schedule) -> dict[str, float]:
     }
 
 
-def by(schedule: Schedule, groups: Sequence[str]) -> dict[str, dict[str, float]]:
-    """The main measures of each group of jobs."""
+def by(schedule: Schedule, groups: Sequence[str]) -> dict[str, dict[str, float | None]]:
+    """The main measures of each group of jobs; means of nothing, where none of them ended, are None."""
     members: dict[str, list[Fate]] = {}
     for fate, group in zip(schedule.fates, groups, strict=True):
         members.setdefault(group, []).append(fate)
-    found = {}
+    found: dict[str, dict[str, float | None]] = {}
     for group in sorted(members, key=natural):
         done = [fate for fate in members[group] if fate.end_s is not None]
         found[group] = {
             "jobs": len(members[group]),
-            "mean_wait_s": mean([wait_s(fate) for fate in done]),
-            "mean_jct_s": mean([jct_s(fate) for fate in done]),
-            "mean_bounded_slowdown": mean([bounded_slowdown(fate) for fate in done]),
+            "mean_wait_s": mean([wait_s(fate) for fate in done]) if done else None,
+            "mean_jct_s": mean([jct_s(fate) for fate in done]) if done else None,
+            "mean_bounded_slowdown": mean([bounded_slowdown(fate) for fate in done]) if done else None,
         }
     return found
 
