@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from phalanx.core import order, usage
+from phalanx.core import order, share, usage
 from phalanx.core.layout import Layout, laid_out
 from phalanx.core.recount import noted_truly
 from phalanx.core.room import charge_of, counted, entrants
@@ -179,6 +179,10 @@ def tree_adds_up(cluster: Cluster) -> Iterator[str]:
     for name, true in anew.branches.items():
         if name in tree.branches and not equal(noted := tree.branches[name].account, true.account):
             yield f"queue {name!r} is charged {noted.shown()}, the records say {true.account.shown()}"
+    for name, branch in tree.branches.items():
+        for extra, known in branch.shares.items():
+            if known != (now := share.of(branch, branch.account, tree.pool, extra)):
+                yield f"the share of queue {name!r} with {extra} more is kept as {known} and is {now}"
     if cluster.entrants.lists != (counts := entrants(cluster).lists):
         yield f"submitted jobs are counted as {cluster.entrants.lists}, there are {counts}"
     if not alike(tree.pool, has := pool_of(cluster)):
