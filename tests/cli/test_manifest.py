@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.cli.manifest import Request, environment, job, name_of, queued, read_files, refusal
+from phalanx.cli.manifest import Document, Request, environment, job, name_of, queued, read_files, refusal
 from phalanx.cli.submit import _create_all, split
 from phalanx.client.connection import ApiRefusal, ApiUnknown, Connection
 from phalanx.errors import PhalanxError
@@ -172,6 +172,7 @@ def test_what_kubernetes_would_replace_is_escaped(text: str, sent: str) -> None:
         (Request(name="x", command=("a",), queue="A!"), "'A!' cannot be the name of a queue"),
         (Request(name="x", command=("a",), cpu="two"), "--cpu 'two' is not a quantity"),
         (Request(name="x", command=("a",), memory="-1Gi"), "--memory '-1Gi' is negative"),
+        (Request(name="x", command=("a",), cpu="9" * 19), f"--cpu '{'9' * 19}' is more than any cluster has"),
     ],
 )
 def test_what_cannot_be_is_said_before_anything_is_created(request_: Request, message: str) -> None:
@@ -221,6 +222,14 @@ def test_what_was_created_before_an_error_is_told(tmp_path: Path, capsys: pytest
         asyncio.run(_create_all(Breaking(), objects, "lab", tell=True))
     assert str(broken.value).startswith(f"{tmp_path}/job.yaml:")
     assert capsys.readouterr().out == "job lab/train created in queue default\n"
+
+
+def test_a_namespace_that_is_not_there_is_told_with_what_to_do_about_it(tmp_path: Path) -> None:
+    error = ApiRefusal(404, "NotFound", 'namespaces "lab" not found', {"kind": "namespaces", "name": "lab"})
+    command = Document(file="the command", obj=job(Request(name="x", command=("true",), namespace="lab")))
+    assert str(refusal(command, error)).startswith("the command: there is no namespace lab, and nothing was created")
+    [document] = read_files([written(tmp_path, JOB.replace("  name: train\n", "  name: train\n  namespace: lab\n"))])
+    assert str(refusal(document, error)).startswith(f"{tmp_path}/job.yaml:5: there is no namespace lab")
 
 
 def test_a_name_that_is_taken_is_refused_with_what_to_do_about_it(tmp_path: Path) -> None:

@@ -47,6 +47,12 @@ def test_a_server_error_leaves_the_outcome_unknown() -> None:
     with pytest.raises(ApiUnknown, match="503: busy"):
         ask(fail, lambda c: c.patch(JOBS, "a", {}, "default"))
 
+    async def refuse(request: web.Request) -> web.Response:
+        return web.json_response({"kind": "Status", "message": "the disk is full"}, status=500)
+
+    with pytest.raises(ApiUnknown, match=r"answered 500: the disk is full$"):
+        ask(refuse, lambda c: c.patch(JOBS, "a", {}, "default"))
+
 
 def test_a_lost_answer_leaves_the_outcome_unknown() -> None:
     async def hang_up(request: web.Request) -> web.Response:

@@ -15,9 +15,10 @@ from typing import Any, TypeAlias
 import yaml
 
 from phalanx.client.connection import ApiRefusal, Object
-from phalanx.client.quantity import QuantityError, parse
+from phalanx.client.quantity import QuantityError, amount, parse
 from phalanx.errors import PhalanxError
 from phalanx.kube.labels import QUEUE, SCHEDULER_NAME
+from phalanx.model.demand import MOST
 
 Field: TypeAlias = tuple[str | int, ...]
 
@@ -40,6 +41,8 @@ class Document:
 
     def place(self, path: Field = ()) -> str:
         """`job.yaml:14`: where the field stands, or the nearest one around it."""
+        if not self.lines:
+            return self.file  # there is no text: a command line
         while path and path not in self.lines:
             path = path[:-1]
         return f"{self.file}:{self.lines.get(path, 1)}"
@@ -96,6 +99,12 @@ def refusal(document: Document, error: ApiRefusal) -> PhalanxError:
     """The server's answer, with the lines of the fields that it speaks of."""
     if error.reason == "AlreadyExists":
         return _taken(document, error)
+    if error.reason == "NotFound" and error.details.get("kind") == "namespaces":
+        name = error.details.get("name")
+        return PhalanxError(
+            f"{document.place(('metadata', 'namespace'))}: there is no namespace {name}, and nothing was created from "
+            f"here on. `kubectl get namespaces` lists those there are; `kubectl create namespace {name}` makes it."
+        )
     causes = error.details.get("causes") or []
     lines = [
         f"{document.place(_field(cause.get('field', '')))}: {cause.get('field')}: {cause.get('message')}"
@@ -227,6 +236,8 @@ def _check(request: Request) -> None:
         try:
             if text and parse(text) < 0:
                 raise QuantityError(f"{text!r} is negative")
+            if text and amount(option.removeprefix("--"), text) > MOST:
+                raise QuantityError(f"{text!r} is more than any cluster has")
         except QuantityError as error:
             raise PhalanxError(f"{option} {error}") from error
 

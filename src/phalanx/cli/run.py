@@ -21,7 +21,7 @@ from phalanx.cli.sending import create_document, not_known, require_class, requi
 from phalanx.cli.stopping import stop_wish
 from phalanx.cli.target import Namespace, Target, connected
 from phalanx.cli.wish_options import WishOptions
-from phalanx.client.connection import ApiRefusal, Connection, Object
+from phalanx.client.connection import ApiRefusal, ApiUnknown, Connection, Object
 from phalanx.client.kind import JOBS
 
 KEPT_S = 3600
@@ -107,6 +107,9 @@ async def _interrupted(connection: Connection, made: Object) -> int:
     except ApiRefusal as error:
         if error.code != 404:
             raise
+    except ApiUnknown as error:
+        _say(f"whether job {name} was deleted is not known ({error}); `kubectl delete job` ends it")
+        return INTERRUPTED
     _say(f"job {name} was deleted")
     return INTERRUPTED
 

@@ -278,7 +278,7 @@ def _target(path: str, params: Mapping[str, str] | None) -> str:
 
 def _decode(code: int, content_type: str, content: bytes) -> Any:
     if code >= 500:
-        raise ApiUnknown(f"the API server answered {code}: {content[:500].decode(errors='replace')}")
+        raise ApiUnknown(f"the API server answered {code}: {_words(content)}")
     try:
         is_json = content_type.startswith(JSON) and content
         value: Any = msgspec.json.decode(content) if is_json else content.decode(errors="replace")
@@ -289,6 +289,15 @@ def _decode(code: int, content_type: str, content: bytes) -> Any:
         message = status.get("message") or f"the API server answered {code}"
         raise ApiRefusal(code, status.get("reason", ""), message, status.get("details"))
     return value
+
+
+def _words(content: bytes) -> str:
+    """What a Status says, or the beginning of whatever else it is (a proxy's page)."""
+    try:
+        said = msgspec.json.decode(content, type=dict[str, Any]).get("message")
+    except msgspec.MsgspecError:
+        said = None
+    return str(said) if said else content[:500].decode(errors="replace")
 
 
 async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
