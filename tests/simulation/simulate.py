@@ -66,10 +66,16 @@ class Unfair(AssertionError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weather:
-    """What a run is to have much of, whatever its seed: disturbances by name, queues at their limits."""
+    """What a run is to have much of, whatever its seed: disturbances by name, queues at their limits, gangs that are
+    known before most of their pods exist."""
 
     chances: Mapping[str, float] = field(default_factory=dict)
     crowded: bool = False
+    unborn: bool = False
+
+
+# Room is held for pods that come later, and nothing but the scheduler could give it away.
+HELD = Weather(unborn=True, chances={"foreign": 0.0, "node_lost": 0.0, "pod_refused": 0.0})
 
 
 def simulate(seed: int, weather: Weather = Weather()) -> str:
@@ -79,7 +85,7 @@ def simulate(seed: int, weather: Weather = Weather()) -> str:
     wants, rich = Wants(random), seed % 3 != 0 or weather.crowded
     variety = Variety(random, wants.themes, rich=rich, limited=rich and seed % 7 in {1, 2}, crowded=weather.crowded)
     chances.update(weather.chances)
-    run = Run(World(random, chances), wants, variety)
+    run = Run(World(random, chances), wants, variety, unborn=weather.unborn)
     with checked_folds(), narrow() if seed % 2 else nullcontext():
         run.play()
     return hashlib.sha256("\n".join(run.world.log).encode()).hexdigest()
@@ -136,7 +142,8 @@ class Alone:
 
 
 class Run:
-    def __init__(self, world: World, wants: Wants, variety: Variety) -> None:
+    def __init__(self, world: World, wants: Wants, variety: Variety, *, unborn: bool = False) -> None:
+        self.unborn = unborn
         self.world, self.random, self.wants, self.variety = world, world.seed, wants, variety
         self.bounds_changed = False
         self.cluster = Cluster()
@@ -190,6 +197,8 @@ class Run:
         for index in range(random.choice([3, 6, 9, 12, 25])):
             run_s = random.uniform(1, 120)
             job = self.a_job(index, run_s)
+            if self.unborn and job.queue != "loose" and random.random() < 0.7:
+                world.unborn.add(job.id)
             if self.runs_alone(job, alone) and all(each.job in self.feasible for each in job.after):
                 self.feasible.add(job.id)
             world.later(random.uniform(0, 200), lambda job=job, run_s=run_s: world.submit(job, run_s))

@@ -41,7 +41,7 @@ from phalanx.model.watching import Post, Watches
 from tests.scenarios.language import read
 from tests.scenarios.test_scenarios import FOLDER, play
 
-from .simulate import Weather, simulate
+from .simulate import HELD, Weather, simulate
 
 SEEDS = 200  # enough for what one in ten notices: that none of them does has a chance of 1 in 10^9
 PLAIN = Weather()
@@ -222,6 +222,19 @@ def preempted_in_vain(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(preempting.Preempting, "settle", forgets_whom_for)
 
 
+def held_room_is_given_away(patch: pytest.MonkeyPatch) -> None:
+    started = fold.TAKEN_IN_BY[fold.Started]
+
+    def forgetful(cluster, event):
+        started(cluster, event)
+        record = cluster.jobs.get(event.job)
+        if record is not None and record.phase is fold.Phase.RUNNING:
+            fold.let_go(cluster, record, sorted(record.placements)[1:])
+            fold.settle(cluster, record)
+
+    patch.setitem(fold.TAKEN_IN_BY, fold.Started, forgetful)
+
+
 def never_holds_up_all_the_same(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(cycle, "NEVER", set())
 
@@ -244,6 +257,7 @@ PLANTED: list[tuple[Callable[[pytest.MonkeyPatch], None], Weather, int]] = [
     (dependency_is_ignored, PLAIN, 34),
     (begin_time_is_ignored, PLAIN, 2),
     (who_gives_way_is_charged_on, PLAIN, 0),
+    (held_room_is_given_away, HELD, 0),
 ]
 SPECIFIED: list[tuple[Callable[[pytest.MonkeyPatch], None], str]] = [
     (overfull_nodes_are_used, "over_capacity"),

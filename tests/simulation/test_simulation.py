@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from .simulate import simulate
+from .simulate import HELD, Weather, simulate
 
 COUNT = int(os.environ.get("PHALANX_SEEDS", "200"))
 PARCEL = max(5, COUNT // 40)
@@ -25,6 +25,17 @@ def test_nothing_goes_wrong(first: int) -> None:
         run(seed)
 
 
+UNBORN, PLAIN = Weather(unborn=True), Weather()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("weather", [HELD, UNBORN])
+def test_gangs_that_are_known_before_their_pods_exist(weather: Weather) -> None:
+    for seed in range(max(10, COUNT // 8)):
+        run(seed, weather)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", FOUND)
 def test_what_was_found_once_stays_mended(seed: int) -> None:
@@ -36,10 +47,10 @@ def test_the_same_seed_decides_the_same(seed: int) -> None:
     assert simulate(seed) == simulate(seed)
 
 
-def run(seed: int) -> None:
-    """A failure names its seed: `simulate(SEED)` runs it again."""
+def run(seed: int, weather: Weather = PLAIN) -> None:
+    """A failure names its seed: `simulate(SEED, weather)` runs it again."""
     try:
-        simulate(seed)
+        simulate(seed, weather)
     except Exception as error:
         error.add_note(f"seed {seed}")
         raise

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from random import Random
 
@@ -80,6 +80,8 @@ class World:
         self.reservations: dict[str, Reservation] = {}
         self.jobs: dict[str, Truth] = {}
         self.foreign: dict[str, tuple[str, tuple[tuple[str, int], ...]]] = {}
+        self.unborn: set[str] = set()  # jobs of which one pod comes first, and the others when it asks for them
+        self.holds_last = not any(chances.get(each) for each in ("foreign", "node_lost", "pod_refused"))
         self.done: set[str] = set()
         self.ever_started: set[str] = set()
         self.preempted: dict[str, int] = {}
@@ -337,10 +339,41 @@ class World:
             self.refuse(truth, "some of its pods found no node in time")
         elif self.chance("start_refused"):
             self.refuse(truth, "a pod was not created")
-        elif not all(self.bind(truth, slot) for slot in sorted(truth.planned)):
+        elif not all(self.bind(truth, slot) for slot in self.first_pods(truth)):
             self.refuse(truth, "a kubelet had no room")
         else:
             self.started(truth)
+            for slot in sorted(truth.planned.keys() - truth.bound):
+                self.later(self.seed.uniform(0, truth.run_s), lambda slot=slot: self.come(truth, run, slot))
+
+    def first_pods(self, truth: Truth) -> list[Slot]:
+        """The pods of the minimum; or only the one that creates the others, whose room is held until they come."""
+        return sorted(truth.planned)[: 1 if truth.job.id in self.unborn else None]
+
+    def come(self, truth: Truth, run: int, slot: Slot) -> None:
+        """A pod that room was held for is there, or is not wanted any more; or it asks for less than was said."""
+        waits = slot in truth.planned and slot not in truth.bound
+        if not self.current(truth, run) or truth.phase is not Phase.RUNNING or not waits:
+            return
+        if self.seed.random() < 0.2:
+            del truth.planned[slot]
+            self.tell(truth.job.id, Released(truth.job.id, (slot,)))
+            return
+        if self.seed.random() < 0.3 and all(each.role != slot.role for each in truth.bound):
+            self.reshape(truth, slot.role)
+        if self.bind(truth, slot):
+            return
+        if self.holds_last:
+            raise Wrong(f"what was held for {slot} of {truth.job.id} is not there: {self.free(truth.planned[slot])}")
+        self.reopen(truth, [slot])
+
+    def reshape(self, truth: Truth, role: int) -> None:
+        """The pods of the role ask for less cpu than was said. It is told at once, with all that is true of the job."""
+        roles, known = list(truth.job.roles), truth.job.roles[role]
+        less = tuple((name, amount // 2 if name == "cpu" else amount) for name, amount in known.shape.requests)
+        roles[role] = replace(known, shape=replace(known.shape, requests=less))
+        truth.job = replace(truth.job, roles=tuple(roles))
+        self._inbox.append(self.adoption(truth))
 
     def bind(self, truth: Truth, slot: Slot) -> bool:
         node = truth.planned[slot]
