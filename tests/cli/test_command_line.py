@@ -153,6 +153,16 @@ def test_a_malformed_manifest_is_refused_before_a_cluster_is_needed(
     assert f"phalanx: error: {file}:4: this is not YAML" in capsys.readouterr().err
 
 
+def test_a_snapshot_into_a_folder_that_is_not_there_names_the_file_that_was_asked_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "gone" / "now.jsonl"
+    assert call(monkeypatch, "snapshot", str(file)) == 1
+    assert (
+        f"{file} cannot be written: there is no folder {file.parent}. Nothing was written." in capsys.readouterr().err
+    )
+
+
 def test_a_dry_run_prints_the_job_and_needs_no_cluster(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

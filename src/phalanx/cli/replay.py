@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from phalanx.cli.output import note, print_json_line
+from phalanx.cli.output import counted, note, print_json_line
 from phalanx.cli.recording import Step, decided, steps
 from phalanx.core.moment import clock
 from phalanx.dialects.recording import written
@@ -72,7 +72,8 @@ def replay(
             print("\n".join(told(each, plan, differs=differs)))
         if step and not pressed_enter():
             break
-    note(f"{seen} steps; {differing} decided otherwise than recorded" if differing else f"{seen} steps, as recorded")
+    whole = counted(seen, "step")
+    note(f"{whole}; {differing} decided otherwise than recorded" if differing else f"{whole}, as recorded")
     return 1 if differing else 0
 
 

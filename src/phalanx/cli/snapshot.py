@@ -34,6 +34,8 @@ async def snapshot(
     replace
         Write over a snapshot or recording that is in the file.
     """
+    if not file.parent.is_dir():
+        raise PhalanxError(f"{file} cannot be written: there is no folder {file.parent}. Nothing was written.")
     if file.exists():
         if not replace:
             raise PhalanxError(f"{file} exists already. Nothing was written. Name another file, or say --replace.")
