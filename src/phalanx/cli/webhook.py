@@ -111,7 +111,7 @@ async def _serve(
     keep: Keeping,
 ) -> None:
     async with _monitored(watched, admissions, ready), serving(where, context, Answerer(admissions)) as port:
-        note(f"answering at https://{where[0]}:{port}{PATH}; Ctrl-C stops it")
+        note(f"answering at https://{monitoring.place((where[0], port))}{PATH}; Ctrl-C stops it")
         await until_stopped(keep())
 
 
@@ -121,5 +121,5 @@ async def _monitored(where: tuple[str, int] | None, admissions: Admissions, read
         yield
         return
     async with monitoring.serving(where, registry(admissions), lambda: "", ready) as port:
-        note(f"metrics at http://{where[0]}:{port}/metrics")
+        note(f"metrics at {monitoring.url((where[0], port))}")
         yield

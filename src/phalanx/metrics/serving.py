@@ -34,8 +34,13 @@ def address(text: str) -> tuple[str, int]:
 
 def url(where: tuple[str, int]) -> str:
     """Of its metrics."""
+    return f"http://{place(where)}/metrics"
+
+
+def place(where: tuple[str, int]) -> str:
+    """An address as it stands in a URL."""
     host, port = where
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}/metrics"
+    return f"{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def _is_ipv6(text: str) -> bool:
