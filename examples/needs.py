@@ -94,19 +94,19 @@ class Packages:
             _require_room(self.room_bytes, self.size)
             print(f"installing {', '.join(self.requirements)} into {self.folder} ({self.size}; once)", flush=True)
             shutil.rmtree(self.folder, ignore_errors=True)
-            for command in self._commands():
-                _call(command, deadline_s)
+            for what, command in self._steps():
+                _call(what, command, deadline_s)
             (self.folder / ".ready").touch()
 
-    def _commands(self) -> list[list[str]]:
-        """One Python makes the virtual environment, and its pip fills it: a pip of its own would take as long again as
-        the small packages do."""
-        ours = str(python())
-        pip = [ours, "-m", "pip", "--python", str(self.folder), "install", "--quiet", "--no-compile", *self.options]
+    def _steps(self) -> list[tuple[str, list[str]]]:
+        """What each does, and the command. One Python makes the virtual environment, and its pip fills it: a pip of its
+        own would take as long again as the small packages do."""
+        ours, folder, wanted = str(python()), str(self.folder), list(self.requirements)
+        pip = [ours, "-m", "pip", "--python", folder, "install", "--quiet", "--no-compile", *self.options]
         return [
-            [ours, "-m", "venv", "--without-pip", str(self.folder)],
-            [*pip, *self.requirements],
-            [str(self.folder / "bin" / "python"), "-c", f"import {self.proof}"],
+            ("making a virtual environment", [ours, "-m", "venv", "--without-pip", folder]),
+            (f"pip install {' '.join(wanted)} (from the network)", [*pip, *wanted]),
+            (f"import {self.proof}", [str(self.folder / "bin" / "python"), "-c", f"import {self.proof}"]),
         ]
 
 
@@ -151,7 +151,7 @@ def _require_room(room_bytes: int, size: str) -> None:
             )
 
 
-def _call(command: Sequence[str], deadline_s: float) -> None:
+def _call(what: str, command: Sequence[str], deadline_s: float) -> None:
     """With all that it starts, it ends when we do: too late, or by Ctrl-C. Raises Missing."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     with subprocess.Popen(
@@ -167,11 +167,11 @@ def _call(command: Sequence[str], deadline_s: float) -> None:
             said, _ = process.communicate(timeout=max(deadline_s - time.monotonic(), 0.0))
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
-            raise Missing(f"`{' '.join(command)}` took too long; is the network slow?") from None
+            raise Missing(f"{what} took too long") from None
         except BaseException:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             raise
     if process.returncode:
-        last = "\n".join(said.strip().splitlines()[-5:])
-        raise Missing(f"`{' '.join(command)}` failed (is there a network?):\n{last}")
+        last = said.strip().splitlines()[-3:]
+        raise Missing(f"{what} failed:\n" + "\n".join(last))
