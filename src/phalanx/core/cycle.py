@@ -422,8 +422,10 @@ class Cycle:
                 watching[watch.demand] = watch
             heeds, held = heeds or each.heeds, held or isinstance(lack, Held)
         watches, reason, entry = tuple(watching.values()), self.why_not(key, offers, found), self.entry_of(key, bid)
-        tolls = tuple([toll for offer in offers if offer.short for toll in offer.short.tolls])
-        place = self.lookahead.place_of(key, entry) if lacks and reason.code not in NEVER else None
+        dear = [each.short for offer in offers for each in (offer, *offer.fuller) if each.short is not None]
+        tolls = tuple([toll for short in dear for toll in short.tolls])
+        hopes = any(each.reason.code not in NEVER for each in found.values())
+        place = self.lookahead.place_of(key, entry) if hopes else None
         if reason.code not in SHORT:
             self.preempting.give_up(key)
         foremost = None
@@ -451,10 +453,14 @@ class Cycle:
         """Why each offer fails; the one that the queue likes best gives the code."""
         reasons = []
         for offer in offers:
-            if offer.short is not None:
-                reasons.append(denial.why_not(self.cluster, self.ledger, key.queue, offer))
+            if offer.short is None:
+                reason = found[offer.flavors].reason
             else:
-                reasons.append(found[offer.flavors].reason)
+                reason = denial.why_not(self.cluster, self.ledger, key.queue, offer)
+            if reason.code in NEVER:  # but its other groups may fit, for which there is no quota now
+                said = (denial.why_not(self.cluster, self.ledger, key.queue, each) for each in offer.fuller)
+                reason = next((each for each in said if each.code not in NEVER), reason)
+            reasons.append(reason)
         return denial.of_flavors([offer.flavors for offer in offers], reasons)
 
     def put_to_sleep(self, key: LineKey, bid: Bid, asleep: Asleep) -> None:

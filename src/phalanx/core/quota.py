@@ -50,7 +50,7 @@ class Shortfall:
 
 class Offer(NamedTuple):
     """One way to give the roles flavors; `gang` is what is placed then. `borrows`: beyond the queue's guarantee.
-    `short`: why it is not affordable now."""
+    `short`: why it is not affordable now. `fuller`: the same with fewer groups left out, none of which is."""
 
     flavors: tuple[str, ...]
     gang: Gang
@@ -58,6 +58,7 @@ class Offer(NamedTuple):
     borrows: bool = False
     short: Shortfall | None = None
     preemptible: bool = True
+    fuller: tuple[Offer, ...] = ()
 
 
 class Ledger:
@@ -177,13 +178,14 @@ def offers(cluster: Cluster, ledger: Ledger, key: LineKey, job: Job, given: tupl
 def with_fewer(cluster: Cluster, ledger: Ledger, branch: Branch, whole: Offer) -> Offer:
     """An offer of a gang of which groups may be left out, with as few of them left out as quota allows; if it allows
     no such offer, the least that the gang can start with."""
-    found = whole
+    found, fuller = whole, list[Offer]()
     for way in fewer.ways(whole.gang) if whole.short is not None else ():
+        fuller.append(found)
         charge = whole.charge._replace(cost=room.cost(whole.gang, way.pods, whole.flavors))
         gang = fewer.without(cluster, whole.gang, way)
         found = offer(ledger, branch, whole.flavors, gang, charge, preemptible=whole.preemptible)
         if found.short is None:
-            break
+            return found._replace(fuller=tuple(fuller))
     return found
 
 
