@@ -37,6 +37,15 @@ def started():
     return book
 
 
+@pytest.mark.parametrize("way", ["__setitem__", "__ior__", "setdefault", "update"])
+def test_what_all_share_that_wait_takes_nothing_in(way) -> None:
+    waiting = cluster(node("a", cpu=8), job("j", role("w", 2, cpu=3))).jobs["j"]
+    said = ({Slot(0, 0): "a"},) if way in {"__ior__", "update"} else (Slot(0, 0), "a")
+    with pytest.raises(TypeError, match="shared"):
+        getattr(waiting.promise, way)(*said)
+    assert not waiting.promise
+
+
 def test_every_event_and_action_is_taken_in() -> None:
     assert set(TAKEN_IN_BY) == {*get_args(Event), *get_args(Action)}
 

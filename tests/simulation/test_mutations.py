@@ -140,8 +140,9 @@ def quota_is_released_twice(patch: pytest.MonkeyPatch) -> None:
 def promise_is_not_charged(patch: pytest.MonkeyPatch) -> None:
     def hold(cluster, record, placements):
         if placements:
+            record.make_ready()
             cluster.promised[record.job.id] = None
-        record.promise.update((fold.Slot(each.role, each.ordinal), each.node) for each in placements)
+            record.promise.update((fold.Slot(each.role, each.ordinal), each.node) for each in placements)
 
     patch.setattr(fold, "hold", hold)
 

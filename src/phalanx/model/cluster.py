@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from phalanx.model.alarms import Alarms
 from phalanx.model.columns import Columns
@@ -38,21 +38,23 @@ from phalanx.model.waiting import Waiting
 REMEMBERED = 4096  # gangs with the flavors they were given
 
 
+def _refuse(*_: object) -> NoReturn:
+    raise TypeError("nothing is entered here: it is shared")
+
+
+REFUSED: Any = _refuse
+
+
 class Nothing(dict[Any, Any]):
     """Shared by all that have nothing: who is the first to enter anything makes a dictionary of its own."""
 
-    def __setitem__(self, key: object, value: object) -> None:
-        raise TypeError("nothing is entered here: it is shared")
+    __setitem__ = __ior__ = update = setdefault = REFUSED
 
 
 class Nobody(set[Any]):
     """The same of a set."""
 
-    def add(self, member: object) -> None:
-        raise TypeError("nothing is entered here: it is shared")
-
-    def update(self, *others: object) -> None:
-        raise TypeError("nothing is entered here: it is shared")
+    __ior__ = __ixor__ = add = update = symmetric_difference_update = REFUSED
 
 
 NOTHING: Final = Nothing()
