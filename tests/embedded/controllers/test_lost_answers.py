@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from phalanx.client.connection import ApiUnknown, Connection
+from phalanx.embedded.controllers.training_definition import install_training
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.controllers.cluster import Cluster, controllers, scenario
 
@@ -39,5 +40,31 @@ def test_each_pod_is_created_and_counted_once(api_server: ServerProcess, seed: i
             status = await here.ended()
         assert (status["last"], status["succeeded"]) == ("Complete CompletionsReached", 6)
         assert len(await here.pods(6)) == 6
+
+    scenario(api_server, play, settings=None)
+
+
+class Losing(Connection):
+    """The first two writes are not answered: one does not arrive, the other does."""
+
+    ways: list[str]
+
+    async def request(self, method: str, path: str, **how: Any) -> Any:
+        way = self.ways.pop() if method != "GET" and self.ways else ""
+        if way == "there":
+            raise ApiUnknown("lost on the way there")
+        try:
+            return await super().request(method, path, **how)
+        finally:
+            if way:
+                raise ApiUnknown("lost on the way back")
+
+
+def test_the_first_that_the_controllers_write_may_get_lost(api_server: ServerProcess) -> None:
+    async def play(here: Cluster) -> None:
+        async with await Losing.open(api_server.kubeconfig) as connection:
+            connection.ways = ["back", "there"]
+            await install_training(connection)
+            assert not connection.ways
 
     scenario(api_server, play, settings=None)

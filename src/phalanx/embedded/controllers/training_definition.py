@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from phalanx.client.connection import ApiRefusal, Connection, Object
+from phalanx.client.connection import ApiRefusal, ApiUnknown, Connection, Object
 from phalanx.client.kind import CRDS, Kind
 
 PYTORCH_JOBS = Kind(group="kubeflow.org", plural="pytorchjobs", name="PyTorchJob")
@@ -98,17 +98,28 @@ def definition() -> Object:
 
 
 async def install_training(connection: Connection) -> None:
-    """The definition, if there is none; returns when it is served. Raises ApiError."""
-    try:
-        await connection.create(CRDS, definition())
-    except ApiRefusal as error:
-        if error.reason != "AlreadyExists":
-            raise
+    """The definition, if there is none; returns when it is served. What is not answered is asked again. Raises
+    ApiError."""
+    defined = False
     for pause_s in (*(0.05,) * 20, *(0.5,) * 20, 0.0):
         try:
+            if not defined:
+                defined = await _define(connection)
             await connection.list(PYTORCH_JOBS, limit="1")
             return
         except ApiRefusal as error:
             if error.code != 404 or not pause_s:
                 raise
+        except ApiUnknown:
+            if not pause_s:
+                raise
         await asyncio.sleep(pause_s)
+
+
+async def _define(connection: Connection) -> bool:
+    try:
+        await connection.create(CRDS, definition())
+    except ApiRefusal as error:
+        if error.reason != "AlreadyExists":
+            raise
+    return True
