@@ -170,6 +170,7 @@ def test_a_dry_run_prints_the_job_and_needs_no_cluster(
     assert "command:\n        - echo\n        - --help\n" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_dash_is_standard_input() -> None:
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "x"}, "spec": {"template": {"spec": {}}}}
     command = [sys.executable, "-m", "phalanx.cli.app", "submit", "--dry-run", "--json", "-"]

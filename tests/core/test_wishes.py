@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -55,6 +56,7 @@ def shapes(draw: st.DrawFn) -> Shape:
 others = st.lists(st.tuples(shapes(), st.sampled_from(sorted(ZONES))), max_size=5)
 
 
+@pytest.mark.slow
 @settings(max_examples=75, deadline=None)
 @given(others, shapes())
 def test_one_pod_goes_to_a_node_exactly_if_some_node_will_do(running: list[Pod], shape: Shape) -> None:
@@ -63,6 +65,7 @@ def test_one_pod_goes_to_a_node_exactly_if_some_node_will_do(running: list[Pod],
     assert started[0] in will_do if started else not will_do
 
 
+@pytest.mark.slow
 @settings(max_examples=37, deadline=None)
 @given(others, shapes(), st.integers(2, 4))
 def test_pods_of_a_gang_are_placed_one_by_one_by_the_same_rules(running: list[Pod], shape: Shape, count: int) -> None:

@@ -156,6 +156,7 @@ def test_schedules_as_csv_and_as_a_log(tmp_path: Path, capsys) -> None:
     assert (tmp_path / "s-kth-sp2-4000.swf-greedy-user-0.csv").exists()
 
 
+@pytest.mark.slow
 def test_results_as_csv_and_parquet(tmp_path: Path, capsys) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     (found,) = objects(
@@ -232,6 +233,7 @@ def test_faults_of_a_trace_are_told_and_left_out(tmp_path: Path, capsys) -> None
     assert f"{path}:3:7: 1 fields where a record has 18" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_ctrl_c_prints_the_results_so_far() -> None:
     """Pressed when the hundredth job starts."""
     code = (

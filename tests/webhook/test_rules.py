@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
+import pytest
+
 from phalanx.kube.labels import JOB, QUEUE, SCHEDULER_NAME, USER
 from phalanx.webhook.review import judge, read
 from tests.webhook.reviews import Case, patched, review
@@ -57,6 +59,7 @@ def signer(job: Any, old: Any) -> str | None:
     return WHO if old is None or signature(job) is not None or not is_ours(old) else None
 
 
+@pytest.mark.slow
 def test_every_job_that_is_created() -> None:
     count = 0
     for labels, words, suspend, scheduler, manager in product(LABELS, SIGNATURES, SUSPENDED, SCHEDULERS, MANAGERS):
@@ -73,6 +76,7 @@ def changes() -> Iterator[tuple[Any, Any]]:
     yield from product(states, states)
 
 
+@pytest.mark.slow
 def test_every_change_of_labels_and_signatures() -> None:
     count = 0
     for old, new in changes():

@@ -25,6 +25,8 @@ from tests.embedded.admission.hooks import (
 )
 from tests.embedded.apiserver.inprocess import InProcess
 
+pytestmark = pytest.mark.slow  # real processes
+
 
 @asynccontextmanager
 async def scene(data: Path, **judges: Judge) -> AsyncIterator[tuple[InProcess, Hooks]]:

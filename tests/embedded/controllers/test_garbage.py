@@ -7,10 +7,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import CONFIG_MAPS, CRDS, JOBS, NODES, PODS, SECRETS, Kind
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.controllers.cluster import Cluster, controllers, scenario
+
+pytestmark = pytest.mark.slow  # real processes
 
 
 def owned_by(*owners: Object, **fields: Any) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+import pytest
+
 from phalanx.client.connection import STRATEGIC_PATCH, Object
 from phalanx.client.informer import Informer
 from phalanx.client.kind import (
@@ -27,6 +29,8 @@ from phalanx.embedded.controllers.volume_protection import VOLUME_FINALIZER, Vol
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.controllers.cluster import FAST, Cluster, scenario
 from tests.embedded.controllers.objects import names, pod
+
+pytestmark = pytest.mark.slow  # real processes
 
 
 def test_a_namespace_goes_when_its_content_is_gone(api_server: ServerProcess) -> None:

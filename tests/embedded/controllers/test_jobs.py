@@ -10,6 +10,8 @@ from phalanx.client.kind import EVENTS, JOBS, PODS
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.controllers.cluster import FAST, Cluster, scenario
 
+pytestmark = pytest.mark.slow  # real processes
+
 
 def test_a_job_runs_to_completion(api_server: ServerProcess) -> None:
     async def play(here: Cluster) -> None:

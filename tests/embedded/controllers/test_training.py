@@ -12,6 +12,8 @@ from phalanx.embedded.controllers.training_definition import PYTORCH_JOBS, insta
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.controllers.cluster import Cluster, scenario
 
+pytestmark = pytest.mark.slow  # real processes
+
 
 def replicas(count: int, policy: str = "Never", **container: Any) -> Object:
     pod = {"containers": [{"name": "pytorch", "image": "i", **container}]}

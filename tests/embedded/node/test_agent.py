@@ -19,6 +19,8 @@ from tests.embedded.node.machine import Client, scenario
 from tests.embedded.node.objects import asking, container
 from tests.embedded.node.waiting import until
 
+pytestmark = pytest.mark.slow  # real processes
+
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="volume mounts need a mount namespace, which needs root")
 
 

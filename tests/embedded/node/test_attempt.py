@@ -13,6 +13,8 @@ import pytest
 from phalanx.embedded.node.attempt import NEVER_STARTED, Attempt, Exited, Planned, Running, RunSpec, attempts
 from tests.embedded.node.waiting import until
 
+pytestmark = pytest.mark.slow  # real processes
+
 PYTHON = sys.executable
 
 

@@ -17,6 +17,8 @@ from phalanx.embedded.node.exec import execute
 from tests.embedded.node.objects import running
 from tests.embedded.node.waiting import until
 
+pytestmark = pytest.mark.slow  # real processes
+
 NEVER_S = 60.0
 
 

@@ -36,6 +36,7 @@ def agent(server: ServerProcess, name: str) -> Iterator[subprocess.Popen[bytes]]
         Cgroups.of_this_process(f"phalanx-{name}").close()
 
 
+@pytest.mark.slow
 def test_a_killed_agent_finds_its_processes_again(api_server: ServerProcess, tmp_path: Path) -> None:
     name, flag = f"restart-{os.getpid()}", tmp_path / "go"
     text = f"echo begun >> {tmp_path}/starts; until [ -e {flag} ]; do sleep 0.01; done; echo done; exit 4"

@@ -7,6 +7,8 @@ import os
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import pytest
+
 from phalanx.client.kind import JOBS, NODES, PODS
 from phalanx.embedded.node.run import run_simulated_nodes
 from phalanx.embedded.node.settings import SimulatedSettings
@@ -14,6 +16,8 @@ from phalanx.embedded.node.simulated import SIMULATED, retire
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.node.machine import Client, client, registered, running
 from tests.embedded.node.objects import asking
+
+pytestmark = pytest.mark.slow  # real processes
 
 SETTINGS = SimulatedSettings(nodes=2, cpu="4", memory="8Gi", gpu=8, pods=10, time_scale=10)
 
