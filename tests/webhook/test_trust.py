@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
 
 from phalanx.client.connection import ApiRefusal, ApiUnknown
@@ -75,7 +76,7 @@ class Server:
 def signed(certificate: x509.Certificate, by: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(by)
-    except Exception:
+    except (ValueError, TypeError, InvalidSignature):
         return False
     return True
 
