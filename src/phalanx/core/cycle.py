@@ -22,7 +22,7 @@ anew."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from heapq import merge
 from itertools import islice
 from typing import TypeAlias
@@ -413,18 +413,17 @@ class Cycle:
 
     def deny(self, key: LineKey, bid: Bid, offers: Sequence[Offer], lacks: Sequence[tuple[Offer, Lack]]) -> None:
         """`lacks`: how far those offers came that quota allows; or that there is room, but it is kept."""
-        found: dict[tuple[str, ...], Lacking] = {}
+        found = [self.lacking(offer.gang, lack) for offer, lack in lacks]
         watching: dict[Demand, Watch] = {}
         heeds = held = False
-        for offer, lack in lacks:
-            each = found[offer.flavors] = self.lacking(offer.gang, lack)
+        for each, (_, lack) in zip(found, lacks, strict=True):
             for watch in each.watches:
                 watching[watch.demand] = watch
             heeds, held = heeds or each.heeds, held or isinstance(lack, Held)
         watches, reason, entry = tuple(watching.values()), self.why_not(key, offers, found), self.entry_of(key, bid)
-        dear = [each.short for offer in offers for each in (offer, *offer.fuller) if each.short is not None]
+        dear = [each.short for offer in offers for each in (offer, *offer.besides) if each.short is not None]
         tolls = tuple([toll for short in dear for toll in short.tolls])
-        hopes = any(each.reason.code not in NEVER for each in found.values())
+        hopes = any(each.reason.code not in NEVER for each in found)
         place = self.lookahead.place_of(key, entry) if hopes else None
         if reason.code not in SHORT:
             self.preempting.give_up(key)
@@ -449,19 +448,22 @@ class Cycle:
         self.crowds.found(gang, found)
         return found
 
-    def why_not(self, key: LineKey, offers: Sequence[Offer], found: Mapping[tuple[str, ...], Lacking]) -> Reason:
-        """Why each offer fails; the one that the queue likes best gives the code."""
-        reasons = []
+    def why_not(self, key: LineKey, offers: Sequence[Offer], found: Sequence[Lacking]) -> Reason:
+        """Why each offer fails, `found`: those that quota allows, in the same order. The one that the queue likes best
+        gives the code; of those with the same flavors one speaks, that time can mend if any is."""
+        lacking, reasons = iter(found), dict[tuple[str, ...], Reason]()
         for offer in offers:
+            said = reasons.get(offer.flavors)
             if offer.short is None:
-                reason = found[offer.flavors].reason
+                reason = next(lacking).reason
             else:
                 reason = denial.why_not(self.cluster, self.ledger, key.queue, offer)
             if reason.code in NEVER:  # but its other groups may fit, for which there is no quota now
-                said = (denial.why_not(self.cluster, self.ledger, key.queue, each) for each in offer.fuller)
-                reason = next((each for each in said if each.code not in NEVER), reason)
-            reasons.append(reason)
-        return denial.of_flavors([offer.flavors for offer in offers], reasons)
+                others = (denial.why_not(self.cluster, self.ledger, key.queue, each) for each in offer.besides[::-1])
+                reason = next((each for each in others if each.code not in NEVER), reason)
+            if said is None or (said.code in NEVER and reason.code not in NEVER):
+                reasons[offer.flavors] = reason
+        return denial.of_flavors(list(reasons), list(reasons.values()))
 
     def put_to_sleep(self, key: LineKey, bid: Bid, asleep: Asleep) -> None:
         """The first is told the new numbers, the others only if the code is another, newcomers in any case. In a strict

@@ -1,25 +1,36 @@
 """A gang of which groups may be left out, as far as a queue has room for it.
 
 A group may ask for fewer of its members than it has. What nodes leave out is found when the gang is placed; what quota
-leaves out is decided before, here: all of the gang is asked for first, then fewer and fewer members of its groups, the
-costliest left out first, down to the least that it can start with.
+leaves out is decided before, here: members are left out, the costliest first, until quota allows the rest, and those
+that turn out not to be in the way are put back. What quota allows may have no node while another part of the gang has,
+so the same is done again for each member (one of those that are alike), which then is the last to go.
 
 A gang with members left out has the same roles, in the same places. Those left out have no pods; a member without pods
 counts as placed, so its group must have that many more of them."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice, product
-from typing import NamedTuple
+from itertools import islice
+from typing import NamedTuple, TypeAlias
 
 from phalanx.model.cluster import Cluster
 from phalanx.model.demand import Gang
 from phalanx.model.unit import Unit
 
-WAYS = 64  # looked at
+KEPT = 32  # members that are tried to be kept
+PUT_BACK = 32  # members that are tried to be put back, each time
+
+
+class Member(NamedTuple):
+    """Of a group that may do without some. `alike`: the same of those that ask the same."""
+
+    group: Unit
+    unit: Unit
+    alike: Hashable
 
 
 class Way(NamedTuple):
@@ -30,31 +41,72 @@ class Way(NamedTuple):
     pods: tuple[int, ...]
 
 
-def ways(gang: Gang) -> Iterator[Way]:
-    """The ways in which its groups may do with fewer members, the fewest left out first; not with all."""
+Allows: TypeAlias = Callable[[Way], bool]
+
+
+def ways(gang: Gang, allows: Allows) -> Iterator[Way]:
+    """Of the ways to leave members out that are allowed, such that none of them leaves out less; and for members that
+    no such way has, the least with them that the gang can start with, which is not allowed. With all it is not."""
+    members = optional(gang)
+    firsts = {each.alike: each for each in reversed(members)}
+    for kept in (None, *islice(firsts.values(), KEPT)):
+        last = set() if kept is None else set(kept.unit.roles())
+        yield fullest(gang, leavable(sorted(members, key=lambda each: last <= set(each.unit.roles()))), allows)
+
+
+def least(gang: Gang, allows: Allows) -> Way:
+    """The least that it can start with: one that is allowed, if there is any."""
+    found = list(ways(gang, allows))
+    return next((way for way in found if allows(way)), found[0])
+
+
+def fullest(gang: Gang, members: Sequence[Member], allows: Allows) -> Way:
+    """With the first few left out, as few as is allowed, and of these none that needs not be; with all, if even that is
+    not allowed."""
+    count = bisect_left(range(len(members)), True, lo=1, key=lambda count: allows(way(gang, members[:count])))
+    left, refused = list(members[:count]), set[Hashable]()
+    if not allows(way(gang, left)):
+        return way(gang, left)
+    for member in left[-2 : -2 - PUT_BACK : -1]:
+        rest = [each for each in left if each is not member]
+        if member.alike not in refused and allows(way(gang, rest)):
+            left = rest
+        else:
+            refused.add(member.alike)
+    return way(gang, left)
+
+
+def optional(gang: Gang) -> list[Member]:
+    """The members of groups that may do without some, the costliest first."""
     assert gang.tree is not None
     groups = [each for each in inner(gang.tree) if each.minimum < len(each.members)]
-    counts = product(*(range(len(each.members) - each.minimum + 1) for each in groups))
-    for left_out in islice(sorted(counts, key=sum), 1, WAYS):
-        yield way(gang, groups, left_out)
+    found = [Member(group, unit, (group.name, alike(gang, unit))) for group in groups for unit in group.members]
+    return sorted(found, key=lambda each: part(gang, each.unit))[::-1]
 
 
-def least(gang: Gang) -> Way:
-    """The least that it can start with."""
-    assert gang.tree is not None
-    groups = [each for each in inner(gang.tree) if each.minimum < len(each.members)]
-    return way(gang, groups, [len(each.members) - each.minimum for each in groups])
+def leavable(members: Sequence[Member]) -> list[Member]:
+    """The first of them, of each group as many as it may do without."""
+    left = Counter[str]()
+    found = []
+    for member in members:
+        if left[member.group.name] < len(member.group.members) - member.group.minimum:
+            left[member.group.name] += 1
+            found.append(member)
+    return found
 
 
-def way(gang: Gang, groups: list[Unit], left_out: tuple[int, ...] | list[int]) -> Way:
-    roles = set[int]()
-    for group, count in zip(groups, left_out, strict=True):
-        costly = sorted(enumerate(group.members), key=lambda each: (-part(gang, each[1]), -each[0]))
-        for _, member in costly[:count]:
-            roles.update(member.roles())
+def alike(gang: Gang, unit: Unit) -> Hashable:
+    """What the unit asks, the same for all that ask the same."""
+    near = unit.closeness
+    if unit.role >= 0:
+        return near, gang.demands[unit.role], unit.minimum, gang.roles[unit.role].count
+    return near, unit.minimum, tuple(alike(gang, member) for member in unit.members)
+
+
+def way(gang: Gang, left_out: Sequence[Member]) -> Way:
+    roles = frozenset(role for member in left_out for role in member.unit.roles())
     pods = tuple(0 if at in roles else minimum for at, minimum in enumerate(gang.minimums))
-    counted = Counter({group.name: count for group, count in zip(groups, left_out, strict=True)})
-    return Way(+counted, frozenset(roles), pods)
+    return Way(Counter(member.group.name for member in left_out), roles, pods)
 
 
 def without(cluster: Cluster, gang: Gang, left_out: Way) -> Gang:

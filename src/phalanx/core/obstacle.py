@@ -69,8 +69,10 @@ def beyond_limits(branch: Branch, record: Record) -> Reason | None:
         roles = range(len(record.gang.roles))
         found = (within(branch, record.gang, [int(role == each) for each in roles]) for role in roles)
         return next((reason for reason in found if reason), None)
-    least = fewer.least(record.gang).pods if record.gang.optional else record.gang.minimums
-    return within(branch, record.gang, least)
+    gang = record.gang
+    if not gang.optional:
+        return within(branch, gang, gang.minimums)
+    return within(branch, gang, fewer.least(gang, lambda way: within(branch, gang, way.pods) is None).pods)
 
 
 def within(branch: Branch, gang: Gang, pods: Sequence[int]) -> Reason | None:

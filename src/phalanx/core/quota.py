@@ -32,6 +32,7 @@ from phalanx.model.queue import Borrow, Limits
 from phalanx.model.tree import Account, Branch, Charge, Cost, Key, Tally, Tree, post
 
 COMBINATIONS = 64  # of flavors that a gang of several roles is tried with
+TRIED = 8  # ways to leave groups out, with the same flavors
 REMEMBERED = 256  # shares of a branch
 NOTHING = Tally()
 SLIVER = Fraction(1, 1000)  # the least that can be charged of anything
@@ -49,8 +50,9 @@ class Shortfall:
 
 
 class Offer(NamedTuple):
-    """One way to give the roles flavors; `gang` is what is placed then. `borrows`: beyond the queue's guarantee.
-    `short`: why it is not affordable now. `fuller`: the same with fewer groups left out, none of which is."""
+    """One way to give the roles flavors, and of optional groups to leave some out; `gang` is what is placed then.
+    `borrows`: beyond the queue's guarantee. `short`: why it is not affordable now. `besides`: other ways to leave
+    groups out with the same flavors, none of which is."""
 
     flavors: tuple[str, ...]
     gang: Gang
@@ -58,7 +60,7 @@ class Offer(NamedTuple):
     borrows: bool = False
     short: Shortfall | None = None
     preemptible: bool = True
-    fuller: tuple[Offer, ...] = ()
+    besides: tuple[Offer, ...] = ()
 
 
 class Ledger:
@@ -164,29 +166,36 @@ def offers(cluster: Cluster, ledger: Ledger, key: LineKey, job: Job, given: tupl
         return [Offer((), key.gang, whole)]
     if not branch.flavors:
         found = offer(ledger, branch, (), key.gang, whole, preemptible=job.preemptible)
-        return [with_fewer(cluster, ledger, branch, found) if jobs and key.gang.optional else found]
+        return with_fewer(cluster, ledger, branch, found) if jobs and key.gang.optional else [found]
     every = []
     for flavors in [given] if given else combinations(branch, len(key.gang.roles)):
         charge = whole._replace(cost=room.cost(key.gang, pods, flavors))
         gang = cluster.flavored(key.gang, flavors)
         every.append(offer(ledger, branch, flavors, gang, charge, preemptible=job.preemptible))
     if jobs and key.gang.optional:
-        every = [with_fewer(cluster, ledger, branch, each) for each in every]
+        every = [fewer for each in every for fewer in with_fewer(cluster, ledger, branch, each)]
     return preferred(branch, every)
 
 
-def with_fewer(cluster: Cluster, ledger: Ledger, branch: Branch, whole: Offer) -> Offer:
-    """An offer of a gang of which groups may be left out, with as few of them left out as quota allows; if it allows
-    no such offer, the least that the gang can start with."""
-    found, fuller = whole, list[Offer]()
-    for way in fewer.ways(whole.gang) if whole.short is not None else ():
-        fuller.append(found)
-        charge = whole.charge._replace(cost=room.cost(whole.gang, way.pods, whole.flavors))
-        gang = fewer.without(cluster, whole.gang, way)
-        found = offer(ledger, branch, whole.flavors, gang, charge, preemptible=whole.preemptible)
-        if found.short is None:
-            return found._replace(fuller=tuple(fuller))
-    return found
+def with_fewer(cluster: Cluster, ledger: Ledger, branch: Branch, whole: Offer) -> list[Offer]:
+    """The offers of a gang of which groups may be left out, of which quota allows none with more; if it allows none at
+    all, those of the least that the gang can start with."""
+    if whole.short is None:
+        return [whole]
+    seen: dict[frozenset[int], Offer] = {frozenset(): whole}
+
+    def offered(way: fewer.Way) -> Offer:
+        if way.roles not in seen:
+            charge = whole.charge._replace(cost=room.cost(whole.gang, way.pods, whole.flavors))
+            gang = fewer.without(cluster, whole.gang, way)
+            seen[way.roles] = offer(ledger, branch, whole.flavors, gang, charge, preemptible=whole.preemptible)
+        return seen[way.roles]
+
+    found = {way.roles: offered(way) for way in fewer.ways(whole.gang, lambda way: offered(way).short is None)}
+    ways = {roles: each for roles, each in found.items() if each.short is None} or found
+    first, *others = islice(ways.values(), TRIED)
+    besides = tuple(each for roles, each in seen.items() if each.short is not None and each is not first)
+    return [first._replace(besides=besides), *others]
 
 
 def capped(cluster: Cluster, ledger: Ledger, offer: Offer) -> Gang:
