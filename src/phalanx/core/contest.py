@@ -145,10 +145,7 @@ class Contest:
 
     def begin(self) -> None:
         """Everybody takes their place, those deepest in the tree first."""
-        runners = [self.urgent, *self.runners.values(), *self.owns.values()]
-        if len(runners) > 2:
-            runners.sort(key=lambda each: (-len(each.branch.path), not each.own))
-        for runner in runners:
+        for runner in (self.urgent, *self.owns.values(), *reversed(self.runners.values())):  # made parents first
             heapify(runner.lines)
             heapify(runner.children)
             if runner.parent is not None and (runner.lines or runner.children):

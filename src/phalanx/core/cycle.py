@@ -263,8 +263,8 @@ class Cycle:
         found: dict[LineKey, None] = {}
         if not tree.stricts:
             return found
-        changed = (*waiting.shaken, *(key.queue for key in self.awake), *(key.queue for key in self.new))
-        stricts = dict.fromkeys(tree.strict_above(name) for name in dict.fromkeys(changed))
+        changed = dict.fromkeys([*waiting.shaken, *[key.queue for key in (*self.awake, *self.new)]])
+        stricts = dict.fromkeys([tree.branches[name].strict for name in changed])
         for strict in stricts:
             if strict is None:
                 continue

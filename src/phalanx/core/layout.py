@@ -14,8 +14,8 @@ none: a decision that comes to nothing leaves no trace.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterator
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,9 @@ ORDINARY = {CPU, MEMORY, PODS, "ephemeral-storage"}
 BEHIND = 16.0  # a node with a free device weighs more than any without, whatever else is free on it
 FEW = 32  # nodes; so many are looked at one by one faster than together
 MOVED = 24  # rows; if more have changed, all are laid out anew
+PROBED = 8  # positions looked at one by one before that: most pods find their room in the first
 CHUNK = 4096  # positions compared at once: most gangs find their room in the first
+NONE: Final[memoryview[Any]] = np.zeros(0).data
 ROUNDED = 1 - 1e-9  # sums of parts may differ in their last bits
 
 
@@ -55,14 +57,18 @@ class Layout:
 
     def renew(self) -> None:
         """In packing order again, nodes with the least free first; equal ones stay as they were."""
-        self._looseness = np.zeros(0)
+        self._looseness: memoryview[Any] = NONE
         if self.packed and len(self.rows) > 1:
             looseness = self._loosenesses()
             order = np.argsort(looseness, kind="stable")
-            self.rows, self._looseness, self._looseness_of_row = self.rows[order], looseness[order], None
+            self.rows, self._looseness, self._looseness_of_row = self.rows[order], looseness[order].data, None
             self.free = {name: column[order] for name, column in self.free.items()}
         self.views: dict[str, memoryview[int]] = {name: column.data for name, column in self.free.items()}
         self.row_at: memoryview[int] = self.rows.data
+        self._parts = [  # of a row: in the book, here, and what it counts
+            (self.columns.view(name), view, self.scales[name], 0.0 if name in ORDINARY else BEHIND)
+            for name, view in self.views.items()
+        ]
         self.grown = False
         self._ties_by_row = not (self.packed and len(self.rows) > 1)
 
@@ -70,9 +76,18 @@ class Layout:
         """The positions that hold a pod with these asks (known resources all), in order; that there are `pods` left is
         only looked at if it ever was not so (`crowded`). Somebody may take from those that were given out already.
         `allowed`: by position, the only ones that count."""
-        columns = [(self.free[name], amount) for name, amount in asks if name != PODS or self.crowded]
-        columns = columns or [(self.free[name], amount) for name, amount in asks]
-        for start in range(self.first(asks), len(self), CHUNK):
+        counted = [each for each in asks if each[0] != PODS or self.crowded] or asks
+        first = self.first(asks)
+        probed, views = min(first + PROBED, len(self.rows)), [(self.views[name], amount) for name, amount in counted]
+        for position in range(first, probed):
+            for view, amount in views:
+                if view[position] < amount:
+                    break
+            else:
+                if allowed is None or allowed[position]:
+                    yield position
+        columns = [(self.free[name], amount) for name, amount in counted]
+        for start in range(probed, len(self), CHUNK):
             stop = start + CHUNK
             fits = None if allowed is None else allowed[start:stop].copy()
             for column, amount in columns:
@@ -93,7 +108,7 @@ class Layout:
         least = 0.0
         for name, amount in asks:
             least += amount / self.scales[name] + (0.0 if name in ORDINARY else BEHIND)
-        return int(self._looseness.searchsorted(least * ROUNDED))
+        return bisect_left(self._looseness, least * ROUNDED)
 
     def follow(self) -> bool:
         """Be as the book is now. False: other nodes than before may take something, or too much has changed."""
@@ -105,15 +120,23 @@ class Layout:
             changed[self.row_at[position]] = None
         if len(changed) > MOVED:
             return False
+        ready, ordered = columns.facts.ready, len(self._looseness) > 0
         for row in changed:
-            amounts, position = columns.free_of(row), self._position_of(row)
-            if (position >= 0) != (bool(columns.facts.ready[row]) and min(amounts.values()) >= 0):
+            position, looseness = self._position_of(row), 0.0
+            if position < 0:
+                if ready[row] and columns.least_free(row) >= 0:
+                    return False
+                continue
+            if not ready[row]:
                 return False
-            if position >= 0:
-                for name, view in self.views.items():
-                    view[position] = amounts[name]
-                if len(self._looseness):
-                    self._move(row, position, self._loosened(list(amounts.values())))
+            for source, view, scale, behind in self._parts:
+                amount = view[position] = source[row]
+                if amount < 0:
+                    return False
+                if amount:
+                    looseness += amount / scale + behind  # as `_loosenesses`, to the last bit
+            if ordered and looseness != self._looseness[position]:
+                self._move(row, position, looseness)
         self.strayed.clear()
         self.grown = False
         return True
@@ -126,7 +149,7 @@ class Layout:
 
     def _place_of(self, row: int, looseness: float) -> int:
         """Where a row that is as loose belongs."""
-        order: memoryview[Any] = self._looseness.data
+        order = self._looseness
         first = bisect_left(order, looseness)
         return bisect_left(self.row_at, row, first, bisect_right(order, looseness, first))
 
@@ -140,20 +163,16 @@ class Layout:
 
     def _move(self, row: int, position: int, looseness: float) -> None:
         """To where it belongs now."""
-        before: memoryview[Any] = self._looseness.data
-        if before[position] == looseness:
-            return
         to = self._place_of(row, looseness)
         to -= to > position
-        before[position] = self._known()[row] = looseness
+        self._looseness[position] = self._known()[row] = looseness
         low, high = min(position, to), max(position, to) + 1
         source, target = slice(low + 1, high), slice(low, high - 1)
         if to < position:
             source, target = target, source
-        views: list[memoryview[Any]] = [self.row_at, before, *self.views.values()]
-        for view in views:  # where both parts overlap they are moved in place, which arrays do by way of a copy
+        for view in (self.row_at, self._looseness, *self.views.values()):
             kept = view[position]
-            view[target] = view[source]
+            view[target] = view[source]  # where both parts overlap it is moved in place: arrays do it by way of a copy
             view[to] = kept
 
     def _loosenesses(self) -> NDArray[np.float64]:
@@ -161,14 +180,6 @@ class Layout:
         for name, column in self.free.items():
             share = column / self.scales[name]
             total += share if name in ORDINARY else share + BEHIND * (column > 0)
-        return total
-
-    def _loosened(self, amounts: Sequence[int]) -> float:
-        """The same of one node, to the last bit."""
-        total = 0.0
-        for name, amount in zip(self.free, amounts, strict=True):
-            share = amount / self.scales[name]
-            total += share if name in ORDINARY else share + BEHIND * (amount > 0)
         return total
 
 

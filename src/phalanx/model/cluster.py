@@ -195,17 +195,17 @@ class Cluster:
     def give_up(self, record: Record, slot: Slot, node: str) -> None:
         """It holds nothing there any more."""
         row, demand = self.columns.row_of[node], record.gang.demands[slot.role]
-        if row not in self.waiting.grown:
-            self.note_growth(row)
+        self.note_growth(row)
         if demand.noted or record.devices:
             self.columns.release(node, demand, record.devices.pop(slot, ()))
         else:
             self.columns.discharge(node, demand.asks)
 
     def note_growth(self, row: int) -> None:
-        """The row will have more room in a moment."""
-        if row not in self.waiting.grown and self.columns.nodes[row] is not None:
-            self.waiting.note_growth(row, self.columns.free_of(row))
+        """The row will have more room in a moment. What was free there before is asked only where somebody watches."""
+        waiting = self.waiting
+        if row not in waiting.grown and self.columns.nodes[row] is not None:
+            waiting.note_growth(row, self.columns.free_of(row) if waiting.watches.posts else {})
 
     def occupy(
         self, pod: str, node: str, asks: Amounts, kind: Kind | None = None, ports: tuple[Port, ...] = ()

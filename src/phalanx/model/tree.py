@@ -122,7 +122,8 @@ class Branch:
     orders by factors. `flavors`: those that its jobs may be given, in order: the queue's own, else those of the nearest
     above that names any. `contested`: of what some child is guaranteed. `gated`: somebody on the path limits submitted
     jobs. `unbounded`: nothing on the path bounds what starts here; `caps_jobs`: somebody there bounds what one job may
-    ask. `longest_s`: the longest time limit that the path allows a job (seconds). `order`: of its jobs and children.
+    ask. `strict`: the highest strict queue on the path. `longest_s`: the longest time limit that the path allows a job
+    (seconds). `order`: of its jobs and children.
 
     `arena`: the highest branch above, itself included, up to which nothing but one order says who of all below is next,
     as if it were one queue. `split`: the branch is an arena, and some branch below is of another."""
@@ -131,7 +132,7 @@ class Branch:
         *("account", "arena", "by_factors", "by_group", "by_user", "caps_jobs", "children", "contested", "fault"),
         "flavors",
         *("gated", "guaranteed", "kept", "limit", "limits_groups", "limits_users", "longest_s", "name", "order"),
-        *("parent", "path", "queue", "shares", "split", "stated", "states", "ties", "unbounded"),
+        *("parent", "path", "queue", "shares", "split", "stated", "states", "strict", "ties", "unbounded"),
     )
 
     def __init__(self, name: str, queue: Queue | None, parent: Branch | None) -> None:
@@ -159,6 +160,9 @@ class Branch:
         self.unbounded = False
         self.caps_jobs: bool = bool((queue and queue.per_job.resources) or (parent and parent.caps_jobs))
         self.order = queue.order if queue is not None else Order.PRIORITY
+        self.strict: Branch | None = parent.strict if parent else None
+        if self.strict is None and queue is not None and queue.strict:
+            self.strict = self
         self.arena: Branch = self
         self.split = False
         self.shares: dict[Cost, Any] = {}  # its share with that besides, until an amount changes (`core.quota`)
@@ -229,9 +233,7 @@ class Tree:
 
     def strict_above(self, queue: str) -> Branch | None:
         """The highest strict queue in which that queue is, itself included."""
-        if not self.stricts:
-            return None
-        return next((each for each in reversed(self.branch(queue).path) if each.name in self.stricts), None)
+        return self.branches[queue].strict
 
     def charge(self, charge: Charge, sign: int) -> None:
         """`sign` 1: charged from now on; -1: given back."""
