@@ -7,6 +7,7 @@ nested tree the first batch of jobs was 157 s older than the second, and c3's jo
 
 from __future__ import annotations
 
+from datetime import datetime
 from math import inf
 from pathlib import Path
 
@@ -14,10 +15,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phalanx.core import fairshare
+from phalanx.core import fairshare, usage
 from phalanx.core.fairshare import Account, Key, Standing, User, classic, fair_tree, standings
-from phalanx.model.policy import FairShareFormula
-from phalanx.model.queue import PARENT
+from phalanx.core.fold import fold
+from phalanx.model.cluster import Cluster
+from phalanx.model.event import Finished, NodeSeen, PolicySeen, QueueSeen, Submitted, Ticked
+from phalanx.model.job import Job, Placement
+from phalanx.model.plan import Start
+from phalanx.model.policy import FairShareFormula, Policy
+from phalanx.model.queue import PARENT, Queue
+
+from .builders import node, role
 
 SLURM = Path(__file__).parent / "slurm"
 
@@ -72,6 +80,24 @@ CAPTURES = {
     "classic_1": tree(FRESH, nested=False),
     "classic_2_nested": tree(NESTED, nested=True),
 }
+
+
+# The nested tree as queues. The root's own user has, as an account would, a queue of its own.
+ACCOUNTS = (
+    Queue(name="root", weight=1, accounts=(("root", 1),)),
+    Queue(name="a", weight=40, accounts=(("a1", 1), ("a2", 3))),
+    Queue(name="b", weight=60, accounts=(("b1", 1), ("b2", 1))),
+    Queue(name="c", weight=20, accounts=(("c3", 4),)),
+    Queue(name="c1", parent="c", weight=2, accounts=(("c1", 5),)),
+    Queue(name="c2", parent="c", weight=2, accounts=(("c2", 1),)),
+    Queue(name="d", weight=30, accounts=(("d1", PARENT), ("d2", PARENT))),
+    Queue(name="e", weight=0, accounts=(("e1", 1),)),
+)
+POLICY = Policy(billing=(("cpu", 0.001),))  # one unit for each cpu
+
+
+def seconds(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
 
 
 def formula_of(capture: str) -> FairShareFormula:
@@ -134,6 +160,29 @@ def test_the_table_for_people_shows_the_same_factors(capture: str) -> None:
         account, user = line[:20].strip(), line[21:31].strip()
         factor = found[account, user or None].factor
         assert line[at - width : at].strip() == ("" if factor is None else f"{factor:.6f}")
+
+
+def test_the_jobs_that_ran_give_the_book_what_slurm_printed() -> None:
+    """The tie, from the jobs themselves (`sacct`: job, user, start, end, cpus): the same jobs run in our queues."""
+    ran = [line.split() for line in (SLURM / "sshare_fairtree_4_exacttie_jobs.txt").read_text().splitlines()]
+    ((begun_s, ended_s),) = {(seconds(started), seconds(ended)) for _, _, started, ended, _ in ran}
+    book = Cluster()
+    fold(book, [PolicySeen(POLICY), *map(QueueSeen, ACCOUNTS), NodeSeen(node("n", cpu=512_000)), Ticked(begun_s)])
+    queue_of = {user: queue.name for queue in ACCOUNTS for user, _ in queue.accounts}
+    for number, user, _, _, cpus in ran:
+        asked = role(cpu=1000 * int(cpus))
+        job = Job(id=number, queue=queue_of[user], user=user, submitted_s=begun_s, roles=(asked,))
+        fold(book, [Submitted(job), Start(number, 1, (Placement(0, 0, "n"),), begun_s)])
+    fold(book, [Ticked(ended_s), *(Finished(number) for number, *_ in ran)])
+
+    now_s = seconds("2026-11-21T02:21:43")  # when sshare was asked
+    found = usage.fair_shares(book, POLICY, now_s)
+    for row in rows(SLURM / "sshare_fairtree_4_exacttie_cols.txt"):
+        account, user = row["Account"], row["User"]
+        if user and user != "root":
+            assert int(book.usage.of(account, user, now_s)) == int(row["RawUsage"])
+        ours = found["" if account == "root" and not user else account, user or None]
+        assert row["FairShare"] == ("" if ours.factor is None else f"{ours.factor:.6f}")
 
 
 def test_parts_do_not_depend_on_usage() -> None:
