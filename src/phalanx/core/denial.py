@@ -18,7 +18,7 @@ from phalanx.model.queue import Queue, State
 from phalanx.model.reason import NEVER, Code, Reason
 from phalanx.model.tree import Branch, Key
 
-OF_SOMEBODY = {Rule.USER, Rule.USER_RUNNING, Rule.GROUP, Rule.GROUP_RUNNING}
+OF_SOMEBODY = {Rule.USER, Rule.USER_RUNNING, Rule.GROUP, Rule.GROUP_RUNNING, Rule.JOB}
 LARGEST = 3
 ENDS = 32  # looked at for when enough comes back
 SEARCHED = 16  # of the largest holders in the cluster, for the largest jobs below a queue
@@ -108,6 +108,8 @@ def never_allowed(cluster: Cluster, own: str, lack: Shortfall) -> Reason:
             text = f"{asked} asked, but {queue} allows {allowed} in all"
         case Rule.USER | Rule.GROUP:
             text = f"{asked} asked, but {queue} allows {who(bar.rule, bar.whose)} {allowed}"
+        case Rule.JOB:
+            text = f"{asked} asked, but {queue} allows {allowed} a job"
         case Rule.RUNNING:
             text = f"{queue} runs at most {allowed} jobs"
         case Rule.USER_RUNNING | Rule.GROUP_RUNNING:
@@ -150,8 +152,13 @@ def short(cluster: Cluster, ledger: Ledger, own: str, lack: Shortfall) -> Reason
         case Rule.USER | Rule.GROUP:
             code = Code.USER_LIMIT
             text = f"{asked} asked, but {who(bar.rule, bar.whose)} uses {used} of at most {allowed} in {queue}"
+        case Rule.JOB:
+            code, text = (
+                Code.QUEUE_LIMIT,
+                f"{asked} asked, but it uses {used} of the {allowed} that {queue} allows a job",
+            )
     known = []
-    if bar.key[1] and (holders := largest(cluster, ledger, bar)):
+    if bar.key[1] and bar.rule is not Rule.JOB and (holders := largest(cluster, ledger, bar)):
         numbers["holders"] = {name: number(has) for name, has in holders}
         known.append(f"most is used by {listed(bar, holders)}")
     if bar.key[1] and (jobs := largest_jobs(cluster, ledger, bar)):
@@ -200,6 +207,8 @@ def counts(bar: Bar, record: Record, path: Sequence[Branch]) -> bool:
         return False
     if bar.rule in {Rule.USER, Rule.USER_RUNNING}:
         return record.job.user == bar.whose
+    if bar.rule is Rule.JOB:
+        return record.job.id == bar.whose
     return bar.rule not in OF_SOMEBODY or record.job.group == bar.whose
 
 

@@ -52,6 +52,8 @@ def place_in_line(
     terms = terms_of(job, cluster.tree.branches[queue], by_person=bool(cluster.reservations))
     if slot is None:
         return LineKey(int(Kind.JOB), job.priority, record.gang, queue, terms), Entry(job.submitted_s, job.id, bid)
+    if cluster.tree.branches[queue].caps_jobs:
+        terms = terms._replace(job=job.id)
     one, kind = gang_of(cluster, topologies, record, slot), Kind.GROWTH if whole else Kind.POD
     arrival_s, number = record.open[slot]
     entry = Entry(BEHIND_ALL_S if kind is Kind.GROWTH else arrival_s, number, bid)

@@ -8,8 +8,8 @@ need to borrow (or to preempt), if the queue's `Fungibility` says that it would 
 it did not reach come last. Otherwise what fits within the guarantee comes before what borrows. A gang that then finds
 no room is offered the next, so that a flavor that is only full does not hold it up.
 
-Checked from the queue up: limits of amounts at every level; started jobs, users' and groups' limits at every level; who
-may borrow; and at the root, whether others keep what is asked (`model.tree`).
+Checked from the queue up: limits of amounts at every level; started jobs, users', groups' and jobs' limits at every
+level; who may borrow; and at the root, whether others keep what is asked (`model.tree`).
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def offers(cluster: Cluster, ledger: Ledger, key: LineKey, job: Job, given: tupl
     pods, cost, jobs = key.gang.minimums, key.gang.due(), int(key.kind == Kind.JOB)
     if jobs and branch.queue is not None and not branch.queue.gang:
         pods, cost = (0,) * len(pods), ()  # they are charged one by one
-    whole = Charge(key.queue, job.user, job.group, cost, jobs)
+    whole = Charge(key.queue, job.user, job.group, cost, jobs, job.id)
     if branch.unbounded:
         return [Offer((), key.gang, whole)]
     if not branch.flavors:
@@ -289,6 +289,10 @@ def at_branch(ledger: Ledger, branch: Branch, charge: Charge, *, preemptible: bo
             branch.name, queue.per_group, tally, charge, charge.group, Rule.GROUP, Rule.GROUP_RUNNING
         ):
             return found
+    if branch.limits_jobs:
+        tally = account.jobs.get(charge.job, NOTHING)
+        if found := of_subject(branch.name, queue.per_job, tally, charge, charge.job, Rule.JOB):
+            return found
     if queue.borrow is Borrow.ALL or (queue.borrow is Borrow.PREEMPTIBLE and preemptible):
         return None
     if (over := beyond(ledger, branch, charge.cost)) is None:
@@ -298,10 +302,10 @@ def at_branch(ledger: Ledger, branch: Branch, charge: Charge, *, preemptible: bo
 
 
 def of_subject(
-    queue: str, limits: Limits, tally: Tally, charge: Charge, whose: str, amounts: Rule, running: Rule
+    queue: str, limits: Limits, tally: Tally, charge: Charge, whose: str, amounts: Rule, running: Rule | None = None
 ) -> Shortfall | None:
-    """What one user, or group, may have."""
-    if limits.running is not None and tally.running + charge.jobs > limits.running:
+    """What one user, group or job may have."""
+    if running is not None and limits.running is not None and tally.running + charge.jobs > limits.running:
         return short(Bar(queue, running, whose=whose), charge.jobs, tally.running, limits.running)
     if limits.resources:
         cost = dict(charge.cost)

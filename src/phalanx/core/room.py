@@ -160,7 +160,7 @@ def charge_of(cluster: Cluster, record: Record) -> Charge | None:
     else:
         return None
     job = record.job
-    return Charge(cluster.queue_of(job), job.user, job.group, cost(record.gang, pods, record.flavors))
+    return Charge(cluster.queue_of(job), job.user, job.group, cost(record.gang, pods, record.flavors), 1, job.id)
 
 
 def charged_pods(cluster: Cluster, record: Record) -> list[int]:

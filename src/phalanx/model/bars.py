@@ -30,10 +30,11 @@ class Rule(StrEnum):
     USER_RUNNING = "user-running"
     GROUP = "group"
     GROUP_RUNNING = "group-running"
+    JOB = "job"
 
 
 class Bar(NamedTuple):
-    """`whose`: the user or group, if the rule is about one."""
+    """`whose`: the user, group or job, if the rule is about one."""
 
     queue: str
     rule: Rule
@@ -132,6 +133,8 @@ def room(branch: Branch, bar: Bar, pool: dict[Key, int]) -> Amount:
     limits, tallies = queue.per_user, account.users
     if bar.rule in {Rule.GROUP, Rule.GROUP_RUNNING}:
         limits, tallies = queue.per_group, account.groups
+    if bar.rule is Rule.JOB:
+        limits, tallies = queue.per_job, account.jobs
     tally = tallies.get(bar.whose)
     if bar.rule in {Rule.USER_RUNNING, Rule.GROUP_RUNNING}:
         return (limits.running or 0) - (tally.running if tally else 0)

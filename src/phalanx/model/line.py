@@ -43,7 +43,7 @@ class Kind(IntEnum):
 
 class Terms(NamedTuple):
     """What else the answer depends on, besides who asks how much where: as in `Job`. `user` and `group` are named where
-    a limit, an order by factors or a reservation tells them apart."""
+    a limit, an order by factors or a reservation tells them apart, `job` where a limit bounds what it has already."""
 
     user: str = ""
     group: str = ""
@@ -55,6 +55,7 @@ class Terms(NamedTuple):
     reservation: str = ""
     nice: int = 0
     qos: str = ""
+    job: str = ""
 
 
 PLAIN = Terms()

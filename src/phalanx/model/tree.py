@@ -36,17 +36,19 @@ Cost: TypeAlias = tuple[tuple[Key, Amount], ...]
 
 
 class Charge(NamedTuple):
-    """What a started or promised job is charged with: to its queue and all above, and to its user and group there."""
+    """What a started or promised job is charged with: to its queue and all above, and to its user and group there.
+    `jobs`: 0 of what it has besides."""
 
     queue: str
     user: str
     group: str
     cost: Cost
     jobs: int = 1
+    job: str = ""
 
 
 class Tally:
-    """What one user, or group, has in a queue and below: started jobs, and amounts by resource."""
+    """What one user, group or job has in a queue and below: started jobs, and amounts by resource."""
 
     __slots__ = ("running", "used")
 
@@ -61,10 +63,10 @@ class Tally:
 
 
 class Account:
-    """What is charged to a branch; `own`: of it, to no child, if it has children. `users` and `groups` are kept only
-    where somebody limits them."""
+    """What is charged to a branch; `own`: of it, to no child, if it has children. `users`, `groups` and `jobs` are kept
+    only where somebody limits them."""
 
-    __slots__ = ("claimed", "groups", "own", "running", "total", "users")
+    __slots__ = ("claimed", "groups", "jobs", "own", "running", "total", "users")
 
     def __init__(self) -> None:
         self.total: dict[Key, Amount] = {}
@@ -73,6 +75,7 @@ class Account:
         self.running = 0
         self.users: dict[str, Tally] = {}
         self.groups: dict[str, Tally] = {}
+        self.jobs: dict[str, Tally] = {}
 
     def copy(self) -> Account:
         other = Account()
@@ -80,6 +83,7 @@ class Account:
         other.own = dict(self.own)
         other.users = {name: tally.copy() for name, tally in self.users.items()}
         other.groups = {name: tally.copy() for name, tally in self.groups.items()}
+        other.jobs = {name: tally.copy() for name, tally in self.jobs.items()}
         return other
 
     def shown(self) -> tuple[object, ...]:
@@ -89,7 +93,7 @@ class Account:
                 name: (each.running, {key: used for key, used in each.used.items() if used})
                 for name, each in some.items()
             }
-            for some in (self.users, self.groups)
+            for some in (self.users, self.groups, self.jobs)
         )
         amounts = ({key: used for key, used in each.items() if used} for each in (self.total, self.claimed, self.own))
         return (*amounts, self.running, *tallies)
@@ -103,6 +107,8 @@ class Account:
             _add(self.users, charge.user, charge, sign)
         if branch.limits_groups:
             _add(self.groups, charge.group, charge, sign)
+        if branch.limits_jobs:
+            _add(self.jobs, charge.job, charge, sign)
 
 
 def _add(tallies: dict[str, Tally], name: str, charge: Charge, sign: int) -> None:
@@ -131,8 +137,8 @@ class Branch:
     __slots__ = (
         *("account", "arena", "by_factors", "by_group", "by_user", "caps_jobs", "children", "contested", "fault"),
         "flavors",
-        *("gated", "guaranteed", "kept", "limit", "limits_groups", "limits_users", "longest_s", "name", "order"),
-        *("parent", "path", "queue", "shares", "split", "stated", "states", "strict", "ties", "unbounded"),
+        *("gated", "guaranteed", "kept", "limit", "limits_groups", "limits_jobs", "limits_users", "longest_s", "name"),
+        *("order", "parent", "path", "queue", "shares", "split", "stated", "states", "strict", "ties", "unbounded"),
     )
 
     def __init__(self, name: str, queue: Queue | None, parent: Branch | None) -> None:
@@ -147,6 +153,7 @@ class Branch:
         self.account = Account()
         self.limits_users = queue is not None and _limits(queue.per_user)
         self.limits_groups = queue is not None and _limits(queue.per_group)
+        self.limits_jobs = bool(queue and queue.per_job.resources)
         self.by_user: bool = self.limits_users or (parent is not None and parent.by_user)
         self.by_group: bool = self.limits_groups or (parent is not None and parent.by_group)
         factors = queue is not None and queue.order is Order.MULTIFACTOR
@@ -158,7 +165,7 @@ class Branch:
         stated = (queue.total, queue.per_user, queue.per_group) if queue else ()
         self.gated: bool = any(limits.submitted is not None for limits in stated) or bool(parent and parent.gated)
         self.unbounded = False
-        self.caps_jobs: bool = bool((queue and queue.per_job.resources) or (parent and parent.caps_jobs))
+        self.caps_jobs: bool = self.limits_jobs or bool(parent and parent.caps_jobs)
         self.order = queue.order if queue is not None else Order.PRIORITY
         self.strict: Branch | None = parent.strict if parent else None
         if self.strict is None and queue is not None and queue.strict:
@@ -176,7 +183,7 @@ class Branch:
 
     def treatment(self) -> tuple[object, ...]:
         """What decides how jobs of the queue are received; if it changes, they are received anew."""
-        return self.fault, self.states, self.by_user, self.by_group, self.by_factors, self.gated
+        return self.fault, self.states, self.by_user, self.by_group, self.caps_jobs, self.by_factors, self.gated
 
     def below(self) -> Iterator[Branch]:
         """Itself and all below it, parents first."""
@@ -343,7 +350,7 @@ def _bounds(branch: Branch) -> bool:
     """Whether the queue itself bounds what starts in it and below."""
     queue = branch.queue
     assert queue is not None
-    limited = branch.limits_users or branch.limits_groups or _limits(queue.total)
+    limited = branch.limits_users or branch.limits_groups or branch.limits_jobs or _limits(queue.total)
     return bool(limited or branch.limit or branch.flavors or queue.borrow is not Borrow.ALL)
 
 
