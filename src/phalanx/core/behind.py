@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from phalanx.core import denial
 from phalanx.model.line import LineKey
 from phalanx.model.plan import Asleep
-from phalanx.model.reason import NEVER, Code, Reason
+from phalanx.model.reason import ALONE, Code, Reason
 
 if TYPE_CHECKING:
     from phalanx.core.cycle import Cycle
@@ -76,7 +76,7 @@ def is_behind(reason: Reason | None) -> bool:
 
 def takes_turns(said: Reason, reason: Reason) -> bool:
     """The line comes to the head, or behind another's: who stands further back in it waits as before."""
-    return is_behind(said) != is_behind(reason) and not NEVER & {said.code, reason.code}
+    return is_behind(said) != is_behind(reason) and not ALONE & {said.code, reason.code}
 
 
 def is_other(said: Reason, reason: Reason) -> bool:

@@ -52,7 +52,7 @@ from phalanx.model.line import Bid, Entry, Kind, LineKey
 from phalanx.model.peers import awaits
 from phalanx.model.plan import Action, Asleep, Findings, Joined, Place, Plan, Start, Wait, Watch
 from phalanx.model.policy import Policy, Score
-from phalanx.model.reason import NEVER, SHORT, Code, Reason
+from phalanx.model.reason import ALONE, NEVER, SHORT, Code, Reason
 from phalanx.model.relations import Kin
 from phalanx.model.tree import Charge
 
@@ -215,9 +215,9 @@ class Cycle:
                 if not self.crowds.may_be_drawn():
                     self.contest.draw_no_more()
             elif self.lookahead.sleeps(key):
-                self.give_way(key, entry, holds_up=self.may_start_later(key))
+                self.give_way(key, entry, holds_up=self.may_hold_up(key))
             elif key in self.dozing or (drawn and self.dozes(key)):
-                self.contest.lost(holds_up=self.may_start_later(key))
+                self.contest.lost(holds_up=self.may_hold_up(key))
             elif self.lookahead.is_held_still(key, entry.bid) or self.lacks_room_still(key, entry):
                 self.give_way(key, entry)
             else:
@@ -283,9 +283,9 @@ class Cycle:
             return False  # for one that is held there is room: it starts as soon as that is not kept any more
         return line.reason.code is not Code.BEHIND_HEAD
 
-    def may_start_later(self, key: LineKey) -> bool:
+    def may_hold_up(self, key: LineKey) -> bool:
         line = self.waiting.lines.get(key)
-        return line is None or line.reason is None or line.reason.code not in NEVER
+        return line is None or line.reason is None or line.reason.code not in ALONE
 
     def lacks_room_still(self, key: LineKey, entry: Entry) -> bool:
         """Those before it have taken what it needs, or what has grown was not enough: its line goes back to sleep, with
@@ -435,7 +435,7 @@ class Cycle:
         if place is not None:
             self.give_way(key, entry)
         else:
-            self.contest.lost(holds_up=reason.code not in NEVER and key.kind != Kind.GROWTH)
+            self.contest.lost(holds_up=reason.code not in ALONE and key.kind != Kind.GROWTH)
 
     def lacking(self, gang: Gang, lack: Lack) -> Lacking:
         """Why the gang finds no room, and what it waits for; said once for all that ask the same."""

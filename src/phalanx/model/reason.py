@@ -52,6 +52,8 @@ class Code(StrEnum):
 
 # Nothing that runs stands in the way: only the job, the settings or the nodes can mend it. Such a head holds up nobody.
 NEVER = {Code.NEVER_FITS, Code.NO_NODE_MATCHES, Code.NEVER_WITHIN_LIMIT, Code.INVALID, Code.UNSUPPORTED}
+# What holds up nobody in a strict queue: it never starts, or lacks only what its own user or group may have.
+ALONE = NEVER | {Code.USER_LIMIT}
 # What others' going can mend.
 SHORT = {Code.NO_ROOM, Code.NO_DOMAIN, Code.PLACEMENT_RULES, Code.QUEUE_QUOTA, Code.QUEUE_LIMIT}
 
