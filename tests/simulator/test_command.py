@@ -233,29 +233,67 @@ def test_faults_of_a_trace_are_told_and_left_out(tmp_path: Path, capsys) -> None
     assert f"{path}:3:7: 1 fields where a record has 18" in capsys.readouterr().err
 
 
+HUNDREDTH = """
+import os, signal, sys, time
+from phalanx.cli import simulation
+from phalanx.cli.app import main
+from phalanx.simulator.world import World
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells let what is in the background ignore it
+start, count = World.start, 0
+def first(name):
+    try:
+        os.mkdir(name)
+    except FileExistsError:
+        return False
+    return True
+def counted(*args):
+    global count
+    count += 1
+    if count == 100:
+        {act}
+    return start(*args)
+World.start = counted
+main()
+"""
+
+
+def stopped_at_the_hundredth_start(act: str, *words: str) -> subprocess.CompletedProcess[str]:
+    code = [sys.executable, "-c", HUNDREDTH.format(act=act)]
+    command = [*code, "simulate", str(KTH), "--json", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+
+
 @pytest.mark.slow
-def test_ctrl_c_prints_the_results_so_far() -> None:
-    """Pressed when the hundredth job starts."""
-    code = (
-        "import os, signal\n"
-        "from phalanx.cli.app import main\n"
-        "from phalanx.simulator.world import World\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)  # shells let what is in the background ignore it\n"
-        "start, count = World.start, 0\n"
-        "def counted(*args):\n"
-        "    global count\n"
-        "    count += 1\n"
-        "    if count == 100: os.kill(os.getpid(), signal.SIGINT)\n"
-        "    return start(*args)\n"
-        "World.start = counted\n"
-        "main()\n"
-    )
-    command = [sys.executable, "-c", code, "simulate", str(KTH), "--policy", "easy", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+@pytest.mark.parametrize("signal", ["SIGINT", "SIGTERM"])
+def test_who_is_stopped_prints_the_results_so_far(signal: str) -> None:
+    words = ("--policy", "easy", "fifo", "--processes", "1")
+    done = stopped_at_the_hundredth_start(f"os.kill(os.getpid(), signal.{signal})", *words)
     assert done.returncode == 130, done.stderr
-    found = json.loads(done.stdout)
+    (found,) = map(json.loads, done.stdout.splitlines()[:1])
     assert found["interrupted"] is True
-    assert 0 < found["finished"] < 100 <= found["jobs"]
+    assert 0 < found["finished"] <= 100 <= found["jobs"]
+
+
+@pytest.mark.slow
+def test_of_several_side_by_side_each_gives_what_it_has(tmp_path: Path) -> None:
+    """Only the process that was started is told; the others learn it from that."""
+    told = f"if first({str(tmp_path / 'told')!r}): os.kill(os.getppid(), signal.SIGTERM)"
+    act = f"{told}\n        while not simulation._stop.value: time.sleep(0.01)"
+    done = stopped_at_the_hundredth_start(act, "--policy", "easy", "fifo", "greedy", "--processes", "2")
+    assert done.returncode == 130, done.stderr
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert found
+    assert all(each["interrupted"] and each["finished"] <= 100 for each in found)
+    assert "stopped before the end: these are the results so far" in done.stderr
+
+
+@pytest.mark.slow
+def test_what_a_killed_process_played_is_lost_and_no_more() -> None:
+    act = "os.kill(os.getpid(), signal.SIGKILL)"
+    done = stopped_at_the_hundredth_start(act, "--policy", "easy", "fifo", "--processes", "2")
+    assert done.returncode == 1
+    assert "lost: a process that played was killed" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.slow

@@ -6,9 +6,10 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from cyclopts import Parameter
 from rich.console import Console
@@ -18,14 +19,27 @@ from rich.text import Text
 from phalanx.cli.output import counted, note, print_json_line, print_table
 from phalanx.cli.setup_file import setup_of
 from phalanx.cli.simulate_options import AtLeastOne, Chance, Given, Results
-from phalanx.cli.simulation import Cell, Outcome, Source, run_all, workload_of
-from phalanx.cli.simulation_results import rows_of, table_rows, write_csv, write_parquet, write_report, write_schedule
+from phalanx.cli.simulation import Cell, Lost, Outcome, Source, run_all, workload_of
+from phalanx.cli.simulation_results import (
+    Row,
+    rows_of,
+    table_rows,
+    whole,
+    write_csv,
+    write_parquet,
+    write_report,
+    write_schedule,
+)
+from phalanx.cli.stopping import stop_asked
+from phalanx.errors import PhalanxError
 from phalanx.loop import step
 from phalanx.simulator.estimate import estimator
 from phalanx.simulator.feasible import never_fitting
 from phalanx.simulator.readers.lines import told
 from phalanx.simulator.setup import Setup
 from phalanx.simulator.workload import Workload
+
+Name = TypeVar("Name")
 
 _NEVER_SHOWN = 5
 
@@ -64,7 +78,8 @@ def simulate(
         How many simulations to run side by side; as many as there are processors if not given.
     """
     given, chance, results = given or Given(), chance or Chance(), results or Results()
-    sources, seeds = [given.source(trace) for trace in traces], range(chance.seed, chance.seed + chance.seeds)
+    sources, seeds = [given.source(trace) for trace in _each(traces)], range(chance.seed, chance.seed + chance.seeds)
+    policy, estimates = _each(policy), _each(estimates)
     of_all = Cell(
         source=sources[0],
         policy="",
@@ -81,8 +96,14 @@ def simulate(
     ]
     results.check()
     jobs = _check(sources, policy, estimates, chance.seed)
-    outcomes = _play(cells, jobs, processes)
-    return _report(outcomes, results)
+    with stop_asked() as stopped:
+        outcomes, lost = _play(cells, jobs, processes, stopped)
+        return _report(outcomes, results, missing=len(cells) - len(outcomes), lost=lost)
+
+
+def _each(named: Sequence[Name]) -> tuple[Name, ...]:
+    """Nothing is played twice."""
+    return tuple(dict.fromkeys(named))
 
 
 def _check(sources: Sequence[Source], policies: Sequence[str], estimates: Sequence[str], seed: int) -> int:
@@ -119,11 +140,20 @@ def _tell_never(workload: Workload, setups: Sequence[Setup]) -> None:
             note(f"{workload.name}: {len(never)} jobs in all can never run{under}")
 
 
-def _play(cells: Sequence[Cell], jobs: int, processes: int | None) -> list[Outcome]:
+def _play(
+    cells: Sequence[Cell], jobs: int, processes: int | None, stopped: Callable[[], bool]
+) -> tuple[list[Outcome], str]:
+    """What came, and why some is lost (empty: none is)."""
     rounds = len(cells) // max(1, len({cell.source for cell in cells}))
     at_once = max(1, processes or os.cpu_count() or 1)
+    outcomes = list[Outcome]()
     with _progress(jobs * rounds) as progress:
-        return list(run_all(cells, processes=at_once, progress=progress))
+        try:
+            for outcome in run_all(cells, processes=at_once, progress=progress, stopped=stopped):
+                outcomes.append(outcome)  # those before one that is lost are not
+        except Lost as lost:
+            return outcomes, str(lost)
+    return outcomes, ""
 
 
 class _Rate(ProgressColumn):
@@ -143,30 +173,58 @@ def _progress(jobs: int) -> Iterator[Callable[[int], None]]:
         yield lambda done: bar.update(task, completed=done)
 
 
-def _report(outcomes: Sequence[Outcome], results: Results) -> int:
+def _report(outcomes: Sequence[Outcome], results: Results, *, missing: int, lost: str) -> int:
+    """On the screen first: a file that cannot be written costs nothing but itself."""
     rows = rows_of(outcomes)
-    for outcome in outcomes:
-        if results.schedule is not None and outcome.schedule is not None:
-            write_schedule(outcome.schedule, _named(results.schedule, outcome, several=len(outcomes) > 1))
-    if results.report is not None:
-        write_report(outcomes, results.report)
-    if results.csv is not None:
-        write_csv(rows, results.csv)
-    if results.parquet is not None:
-        write_parquet(rows, results.parquet)
     if results.json:
         for row in rows:
             print_json_line(row)
     elif rows:
         print_table(*table_rows(rows))
-    if any(outcome.measures["interrupted"] for outcome in outcomes):
-        note("stopped before the end: these are the results so far")
+    complaints = [*([lost] if lost else []), *_write(outcomes, rows, results)]
+    for complaint in complaints:
+        note(f"phalanx: error: {complaint}")
+    if any(outcome.measures["interrupted"] for outcome in outcomes) or (missing and not lost):
+        rest = f"; {missing} of {len(outcomes) + missing} runs were not begun" if missing else ""
+        note(f"stopped before the end: these are the results so far{rest}")
         return 130
-    return 0
+    return 1 if complaints else 0
 
 
-def _named(file: Path, outcome: Outcome, *, several: bool) -> Path:
-    """Of several schedules each has its own file: `out.csv` becomes `out-TRACE-POLICY-ESTIMATES-SEED.csv`."""
-    cell = outcome.cell
-    parts = (file.stem, cell.source.trace.stem, Path(cell.policy).stem, cell.estimates, str(cell.seed))
-    return file.with_name("-".join(parts) + file.suffix) if several else file
+def _write(outcomes: Sequence[Outcome], rows: Sequence[Row], results: Results) -> Iterator[str]:
+    """The files that are asked for; what could not be written, and why."""
+    wanted: list[tuple[Path | None, Callable[[Path], None]]] = [
+        (results.report, lambda file: write_report(outcomes, file)),
+        (results.csv, lambda file: write_csv(rows, file)),
+        (results.parquet, lambda file: write_parquet(rows, file)),
+    ]
+    if results.schedule is not None:
+        files = _named(results.schedule, outcomes)
+        wanted += [(each, partial(_write_schedule, of)) for each, of in zip(files, outcomes, strict=True)]
+    for file, write in wanted:
+        if file is not None:
+            try:
+                with whole(file) as part:
+                    write(part)
+            except PhalanxError as error:
+                yield str(error)
+
+
+def _write_schedule(outcome: Outcome, file: Path) -> None:
+    if outcome.schedule is not None:
+        write_schedule(outcome.schedule, file)
+
+
+def _named(file: Path, outcomes: Sequence[Outcome]) -> list[Path]:
+    """Of several schedules each has its own file: `out.csv` becomes `out-TRACE-POLICY-ESTIMATES-SEED.csv`, with a
+    number behind it where traces or policies in several folders have one name."""
+    if len(outcomes) == 1:
+        return [file]
+    stems = list[str]()
+    for cell in (outcome.cell for outcome in outcomes):
+        parts = (file.stem, cell.source.trace.stem, Path(cell.policy).stem, cell.estimates, str(cell.seed))
+        stem, number = "-".join(parts), 1
+        while (found := stem if number == 1 else f"{stem}-{number}") in stems:
+            number += 1
+        stems.append(found)
+    return [file.with_name(stem + file.suffix) for stem in stems]

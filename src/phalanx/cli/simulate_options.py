@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
@@ -125,9 +126,15 @@ class Results:
 
     def check(self) -> None:
         """Hours of playing shall not end with a file that cannot be written. Raises PhalanxError."""
-        for file in (self.report, self.schedule, self.csv, self.parquet):
-            if file is not None and not file.parent.is_dir():
+        files = [file for file in (self.report, self.schedule, self.csv, self.parquet) if file is not None]
+        for at, file in enumerate(files):
+            if not file.parent.is_dir():
                 raise PhalanxError(f"{file} cannot be written: there is no folder {file.parent}")
+            if file.is_dir() or not os.access(file.parent if not file.exists() else file, os.W_OK):
+                why = "it is a folder" if file.is_dir() else "that is not permitted"
+                raise PhalanxError(f"{file} cannot be written: {why}")
+            if file in files[:at] and (file.is_file() or not file.exists()):
+                raise PhalanxError(f"{file} is named for two results; name another file for one of them")
         if self.parquet is not None:
             pyarrow()
 

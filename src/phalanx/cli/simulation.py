@@ -1,14 +1,18 @@
 """Many simulations side by side: a *cell* is one trace under one policy with one seed.
 
 Each cell runs in a process of its own, as many at a time as there are processors, and reads its trace itself (what is
-read is a function of the cell, and cheaper to read twice than to send). A single cell runs right here. Ctrl-C reaches
-every process: each gives back what it has."""
+read is a function of the cell, and cheaper to read twice than to send). A single cell runs right here. When the run is
+to be stopped, these processes are told so, and give back what they have; a Ctrl-C, which reaches them too, means us.
+They die with us, whatever kills us."""
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, ProcessPoolExecutor, wait
-from contextlib import suppress
+from concurrent.futures.process import BrokenProcessPool
+from ctypes import c_bool
 from dataclasses import dataclass, replace
 from math import inf
 from multiprocessing import get_context
@@ -17,7 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from phalanx import loop
+from phalanx.cli.output import counted
 from phalanx.cli.setup_file import SUFFIXES, setup_of
+from phalanx.cli.stopping import die_with
 from phalanx.cli.workload_file import assembled, read_cluster, read_workload
 from phalanx.errors import PhalanxError
 from phalanx.model.node import Node
@@ -136,7 +142,16 @@ def cluster_of(named: str, on_error: OnError) -> tuple[Node, ...]:
     return nodes
 
 
-def run(cell: Cell, *, progress: Callable[[int], None] = lambda done: None) -> Outcome:
+class Lost(PhalanxError):
+    """A process was killed, and what it played is lost."""
+
+
+def run(
+    cell: Cell,
+    *,
+    progress: Callable[[int], None] = lambda done: None,
+    stopped: Callable[[], bool] = lambda: False,
+) -> Outcome:
     workload = workload_of(cell.source, cell.seed)
     loop.spare_the_book()  # nor shall a million tasks be walked again and again
     schedule = play(
@@ -148,6 +163,7 @@ def run(cell: Cell, *, progress: Callable[[int], None] = lambda done: None) -> O
         faults=cell.faults,
         checkpoint_s=cell.checkpoint_s,
         progress=progress,
+        stopped=stopped,
     )
     return Outcome(
         cell=cell,
@@ -163,11 +179,16 @@ def _filling(schedule: Schedule) -> dict[str, float]:
 
 
 _done: Synchronized[int] | None = None  # of this process's cells: how many jobs are over
+_stop: c_bool | None = None  # whether they are to be stopped; asked before every pass, so it has no lock
 
 
-def _share(done: Synchronized[int]) -> None:
-    global _done
-    _done = done
+def _share(parent: int, done: Synchronized[int], stop: c_bool) -> None:
+    global _done, _stop
+    _done, _stop = done, stop
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    die_with(parent)
 
 
 def _run_there(cell: Cell) -> Outcome:
@@ -180,11 +201,18 @@ def _run_there(cell: Cell) -> Outcome:
                 _done.value += done - before
         before = done
 
-    return run(cell, progress=progress)
+    return run(cell, progress=progress, stopped=lambda: _stop is not None and _stop.value)
 
 
-def run_all(cells: Sequence[Cell], *, processes: int, progress: Callable[[int], None]) -> Iterator[Outcome]:
-    """The outcomes in the order of the cells, as far as they came. `progress` is told how many jobs are over in all."""
+def run_all(
+    cells: Sequence[Cell],
+    *,
+    processes: int,
+    progress: Callable[[int], None],
+    stopped: Callable[[], bool] = lambda: False,
+) -> Iterator[Outcome]:
+    """The outcomes in the order of the cells, as far as they came. `progress` is told how many jobs are over in all.
+    Raises `Lost` behind all others if one is lost."""
     if len(cells) == 1 or processes == 1:
         over = 0
 
@@ -192,30 +220,44 @@ def run_all(cells: Sequence[Cell], *, processes: int, progress: Callable[[int], 
             progress(over + done)
 
         for cell in cells:
-            outcome = run(cell, progress=told)
+            outcome = run(cell, progress=told, stopped=stopped)
             over += outcome.measures["finished"]
             yield outcome
-            if outcome.measures["interrupted"]:
+            if stopped():
                 return
         return
-    yield from _side_by_side(cells, processes, progress)
+    yield from _side_by_side(cells, processes, progress, stopped)
 
 
-def _side_by_side(cells: Sequence[Cell], processes: int, progress: Callable[[int], None]) -> Iterator[Outcome]:
+def _side_by_side(
+    cells: Sequence[Cell], processes: int, progress: Callable[[int], None], stopped: Callable[[], bool]
+) -> Iterator[Outcome]:
     context = get_context()
-    done = context.Value("q", 0)
-    with ProcessPoolExecutor(
-        min(processes, len(cells)), mp_context=context, initializer=_share, initargs=(done,)
-    ) as pool:
+    done, stop = context.Value("q", 0), context.RawValue(c_bool, False)
+    pool = ProcessPoolExecutor(
+        min(processes, len(cells)), mp_context=context, initializer=_share, initargs=(os.getpid(), done, stop)
+    )
+    with pool:
         futures = [pool.submit(_run_there, cell) for cell in cells]
         waiting = set(futures)
-        try:
-            while waiting:
-                _, waiting = wait(waiting, timeout=LOOK_S)
-                progress(done.value)
-        except KeyboardInterrupt:  # each of them was told too, and answers with what it has
-            for future in futures:
-                future.cancel()
-        for future in futures:
-            with suppress(CancelledError):
+        while waiting:
+            _, waiting = wait(waiting, timeout=LOOK_S)
+            progress(done.value)
+            if stopped() and not stop.value:
+                stop.value = True
+                for future in futures:
+                    future.cancel()
+        lost = list[Cell]()
+        for cell, future in zip(cells, futures, strict=True):
+            try:
                 yield future.result()
+            except CancelledError:
+                pass
+            except BrokenProcessPool:
+                lost.append(cell)
+        if lost:
+            others = f" and {counted(len(lost) - 1, 'run')} more" if len(lost) > 1 else ""
+            raise Lost(
+                f"{lost[0].source.trace} under {lost[0].policy}{others} lost: a process that played was killed. If "
+                "memory was short, --processes 1 needs least."
+            )

@@ -7,13 +7,19 @@ of two policies is taken seed by seed, and its confidence interval is that of th
 from __future__ import annotations
 
 import csv
+import gzip
+import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from phalanx.cli.simulate_options import pyarrow
 from phalanx.cli.simulation import Outcome
+from phalanx.errors import PhalanxError
 from phalanx.simulator.report.page import page
 from phalanx.simulator.schedule import Fate, Schedule
 from phalanx.simulator.statistic import half_width_95, mean
@@ -41,8 +47,7 @@ Row = dict[str, Any]
 def rows_of(outcomes: Sequence[Outcome]) -> list[Row]:
     """One per trace, policy and way of estimating, in order; compared with the first policy of its trace."""
     groups: dict[tuple[str, ...], list[Row]] = {}
-    for outcome in outcomes:
-        measures = outcome.measures
+    for outcome, measures in zip(outcomes, distinct(outcomes), strict=True):
         key = (str(outcome.cell.source.trace), outcome.cell.policy, outcome.cell.estimates)
         groups.setdefault(key, []).append(measures)
     first: dict[str, list[Row]] = {}
@@ -50,6 +55,19 @@ def rows_of(outcomes: Sequence[Outcome]) -> list[Row]:
     for (trace, _, _), of_seeds in groups.items():
         rows.append(_row(of_seeds, first.setdefault(trace, of_seeds)))
     return rows
+
+
+def distinct(outcomes: Sequence[Outcome]) -> list[Row]:
+    """The measures of each; traces, and policies, in several folders under one name are told apart by their paths."""
+    said = [{"trace": str(each.cell.source.trace), "policy": each.cell.policy} for each in outcomes]
+    paths: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for outcome, names in zip(outcomes, said, strict=True):
+        for kind, path in names.items():
+            paths[kind, outcome.measures[kind]].add(path)
+    return [
+        outcome.measures | {kind: path for kind, path in names.items() if len(paths[kind, outcome.measures[kind]]) > 1}
+        for outcome, names in zip(outcomes, said, strict=True)
+    ]
 
 
 def _row(of_seeds: Sequence[Row], first: Sequence[Row]) -> Row:
@@ -105,6 +123,24 @@ def flat(row: Mapping[str, Any]) -> Row:
     return found
 
 
+@contextmanager
+def whole(file: Path) -> Iterator[Path]:
+    """Where to write it: beside it, under a name that is ours alone. It takes its place when it is whole, so that two
+    runs never mix in it, and what was there stays if the disk is full. What is no plain file (`/dev/stdout`) is written
+    as it is. Raises PhalanxError."""
+    place = file.resolve()
+    part = place.with_name(f".{os.getpid()}.{place.name}") if place.is_file() or not place.exists() else file
+    try:
+        yield part
+        if part is not file:
+            part.replace(place)
+    except OSError as error:
+        raise PhalanxError(f"{file} cannot be written: {error.strerror or error}") from error
+    finally:
+        if part is not file:
+            part.unlink(missing_ok=True)
+
+
 def write_csv(rows: Sequence[Row], file: Path) -> None:
     flats = [flat(row) for row in rows]
     names = list(dict.fromkeys(name for row in flats for name in row))
@@ -136,44 +172,61 @@ def command() -> str:
 
 
 def write_schedule(schedule: Schedule, file: Path) -> None:
-    """`.swf`: the simulated wait in field 3 and the time it ran in field 4; else CSV."""
-    if file.suffix == ".swf":
-        _write_swf(schedule, file)
-        return
+    """`.swf`: the simulated wait in field 3 and the time it ran in field 4; else CSV. Packed if it ends in `.gz`."""
+    packed = file.suffix == ".gz"
+    with gzip.open(file, "wt", newline="") if packed else file.open("w", newline="") as out:
+        if file.name.removesuffix(".gz").endswith(".swf"):
+            _write_swf(schedule, out)
+        else:
+            _write_table(schedule, out)
+
+
+def _write_table(schedule: Schedule, out: TextIO) -> None:
     names = ("job", "queue", "user", "size", "submit_s", "start_s", "end_s", "run_s", "starts", "outcome", "reason")
-    with file.open("w", newline="") as out:
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(names)
-        for fate, size in zip(schedule.fates, sizes(schedule), strict=True):
-            job = fate.task.job
-            times = [_plain(at_s) for at_s in (job.submitted_s, fate.start_s, fate.end_s, fate.ran_s)]
-            outcome = fate.outcome.value if fate.outcome else "waiting" if fate.start_s is None else "running"
-            writer.writerow(
-                [job.id, fate.task.queue, job.user, _plain(size), *times, fate.starts, outcome, fate.reason]
-            )
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(names)
+    for fate, size in zip(schedule.fates, sizes(schedule), strict=True):
+        job = fate.task.job
+        times = [_plain(at_s) for at_s in (job.submitted_s, fate.start_s, fate.end_s, fate.ran_s)]
+        waits = fate.start_s is None or fate.reason
+        outcome = fate.outcome.value if fate.outcome else "waiting" if waits else "running"
+        writer.writerow([job.id, fate.task.queue, job.user, _plain(size), *times, fate.starts, outcome, fate.reason])
 
 
-def _write_swf(schedule: Schedule, file: Path) -> None:
-    workload = schedule.workload
-    with file.open("w") as out:
-        out.write(f"; Version: 2.2\n; MaxJobs: {len(schedule.fates)}\n; MaxRecords: {len(schedule.fates)}\n")
-        out.write(f"; MaxNodes: {len(workload.nodes)}\n; MaxProcs: {int(capacity(schedule))}\n")
-        out.write(f"; Note: simulated by Phalanx, policy {schedule.policy}, {schedule.estimates}\n")
-        out.write(f"; Note: from {workload.name}\n")
-        for number, (fate, size) in enumerate(zip(schedule.fates, sizes(schedule), strict=True), 1):
-            out.write(_swf_line(fate, size, number))
+def _write_swf(schedule: Schedule, out: TextIO) -> None:
+    """Whoever has a name that is no number gets one, which the header tells."""
+    workload, tasks = schedule.workload, [fate.task for fate in schedule.fates]
+    jobs = _numbered(task.job.id for task in tasks)
+    users, groups = _numbered(task.job.user for task in tasks), _numbered(task.job.group for task in tasks)
+    queues = _numbered(task.queue for task in tasks)
+    out.write(f"; Version: 2.2\n; MaxJobs: {len(tasks)}\n; MaxRecords: {len(tasks)}\n")
+    out.write(f"; MaxNodes: {len(workload.nodes)}\n; MaxProcs: {int(capacity(schedule))}\n")
+    for kind, numbers in (("Queue", queues), ("Note: user", users), ("Note: group", groups)):
+        out.writelines(f"; {kind}: {number} {name}\n" for name, number in numbers.items() if str(number) != name)
+    out.write(f"; Note: simulated by Phalanx, policy {schedule.policy}, {schedule.estimates}\n")
+    out.write(f"; Note: from {workload.name}\n")
+    for fate, size in zip(schedule.fates, sizes(schedule), strict=True):
+        job = fate.task.job
+        who = users.get(job.user, -1), groups.get(job.group, -1), queues.get(fate.task.queue, -1)
+        out.write(_swf_line(fate, size, jobs[job.id], *who))
 
 
-def _swf_line(fate: Fate, size: float, number: int) -> str:
+def _numbered(names: Iterable[str]) -> dict[str, int]:
+    """Numbers as they are if all are; else from 1, in order. Who has no name has no number."""
+    found = dict.fromkeys(name for name in names if name)
+    if all(name.isdecimal() for name in found):
+        return {name: int(name) for name in found}
+    return {name: number for number, name in enumerate(found, 1)}
+
+
+def _swf_line(fate: Fate, size: float, number: int, user: int, group: int, queue: int) -> str:
     job, status = fate.task.job, {"succeeded": 1, "failed": 0}.get(fate.outcome or "", -1)
     wait = -1 if fate.start_s is None else _plain(fate.start_s - job.submitted_s)
     run = _plain(fate.ran_s) if fate.end_s is not None else -1
     limit = -1 if job.limit_s is None else _plain(job.limit_s)
-    count, name = _plain(size), job.id if job.id.isdecimal() else number
-    names = [text if text.isdecimal() else -1 for text in (job.user, job.group, fate.task.queue)]
-    user, group, queue = names
+    count = ceil(size)
     return (
-        f"{name} {_plain(job.submitted_s)} {wait} {run} {count} -1 -1 {count} {limit} -1 {status} "
+        f"{number} {_plain(job.submitted_s)} {wait} {run} {count} -1 -1 {count} {limit} -1 {status} "
         f"{user} {group} -1 {queue} -1 -1 -1\n"
     )
 

@@ -11,7 +11,6 @@ The kernel kills them if we die without saying so (PR_SET_PDEATHSIG, prctl(2)).
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import os
 import signal
 import time
@@ -20,11 +19,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from phalanx.cli.stopping import die_with
 from phalanx.errors import PhalanxError
 
 Tell = Callable[[str], None]  # a line for the person at the terminal
 
-_PR_SET_PDEATHSIG = 1
 _PAUSE_FIRST_S, _PAUSE_MOST_S = 0.2, 10.0
 _LONG_LIFE_S = 60.0  # after so long a crash is a new one, not the last one again
 _LOG_MOST_BYTES = 20 << 20
@@ -128,7 +127,7 @@ async def _spawn(program: Program) -> Process:
             stdout=asyncio.subprocess.PIPE,
             stderr=log,
             start_new_session=True,
-            preexec_fn=lambda: _die_with(parent),
+            preexec_fn=lambda: die_with(parent),
         )
 
 
@@ -139,13 +138,6 @@ async def _said_ready(process: Process) -> str:
     if not line:
         await asyncio.Event().wait()
     return line.decode(errors="replace").strip()
-
-
-def _die_with(parent: int) -> None:
-    """In the child, before exec."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it died between fork and prctl
-        os._exit(1)
 
 
 def _turn(log: Path) -> None:

@@ -48,8 +48,9 @@ def play(
     faults: Faults | None = None,
     checkpoint_s: float | None = None,
     progress: Callable[[int], None] = lambda done: None,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> Schedule:
-    """What comes of it. Stopped by Ctrl-C, what has come of it so far. `progress` is told how many jobs are over."""
+    """What comes of it; when it is `stopped`, what has come of it so far. `progress` is told how many jobs are over."""
     fates = [Fate(index, task) for index, task in enumerate(queued(workload.tasks, setup))]
     world = World(
         fates,
@@ -67,16 +68,16 @@ def play(
     )
     policy = expecting(setup.policy, workload)
     began_s, cluster, era = time.perf_counter(), Cluster(), 0
-    try:
-        for events in world.happenings():
-            if world.era != era:
-                cluster, era = Cluster(), world.era
-            step(cluster, events, policy, world.now_s, world)
-            found.passes += 1
-            if not found.passes % REPORT_EVERY:
-                progress(world.ended)
-    except KeyboardInterrupt:
-        found.interrupted = True
+    for events in world.happenings():
+        if stopped():
+            found.interrupted = True
+            break
+        if world.era != era:
+            cluster, era = Cluster(), world.era
+        step(cluster, events, policy, world.now_s, world)
+        found.passes += 1
+        if not found.passes % REPORT_EVERY:
+            progress(world.ended)
     progress(world.ended)
     found.wall_s = time.perf_counter() - began_s
     world.close()

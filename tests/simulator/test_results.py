@@ -1,0 +1,95 @@
+"""Where results go: files that are whole or not there, and that never cost what stands on the screen."""
+
+from __future__ import annotations
+
+import csv
+import errno
+import json
+from pathlib import Path
+
+import pytest
+
+from phalanx.cli.app import build
+from phalanx.cli.simulation_results import whole
+from phalanx.errors import PhalanxError
+from phalanx.simulator.readers import swf
+from tests.simulator.builders import KTH
+
+NAMED = """
+nodes: [{name: n, allocatable: {cpu: 8}}]
+jobs:
+- {id: a, submit: 0, run: 1m, limit: 2m, user: ada, queue: research, requests: {cpu: 500m}}
+- {id: '7', submit: 10, run: 30s, user: ben, requests: {cpu: 2}}
+- {id: b, submit: 20, run: 5s, user: ada, queue: production, requests: {cpu: 16}}
+"""
+
+
+def simulate(*words: object) -> int:
+    return build("simulate")(["simulate", *map(str, words)], exit_on_error=False, result_action="return_value")
+
+
+def test_a_disk_that_is_full_costs_the_file_and_not_the_results(tmp_path: Path, capsys) -> None:
+    table = tmp_path / "r.csv"
+    full = Path("/dev/full")
+    assert simulate(KTH, "--first", 20, "--report", full, "--csv", table, "--json", "--processes", 1) == 1
+    told = capsys.readouterr()
+    assert json.loads(told.out)["finished"] == 20
+    assert "/dev/full cannot be written: No space left on device" in told.err
+    assert len(list(csv.DictReader(table.open()))) == 1
+
+
+def test_what_cannot_be_written_leaves_what_was_there(tmp_path: Path) -> None:
+    file = tmp_path / "r.csv"
+    file.write_text("of yesterday")
+    with pytest.raises(PhalanxError, match="cannot be written: no room"):
+        write_half(file)
+    assert {each.name: each.read_text() for each in tmp_path.iterdir()} == {"r.csv": "of yesterday"}
+
+
+def write_half(file: Path) -> None:
+    with whole(file) as part:
+        part.write_text("half of it")
+        raise OSError(errno.ENOSPC, "no room")
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--csv", "FOLDER"], "FOLDER cannot be written: it is a folder"),
+        (["--csv", "FOLDER/r", "--schedule", "FOLDER/r"], "FOLDER/r is named for two results"),
+    ],
+)
+def test_where_nothing_can_be_written_is_said_before_anything_is_played(
+    tmp_path: Path, words: list[str], complaint: str
+) -> None:
+    with pytest.raises(PhalanxError) as raised:
+        simulate(KTH, "--first", 5, *(word.replace("FOLDER", str(tmp_path)) for word in words))
+    assert complaint.replace("FOLDER", str(tmp_path)) in str(raised.value)
+
+
+def test_logs_of_one_name_in_two_folders_are_told_apart(tmp_path: Path, capsys) -> None:
+    for folder in ("x", "y"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "own.yaml").write_text(NAMED)
+    traces = [tmp_path / folder / "own.yaml" for folder in ("x", "y")]
+    assert simulate(*traces, "--policy", "fifo", "--schedule", tmp_path / "s.csv", "--json", "--processes", 1) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [each["trace"] for each in found] == list(map(str, traces))
+    assert {each.name for each in tmp_path.glob("s*")} == {"s-own-fifo-user-0.csv", "s-own-fifo-user-0-2.csv"}
+
+
+def test_nothing_is_played_twice(capsys) -> None:
+    assert simulate(KTH, KTH, "--first", 5, "--policy", "fifo", "fifo", "--json", "--processes", 1) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["s.swf", "s.swf.gz"])
+def test_names_in_a_log_become_numbers_that_its_header_tells(tmp_path: Path, capsys, name: str) -> None:
+    trace, log = tmp_path / "own.yaml", tmp_path / name
+    trace.write_text(NAMED)
+    assert simulate(trace, "--policy", "greedy", "--schedule", log, "--processes", 1) == 0
+    found = swf.read(log)
+    assert [(task.job.id, task.job.user, task.queue) for task in found.tasks] == [("1", "1", "1"), ("2", "2", "")]
+    assert dict(found.tasks[0].job.roles[0].shape.requests) == {"cpu": 1000}  # half of one is one
+    lines = {text for _, text in swf.Source(log).lines()}
+    assert {"; Queue: 1 research", "; Queue: 2 production", "; Note: user: 1 ada"} <= lines
