@@ -79,6 +79,8 @@ def test_a_log_in_the_order_of_ends_is_brought_back_into_that_of_submissions(tmp
         (GOOD + GOOD, "log.swf:4:1: job number 1 was there before"),
         (GOOD.replace(" 60 ", " nan "), "log.swf:3:8: run time: 'nan' is not a number"),
         (GOOD.replace(" 60 ", " 1e999 "), "log.swf:3:8: run time: '1e999' is not a number"),
+        (GOOD.replace(" 60 ", " 1e300 "), "log.swf:3:8: run time: more than 9000000000 s"),
+        (GOOD.replace("1 10 ", f"1 {'9' * 400} ", 1), "log.swf:3:3: submit time: more than 9000000000 s"),
     ],
 )
 def test_where_it_is_wrong(tmp_path: Path, record: str, complaint: str) -> None:
@@ -103,6 +105,25 @@ def test_a_file_that_is_cut_off_keeps_what_came_before(tmp_path: Path) -> None:
         swf.read(path)
     found = swf.read(path, on_error=OnError.SKIP)
     assert "cut off or damaged here" in found.faults[0]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("name", ["log.swf", "log.swf.gz"])
+def test_however_it_is_written_it_is_read(tmp_path: Path, name: str, packed: bool, mark: bytes, end: bytes) -> None:
+    """With a mark before its first line, lines that end as elsewhere, packed or not, whatever its name says."""
+    text = mark + (HEADER + GOOD).encode().replace(b"\n", end)
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(text) if packed else text)
+    found = swf.read(path)
+    assert [task.job.id for task in found.tasks] == ["1"]
+    assert dict(found.nodes[0].allocatable)["cpu"] == 100_000
+
+
+def test_a_pipe_is_no_trace() -> None:
+    with pytest.raises(TraceError, match="put it into a file"):
+        swf.read(Path("/dev/null"))
 
 
 def test_the_machine_s_size(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,18 @@ def test_formats_are_recognised(name: str, read: object) -> None:
     assert reader_of(DATA / name) is read
 
 
+@pytest.mark.parametrize("name", ["philly.csv", "muri.csv", "chronus.csv", "openb-pods.csv"])
+def test_however_a_table_is_written_it_is_read(tmp_path: Path, name: str) -> None:
+    """Packed, with a mark before its header, names in quotes, lines that end as elsewhere."""
+    header, *rows = (DATA / name).read_text().splitlines()
+    quoted = ",".join(f'"{column}"' for column in header.split(","))
+    path = tmp_path / "table"
+    path.write_bytes(gzip.compress(("\ufeff" + "\r\n".join([quoted, *rows])).encode()))
+    read = reader_of(path)
+    assert read is reader_of(DATA / name)
+    assert read(path).tasks == read(DATA / name).tasks
+
+
 def test_other_files_are_not_taken_for_traces(tmp_path: Path) -> None:
     for text in ("", "a,b\n1,2\n", "\x00\x01\n"):
         path = tmp_path / "file.csv"
@@ -98,6 +111,7 @@ def test_other_files_are_not_taken_for_traces(tmp_path: Path) -> None:
         ("2017-10-09 07:01:55,66.0,-1,66.0,11cb48", ":3:3: num_gpus: '-1' is less than 0"),
         ("2017-10-09 07:01:55,66.0,9999999,66.0,11cb48", ":3:3: num_gpus: '9999999' is more than 1000000"),
         ('2017-10-09 07:01:55,66.0,1,66.0,"11cb48', ":3:1: this is no row of comma-separated values"),
+        ("2017-10-09 07:01:55,1e12,1,66.0,11cb48", ":3:2: duration: '1e12' is more than 9000000000"),
         ("2017-10-09 07:01:55,inf,1,66.0,11cb48", ":3:2: duration: 'inf' is not a finite number"),
     ],
 )

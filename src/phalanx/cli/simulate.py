@@ -126,6 +126,8 @@ def _tell(workload: Workload) -> None:
     if workload.dropped:
         left = ", ".join(f"{count} {why}" for why, count in workload.dropped)
         note(f"{workload.name}: {counted(len(workload.tasks), 'job')}; left out: {left}")
+    elif not workload.tasks:
+        note(f"{workload.name}: there are no jobs in it")
 
 
 def _tell_never(workload: Workload, setups: Sequence[Setup]) -> None:

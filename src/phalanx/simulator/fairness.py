@@ -1,9 +1,9 @@
 """Fairness: who got how much of what was due to it.
 
 *Parties* are the queues of the trace, or its users where it names one queue at most. The window of the run is cut into
-*rounds* of a day (a tenth of the window, if that is shorter). In a round a party's demand is what its jobs that wait or
-run would use if they all ran; what is due to it is its max-min fair part of the capacity, never more than its
-demand. `x = used / due`: 1 is what it is due, more is at the cost of others.
+*rounds* of a day (a tenth of the window, if that is shorter; a ten-thousandth, if that is longer). In a round a
+party's demand is what its jobs that wait or run would use if they all ran; what is due to it is its max-min fair part
+of the capacity, never more than its demand. `x = used / due`: 1 is what it is due, more is at the cost of others.
 
 - `jain_fairness`: Jain's index of x over the parties with anything due, mean over the rounds; `worst_...`: the lowest.
 - `share_gap`: the largest x less the smallest, mean over the rounds.
@@ -20,7 +20,7 @@ from phalanx.simulator.statistic import jain, mean
 from phalanx.simulator.sweep import capacity, held, sizes, waits, window
 
 DAY_S = 86_400.0
-MIN_ROUNDS = 10
+MIN_ROUNDS, MOST_ROUNDS = 10, 10_000
 Used = dict[str, float]
 
 
@@ -36,7 +36,8 @@ def fairness(schedule: Schedule) -> dict[str, float]:
     if has <= 0 or until_s <= since_s:
         return {}
     of = parties(schedule)
-    round_s = min(DAY_S, (until_s - since_s) / MIN_ROUNDS)
+    span_s = until_s - since_s
+    round_s = max(min(DAY_S, span_s / MIN_ROUNDS), span_s / MOST_ROUNDS)
     indices, gaps = [], []
     for used, waited in rounds(schedule, of, since_s, until_s, round_s):
         demand = {party: used.get(party, 0.0) + waited.get(party, 0.0) for party in (*used, *waited)}

@@ -1,19 +1,24 @@
 """Where a trace is wrong: file, line and column, and whether to go on.
 
 Readers speak of *records* (a line of a log, a row of a table). A record that cannot be read is told with its place;
-`skip` counts it and goes on, `stop` ends the reading there. Files ending in `.gz` are unpacked on the way, and one that
-is cut off in the middle is told like any other fault."""
+`skip` counts it and goes on, `stop` ends the reading there. What is packed by gzip, as its first bytes say, is unpacked
+on the way, and a file that is cut off in the middle is told like any other fault.
+
+Times are up to `LONGEST_S`: beyond, microseconds are no whole numbers any more, and nothing is as old."""
 
 from __future__ import annotations
 
 import csv
 import gzip
+import os
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from math import isfinite
 from pathlib import Path
+from stat import S_ISREG
 from typing import NoReturn
 
 from phalanx.errors import PhalanxError
@@ -22,6 +27,9 @@ from phalanx.model.shape import CPU
 from phalanx.simulator.workload import MILLI_CPU, Task, Workload, in_order
 
 SHOWN = 10  # so many faults are told one by one
+LONGEST_S = 9e9  # 285 years; moments may be seconds since 1970
+PACKED = b"\x1f\x8b"  # how gzip's files begin (RFC 1952)
+MARK = b"\xef\xbb\xbf"  # what some editors write before UTF-8
 
 
 class OnError(StrEnum):
@@ -53,10 +61,11 @@ class Source:
         """(number from 1, text) of each line; bytes that are no UTF-8 are kept visible rather than fatal."""
         number = 0
         try:
-            with gzip.open(self.path, "rb") if self.path.suffix == ".gz" else self.path.open("rb") as file:
+            with opened(self.path) as file:
                 for raw in file:
                     number += 1
-                    yield number, raw.decode("utf-8", "backslashreplace").rstrip("\r\n")
+                    line = raw if number > 1 else raw.removeprefix(MARK)
+                    yield number, line.decode("utf-8", "backslashreplace").rstrip("\r\n")
         except FileNotFoundError:
             raise TraceError(f"{self.path}: there is no such file") from None
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -71,12 +80,12 @@ class Source:
             if not text.strip():
                 continue
             try:
-                cells = next(csv.reader([text], strict=True)) if '"' in text else text.split(",")
+                cells = cells_of(text)
             except (csv.Error, StopIteration) as error:
                 self.fault(number, BadRecord(f"this is no row of comma-separated values ({error})", column=1))
                 continue
             if names is None:
-                names = [cell.strip().removeprefix("\ufeff") for cell in cells]
+                names = [cell.strip() for cell in cells]
                 if missing := [name for name in needed if name not in names]:
                     self.fatal(number, f"the header lacks the column {missing[0]!r}; it has {', '.join(names)}")
             elif len(cells) != len(names):
@@ -122,7 +131,34 @@ class Source:
         return (*malformed, *sorted(self.dropped.items()))
 
 
-def number(row: dict[str, str], column: str, *, least: float | None = None, default: float | None = None) -> float:
+def cells_of(text: str) -> list[str]:
+    """Of a line of comma-separated values. Raises `csv.Error`."""
+    return next(csv.reader([text], strict=True)) if '"' in text else text.split(",")
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Iterable[bytes]]:
+    """Its lines, unpacked. Raises `TraceError` for a pipe, which could be read only once."""
+    with path.open("rb") as file:
+        if not S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise TraceError(f"{path}: this is no file but a pipe or a device; put it into a file, it is read twice")
+        packed = file.read(len(PACKED)) == PACKED
+        file.seek(0)
+        if packed:
+            with gzip.open(file, "rb") as unpacked:
+                yield unpacked
+        else:
+            yield file
+
+
+def number(
+    row: dict[str, str],
+    column: str,
+    *,
+    least: float | None = None,
+    most: float = LONGEST_S,
+    default: float | None = None,
+) -> float:
     """The number in that column; `default` if there is none. Raises `BadRecord` with the column's number."""
     text = row.get(column, "")
     if not text and default is not None:
@@ -135,15 +171,15 @@ def number(row: dict[str, str], column: str, *, least: float | None = None, defa
         raise wrong(row, column, "is not a finite number")
     if least is not None and value < least:
         raise wrong(row, column, f"is less than {least:g}")
+    if value > most:
+        raise wrong(row, column, f"is more than {most:.0f}")
     return value
 
 
 def whole(row: dict[str, str], column: str, *, least: int, most: int) -> int:
-    value = number(row, column, least=least)
+    value = number(row, column, least=least, most=most)
     if value != int(value):
         raise wrong(row, column, "is not a whole number")
-    if value > most:
-        raise wrong(row, column, f"is more than {most}")
     return int(value)
 
 

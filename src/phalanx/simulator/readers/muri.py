@@ -13,7 +13,7 @@ from pathlib import Path
 
 from phalanx.model.job import Job
 from phalanx.simulator.readers.gpus import MOST_GPUS, roles_of
-from phalanx.simulator.readers.lines import BadRecord, OnError, Source, number, unheard_of, whole
+from phalanx.simulator.readers.lines import LONGEST_S, BadRecord, OnError, Source, number, unheard_of, whole, wrong
 from phalanx.simulator.workload import GPU, Task, Workload
 
 COLUMNS = ("job_id", "num_gpu", "submit_time", "iterations", "model_name", "batch_size", "duration", "iteration_time")
@@ -47,12 +47,18 @@ def read(path: Path, *, on_error: OnError = OnError.STOP) -> Workload:
 
 def task_of(row: dict[str, str], seen: set[str]) -> Task:
     gpus = whole(row, "num_gpu", least=1, most=MOST_GPUS)
-    submitted_s = number(row, "submit_time", least=0) / MS_PER_S
-    iteration_s = number(row, "iteration_time", least=0) / MS_PER_S
-    run_s = number(row, "iterations", least=0) * iteration_s or number(row, "duration", least=1) / MS_PER_S
+    submitted_s = milliseconds(row, "submit_time") / MS_PER_S
+    iterations, each_s = number(row, "iterations", least=0), milliseconds(row, "iteration_time") / MS_PER_S
+    run_s = iterations * each_s or milliseconds(row, "duration", least=1) / MS_PER_S
+    if run_s > LONGEST_S:
+        raise wrong(row, "iterations", f"of {each_s:g} s are {run_s:.0f} s, longer than there are clusters")
     job = Job(id=unheard_of(row, "job_id", seen), queue="", roles=roles_of(gpus), submitted_s=submitted_s)
     restart_s = restarting_s(row["model_name"], gpus)
     return Task(job=job, run_s=round(run_s * PROFILED, 6), queue=row["model_name"], restart_s=restart_s)
+
+
+def milliseconds(row: dict[str, str], column: str, *, least: float = 0) -> float:
+    return number(row, column, least=least, most=LONGEST_S * MS_PER_S)
 
 
 def restarting_s(model: str, gpus: int) -> float:

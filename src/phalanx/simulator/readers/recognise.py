@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable
 from pathlib import Path
 
 from phalanx.simulator.readers import chronus, muri, openb, philly, swf
-from phalanx.simulator.readers.lines import OnError, Source, TraceError
+from phalanx.simulator.readers.lines import OnError, Source, TraceError, cells_of
 from phalanx.simulator.workload import Workload
 
 Reader = Callable[..., Workload]
@@ -29,7 +30,7 @@ def reader_of(path: Path) -> Reader:
             return swf.read
         if not text.strip():
             continue
-        names = {name.strip() for name in text.split(",")}
+        names = names_in(text)
         for _, needed, read in TABLES:
             if names.issuperset(needed):
                 return read
@@ -43,8 +44,15 @@ def reader_of(path: Path) -> Reader:
     )
 
 
+def names_in(header: str) -> set[str]:
+    try:
+        return {name.strip() for name in cells_of(header)}
+    except csv.Error:
+        return set()
+
+
 def is_node_list(path: Path) -> bool:
     """Whether it is openb's list of nodes."""
     for _, text in Source(path, OnError.SKIP).lines():
-        return {name.strip() for name in text.split(",")}.issuperset(openb.NODE_COLUMNS)
+        return names_in(text).issuperset(openb.NODE_COLUMNS)
     return False

@@ -24,7 +24,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from phalanx.model.job import After, Dependency, Job, Role
-from phalanx.simulator.readers.lines import BadRecord, OnError, Source, TraceError
+from phalanx.simulator.readers.lines import LONGEST_S, BadRecord, OnError, Source, TraceError
 from phalanx.simulator.workload import Task, Workload, machine, processors
 
 FIELDS = 18
@@ -99,6 +99,9 @@ def read_record(source: Source, text: str, follow: bool, seen: set[int]) -> Task
     count = values[size_at]
     if submit < 0:
         raise BadRecord(f"the submit time is {submit}", place_of(text, 1))
+    for at, seconds in ((1, submit), (3, run)):
+        if seconds > LONGEST_S:
+            raise BadRecord(f"{NAMES[at]}: more than {LONGEST_S:.0f} s", place_of(text, at))
     if count > MOST_PROCESSORS:
         raise BadRecord(f"{count} processors are more than any machine has", place_of(text, size_at))
     if number in seen and status not in PARTIAL:
@@ -108,7 +111,7 @@ def read_record(source: Source, text: str, follow: bool, seen: set[int]) -> Task
         return None
     seen.add(number)
     return Task(
-        job=job_of(values, count, float(limit) if limit > 0 else None, follow=follow),
+        job=job_of(values, count, float(min(limit, LONGEST_S)) if limit > 0 else None, follow=follow),
         run_s=float(run),
         queue=named(values[14]) or named(values[15]),
         waited_s=float(wait) if wait >= 0 else None,
