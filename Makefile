@@ -21,7 +21,7 @@ check: setup     ## style, types, house rules and the fast tests (a little over 
 	@$(MAKE) --no-print-directory --jobs 2 style types fast
 
 test: setup style types  ## everything `make check` does, and the slow tests (under ten minutes on two cores)
-	$(BIN)/pytest -n 2 -r s
+	$(BIN)/pytest -n 2 --dist worksteal -r s
 
 style: setup
 	$(BIN)/ruff format --check .
@@ -31,12 +31,12 @@ types: setup
 	$(BIN)/mypy
 
 fast: setup
-	$(BIN)/pytest -n 2 -m "not slow"
+	$(BIN)/pytest -n 2 --dist worksteal -m "not slow"
 
 fuzz: setup      ## 10,000 seeds of the simulated cluster, 10,000 trees of queues, other examples of every property
-	PHALANX_SEEDS=10000 $(BIN)/pytest -n 2 tests/simulation
-	PHALANX_TREES=10000 $(BIN)/pytest -n 2 tests/core/test_no_flapping.py
-	$(BIN)/pytest -n 2 --hypothesis-profile fuzz tests/core tests/embedded tests/simulator -m "not slow"
+	PHALANX_SEEDS=10000 $(BIN)/pytest -n 2 --dist worksteal tests/simulation
+	PHALANX_TREES=10000 $(BIN)/pytest -n 2 --dist worksteal tests/core/test_no_flapping.py
+	$(BIN)/pytest -n 2 --dist worksteal --hypothesis-profile fuzz tests/core tests/embedded tests/simulator -m "not slow"
 
 examples: setup  ## what `make test` runs of examples/ alone, none left out, and Spark in full (installs 2 GB under out/)
 	PHALANX_EXAMPLES=mpi,ray,ddp,spark $(BIN)/pytest tests/examples -v

@@ -19,11 +19,15 @@ settings.register_profile("fuzz", ANY_MACHINE, max_examples=2000)
 settings.load_profile("same")
 
 
+# Modules and the thousands of tests are there until the end: the collector need not walk them, nor look for garbage
+# among them while they are made.
+gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    """The modules and the thousands of tests are there until the end: the collector need not walk them each time."""
-    gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

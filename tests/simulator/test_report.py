@@ -8,7 +8,6 @@ import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 
-import matplotlib.image
 import pytest
 
 from phalanx.cli.simulation import Cell, Outcome, Source, run
@@ -120,6 +119,8 @@ def test_times_are_written_as_people_say_them() -> None:
 @pytest.mark.parametrize("dark", [False, True])
 def test_a_browser_draws_it(tmp_path: Path, dark: bool) -> None:
     """In light and in dark, on the ground that the reader prefers."""
+    from matplotlib.image import imread  # a third of what importing all tests would take
+
     outcome = played(tmp_path, line(1, 0, 100, 4), line(2, 0, 100, 2))
     file, picture = tmp_path / "report.html", tmp_path / "report.png"
     file.write_text(page([drawn(outcome)], [outcome.measures], made_by="phalanx simulate"))
@@ -127,6 +128,6 @@ def test_a_browser_draws_it(tmp_path: Path, dark: bool) -> None:
     options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}", scheme]
     asked = [str(CHROMIUM), *options, "--window-size=900,700", f"--screenshot={picture}", file.as_uri()]
     subprocess.run(asked, check=True, capture_output=True, timeout=240)
-    pixels = matplotlib.image.imread(picture)
+    pixels = imread(picture)
     assert (pixels[2, 2, :3].mean() < 0.2) == dark  # the corner is ground
     assert len({tuple(pixel) for pixel in pixels[::4, ::4, :3].reshape(-1, 3).round(2).tolist()}) > 10
