@@ -75,13 +75,12 @@ def move(job: str, phase: Phase, attempt: int, by: Move) -> Outcome:
 
     Raises `IllegalMove`, which names what would be legal."""
     kind = type(by)
-    match by:
-        case Started() | Refused() if by.attempt > attempt:
-            raise IllegalMove(f"job {job!r} was started {attempt} times; {kind.__name__} answers start {by.attempt}")
-        case Started() | Refused() if by.attempt < attempt:
+    if isinstance(by, (Started, Refused)) and by.attempt != attempt:
+        if by.attempt < attempt:
             return LATE
-        case Start() if by.attempt != attempt + 1:
-            raise IllegalMove(f"job {job!r} was started {attempt} times; its next start is not number {by.attempt}")
+        raise IllegalMove(f"job {job!r} was started {attempt} times; {kind.__name__} answers start {by.attempt}")
+    if isinstance(by, Start) and by.attempt != attempt + 1:
+        raise IllegalMove(f"job {job!r} was started {attempt} times; its next start is not number {by.attempt}")
     outcome = MOVES.get((phase, kind))
     if outcome is None:
         legal = ", ".join(each.__name__ for at, each in MOVES if at is phase)

@@ -1,12 +1,13 @@
 """Which jobs wait for which others: dependencies, singletons, arrays; and how jobs that are over ended.
 
 Indexed from the other side, so that an end or a start finds those it concerns at once. Outcomes of jobs that are over
-are kept for those that may still name them: all that a live job names, and the latest `KEPT` besides.
+are kept for those that may still name them: all that a live job names, and the latest besides, `KEPT` at least.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from itertools import islice
 from typing import TypeAlias
 
 from phalanx.model.job import Job, Outcome
@@ -55,17 +56,13 @@ class Relations:
         self.passed.pop(job.id, None)
 
     def ended(self, job: str, outcome: Outcome) -> None:
-        """It is over; the oldest outcome that nobody names is forgotten."""
+        """It is over. When there are twice as many as are kept, the older ones that nobody names are forgotten."""
         self.outcomes.pop(job, None)
         self.outcomes[job] = outcome
-        if len(self.outcomes) <= KEPT:
-            return
-        for _ in range(2):  # one in, up to two out: those that are named are met again and again
-            if len(self.outcomes) > KEPT:
-                oldest = next(iter(self.outcomes))
-                kept = self.outcomes.pop(oldest)
-                if oldest in self.dependents:
-                    self.outcomes[oldest] = kept
+        if len(self.outcomes) > 2 * KEPT:
+            latest = dict(islice(self.outcomes.items(), len(self.outcomes) - KEPT, None))
+            named = {job: self.outcomes[job] for job in self.dependents if job in self.outcomes}
+            self.outcomes = named | latest
 
     def work(self, job: Job) -> None:
         """A job of an array contends or runs from now on."""

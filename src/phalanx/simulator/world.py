@@ -101,7 +101,7 @@ class World:
     def happenings(self) -> Iterator[Sequence[Event]]:
         """What is told of each thing that happens, in order; at first, that there are nodes and queues."""
         yield everything(self.nodes.values(), self.queues, (), {})
-        agenda = self.agenda
+        agenda, rounds = self.agenda, self.rounds
         while (taken := agenda.take()) is not None:
             kind, what = taken
             if kind == Kind.SUBMISSION:
@@ -110,10 +110,10 @@ class World:
             else:
                 assert not isinstance(what, Fate)
                 events = what()
-            if agenda.next_s() == agenda.now_s if self.rounds is not None else kind < 0 and agenda.joins_next(kind):
+            if agenda.next_s() == agenda.now_s if rounds is not None else kind < 0 and agenda.joins_next(kind):
                 self._unheard += events
-            elif self.rounds is not None and self._round_over:
-                yield self._with_unheard((*events, *self._end_round(self.rounds)))
+            elif rounds is not None and self._round_over:
+                yield self._with_unheard((*events, *self._end_round(rounds)))
             elif events or kind == Kind.WAKE:
                 yield self._with_unheard(events)
             if not self._left or (self.disturbance is not None and self._is_over()):
@@ -310,12 +310,13 @@ class World:
         self.estimator.ended(fate.task, fate.ran_s, now_s)
         del self.live[live.job.id]
         self.running.pop(live.job.id, None)
-        self.outcomes[live.job.id] = fate.outcome
+        if self.disturbance is not None:
+            self.outcomes[live.job.id] = outcome  # for schedulers that begin anew
         live.number, live.plan = live.number + 1, live.plan + 1
         self._round_over = True
         self.ended += 1
         self._left -= 1
-        return self._tell(live.job.id, Finished(live.job.id, fate.outcome))
+        return self._tell(live.job.id, Finished(live.job.id, outcome))
 
     def _go_back(self, live: Live, number: int, reason: Reason) -> Sequence[Event]:
         """It stops whole and waits again."""
