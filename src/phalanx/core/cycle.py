@@ -73,7 +73,6 @@ class Cycle:
         self.cleared: dict[Kin, int] = {}  # jobs of arrays that were let through
         self.new: dict[LineKey, list[Entry]] = {}  # newcomers by line, sorted when contending begins
         self.rest: dict[LineKey, Iterator[Entry]] = {}  # of lines that were granted something: who comes next
-        self.granted = Granted()
         self.unnoted: list[tuple[Gang, str, Sequence[Placement]]] = []  # what jobs got, and `granted` does not show yet
         self.starts: list[Start] = []
         self.places: dict[str, list[Placement]] = {}
@@ -95,6 +94,10 @@ class Cycle:
         policy, columns = self.policy, self.cluster.columns
         layout = laid_out(columns, packed=policy.score is Score.PACK)
         return Draft(columns, policy.topologies, policy.score, expected(self.cluster, policy), layout)
+
+    @once
+    def granted(self) -> Granted:
+        return Granted()
 
     @once
     def rooms(self) -> Rooms:
@@ -528,7 +531,7 @@ class Cycle:
             joined = {bid: each for bid, each in joined.items() if bid.job not in gone}
             parked = {bid: None for bid in parked if bid.job not in gone}
             waits = {job: reason for job, reason in waits.items() if job not in gone}
-        if bound := {job for job in self.places if self.cluster.jobs[job].gang.tree is not None}:
+        if places and (bound := {job for job in self.places if self.cluster.jobs[job].gang.tree is not None}):
             # Where these pods are decides where the others may go, which therefore stand in another line.
             joined = {bid: each for bid, each in joined.items() if bid.slot is None or bid.job not in bound}
         told = [Wait(job, reason) for job, reason in waits.items()]
@@ -559,8 +562,7 @@ class Cycle:
 
     def brings_company(self) -> bool:
         """Pods are placed now that a line waits to be with, or evenly beside."""
-        heeding = [*self.waiting.heeding.lines, *[each.line for each in self.asleep if each.heeds]]
-        if not heeding:
+        if not (heeding := [*self.waiting.heeding.lines, *[each.line for each in self.asleep if each.heeds]]):
             return False
         jobs = [*(start.job for start in self.starts if start.placements), *self.places]
         kinds = {demand.kind for job in jobs for demand in self.cluster.jobs[job].gang.demands if demand.kind}
@@ -570,9 +572,8 @@ class Cycle:
     def wake_s(self) -> float | None:
         """When to look again though nothing happens, seconds since the epoch."""
         times = appointments(self.cluster, self.now_s, self.starts, self.won)
-        times += [at_s for _, at_s in self.resting]
-        times += [at_s for at_s in self.preempting.again_s.values() if at_s is not None]
-        times = [at_s for at_s in times if at_s > self.now_s]
+        again_s = (*[at_s for _, at_s in self.resting], *self.preempting.again_s.values())
+        times += [at_s for at_s in again_s if at_s is not None and at_s > self.now_s]
         times += self.preempting.wake_s()
         if self.preempting.told and (self.waiting.bars or any(each.tolls for each in self.asleep)):
             times.append(self.now_s)  # who gives way gives back quota that others wait for
