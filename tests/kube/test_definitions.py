@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.client.kind import CRDS, Kind
@@ -22,6 +23,8 @@ from phalanx.model.reservation import Reservation
 from phalanx.model.shape import Toleration
 from tests.dialects.test_queue import EVERYTHING
 from tests.embedded.apiserver.process import ServerProcess
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guide"
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +60,20 @@ def test_the_schema_has_the_fields_that_are_read() -> None:
     assert found["fungibility"].keys() == EVERYTHING["fungibility"].keys()
     assert found["quotas"].keys() == EVERYTHING["quotas"][0].keys()
     assert found["limits"].keys() == EVERYTHING["limits"].keys()
+
+
+def test_the_guide_shows_every_field_of_a_queue() -> None:
+    shown = yaml.safe_load((GUIDE / "queues.md").read_text().rpartition("```yaml\n")[2].partition("```")[0])
+    assert without(fields(SPEC), shown["spec"]) == []
+    assert read_queue(shown).gang
+
+
+def without(named: dict[str, Any], shown: Any) -> list[str]:
+    """The fields that are not shown."""
+    inner = shown[0] if isinstance(shown, list) else shown
+    missing = [name for name in named if name not in inner]
+    below = (f"{name}.{each}" for name in named if name in inner for each in without(named[name], inner[name] or {}))
+    return [*missing, *below]
 
 
 def test_every_field_has_a_description() -> None:

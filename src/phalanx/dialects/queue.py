@@ -37,7 +37,7 @@ def read_queue(name: str, spec: Any, *, state_since_s: float = 0.0) -> Queue:
         total=_limits(limits.fields("total")),
         per_user=_limits(limits.fields("perUser")),
         per_group=_limits(limits.fields("perGroup")),
-        per_job=_limits(limits.fields("perJob")),
+        per_job=_limits_of_a_job(limits.fields("perJob")),
         state=said.choice("state", State.OPEN),
         state_since_s=state_since_s,
         accounts=said.weights("accounts", least=PARENT),
@@ -110,3 +110,10 @@ def _limits(said: Fields) -> Limits:
     )
     said.done()
     return found
+
+
+def _limits_of_a_job(said: Fields) -> Limits:
+    for count in ("running", "submitted"):
+        if said.values.get(count) is not None:
+            raise Misread((*said.path, count), "a job is one job; say it of all (total), of a user or of a group")
+    return _limits(said)

@@ -146,12 +146,13 @@ PREEMPTION = obj(
     "What its jobs may do to others that run, and what protects its own. All of it is off unless said.",
 )  # fmt: skip
 
+_WALL = seconds("The longest time limit that a job may state; one that states none gets this.")
 LIMITS = obj(
     {
         "running": whole("Jobs that run at a time."),
         "submitted": whole("Jobs that wait or run at a time."),
         "resources": amounts("What they hold together, by resource."),
-        "wall": seconds("The longest time limit that a job may state; one that states none gets this."),
+        "wall": _WALL,
     },
     "What is not named is not limited.",
 )
@@ -190,7 +191,10 @@ SPEC = obj(
                 "total": described(LIMITS, "Of the queue as a whole."),
                 "perUser": described(LIMITS, "Of each user (annotation phalanx.dev/user)."),
                 "perGroup": described(LIMITS, "Of each group (label phalanx.dev/group)."),
-                "perJob": described(LIMITS, "Of each job."),
+                "perJob": obj(
+                    {"resources": amounts("What all of its pods hold together, by resource."), "wall": _WALL},
+                    "Of each job.",
+                ),
             },
             "How many jobs, and how much, at a time.",
         ),
