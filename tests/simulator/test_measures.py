@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from phalanx.model.job import Job, Outcome, Placement, Role
+from phalanx.model.queue import Queue
 from phalanx.model.shape import Shape
-from phalanx.simulator.fairness import fair_parts
+from phalanx.simulator.due import due, lines_of
 from phalanx.simulator.fragmentation import fragmentation
 from phalanx.simulator.measure import measure, size_class
 from phalanx.simulator.schedule import Stint
@@ -57,7 +58,7 @@ def test_spans_cut_the_time_at_every_change() -> None:
 def test_work_that_is_lost_is_used_but_not_good() -> None:
     schedule = recorded(workload(task("a", 0, 30, 2), size=4), [(20, 50)])
     schedule.fates[0].start_s, schedule.fates[0].starts, schedule.fates[0].lost_s = 0, 2, 10
-    schedule.stints.insert(0, Stint(0, 0, 10, schedule.stints[0].placements, False))
+    schedule.stints.insert(0, Stint(0, 0, 10, schedule.stints[0].placements, True))
     found = measure(schedule)
     assert found["utilisation"] == pytest.approx(2 * 40 / (4 * 50))
     assert found["goodput"] == pytest.approx(30 / 40)
@@ -101,9 +102,54 @@ def test_jain_over_what_was_due() -> None:
 
 
 def test_max_min_parts() -> None:
-    assert fair_parts({"a": 1, "b": 5, "c": 9}, 9) == {"a": 1, "b": 4, "c": 4}
-    assert fair_parts({"a": 1, "b": 2}, 9) == {"a": 1, "b": 2}
-    assert fair_parts({}, 9) == {}
+    assert fair({"a": 1, "b": 5, "c": 9}, 9) == {"a": 1, "b": 4, "c": 4}
+    assert fair({"a": 1, "b": 2}, 9) == {"a": 1, "b": 2}
+    assert fair({}, 9) == {}
+
+
+def fair(demand: dict[str, float], has: float, *queues: Queue) -> dict[str, float]:
+    return due(lines_of(demand, queues, "a", "cpu"), demand, has)
+
+
+def test_who_has_three_times_the_weight_is_due_three_times_as_much() -> None:
+    queues = Queue(name="a", weight=3), Queue(name="b"), Queue(name="c", weight=0)
+    assert fair({"a": 9, "b": 9}, 8, *queues) == {"a": 6, "b": 2}
+    assert fair({"a": 3, "b": 9}, 8, *queues) == {"a": 3, "b": 5}
+    assert fair({"": 9, "b": 9}, 8, *queues) == {"": 6, "b": 2}  # jobs of no queue are in a
+    assert fair({"a": 3, "b": 2, "c": 9}, 8, *queues) == pytest.approx({"a": 3, "b": 2, "c": 3})
+    assert fair({"a": 9, "b": 9}, 8, Queue(name="a", weights=(("cpu", 7.0),))) == {"a": 7, "b": 1}
+
+
+def test_what_a_queue_is_due_is_divided_among_its_children() -> None:
+    queues = (
+        *(Queue(name="lab"), Queue(name="x", parent="lab", weight=2), Queue(name="y", parent="lab")),
+        Queue(name="prod"),
+    )
+    assert fair({"x": 9, "y": 9, "prod": 9}, 12, *queues) == {"x": 4, "y": 2, "prod": 6}
+    assert fair({"x": 1, "y": 9, "prod": 9}, 12, *queues) == {"x": 1, "y": 5, "prod": 6}
+    assert fair({"x": 1, "y": 1, "prod": 20}, 12, *queues) == {"x": 1, "y": 1, "prod": 10}
+    assert fair({"x": 9, "lab": 9, "prod": 9}, 12, *queues) == {"x": 4, "lab": 2, "prod": 6}
+
+
+def test_a_queue_of_weight_three_that_has_three_quarters_has_what_it_is_due() -> None:
+    jobs = [task(name, 0, 100, int(size), queue=queue) for name, size, queue in ("a3x", "b1y", "c3x", "d1y")]
+    schedule = recorded(workload(*jobs, size=4), [(0, 100), (0, 100), (100, 200), (100, 200)])
+    schedule.queues = Queue(name="x", weight=3), Queue(name="y")
+    found = measure(schedule)
+    assert (found["jain_fairness"], found["share_gap"]) == (1, 0)
+    assert found["max_finish_time_fairness"] == 2  # alone, x had three processors and y one
+    schedule.queues = ()
+    assert measure(schedule)["share_gap"] > 0
+
+
+def test_pods_that_are_not_up_hold_their_room_for_nothing() -> None:
+    schedule = recorded(workload(task("a", 0, 30, 2), size=4), [(10, 40)])
+    schedule.stints.insert(0, Stint(0, 5, 10, schedule.stints[0].placements, False))
+    found = measure(schedule)
+    assert found["utilisation"] == pytest.approx(2 * 35 / (4 * 40))
+    assert found["goodput"] == pytest.approx(30 / 35)
+    assert found["mean_wait_s"] == 10
+    assert found["loss_of_capacity"] == pytest.approx(4 * 5 / (4 * 40))
 
 
 def test_fragmentation_is_what_is_free_where_the_typical_pod_does_not_fit() -> None:

@@ -6,6 +6,8 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
+import pytest
+
 from phalanx import loop
 from phalanx.model.event import Finished, Opened, Refused, Released
 from phalanx.model.job import Job, Placement, Role, Size, Slot
@@ -19,7 +21,7 @@ from phalanx.simulator.estimate import estimator
 from phalanx.simulator.play import play
 from phalanx.simulator.schedule import Fate
 from phalanx.simulator.setup import Setup, built_in
-from phalanx.simulator.workload import Task, machine
+from phalanx.simulator.workload import Task, machine, processors
 from phalanx.simulator.world import World
 from tests.simulator.builders import ends, played, starts, task, workload
 
@@ -153,6 +155,24 @@ def test_pod_by_pod_a_job_runs_from_when_its_minimum_is_placed() -> None:
     assert starts(schedule) == {"a": 0, "b": 10}
 
 
+def test_room_is_held_while_pods_come_up_or_wait_for_each_other() -> None:
+    """And while a job that has half its pods waits until its time is over."""
+    slow = Faults(slow_start=1.0, slow_start_s=100)
+    (first, *_, last) = played(task("a", 0, 10, 4), faults=slow).stints
+    assert (first.start_s, first.works, last.works) == (0, False, True)
+    assert first.end_s == last.start_s > 0
+    assert last.end_s == pytest.approx(last.start_s + 10)
+    roles = (replace(processors(2), count=3, minimum=3),)
+    halves = task("half", 5, 10)
+    halves = replace(halves, job=replace(halves.job, roles=roles), active_s=60.0)
+    one_by_one = replace(built_in("greedy"), queues=(Queue(name="default", gang=False),))
+    schedule = play(workload(halves, size=5), one_by_one, loop.step)
+    assert [(stint.start_s, stint.end_s, len(stint.placements), stint.works) for stint in schedule.stints] == [
+        (5, 65, 2, False)
+    ]
+    assert ends(schedule) == {"half": 65}
+
+
 def test_a_node_that_fails_takes_its_jobs_back_to_the_queue() -> None:
     faults = Faults(node_mtbf_s=500, node_repair_s=50)
     schedule = played(task("a", 0, 400, 10), task("b", 0, 400, 10), faults=faults, seed=3)
@@ -190,7 +210,7 @@ def test_late_and_lost_messages_and_restarts_change_when_jobs_run_but_not_that_t
         schedule = played(*jobs, faults=faults, seed=seed, policy="easy")
         assert all(fate.end_s is not None for fate in schedule.fates)
         for stint in schedule.stints:
-            assert 0 < stint.end_s - stint.start_s <= 17
+            assert 0 < stint.end_s - stint.start_s <= (17 if stint.works else faults.slow_start_s)
 
 
 def test_it_ends_when_only_faults_could_still_happen() -> None:

@@ -3,18 +3,22 @@
 *Parties* are the queues of the trace, or its users where it names one queue at most. The window of the run is cut into
 *rounds* of a day (a tenth of the window, if that is shorter; a ten-thousandth, if that is longer). In a round a
 party's demand is what its jobs that wait or run would use if they all ran; what is due to it is its max-min fair part
-of the capacity, never more than its demand. `x = used / due`: 1 is what it is due, more is at the cost of others.
+of the capacity, never more than its demand (`due`). `x = used / due`: 1 is what it is due, more is at the cost of
+others.
 
 - `jain_fairness`: Jain's index of x over the parties with anything due, mean over the rounds; `worst_...`: the lowest.
 - `share_gap`: the largest x less the smallest, mean over the rounds.
 - finish-time fairness (Themis, NSDI'20): how long a job took, from submission to end, by how long it would have taken
-  alone on 1/N of the cluster (N parties): its run time, longer in proportion if it asks more than that part."""
+  alone on its party's part of the cluster (1/N of N parties, or by their weights): its run time, longer in proportion
+  if it asks more than that part."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 
+from phalanx.model.queue import Queue
+from phalanx.simulator.due import due, lines_of, shares
 from phalanx.simulator.schedule import Schedule
 from phalanx.simulator.statistic import jain, mean
 from phalanx.simulator.sweep import capacity, held, sizes, waits, window
@@ -24,25 +28,27 @@ MIN_ROUNDS, MOST_ROUNDS = 10, 10_000
 Used = dict[str, float]
 
 
-def parties(schedule: Schedule) -> list[str]:
-    """The party of each task."""
+def parties(schedule: Schedule) -> tuple[list[str], Sequence[Queue]]:
+    """The party of each task, and the queues among which parties are to be found."""
     tasks = [fate.task for fate in schedule.fates]
-    by_queue = len({task.queue for task in tasks}) > 1
-    return [task.queue if by_queue else task.job.user for task in tasks]
+    if len({task.queue for task in tasks}) > 1:
+        return [task.queue for task in tasks], schedule.queues
+    return [task.job.user for task in tasks], ()
 
 
 def fairness(schedule: Schedule) -> dict[str, float]:
     has, (since_s, until_s) = capacity(schedule), window(schedule)
     if has <= 0 or until_s <= since_s:
         return {}
-    of = parties(schedule)
+    of, queues = parties(schedule)
+    lines = lines_of(dict.fromkeys(of), queues, schedule.default_queue, schedule.workload.counted)
     span_s = until_s - since_s
     round_s = max(min(DAY_S, span_s / MIN_ROUNDS), span_s / MOST_ROUNDS)
     indices, gaps = [], []
     for used, waited in rounds(schedule, of, since_s, until_s, round_s):
         demand = {party: used.get(party, 0.0) + waited.get(party, 0.0) for party in (*used, *waited)}
-        due = fair_parts(demand, has * round_s)
-        ratios = [used.get(party, 0.0) / due[party] for party in sorted(due) if due[party] > 0]
+        parts = due(lines, demand, has * round_s)
+        ratios = [used.get(party, 0.0) / parts[party] for party in sorted(parts) if parts[party] > 0]
         if ratios:
             indices.append(jain(ratios))
             gaps.append(max(ratios) - min(ratios))
@@ -50,16 +56,15 @@ def fairness(schedule: Schedule) -> dict[str, float]:
         "jain_fairness": mean(indices) if indices else 1.0,
         "worst_jain_fairness": min(indices, default=1.0),
         "share_gap": mean(gaps),
-        **finish_times(schedule, of, has),
+        **finish_times(schedule, of, {party: part * has for party, part in shares(lines).items()}),
     }
 
 
-def finish_times(schedule: Schedule, of: list[str], has: float) -> dict[str, float]:
-    part = has / max(1, len(set(of)))
+def finish_times(schedule: Schedule, of: list[str], parts: Mapping[str, float]) -> dict[str, float]:
     ratios = []
-    for fate, size in zip(schedule.fates, sizes(schedule), strict=True):
+    for fate, party, size in zip(schedule.fates, of, sizes(schedule), strict=True):
         if fate.end_s is not None and fate.ran_s > 0:
-            alone_s = fate.ran_s * max(1.0, size / part)
+            alone_s = fate.ran_s * max(1.0, size / parts[party])
             ratios.append((fate.end_s - fate.task.job.submitted_s) / alone_s)
     return {
         "mean_finish_time_fairness": mean(ratios),
@@ -90,13 +95,3 @@ def spread(into: list[Used], party: str, amount: float, start_s: float, end_s: f
         until_s = end_s if at == len(into) - 1 else min(end_s, (at + 1) * round_s)
         into[at][party] = into[at].get(party, 0.0) + amount * (until_s - start_s)
         start_s, at = until_s, min(at + 1, len(into) - 1)
-
-
-def fair_parts(demand: Mapping[str, float], has: float) -> dict[str, float]:
-    """Max-min: everybody gets the same, nobody more than it demands, and what is over goes to the others."""
-    parts: dict[str, float] = {}
-    left = sorted(demand, key=lambda party: (demand[party], party))
-    for at, party in enumerate(left):
-        parts[party] = min(demand[party], has / (len(left) - at))
-        has -= parts[party]
-    return parts

@@ -92,6 +92,7 @@ def use(schedule: Schedule) -> dict[str, float]:
     ]
     allocated = fsum(each for _, each in spent)
     wasted = fsum(fate.lost_s * size for fate, size in zip(schedule.fates, sizes(schedule), strict=True))
+    wasted += fsum(each for stint, each in spent if not stint.works)
     idle_in_need = fsum(
         (span.end_s - span.start_s) * (has - span.busy)
         for span in spans(schedule)

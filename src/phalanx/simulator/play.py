@@ -52,10 +52,11 @@ def play(
 ) -> Schedule:
     """What comes of it; when it is `stopped`, what has come of it so far. `progress` is told how many jobs are over."""
     fates = [Fate(index, task) for index, task in enumerate(queued(workload.tasks, setup))]
+    queues = queues_of(setup, workload.tasks)
     world = World(
         fates,
         workload.nodes,
-        queues_of(setup, workload.tasks),
+        queues,
         estimator=estimator(estimates),
         disturbance=Disturbance(faults, seed) if faults is not None else None,
         checkpoint_s=checkpoint_s,
@@ -64,7 +65,14 @@ def play(
         counted=(workload.counted, workload.unit),
     )
     found = Schedule(
-        workload=workload, policy=setup.name, estimates=estimates, seed=seed, fates=fates, stints=world.stints
+        workload=workload,
+        policy=setup.name,
+        estimates=estimates,
+        seed=seed,
+        fates=fates,
+        stints=world.stints,
+        queues=queues,
+        default_queue=setup.policy.default_queue,
     )
     policy = expecting(setup.policy, workload)
     began_s, cluster, era = time.perf_counter(), Cluster(), 0

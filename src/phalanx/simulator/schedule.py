@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from phalanx.model.job import Outcome, Placement
+from phalanx.model.queue import Queue
 from phalanx.model.reason import Reason
 from phalanx.simulator.workload import Task, Workload
 
@@ -40,19 +41,19 @@ class Fate:
 
 
 class Stint(NamedTuple):
-    """A task held these pods from `start_s` to `end_s`. `useful`: what it did then counts."""
+    """A task held these pods from `start_s` to `end_s`. `works`: it ran; else it lacked pods, or they came up."""
 
     task: int
     start_s: float
     end_s: float
     placements: Sequence[Placement]
-    useful: bool
+    works: bool
 
 
 @dataclass(slots=True, kw_only=True)
 class Schedule:
-    """`passes`: how often the scheduler decided; `wall_s`: how long the run took on this machine's clock.
-    `interrupted`: it was stopped before its end."""
+    """`queues`: of the policy. `passes`: how often the scheduler decided; `wall_s`: how long the run took on this
+    machine's clock. `interrupted`: it was stopped before its end."""
 
     workload: Workload
     policy: str
@@ -60,6 +61,8 @@ class Schedule:
     seed: int
     fates: Sequence[Fate]
     stints: Sequence[Stint]
+    queues: Sequence[Queue] = ()
+    default_queue: str = ""
     passes: int = 0
     wall_s: float = 0.0
     interrupted: bool = False

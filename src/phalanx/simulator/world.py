@@ -164,7 +164,7 @@ class World:
 
     def start(self, live: Live, attempt: int, placements: tuple[Placement, ...]) -> None:
         live.attempt, live.number = attempt, live.number + 1
-        live.phase, live.placed = Phase.STARTING, placements
+        live.phase, live.placed, live.since_s = Phase.STARTING, placements, self.now_s
         if live.fate.task.active_s is not None:
             self.agenda.put(self.now_s + live.fate.task.active_s, Kind.END, partial(self._expire, live, live.number))
         if self.factory is not None:
@@ -254,6 +254,8 @@ class World:
         if live.number != number or live.phase is not Phase.STARTING:
             return ()
         now_s, fate = self.agenda.now_s, live.fate
+        if live.since_s < now_s:
+            self._rework(live)
         live.phase, live.began_s, live.since_s = Phase.RUNNING, now_s, now_s
         self.running[live.job.id] = live
         fate.starts += 1
@@ -288,12 +290,13 @@ class World:
             live.ticket = self.agenda.put(end_s, kind, partial(self._end, live, live.plan))
 
     def _rework(self, live: Live) -> None:
-        """Its pods are about to change: what it has done so far is done."""
-        if live.phase is Phase.RUNNING or live.phase is Phase.STOPPING:
-            live.worked_s += (self.now_s - live.since_s) * live.rate
-            if self.now_s > live.since_s:
-                self.stints.append(Stint(live.fate.index, live.since_s, self.now_s, live.placed, True))
-            live.since_s = self.now_s
+        """Its pods, or whether they work, are about to change: what it has done so far is done."""
+        if live.phase is Phase.QUEUED:
+            return
+        live.worked_s += (self.now_s - live.since_s) * live.rate
+        if self.now_s > live.since_s and live.placed:
+            self.stints.append(Stint(live.fate.index, live.since_s, self.now_s, live.placed, live.rate > 0))
+        live.since_s = self.now_s
 
     def _end(self, live: Live, plan: int) -> Sequence[Event]:
         if live.plan != plan:
@@ -306,7 +309,8 @@ class World:
     def _over(self, live: Live, outcome: Outcome) -> Sequence[Event]:
         fate, now_s = live.fate, self.agenda.now_s
         fate.end_s, fate.outcome = now_s, outcome
-        self.stints.append(Stint(fate.index, live.since_s, now_s, live.placed, True))
+        if live.placed:
+            self.stints.append(Stint(fate.index, live.since_s, now_s, live.placed, live.rate > 0))
         self.estimator.ended(fate.task, fate.ran_s, now_s)
         del self.live[live.job.id]
         self.running.pop(live.job.id, None)
@@ -322,8 +326,10 @@ class World:
         """It stops whole and waits again."""
         if live.number != number or live.phase is Phase.QUEUED:
             return ()
-        if live.phase is not Phase.STARTING and live.rate:
+        if live.rate:
             self._lose_work(live)
+        else:
+            self._rework(live)
         live.phase, live.number, live.plan = Phase.QUEUED, live.number + 1, live.plan + 1
         live.placed, live.rate = (), 0.0
         live.open.clear()
@@ -335,7 +341,7 @@ class World:
         kept_s = 0.0 if not self.checkpoint_s else worked_s // self.checkpoint_s * self.checkpoint_s
         kept_s = max(kept_s, live.kept_s)
         live.fate.lost_s += worked_s - kept_s
-        self.stints.append(Stint(live.fate.index, live.since_s, self.now_s, live.placed, kept_s > live.kept_s))
+        self.stints.append(Stint(live.fate.index, live.since_s, self.now_s, live.placed, True))
         live.worked_s = live.kept_s = kept_s
 
     def _end_round(self, rounds: Rounds) -> Sequence[Event]:

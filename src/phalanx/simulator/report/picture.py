@@ -89,7 +89,7 @@ class Picture:
 
 def picture(schedule: Schedule) -> Picture:
     since_s, until_s = window(schedule)
-    of = parties(schedule)
+    of, _ = parties(schedule)
     names, used = used_by(schedule, of, since_s, until_s)
     waiting, queued = waiting_over_time(schedule, since_s, until_s)
     size = sizes(schedule)
