@@ -109,7 +109,8 @@ def rules(draft: Draft, demand: Demand) -> Iterator[tuple[str, Callable[[Positio
         yield text, partial(at_rows, draft, rows)
     if (share := shape.share) is not None:
         whole = draft.free.get(share.resource, np.zeros(len(draft), np.int64))
-        what = f"have no {share.resource} with {asked(share)} left"
+        each = f"{share.resource} with {asked(share)} left"
+        what = f"have no {each}" if share.count == 1 else f"have fewer than {share.count} {each}"
         yield what, lambda found: draft.ledger.holds_share(share, draft.rows[found], whole[found])
     if shape.aligned == "required":
         yield (
