@@ -161,6 +161,10 @@ def short(cluster: Cluster, ledger: Ledger, own: str, lack: Shortfall) -> Reason
     if bar.key[1] and bar.rule is not Rule.JOB and (holders := largest(cluster, ledger, bar)):
         numbers["holders"] = {name: number(has) for name, has in holders}
         known.append(f"most is used by {listed(bar, holders)}")
+    if not bar.key[1] and (running := those_that_run(cluster, ledger, bar)):
+        numbers["holders"] = dict.fromkeys(running, 1)
+        more = f" and {lack.used - len(running)} more" if lack.used > len(running) else ""
+        known.append(f"{', '.join(running)}{more}")
     if bar.key[1] and (jobs := largest_jobs(cluster, ledger, bar)):
         numbers["jobs"] = {name: number(has) for name, has in jobs}
         known.append(f"the largest {'job is' if len(jobs) == 1 else 'jobs are'} {listed(bar, jobs)}")
@@ -265,19 +269,29 @@ def largest(cluster: Cluster, ledger: Ledger, bar: Bar) -> list[tuple[str, Amoun
 
 def candidates(cluster: Cluster, ledger: Ledger, bar: Bar) -> list[str]:
     """The jobs in the queue, or below, that the rule counts; of very many, those that hold most."""
-    names = [each.name for each in cluster.tree.branch(bar.queue).below()]
-    names += [""] if cluster.policy.default_queue in names else []
-    jobs = [job for name in names for job in cluster.jobs_of.get(name, ())]
-    if len(jobs) > LOOKED_AT:
-        known = set(jobs)
+    names = dict.fromkeys([each.name for each in cluster.tree.branch(bar.queue).below()])
+    if cluster.policy.default_queue in names:
+        names[""] = None
+    of_queues = [cluster.jobs_of[name] for name in names if name in cluster.jobs_of]
+    if sum(map(len, of_queues)) <= LOOKED_AT:
+        jobs = [job for each in of_queues for job in each]
+    else:
         most = (job for job, _ in cluster.holders.largest(bar.key[1], LOOKED_AT // 10))
-        jobs = [job for job in dict.fromkeys((*most, *ledger.of_jobs)) if job in known]
+        jobs = [job for job in dict.fromkeys((*most, *ledger.of_jobs)) if cluster.jobs[job].job.queue in names]
     match bar.rule:
         case Rule.USER | Rule.USER_RUNNING:
             return [job for job in jobs if cluster.jobs[job].job.user == bar.whose]
         case Rule.GROUP | Rule.GROUP_RUNNING:
             return [job for job in jobs if cluster.jobs[job].job.group == bar.whose]
     return jobs
+
+
+def those_that_run(cluster: Cluster, ledger: Ledger, bar: Bar) -> list[str]:
+    """Of the started jobs that the bar counts, a few, those that have run longest first."""
+    jobs = [(job, cluster.jobs[job]) for job in candidates(cluster, ledger, bar)]
+    old = [job for _, job in sorted((record.started_s, job) for job, record in jobs if record.charge is not None)]
+    new = [job for job, record in jobs if record.charge is None and job in ledger.of_jobs]
+    return [*old, *new][:LARGEST]
 
 
 def use(cluster: Cluster, ledger: Ledger, job: str, key: Key) -> Amount:
