@@ -281,6 +281,10 @@ async def test_what_cannot_be_changed_is_said(small: Path, changes: dict[str, An
             "apiVersion: phalanx.dev/v1\nkind: Queue\nmetadata: {name: x}\nspec:\n  wieght: 3\n",
             r"change\.yaml:5: spec\.wieght: there is no such field; did you mean weight\?",
         ),
+        (
+            "apiVersion: v1\nkind: Node\nmetadata: {name: x}\nstatus:\n  allocatable:\n    cpu: sixty\n",
+            r"change\.yaml:6: status\.allocatable\.cpu: 'sixty' is not a quantity",
+        ),
     ],
 )
 async def test_a_manifest_that_cannot_be_read_names_its_line(

@@ -25,7 +25,7 @@ from phalanx.client.kind import (
     Kind,
 )
 from phalanx.client.moment import write_moment
-from phalanx.dialects.fields import Misread
+from phalanx.dialects.fields import Fields, Misread
 from phalanx.dialects.flavor import read_flavor
 from phalanx.dialects.reservation import read_reservation
 from phalanx.errors import PhalanxError
@@ -138,12 +138,17 @@ def _complete(document: Document, kind: Kind, book: Cluster, namespace: str, num
 def _node_status(document: Document) -> Object:
     """A node that does not say whether it is ready is; one that says no allocatable has all of its capacity."""
     status = document.obj.get("status") or {}
-    room = status.get("allocatable") or status.get("capacity") if isinstance(status, dict) else None
+    said = "allocatable" if isinstance(status, dict) and status.get("allocatable") else "capacity"
+    room = status.get(said) if isinstance(status, dict) else None
     if not isinstance(room, dict):
         raise PhalanxError(
             f"{document.place(('status',))}: the node does not say what it has. Nothing was tried. Write for instance "
             "status: {allocatable: {cpu: 64, memory: 256Gi, nvidia.com/gpu: 8}}."
         )
+    try:
+        Fields(status, ("status",)).amounts(said)
+    except Misread as error:
+        raise PhalanxError(f"{document.place(error.path)}: {error}. Nothing was tried.") from None
     ready = [{"type": "Ready", "status": "True"}]
     return {"allocatable": {"pods": POD_ROOM, **room}, "conditions": status.get("conditions") or ready}
 

@@ -29,6 +29,8 @@ class Unreadable(ValueError):
 def written(item: News) -> dict[str, Any]:
     """As plain values: mappings, lists, texts, numbers."""
     plain = msgspec.to_builtins(item)
+    if isinstance(item, tuple):  # actions, which msgspec takes for rows without names
+        plain = dict(zip(item._fields, plain, strict=True))
     return {KIND: type(item).__name__, **finite(plain)}
 
 
@@ -40,9 +42,18 @@ def read(plain: Mapping[str, Any]) -> Any:
     if kind is None:
         raise Unreadable(f"{name!r} is neither an event nor an action (known: {', '.join(CLASSES)})")
     try:
-        return msgspec.convert(infinite(fields), kind)
+        plain = infinite(fields)
+        return msgspec.convert(row_of(plain, kind) if issubclass(kind, tuple) else plain, kind)
     except msgspec.ValidationError as error:
         raise Unreadable(f"{name}: {error}") from None
+
+
+def row_of(fields: Mapping[str, Any], kind: Any) -> list[Any]:
+    """The fields of a named tuple in order, with its defaults for those that are not there."""
+    if missing := [name for name in kind._fields if name not in fields and name not in kind._field_defaults]:
+        raise Unreadable(f"{kind.__name__}: Object missing required field `{missing[0]}`")
+    defaults = {name: msgspec.to_builtins(value) for name, value in kind._field_defaults.items()}
+    return [fields[name] if name in fields else defaults[name] for name in kind._fields]
 
 
 def finite(value: Any) -> Any:
