@@ -44,3 +44,13 @@ def run(scene: Coroutine[Any, Any, T]) -> T:
     """As `asyncio.run`."""
     with asyncio.Runner(loop_factory=Clockwork) as runner:
         return runner.run(scene)
+
+
+async def settle(most: int) -> None:
+    """Everybody goes on until nobody can unless time passes; at most so often."""
+    ready, idle = asyncio.get_running_loop()._ready, 0  # type: ignore[attr-defined]  # each loop of asyncio has it
+    for _ in range(most):
+        await asyncio.sleep(0)
+        idle = 0 if ready else idle + 1  # nobody but this task; once more, for timers that were due at once
+        if idle == 2:
+            return

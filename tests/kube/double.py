@@ -7,7 +7,6 @@ kinds and answers. `Controller` is a Job controller with slow start. Nothing hap
 
 from __future__ import annotations
 
-import copy
 import random
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -47,6 +46,11 @@ OTHERS = (RESOURCE_QUOTAS, EVENTS, DISRUPTION_BUDGETS, CONFIG_MAPS)
 KINDS = (JOBS, NODES, PODS, *OURS, *STORAGE, *VOLCANO, *TRAINING, *OTHERS)
 
 
+def sent(obj: Any) -> Any:
+    """As whoever it is sent to reads it."""
+    return msgspec.json.decode(msgspec.json.encode(obj))
+
+
 class Killed(Exception):
     """The process that calls was killed: it gets no answer, and nothing it sends later arrives."""
 
@@ -63,7 +67,7 @@ class Api:
     def put(self, kind: Kind, obj: Object) -> Object:
         """Store a new state, and tell it."""
         self.version += 1
-        obj = copy.deepcopy(obj)
+        obj = sent(obj)
         meta = obj["metadata"]
         meta.setdefault("uid", f"uid-{self.version}")
         meta.setdefault("creationTimestamp", f"2026-01-01T00:{self.version // 60 % 60:02}:{self.version % 60:02}Z")
@@ -74,13 +78,13 @@ class Api:
 
     def drop(self, kind: Kind, key: str) -> None:
         self.version += 1
-        obj = copy.deepcopy(self.objects[kind].pop(key))
+        obj = sent(self.objects[kind].pop(key))
         obj["metadata"]["resourceVersion"] = str(self.version)
         self._tell(kind, "drop", obj)
 
     def _tell(self, kind: Kind, verb: str, obj: Object) -> None:
         for watcher in self.watchers:
-            watcher.append((kind, verb, copy.deepcopy(obj)))
+            watcher.append((kind, verb, sent(obj)))
 
     def pods(self, job: str = "") -> list[Object]:
         return [pod for pod in self.objects[PODS].values() if not job or pod["metadata"]["labels"].get("job") == job]
@@ -107,11 +111,11 @@ class Client:
 
     async def get(self, kind: Kind, name: str, namespace: str = "") -> Object:
         self._alive()
-        return copy.deepcopy(self._find(kind, namespace, name))
+        return sent(self._find(kind, namespace, name))
 
     async def list(self, kind: Kind, namespace: str = "", **_: str) -> Object:
         self._alive()
-        return {"items": copy.deepcopy(list(self.api.objects[kind].values()))}
+        return {"items": sent(list(self.api.objects[kind].values()))}
 
     async def create(self, kind: Kind, body: Object, namespace: str = "", subresource: str = "", name: str = "") -> Any:
         if subresource == "binding":
@@ -144,7 +148,7 @@ class Client:
             raise Killed
         if fault == "lost":
             raise ApiUnknown("the answer was lost")
-        return copy.deepcopy(answer)
+        return sent(answer)
 
     def _find(self, kind: Kind, namespace: str, name: str) -> Object:
         obj = self.api.objects[kind].get(f"{namespace}/{name}" if namespace else name)
@@ -153,19 +157,19 @@ class Client:
         return obj
 
     def _patch(self, kind: Kind, namespace: str, name: str, body: Object) -> Object:
-        obj = copy.deepcopy(self._find(kind, namespace, name))
+        obj = sent(self._find(kind, namespace, name))
         meta = body.get("metadata", {})
         for key in ("uid", "resourceVersion"):
             if key in meta and meta[key] != obj["metadata"][key]:
                 raise ApiRefusal(409, "Conflict", f"{kind.plural} {name!r} has been modified")
-        before = copy.deepcopy(obj)
+        before = sent(obj)
         merge(obj, body)
         if kind in {JOBS, PODS}:
             (_check_job if kind is JOBS else _check_pod)(before, obj)
         return self.api.put(kind, obj)
 
     def _bind(self, body: Object, namespace: str, name: str) -> Object:
-        pod = copy.deepcopy(self._find(PODS, namespace, name))
+        pod = sent(self._find(PODS, namespace, name))
         if body["metadata"]["uid"] != pod["metadata"]["uid"]:
             raise ApiRefusal(409, "Conflict", f"the uid of pod {name!r} is another")
         if pod["spec"].get("nodeName") or pod["spec"].get("schedulingGates") or "deletionTimestamp" in pod["metadata"]:
@@ -177,7 +181,7 @@ class Client:
 
     def _evict(self, body: Object, namespace: str, name: str) -> Object:
         """The pod terminates; its kubelet needs a turn of the crank to end it (`Controller.bury`)."""
-        pod = copy.deepcopy(self._find(PODS, namespace, name))
+        pod = sent(self._find(PODS, namespace, name))
         options = body["deleteOptions"]
         if options["preconditions"]["uid"] != pod["metadata"]["uid"]:
             raise ApiRefusal(409, "Conflict", f"the uid of pod {name!r} is another")

@@ -19,6 +19,7 @@ from phalanx.model.cluster import Cluster
 from phalanx.model.job import Phase
 from phalanx.model.plan import Action, Plan
 from phalanx.model.policy import Policy
+from tests import clockwork
 from tests.kube.double import Api, Caches, Client, Controller, Object
 
 
@@ -86,8 +87,7 @@ class Stage:
         self.caches.deliver()
         plan = loop.step(self.cluster, self.world.events(), Policy(), self.now_s, self.world)
         self.actions += plan.actions
-        for _ in range(20):
-            await asyncio.sleep(0)
+        await clockwork.settle(20)
         self.killed = self._client.dead
         if self._writing.done() and not self.killed:
             self._writing.result()  # a defect of the writer, shown here
