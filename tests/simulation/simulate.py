@@ -86,8 +86,10 @@ def simulate(seed: int, weather: Weather = Weather()) -> str:
     variety = Variety(random, wants.themes, rich=rich, limited=rich and seed % 7 in {1, 2}, crowded=weather.crowded)
     chances.update(weather.chances)
     run = Run(World(random, chances), wants, variety, unborn=weather.unborn)
-    with checked_folds(), narrow() if seed % 2 else nullcontext():
-        run.play()
+    with narrow() if seed % 2 else nullcontext():
+        run.build()
+        with checked_folds(between=seed % 4 < 2):
+            run.play()
     return hashlib.sha256("\n".join(run.world.log).encode()).hexdigest()
 
 
@@ -105,17 +107,19 @@ def narrow():
 
 
 @contextmanager
-def checked_folds():
-    """`core.check` after every fold of the loop, also between its events and its plan."""
+def checked_folds(*, between: bool):
+    """`core.check` after every step of the loop; or after every fold, also `between` its events and its plan. (It
+    brings up to date what the book lays out for decisions; without it they do that themselves.)"""
     fold, fold_plan = folding.fold, folding.fold_plan
 
     def fold_checked(cluster: Cluster, news: Iterable[Event]) -> None:
         fold(cluster, news)
-        check(cluster)
+        if between:
+            check(cluster)
 
-    def plan_checked(cluster: Cluster, plan) -> None:
+    def plan_checked(cluster: Cluster, plan: Plan) -> None:
         fold_plan(cluster, plan)
-        if plan.actions or plan.findings is not None:  # else nobody has decided anything, and nothing was folded
+        if not between or plan.actions or plan.findings is not None:  # else nothing was folded since
             check(cluster)
 
     with patch.object(loop, "fold", fold_checked), patch.object(loop, "fold_plan", plan_checked):
@@ -127,16 +131,18 @@ class Alone:
     but room. What one leaves behind the next one finds."""
 
     def __init__(self, world: World, policy: Policy) -> None:
-        self.book, self.policy, self.now_s = Cluster(), policy, world.now_s()
+        self.book, self.policy, self.now_s, self.known = Cluster(), policy, world.now_s(), dict[str, bool]()
         queues = [replace(queue, gang=True) for queue in world.queues.values()]
         self.news: list[Event] = [*map(NodeSeen, world.nodes.values()), *map(FlavorSeen, world.flavors.values())]
         self.news += map(QueueSeen, queues)
 
     def starts(self, job: Job) -> bool:
-        submitted = Submitted(replace(job, begin_s=None, after=()))
-        plan = loop.step(self.book, [*self.news, submitted], self.policy, self.now_s, self)
-        self.news = [Finished(job.id)]
-        return any(isinstance(action, Start) for action in plan.actions)
+        if job.id not in self.known:
+            submitted = Submitted(replace(job, begin_s=None, after=()))
+            plan = loop.step(self.book, [*self.news, submitted], self.policy, self.now_s, self)
+            self.news = [Finished(job.id)]
+            self.known[job.id] = any(isinstance(action, Start) for action in plan.actions)
+        return self.known[job.id]
 
     def apply(self, plan: Plan) -> None:
         """Nothing comes of it."""
@@ -149,11 +155,10 @@ class Run:
         self.bounds_changed = False
         self.cluster = Cluster()
         self.quiet = False
-        self.feasible: set[str] = set()
+        self.jobs: dict[str, Job] = {}
         self.wake_s: float | None = None
 
     def play(self) -> None:
-        self.build()
         for _ in range(STEPS):
             if not self.world.advance():
                 break
@@ -194,27 +199,31 @@ class Run:
         folding.fold(self.cluster, world.listed())
         for index in range(random.randint(1, 5)):
             world.add_node(self.wants.a_node(f"n{index}"))
-        alone = Alone(world, self.variety.policy)
+        self.alone = Alone(world, self.variety.policy)
         for index in range(random.choice([3, 6, 9, 12, 25])):
             run_s = random.uniform(1, 120)
             job = self.a_job(index, run_s)
             if self.unborn and job.queue != "loose" and random.random() < 0.7:
                 world.unborn.add(job.id)
-            if self.runs_alone(job, alone) and all(each.job in self.feasible for each in job.after):
-                self.feasible.add(job.id)
+            self.jobs[job.id] = job
+            if self.is_plain(job):
+                self.starts_if_it_fits(job)
             world.later(random.uniform(0, 200), lambda job=job, run_s=run_s: world.submit(job, run_s))
         world.later(QUIET_AFTER_S - world.clock_s, self.make_quiet)
 
-    def runs_alone(self, job: Job, alone: Alone) -> bool:
-        """Whether it would start if it were alone in the world, and nothing else than room could keep it. (That a gang
-        that fits does start, `gang_fits_empty` tells by trying everything. An earlier job of its name that never can
-        start may keep a singleton for ever.)"""
-        starts = alone.starts(job)
-        if self.is_plain(job):
-            fits = gang_fits_empty(list(self.world.nodes.values()), job)
-            if starts != fits and (starts or not self.variety.rich):
-                raise Unfair(f"{job.id} alone in the world: starts is {starts}")
-        return starts and job.deadline_s is None and not job.reservation and not job.singleton
+    def starts_if_it_fits(self, job: Job) -> None:
+        """If amounts alone decide, trying everything tells whether a job that is alone in the world starts."""
+        starts, fits = self.alone.starts(job), gang_fits_empty(list(self.world.nodes.values()), job)
+        if starts != fits and (starts or not self.variety.rich):
+            raise Unfair(f"{job.id} alone in the world: starts is {starts}")
+
+    def could_run(self, name: str) -> bool:
+        """Whether it would start if it were alone in the world, and nothing else than room, and those that it waits
+        for, could keep it. (An earlier job of its name that never can start may keep a singleton for ever.) Few are
+        asked about: those that did not run."""
+        job = self.jobs[name]
+        may = job.deadline_s is None and not job.reservation and not job.singleton
+        return may and self.alone.starts(job) and all(self.could_run(each.job) for each in job.after)
 
     def is_plain(self, job: Job) -> bool:
         """Amounts alone decide."""
@@ -350,7 +359,7 @@ class Run:
             raise Unfair(f"foretold for the past: {early}")
         if before != [(job, record.phase, dict(record.placements)) for job, record in cluster.jobs.items()]:
             raise Unfair("asking for a forecast changed the book")
-        if self.settled() and (missing := [job for job in waiting if job in self.feasible and job not in found]):
+        if self.settled() and (missing := [job for job in waiting if job not in found and self.could_run(job)]):
             raise Unfair(f"nobody knows when these start, though all that runs ends: {missing}")
 
     def settled(self) -> bool:
@@ -392,7 +401,7 @@ class Run:
         return obstacle(self.cluster, record, self.world.now_s(), {}) is None
 
     def settle(self) -> None:
-        left = {job for job in self.feasible & set(self.world.jobs) if not self.kept_for_ever(job)}
+        left = {job for job in self.world.jobs if self.could_run(job) and not self.kept_for_ever(job)}
         if left:
             raise Unfair(f"never ran, though they could: {sorted(left)}")
         for name in self.world.nodes:
@@ -413,7 +422,7 @@ class Run:
             case _:
                 return False
         return any(
-            each in self.world.jobs and (each not in self.feasible or self.kept_for_ever(each)) for each in before
+            each in self.world.jobs and (not self.could_run(each) or self.kept_for_ever(each)) for each in before
         )
 
 

@@ -35,6 +35,7 @@ from phalanx.core.lifecycle import LATE
 from phalanx.model import watching
 from phalanx.model.bars import Bars, Rule
 from phalanx.model.plan import Promise
+from phalanx.model.reason import Code
 from phalanx.model.tree import Tree
 from phalanx.model.waiting import Waiting
 from phalanx.model.watching import Post, Watches
@@ -237,7 +238,7 @@ def held_room_is_given_away(patch: pytest.MonkeyPatch) -> None:
 
 
 def never_holds_up_all_the_same(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(cycle, "NEVER", set())
+    patch.setattr(cycle, "ALONE", {Code.USER_LIMIT})
 
 
 # In which worlds, and the first seed to notice it when this was written: where the search begins.
