@@ -21,8 +21,8 @@ from phalanx.model.cluster import Cluster
 from phalanx.model.demand import Gang
 from phalanx.model.unit import Unit
 
-KEPT = 32  # members that are tried to be kept
-PUT_BACK = 32  # members that are tried to be put back, each time
+TRIES = 32  # members that are tried to be kept, and each time, to be put back; fewer of a gang of many roles
+ROLES = 4096  # looked at for either
 
 
 class Member(NamedTuple):
@@ -49,7 +49,7 @@ def ways(gang: Gang, allows: Allows) -> Iterator[Way]:
     no such way has, the least with them that the gang can start with, which is not allowed. With all it is not."""
     members = optional(gang)
     firsts = {each.alike: each for each in reversed(members)}
-    for kept in (None, *islice(firsts.values(), KEPT)):
+    for kept in (None, *islice(firsts.values(), tries(gang))):
         last = set() if kept is None else set(kept.unit.roles())
         yield fullest(gang, leavable(sorted(members, key=lambda each: last <= set(each.unit.roles()))), allows)
 
@@ -67,13 +67,17 @@ def fullest(gang: Gang, members: Sequence[Member], allows: Allows) -> Way:
     left, refused = list(members[:count]), set[Hashable]()
     if not allows(way(gang, left)):
         return way(gang, left)
-    for member in left[-2 : -2 - PUT_BACK : -1]:
+    for member in left[-2 : -2 - tries(gang) : -1]:
         rest = [each for each in left if each is not member]
         if member.alike not in refused and allows(way(gang, rest)):
             left = rest
         else:
             refused.add(member.alike)
     return way(gang, left)
+
+
+def tries(gang: Gang) -> int:
+    return min(TRIES, ROLES // len(gang.roles))
 
 
 def optional(gang: Gang) -> list[Member]:

@@ -21,6 +21,7 @@ from itertools import islice, product
 from typing import NamedTuple
 
 from phalanx.core import fewer, room, share
+from phalanx.core.fewer import Way
 from phalanx.core.share import Share
 from phalanx.model.amount import Amount
 from phalanx.model.bars import Bar, Rule, Toll
@@ -52,7 +53,7 @@ class Shortfall:
 class Offer(NamedTuple):
     """One way to give the roles flavors, and of optional groups to leave some out; `gang` is what is placed then.
     `borrows`: beyond the queue's guarantee. `short`: why it is not affordable now. `besides`: other ways to leave
-    groups out with the same flavors, none of which is."""
+    groups out with the same flavors, none of which is (`gang` is all of it there)."""
 
     flavors: tuple[str, ...]
     gang: Gang
@@ -184,17 +185,18 @@ def with_fewer(cluster: Cluster, ledger: Ledger, branch: Branch, whole: Offer) -
         return [whole]
     seen: dict[frozenset[int], Offer] = {frozenset(): whole}
 
-    def offered(way: fewer.Way) -> Offer:
+    def offered(way: Way) -> Offer:
         if way.roles not in seen:
             charge = whole.charge._replace(cost=room.cost(whole.gang, way.pods, whole.flavors))
-            gang = fewer.without(cluster, whole.gang, way)
-            seen[way.roles] = offer(ledger, branch, whole.flavors, gang, charge, preemptible=whole.preemptible)
+            seen[way.roles] = offer(ledger, branch, whole.flavors, whole.gang, charge, preemptible=whole.preemptible)
         return seen[way.roles]
 
-    found = {way.roles: offered(way) for way in fewer.ways(whole.gang, lambda way: offered(way).short is None)}
-    ways = {roles: each for roles, each in found.items() if each.short is None} or found
-    first, *others = islice(ways.values(), TRIED)
-    besides = tuple(each for roles, each in seen.items() if each.short is not None and each is not first)
+    found = {way.roles: way for way in fewer.ways(whole.gang, lambda way: offered(way).short is None)}
+    ways = [way for way in found.values() if offered(way).short is None] or list(found.values())
+    first, *others = [
+        offered(way)._replace(gang=fewer.without(cluster, whole.gang, way)) for way in islice(ways, TRIED)
+    ]
+    besides = tuple(each for roles, each in seen.items() if each.short is not None and roles != ways[0].roles)
     return [first._replace(besides=besides), *others]
 
 
