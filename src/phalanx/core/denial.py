@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from itertools import islice
+from math import ceil
 
 from phalanx.core import quota, relief
 from phalanx.core.moment import clock
@@ -13,6 +14,7 @@ from phalanx.core.quota import Ledger, Offer, Shortfall
 from phalanx.model.amount import Amount, number, shown
 from phalanx.model.bars import Bar, Rule
 from phalanx.model.cluster import Cluster, Record
+from phalanx.model.demand import Gang
 from phalanx.model.entrants import Gate
 from phalanx.model.queue import Queue, State
 from phalanx.model.reason import NEVER, Code, Reason
@@ -81,7 +83,18 @@ def why_not(cluster: Cluster, ledger: Ledger, own: str, offer: Offer) -> Reason:
     """Of an offer that is not affordable. `own`: the job's queue."""
     assert offer.short is not None
     lack = quota.never(cluster.tree, offer)
-    return short(cluster, ledger, own, offer.short) if lack is None else never_allowed(cluster, own, lack)
+    if lack is not None:
+        return never_allowed(cluster, own, lack)
+    return short(cluster, ledger, own, offer.short, pods_within(offer.gang, offer.short))
+
+
+def pods_within(gang: Gang, lack: Shortfall) -> tuple[int, int] | None:
+    """So many pods of a gang of one role would be within the number that binds, and so many it needs; None: it is not
+    about what its pods ask."""
+    if len(gang.roles) != 1 or (pods := gang.minimums[0]) < 2:
+        return None
+    each = dict(gang.demands[0].costs).get(lack.bar.key[1], 0)
+    return (max(0, pods - ceil((lack.used + lack.asked - lack.allowed) / each)), pods) if each else None
 
 
 def never_allowed(cluster: Cluster, own: str, lack: Shortfall) -> Reason:
@@ -117,8 +130,8 @@ def never_allowed(cluster: Cluster, own: str, lack: Shortfall) -> Reason:
     return never(text, **numbers)
 
 
-def short(cluster: Cluster, ledger: Ledger, own: str, lack: Shortfall) -> Reason:
-    """`own`: the job's queue."""
+def short(cluster: Cluster, ledger: Ledger, own: str, lack: Shortfall, within: tuple[int, int] | None = None) -> Reason:
+    """`own`: the job's queue. `within`: of how many pods so many would be."""
     bar = lack.bar
     numbers: dict[str, object] = {"queue": bar.queue, "rule": str(bar.rule), "asked": number(lack.asked)}
     numbers |= {
@@ -158,6 +171,9 @@ def short(cluster: Cluster, ledger: Ledger, own: str, lack: Shortfall) -> Reason
                 f"{asked} asked, but it uses {used} of the {allowed} that {queue} allows a job",
             )
     known = []
+    if within is not None:
+        numbers["fit"], numbers["pods"] = within
+        known.append(f"{within[0]} of its {within[1]} pods would be within that")
     if bar.key[1] and bar.rule is not Rule.JOB and (holders := largest(cluster, ledger, bar)):
         numbers["holders"] = {name: number(has) for name, has in holders}
         known.append(f"most is used by {listed(bar, holders)}")
