@@ -25,8 +25,11 @@ from heapq import heapify, heappop, heapreplace
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from phalanx.core import sleep
 from phalanx.core.order import rank
+from phalanx.core.rooms import Asking
 from phalanx.model.demand import Gang
 from phalanx.model.line import Entry, Kind, LineKey
 from phalanx.model.plan import Asleep, Watch
@@ -40,7 +43,7 @@ if TYPE_CHECKING:
 
 FEW = 64  # lines in all: they contend each by itself
 EXPLAINED = 4  # failures explained in a cycle, at least
-MISS = 8  # crowds are counted together for what it costs to count one by itself
+MISS = 16  # crowds are counted together for what it costs to count one by itself
 MANY = 2**30  # to be explained anew as soon as can be
 RENEW_REASON = 100  # a crowd's first is examined at the latest when it was screened out that often in a row
 
@@ -67,6 +70,7 @@ class Crowds:
         self.lacked: dict[Gang, Lacking] = {}  # what was found, of gangs for which counting shows too little room
         self.standby: dict[LineKey, Reason | None] = {}  # new lines that are drawn, and what is said if they lack room
         self.beside: dict[str, dict[Gang, list[Turn]]] = {}  # in order: by arena and gang
+        self.asking: Asking | None = None  # live crowds as columns, since all were last counted
         self.missed = 0  # crowds that were counted each by itself, and have no room, since all were counted
         self.together = False  # crowds contend as such in this cycle
         self.each_counts = False  # each failure does, since it may be given a reservation
@@ -83,13 +87,17 @@ class Crowds:
         return alone
 
     def divided(self) -> dict[LineKey, None]:
-        if not self.together or sum(len(self.watches.crowds[gang]) for gang in self.roused) <= FEW:
+        if not (self.together and self.many()):
             self.together = False
             return dict.fromkeys(key for gang in self.roused for key in self.watches.crowds[gang])
         unexplained = self.watches.unexplained
         self.due = set(islice((gang for gang in self.roused if unexplained.get(gang, 0) >= RENEW_REASON), EXPLAINED))
         self.live = set(self.roused)
         return {}
+
+    def many(self) -> bool:
+        """More lines are roused than each by itself is worth looking at."""
+        return len(self.roused) > FEW or sum(len(self.watches.crowds[gang]) for gang in self.roused) > FEW
 
     def may_be_reserved(self) -> bool:
         """Whether some bid that fails in this cycle may be given a reservation."""
@@ -239,10 +247,15 @@ class Crowds:
         live.discard(gang)
         self.missed += 1
         if self.missed * MISS > len(live):
-            self.missed = 0
-            rooms.count(live)
-            live.difference_update([each for each in live if each not in self.due and not rooms.fits_alone(each)])
+            self.count_all()
         return False
+
+    def count_all(self) -> None:
+        """Those for which there is no room live no more."""
+        rooms, live = self.cycle.rooms, self.live
+        self.missed, asking = 0, self.asking or rooms.asking(live)
+        self.asking = rooms.count(asking.only(np.array([each in live for each in asking.gangs], np.bool_)))
+        live.intersection_update({*self.asking.gangs.tolist(), *self.due})
 
     def may_be_drawn(self) -> bool:
         """Whether any line may; if not, those that were drawn cannot start either."""

@@ -205,17 +205,6 @@ class Draft:
             for resource, amount in asks:
                 self.views[resource][position] += amount * count
 
-    def taken(self) -> dict[int, dict[str, int]]:
-        """By position, what was taken since it was last settled."""
-        found: dict[int, dict[str, int]] = {}
-        for entry in self._log:
-            if not isinstance(entry, partial):
-                position, asks, pods = entry
-                amounts = found.setdefault(position, {})
-                for resource, amount in asks:
-                    amounts[resource] = amounts.get(resource, 0) + amount * pods
-        return found
-
     def settle(self) -> None:
         """What was taken stays taken; marks from before are void."""
         self._taken += len(self._log)
@@ -288,6 +277,22 @@ class Draft:
         fits = fits if within is None else fits & within
         found = fits.nonzero()[0]
         return int(fit.holds(self.free, demand.asks, found).sum()) if len(found) else 0
+
+    def room_up_to(self, most: int, demand: Demand) -> int:
+        """How many pods of the demand fit in all, counted until there are so many."""
+        views = [(self.views[name], amount) for name, amount in demand.asks if name in self.views]
+        if len(views) < len(demand.asks):
+            return 0
+        if self.few:
+            return self.room(demand)
+        found = 0
+        for position in self.layout.holding(demand.asks, self.allowed(demand.where)):
+            pods = min([view[position] // amount for view, amount in views])
+            if pods > 0:
+                found += pods
+                if found >= most:
+                    break
+        return found
 
     def most_free(self, demand: Demand) -> list[int]:
         """Of each resource it asks, the most that is free on one node that the demand matches."""

@@ -1,15 +1,15 @@
-"""How many pods fit, of many gangs of one role, through a cycle.
+"""For which gangs of one role there is room, by counting, through a cycle.
 
 Most that wake find that others were sooner, so knowing that must cost little. Within a cycle room only shrinks: who has
 too little is *short* for the rest of it. Whoever comes up is counted by itself, unless it was since the last grant; and
-many that are likely to be short are counted at once, against all nodes that hold a pod of the least of them, at a tenth
-of the cost for each."""
+many that are likely to be short are counted at once, those that ask about the same against the few nodes that hold a
+pod of the least of them, at a tenth of the cost for each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator
 from itertools import islice
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,19 @@ from phalanx.model.demand import Gang, Where
 BLOCK = 64  # gangs counted at once
 
 Floats: TypeAlias = NDArray[np.float64]
-Amounts: TypeAlias = Mapping[str, NDArray[np.int64]]  # resource -> an amount per node
+
+
+class Asking(NamedTuple):
+    """Gangs as columns. `asks`: [resource, gang], of each pod; `wheres`: the number of its `Where`; `needs`: its
+    minimum, infinite if no node speaks of some of what it asks."""
+
+    gangs: NDArray[np.object_]
+    asks: Floats
+    wheres: NDArray[np.intp]
+    needs: Floats
+
+    def only(self, which: slice | Rows | NDArray[np.intp]) -> Asking:
+        return Asking(self.gangs[which], self.asks[:, which], self.wheres[which], self.needs[which])
 
 
 class Rooms:
@@ -34,7 +46,7 @@ class Rooms:
         self._counted: dict[Gang, int] = {}  # those that had enough, and after how many grants
         self._short: dict[Gang, int] = {}  # what was counted of those that have too little
         self._wheres: dict[Where, int] = {}
-        self._rows: list[Rows] = []  # by number of a `Where` less one: which rows it matches
+        self._matches: list[Rows] = []  # by number of a `Where` less one: which rows it matches
 
     def short(self, gang: Gang) -> int | None:
         """How many of its pods fit at most, if it is known that those are too few."""
@@ -43,7 +55,8 @@ class Rooms:
     def fits(self, gang: Gang) -> bool:
         """Whether by counting there is room for the gang now; if it was never counted, others are with it."""
         if gang not in self:
-            self.count([gang, *islice((each for each in self.uncounted if each not in self), BLOCK - 1)])
+            others = islice((each for each in self.uncounted if each not in self), BLOCK - 1)
+            self.count(self.asking([gang, *others]))
         return self.fits_alone(gang)
 
     def fits_alone(self, gang: Gang) -> bool:
@@ -51,73 +64,80 @@ class Rooms:
         if gang in self._short:
             return False
         if self._counted.get(gang) != self.grants:
-            self._note(gang, self.draft.room(gang.demands[0]))
-        return gang not in self._short
+            need = gang.minimums[0]
+            room = self.draft.room_up_to(need, gang.demands[0])
+            if room < need:
+                self._short[gang] = room
+                return False
+            self._counted[gang] = self.grants
+        return True
 
     def __contains__(self, gang: Gang) -> bool:
         return gang in self._counted or gang in self._short
 
-    def count(self, gangs: Iterable[Gang]) -> None:
-        left = iter(sorted(gangs, key=size))  # those of a block ask about the same, and fit on the same few nodes
-        while block := list(islice(left, BLOCK)):
-            for gang, room in zip(block, self._rooms_of(block), strict=True):
-                self._note(gang, room)
+    def asking(self, gangs: Collection[Gang]) -> Asking:
+        """These as columns; beside each other are those that ask about the same, and so fit on the same few nodes."""
+        demands = [gang.demands[0] for gang in gangs]
+        amounts = [demand.amounts for demand in demands]
+        asks = np.array([[each.get(name, 0) for each in amounts] for name in self.draft.free], np.float64)
+        known = np.count_nonzero(asks, axis=0) == [len(each) for each in amounts]
+        column = np.empty(len(gangs), np.object_)
+        column[:] = list(gangs)
+        wheres = np.array([self._number(demand.where) for demand in demands], np.intp)
+        needs = np.where(known, [gang.minimums[0] for gang in gangs], np.inf)
+        return Asking(column, asks, wheres, needs).only(np.lexsort(asks[::-1]))
 
-    def _note(self, gang: Gang, room: int) -> None:
-        if room >= gang.roles[0].minimum:
-            self._counted[gang] = self.grants
-        else:
-            self._short[gang] = room
+    def count(self, asking: Asking) -> Asking:
+        """Those of them for which there is room now."""
+        blocks = [asking.only(slice(at, at + BLOCK)) for at in range(0, len(asking.gangs), BLOCK)]
+        rooms = np.concatenate([np.zeros(0), *map(self._rooms_of, blocks)])
+        enough = rooms >= asking.needs
+        self._short.update(zip(asking.gangs[~enough].tolist(), rooms[~enough].astype(np.int64).tolist(), strict=True))
+        fitting = asking.only(enough)
+        self._counted.update(dict.fromkeys(fitting.gangs.tolist(), self.grants))
+        return fitting
 
-    def _rooms_of(self, gangs: Sequence[Gang]) -> list[int]:
-        draft, demands = self.draft, [gang.demands[0] for gang in gangs]
-        asks = {name: np.array([each.amounts.get(name, 0) for each in demands], np.float64) for name in draft.free}
-        wheres = np.array([self._number(each.where) for each in demands], np.intp)
+    def _rooms_of(self, block: Asking) -> Floats:
+        """How many of their pods fit."""
+        draft = self.draft
         some = np.ones(len(draft), np.bool_)
-        for name, column in draft.free.items():
-            if least := asks[name].min():
+        for column, asks in zip(draft.free.values(), block.asks, strict=True):
+            if least := asks.min():
                 some &= column >= least
         positions = some.nonzero()[0]
-        counts = held(asks, {name: column[positions] for name, column in draft.free.items()}, len(gangs))
-        if wheres.any():
-            counts *= self._matching(draft.rows[positions])[wheres]
-        unheard = np.array([not each.amounts.keys() <= asks.keys() for each in demands])  # no node speaks of it
-        rooms: list[int] = np.where(unheard, 0.0, counts.sum(axis=1)).astype(np.int64).tolist()
-        return rooms
+        amounts = np.array([column[positions] for column in draft.free.values()], np.float64)
+        pods = held(block.asks, np.maximum(amounts, 0, out=amounts))
+        if block.wheres.any():
+            pods *= self._matching(draft.rows[positions])[block.wheres]
+        return np.where(block.needs < np.inf, pods.sum(axis=1), 0.0)
 
     def _number(self, where: Where) -> int:
         number = self._wheres.get(where)
         if number is None:
             rows = self.draft.matching(where)
             if rows is not None:
-                self._rows.append(rows)
-            number = self._wheres[where] = 0 if rows is None else len(self._rows)
+                self._matches.append(rows)
+            number = self._wheres[where] = 0 if rows is None else len(self._matches)
         return number
 
     def _matching(self, rows: NDArray[np.intp]) -> Rows:
         """[number of a `Where`, row]: whether it matches; number 0 matches all."""
-        return np.stack([np.ones(len(rows), np.bool_), *(each[rows] for each in self._rows)])
+        return np.stack([np.ones(len(rows), np.bool_), *(each[rows] for each in self._matches)])
 
 
-def held(asks: Mapping[str, Floats], amounts: Amounts, gangs: int) -> Floats:
-    """[gang, node]: how many pods those amounts hold. Exact, since both sides are integers below 2**53."""
-    most: Floats = np.full((gangs, len(next(iter(amounts.values()), ()))), np.inf)
+def held(asks: Floats, amounts: Floats) -> Floats:
+    """[gang, node]: how many pods that ask so much hold, of so much. Exact, since both are integers below 2**53."""
+    most: Floats = np.full((asks.shape[1], amounts.shape[1]), np.inf)
     if not most.size:
         return most
     bound = np.inf
-    for name, each in asks.items():
+    for each, has in zip(asks, amounts, strict=True):
         asking = each.nonzero()[0]
-        has = np.maximum(amounts[name], 0).astype(np.float64)
         if not len(asking) or has.min() >= each.max() * bound:
             continue  # there is enough of it for as many as the others allow
-        if len(asking) == gangs:
+        if len(asking) == len(each):
             np.minimum(most, has / each[:, None], out=most)
             bound = float(most.max())
         else:
             most[asking] = np.minimum(most[asking], has / each[asking, None])
     return np.floor(most, out=most)
-
-
-def size(gang: Gang) -> int:
-    """By which those that ask much are told from those that ask little."""
-    return gang.demands[0].asks[0][1]
