@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 FEW = 64  # lines in all: they contend each by itself
 EXPLAINED = 4  # failures explained in a cycle, at least
-MISS = 16  # crowds are counted together for what it costs to count one by itself
+MISS = 32  # crowds are counted together for what it costs to count one by itself
 MANY = 2**30  # to be explained anew as soon as can be
 RENEW_REASON = 100  # a crowd's first is examined at the latest when it was screened out that often in a row
 

@@ -178,7 +178,8 @@ def refused(cluster: Cluster, event: Refused) -> None:
 
 def forget(cluster: Cluster, record: Record, outcome: Outcome) -> None:
     job = record.job
-    let_go(cluster, record, (*record.placements, *record.open))
+    if record.placements or record.open:
+        let_go(cluster, record, (*record.placements, *record.open))
     if record.promise:
         take_back(cluster, record)
     close_account(cluster, record)

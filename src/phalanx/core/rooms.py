@@ -18,7 +18,7 @@ from phalanx.core.draft import Draft
 from phalanx.core.fit import Rows
 from phalanx.model.demand import Gang, Where
 
-BLOCK = 64  # gangs counted at once
+BLOCK = 256  # gangs counted at once
 
 Floats: TypeAlias = NDArray[np.float64]
 

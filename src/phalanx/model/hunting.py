@@ -31,7 +31,8 @@ class Hunters:
 
     def forget(self, key: LineKey) -> None:
         for where in (self.resting, self.due, self.woken):
-            where.pop(key, None)
+            if where:
+                where.pop(key, None)
 
     def __contains__(self, key: LineKey) -> bool:
         return any(key in where for where in (self.resting, self.due, self.woken))

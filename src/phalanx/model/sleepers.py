@@ -45,9 +45,11 @@ class Sleepers:
 
     def sleep(self, key: LineKey, place: Place, *, held: bool) -> None:
         """The line sleeps for want of room, its first bid in that place; `held`: there is some, but it is kept."""
-        if not held and self._of.get(key) == place and key not in self._ticket_of:
-            return  # as before
-        self.forget(key)
+        known = self._of.get(key)
+        if known is not None:
+            if not held and known == place and key not in self._ticket_of:
+                return  # as before
+            self.forget(key)
         self._of[key] = place
         if held:
             self._tickets += 1

@@ -40,7 +40,8 @@ class Turns:
         known = self._place_of.get(key)
         if known == place:
             return known
-        self.drop(key)
+        if known is not None:
+            self.drop(key)
         self._place_of[key] = place
         self._insert(key, place)
         return place

@@ -136,7 +136,7 @@ class Waiting:
         line.add(entry)
         self._line_of[entry.bid] = key
         if line.first() is entry:
-            if key in self.turns:
+            if line.reason is not None and key in self.turns:
                 self.sleepers.move(key, self.turns.move(key, entry))
             if self.heads.orders:
                 self.heads.put(key, entry)
