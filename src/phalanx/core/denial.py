@@ -247,10 +247,13 @@ def of_flavors(flavors: Sequence[tuple[str, ...]], reasons: Sequence[Reason]) ->
     """The first reason that time can mend, or the first; with several, what each way to give flavors met."""
     if len(reasons) == 1:
         return reasons[0]
+    met: dict[str, list[str]] = {}
+    for each, reason in zip(flavors, reasons, strict=True):
+        met.setdefault(reason.text, []).append("/".join(dict.fromkeys(each)))
+    if len(met) == 1:
+        return reasons[0]
     first = next((each for each in reasons if each.code not in NEVER), reasons[0])
-    parts = [
-        f"on {'/'.join(dict.fromkeys(each))}: {reason.text}" for each, reason in zip(flavors, reasons, strict=True)
-    ]
+    parts = [f"on {', '.join(ways)}: {text}" for text, ways in met.items()]
     help_ = any(each.more_nodes_help for each in reasons)
     return Reason(code=first.code, text="; ".join(parts), numbers=first.numbers, more_nodes_help=help_)
 
