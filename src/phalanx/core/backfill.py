@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from heapq import merge
 from itertools import islice
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias
@@ -49,6 +50,7 @@ UNFORESEEN = 8  # bids of which that is tried in vain in one cycle of EASY; then
 MOVES = 8  # how often in a cycle the first is given other nodes so that another can start
 
 INFINITE_S = float("inf")
+WHEN = itemgetter(0)
 
 
 NOTHING = Holding(np.zeros(0, np.intp), {})
@@ -305,19 +307,21 @@ class Horizon:
         """CONSERVATIVE: the earliest start beside all that have one already."""
         if self.profile is None:
             free = by_row(self.draft)
-            self.profile = Profile(self.cluster, self.draft, self.now_s, free, self.releases())
+            self.profile = Profile(self.cluster, self.draft, self.now_s, free, list(self.releases()))
         return self.profile.seat(job, gang, runs_s)
 
-    def releases(self) -> list[Release]:
+    def releases(self) -> Iterator[Release]:
         """What runs, and what this cycle has started, by when it ends; and the turns of reservations."""
         cluster, ends = self.cluster, self.cluster.ends
         known = ends.derived
-        found = [(end_s, known.get(job) or running(cluster, job)) for end_s, job in ends.order]
-        for end_s, gang, placements in self.granted:
-            if end_s < INFINITE_S:
-                found.append((end_s, placed(cluster.columns, gang, placements)))
-        found += [(at_s, NOTHING) for at_s in reserve.turns(cluster, self.now_s)]
-        return found if len(found) == len(ends.order) else sorted(found, key=itemgetter(0))
+        found = ((end_s, known.get(job) or running(cluster, job)) for end_s, job in ends.order)
+        more = [
+            (end_s, placed(cluster.columns, gang, placements))
+            for end_s, gang, placements in self.granted
+            if end_s < INFINITE_S
+        ]
+        more += [(at_s, NOTHING) for at_s in reserve.turns(cluster, self.now_s)]
+        return merge(found, sorted(more, key=WHEN), key=WHEN) if more else found
 
 
 @contextmanager

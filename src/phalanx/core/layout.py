@@ -65,10 +65,7 @@ class Layout:
             self.free = {name: column[order] for name, column in self.free.items()}
         self.views: dict[str, memoryview[int]] = {name: column.data for name, column in self.free.items()}
         self.row_at: memoryview[int] = self.rows.data
-        self._parts = [  # of a row: in the book, here, and what it counts
-            (self.columns.view(name), view, self.scales[name], 0.0 if name in ORDINARY else BEHIND)
-            for name, view in self.views.items()
-        ]
+        self._parts: list[tuple[memoryview[int], memoryview[int], int, float]] = []
         self.grown = False
         self._ties_by_row = not (self.packed and len(self.rows) > 1)
 
@@ -120,7 +117,7 @@ class Layout:
             changed[self.row_at[position]] = None
         if len(changed) > MOVED:
             return False
-        ready, ordered = columns.facts.ready, len(self._looseness) > 0
+        ready, ordered, parts = columns.facts.ready, len(self._looseness) > 0, self._parts or self._know_parts()
         for row in changed:
             position, looseness = self._position_of(row), 0.0
             if position < 0:
@@ -129,7 +126,7 @@ class Layout:
                 continue
             if not ready[row]:
                 return False
-            for source, view, scale, behind in self._parts:
+            for source, view, scale, behind in parts:
                 amount = view[position] = source[row]
                 if amount < 0:
                     return False
@@ -140,6 +137,14 @@ class Layout:
         self.strayed.clear()
         self.grown = False
         return True
+
+    def _know_parts(self) -> list[tuple[memoryview[int], memoryview[int], int, float]]:
+        """Of each resource: what is free in the book, and here; and how it counts."""
+        self._parts = [
+            (self.columns.view(name), view, self.scales[name], 0.0 if name in ORDINARY else BEHIND)
+            for name, view in self.views.items()
+        ]
+        return self._parts
 
     def _position_of(self, row: int) -> int:
         """-1: it is not laid out."""

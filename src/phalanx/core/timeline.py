@@ -11,8 +11,8 @@ Only amounts are foreseen: which pods are near which, and named devices, are as 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from copy import copy
 from dataclasses import dataclass
+from itertools import islice
 from typing import TypeAlias
 
 import numpy as np
@@ -28,7 +28,8 @@ from phalanx.model.shape import Amounts
 
 Free: TypeAlias = dict[str, NDArray[np.int64]]  # resource -> by row
 
-FIRST_BLOCK = 64  # releases looked at first; then twice as many each time
+FIRST_BLOCK = 16  # releases looked at first; then twice as many each time
+PLENTY = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +97,7 @@ def by_row(draft: Draft) -> Free:
 
 def draft_of(draft: Draft, free: Free) -> Draft:
     """A draft over other amounts of room."""
-    columns = copy(draft.columns)
-    columns.free = free
-    return Draft(columns, draft.topologies)
+    return Draft(draft.columns.with_free(free), draft.topologies)
 
 
 def holds(columns: Columns, free: Free, gang: Gang) -> bool:
@@ -117,33 +116,41 @@ def count(free: Free, asks: Amounts, rows: NDArray[np.bool_]) -> int:
 
 
 class Timeline:
-    """`free`: what is free now. `releases` are sorted by time; those that are past count from now on."""
+    """`free`: what is free now. `releases` are sorted by time, and read no further than it takes; those that are past
+    count from now on."""
 
-    def __init__(self, columns: Columns, now_s: float, free: Free, releases: Sequence[Release]) -> None:
-        self.columns, self.now_s, self.free, self.releases = columns, now_s, free, releases
+    def __init__(self, columns: Columns, now_s: float, free: Free, releases: Iterable[Release]) -> None:
+        self.columns, self.now_s, self.free = columns, now_s, free
+        self._read: list[Release] = []
+        self._releases = iter(releases)
 
     def starts(self, gang: Gang) -> Iterator[tuple[float, Free]]:
         """Each time from the first on at which by counting there is room for the gang (`holds`). With all that is
         released at that very time; each room is its own copy."""
         at, free = self._first(gang)
         while at is not None:
-            time_s = self.now_s if at == 0 else max(self.now_s, self.releases[at - 1][0])
-            while at < len(self.releases) and self.releases[at][0] <= time_s:
-                self.releases[at][1].add_to(free, 1)
+            time_s = self.now_s if at == 0 else max(self.now_s, self._read[at - 1][0])
+            while (following := self._release(at)) is not None and following[0] <= time_s:
+                following[1].add_to(free, 1)
                 at += 1
             yield time_s, {resource: column.copy() for resource, column in free.items()}
-            if at == len(self.releases):
+            if following is None:
                 return
-            self.releases[at][1].add_to(free, 1)
+            following[1].add_to(free, 1)
             at += 1
+
+    def _release(self, at: int) -> Release | None:
+        """None: there are not so many."""
+        self._read += islice(self._releases, max(0, at + 1 - len(self._read)))
+        return self._read[at] if at < len(self._read) else None
 
     def _first(self, gang: Gang) -> tuple[int | None, Free]:
         """How many releases it takes, and the room after them; None if all together are not enough."""
         low, free, step = 0, {resource: column.copy() for resource, column in self.free.items()}, FIRST_BLOCK
         if holds(self.columns, free, gang):
             return 0, free
-        while low < len(self.releases):
-            block = Block([held for _, held in self.releases[low : low + step]])
+        while self._release(low + step - 1) is not None or low < len(self._read):
+            block = Block([held for _, held in self._read[low : low + step]])
             taken = block.first(self.columns, free, gang)
             block.add_to(free, block.size if taken is None else taken)
             if taken is not None:
@@ -196,21 +203,21 @@ class Block:
             return 0
         if not len(self.rows) or any(resource not in free for resource, _ in asks):
             return None
-        by_row = np.argsort(self.rows, kind="stable")
+        by_row = self.rows.argsort(kind="stable")
         rows = self.rows[by_row]
         first = np.ones(len(rows), np.bool_)
         first[1:] = rows[1:] != rows[:-1]
-        start = first.nonzero()[0][np.cumsum(first) - 1]  # of the entries of the same row
-        pods = np.full(len(rows), np.iinfo(np.int64).max)
+        start = first.nonzero()[0][first.cumsum() - 1]  # of the entries of the same row
+        pods = np.full(len(rows), PLENTY)
         before = pods.copy()
         for resource, ask in asks:
             held, has = self.amounts(resource)[by_row], free[resource][rows]
-            run = np.cumsum(held)
+            run = held.cumsum()
             np.minimum(pods, (has + run - (run - held)[start]) // ask, out=pods)
             np.minimum(before, has // ask, out=before)
         pods, before = np.maximum(pods, 0), np.maximum(before, 0)
         before[1:] = np.where(first[1:], before[1:], pods[:-1])
         gained = np.zeros(len(rows), np.int64)
         gained[by_row] = np.where(allowed[rows], pods - before, 0)
-        entries = int(np.cumsum(gained).searchsorted(missing)) + 1
+        entries = int(gained.cumsum().searchsorted(missing)) + 1
         return int(self.ends.searchsorted(entries)) + 1 if entries <= len(rows) else None

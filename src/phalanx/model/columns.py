@@ -217,6 +217,13 @@ class Columns:
         other._take(column.copy() for column in self.allocatable.values())
         return other
 
+    def with_free(self, free: dict[str, NDArray[np.int64]]) -> Columns:
+        """The same nodes with other amounts free: only to be read, and by column."""
+        other = Columns.__new__(Columns)
+        other.__dict__.update(self.__dict__)
+        other.free = free
+        return other
+
     def _describe(self, row: int, node: Node | None) -> None:
         """The row's facts. What no node says any more (names of nodes that are gone, taints with times in them) is
         forgotten at the latest when it is more than half of all."""
