@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 
 from phalanx.cli.simulation import Cell, Outcome, Source, run
 from phalanx.simulator.report.chart import duration, round_ticks, time_ticks
-from phalanx.simulator.report.page import page
+from phalanx.simulator.report.page import longest, opening, page
 from phalanx.simulator.report.picture import BINS, OTHERS, PARTIES, Picture, lowest
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
@@ -77,6 +78,29 @@ def test_those_who_used_least_are_drawn_together(tmp_path: Path) -> None:
     assert picture.parties[-1] == OTHERS
 
 
+def test_a_party_has_the_same_colour_under_every_policy(tmp_path: Path) -> None:
+    """Though under one of them it is over before the other has begun to be used."""
+    lines = [line(1, 0, 50, 4, user=1), line(2, 0, 100, 3, user=2), line(3, 0, 90, 1, user=3)]
+    pictures = [drawn(played(tmp_path, *lines, policy=policy)) for policy in ("fifo", "easy-sjbf")]
+    assert [picture.parties for picture in pictures] == [("2", "1", "3")] * 2
+
+
+def test_policies_are_drawn_on_one_scale_of_time(tmp_path: Path) -> None:
+    lines = [line(1, 0, 100, 3), line(2, 0, 100, 4), line(3, 0, 100, 1)]
+    pictures = [drawn(played(tmp_path, *lines, policy=policy)) for policy in ("fifo", "greedy")]
+    spans = [picture.until_s - picture.since_s for picture in pictures]
+    assert (spans, longest(pictures)) == ([300, 200], 300)
+    assert "3.3 min to 5.0 min from the first submission" in "".join(opening(pictures))
+
+
+def test_of_several_traces_each_picture_says_whose_it_is(tmp_path: Path) -> None:
+    outcome = played(tmp_path, line(1, 0, 100, 3))
+    pictures = [replace(drawn(outcome), trace=name) for name in ("monday.swf", "tuesday.swf")]
+    text = page(pictures, [outcome.measures] * 2, made_by="phalanx simulate")
+    assert "<h1>monday.swf, tuesday.swf</h1>" in text
+    assert "<h2>tuesday.swf: fifo (user)</h2>" in text
+
+
 def test_the_page_is_whole_and_loads_nothing(tmp_path: Path) -> None:
     outcomes = [played(tmp_path, line(1, 0, 100, 4), line(2, 0, 100, 2), policy=name) for name in ("fifo", "easy")]
     text = page([drawn(each) for each in outcomes], [each.measures for each in outcomes], made_by="phalanx simulate")
@@ -86,7 +110,7 @@ def test_the_page_is_whole_and_loads_nothing(tmp_path: Path) -> None:
     assert tags.addresses == []
     assert "<script" not in text
     assert "url(" not in text
-    assert len(re.findall("<svg", text)) == 1 + 2 * 3
+    assert len(re.findall("<svg", text)) == 2 + 2 * 3
     assert "prefers-color-scheme:dark" in text
 
 

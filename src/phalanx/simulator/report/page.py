@@ -7,6 +7,7 @@ anywhere, there is no script, and every name from a trace is escaped."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from typing import Any
 
@@ -49,7 +50,8 @@ LINES = 9
 
 def page(pictures: Sequence[Picture], rows: Sequence[Mapping[str, Any]], *, made_by: str) -> str:
     """`rows`: the measures of each picture's schedule, in the same order. `made_by`: the command, for the footer."""
-    trace = pictures[0].trace if pictures else "nothing"
+    trace = ", ".join(dict.fromkeys(each.trace for each in pictures)) or "nothing"
+    pictures = told_apart(pictures)
     parts = [
         '<!doctype html><html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width,initial-scale=1">',
@@ -58,20 +60,35 @@ def page(pictures: Sequence[Picture], rows: Sequence[Mapping[str, Any]], *, made
         *opening(pictures),
         comparison(pictures, rows),
         waits_chart(pictures),
-        *(part for each in pictures for part in portrait(each)),
-        f"<footer>Made by <code>{escape(made_by)}</code>. Times are counted from the first submission.</footer>",
+        queues_chart(pictures),
+        *(part for each in pictures for part in portrait(each, longest(pictures))),
+        f"<footer>Made by <code>{escape(made_by)}</code>. Times are counted from the first submission; times of day in "
+        "reasons are the trace's, whose second 0 counts as midnight UTC.</footer>",
         "</body></html>\n",
     ]
     return "\n".join(parts)
 
 
+def told_apart(pictures: Sequence[Picture]) -> Sequence[Picture]:
+    """Of several traces, each says of which it is."""
+    if len({each.trace for each in pictures}) < 2:
+        return pictures
+    return [replace(each, title=f"{each.trace}: {each.title}") for each in pictures]
+
+
 def opening(pictures: Sequence[Picture]) -> Iterator[str]:
-    for first in pictures[:1]:
-        span = duration(first.until_s - first.since_s)
-        unit = UNITS.get(first.counted, first.counted)
-        yield f"<p>{first.capacity:,.0f} {escape(unit)}, {span} from the first submission to the last end. "
-        count = "1 policy" if len(pictures) == 1 else f"{len(pictures)} policies"
+    clusters = dict.fromkeys(f"{each.capacity:,.0f} {UNITS.get(each.counted, each.counted)}" for each in pictures)
+    lengths = sorted(each.until_s - each.since_s for each in pictures)
+    if pictures:
+        spans = dict.fromkeys((duration(lengths[0]), duration(lengths[-1])))
+        count = "1 run" if len(pictures) == 1 else f"{len(pictures)} runs"
+        yield f"<p>{escape(' or '.join(clusters))}, {' to '.join(spans)} from the first submission to the last end. "
         yield f"{count}; hover over a part to see its name.</p>"
+
+
+def longest(pictures: Sequence[Picture]) -> float:
+    """All are drawn on one scale of time (seconds), so that they can be compared."""
+    return max((each.until_s - each.since_s for each in pictures), default=0.0)
 
 
 def comparison(pictures: Sequence[Picture], rows: Sequence[Mapping[str, Any]]) -> str:
@@ -122,10 +139,25 @@ def waits_chart(pictures: Sequence[Picture]) -> str:
     )
 
 
-def portrait(each: Picture) -> Iterator[str]:
+def queues_chart(pictures: Sequence[Picture]) -> str:
+    """Nothing where there is only one: its own chart is the same."""
+    if len(pictures) < 2:
+        return ""
+    drawn = pictures[:LINES]
+    top = max((value for each in drawn for value in each.queued), default=1.0) * 1.06 or 1.0
+    axes = over_time(longest(pictures), LOW, top)
+    lines = [stairs(axes, edges(each), each.queued, at, each.title) for at, each in enumerate(drawn)]
+    keys = legend([each.title for each in drawn])
+    caption = "How many jobs waited"
+    return (
+        f"<figure><figcaption>{caption}</figcaption>{keys}{svg(LOW, axes.frame() + ''.join(lines), caption)}</figure>"
+    )
+
+
+def portrait(each: Picture, span_s: float) -> Iterator[str]:
     yield f"<h2>{escape(each.title)}</h2>"
-    yield use_chart(each)
-    yield queue_chart(each)
+    yield use_chart(each, span_s)
+    yield queue_chart(each, span_s)
     if each.look.bars:
         yield look_chart(each)
     if each.worst:
@@ -134,10 +166,10 @@ def portrait(each: Picture) -> Iterator[str]:
         yield f"<h3>Never ran: {each.never_count:,}</h3>" + worst_table(each.never)
 
 
-def use_chart(each: Picture) -> str:
+def use_chart(each: Picture, span_s: float) -> str:
     unit = UNITS.get(each.counted, each.counted)
     top = max([each.capacity, *(sum(column) for column in zip(*each.used, strict=True))], default=1.0) * 1.06
-    axes = over_time(each, TALL, top)
+    axes = over_time(span_s, TALL, top)
     body = axes.frame() + stacked(axes, edges(each), each.used, each.parties)
     body += level(axes, each.capacity, f"{each.capacity:,.0f} {unit}")
     caption = f"{unit[:1].upper()}{unit[1:]} in use"
@@ -146,8 +178,8 @@ def use_chart(each: Picture) -> str:
     )
 
 
-def queue_chart(each: Picture) -> str:
-    axes = over_time(each, LOW, max(each.queued, default=1.0) * 1.06 or 1.0)
+def queue_chart(each: Picture, span_s: float) -> str:
+    axes = over_time(span_s, LOW, max(each.queued, default=1.0) * 1.06 or 1.0)
     body = axes.frame() + stairs(axes, edges(each), each.queued, 5, "jobs waiting")
     return figure("Jobs waiting", svg(LOW, body, "Jobs waiting over time"))
 
@@ -197,8 +229,7 @@ def legend(names: Sequence[str]) -> str:
     return f'<div class="keys">{keys}</div>'
 
 
-def over_time(each: Picture, height: float, top: float) -> Axes:
-    span_s = each.until_s - each.since_s
+def over_time(span_s: float, height: float, top: float) -> Axes:
     return Axes(
         height=height,
         x=linear(0, span_s),
@@ -213,5 +244,5 @@ def edges(each: Picture) -> list[float]:
     return [at * span_s / BINS for at in range(BINS + 1)]
 
 
-def shortened(name: str, most: int = 9) -> str:
+def shortened(name: str, most: int = 8) -> str:
     return name if len(name) <= most else f"…{name[-most:]}"

@@ -1,15 +1,15 @@
 """What a report shows of one schedule, reduced to what a page can draw: it is made where the schedule was played, and
 small enough to be sent from there.
 
-Time is cut into `BINS` equal bins. *Parties* (`fairness.parties`: queues, or users) that used most keep their name and
-colour; the others are drawn together. The Gantt chart is a *closer look*: of a long schedule, the stretch in which most
-was waiting, as long as no more than `LOOK_STINTS` spans lie in it."""
+Time is cut into `BINS` equal bins. *Parties* (`fairness.parties`: queues, or users) that ask most keep their name, and
+have the same colour under every policy; the others are drawn together. The Gantt chart is a *closer look*: of a long
+schedule, the stretch in which most was waiting, as long as no more than `LOOK_STINTS` spans lie in it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import fsum
+from math import fsum, inf
 from typing import NamedTuple
 
 from phalanx.simulator.fairness import Used, parties, spread
@@ -117,22 +117,27 @@ def picture(schedule: Schedule) -> Picture:
 def used_by(
     schedule: Schedule, of: Sequence[str], since_s: float, until_s: float
 ) -> tuple[tuple[str, ...], tuple[tuple[float, ...], ...]]:
-    """The parties that used most, and what each used per bin; the last is all others, if there are any."""
+    """The parties that ask most, and what each used per bin; the last is all others, if there are any."""
     bin_s = max(until_s - since_s, 1e-9) / BINS
     bins: list[Used] = [{} for _ in range(BINS)]
     for stint, amount in zip(schedule.stints, held(schedule), strict=True):
         spread(bins, of[stint.task], amount, stint.start_s - since_s, stint.end_s - since_s, bin_s)
-    total: Used = {}
-    for each in bins:
-        for party, amount in each.items():
-            total[party] = total.get(party, 0.0) + amount
-    ranked = sorted(total, key=lambda party: (-total[party], party))
+    ranked = ranked_by_work(schedule, of)
     named = ranked[:PARTIES] if len(ranked) > PARTIES + 1 else ranked
     rows = [tuple(each.get(party, 0.0) / bin_s for each in bins) for party in named]
     if rest := ranked[len(named) :]:
         rows.append(tuple(fsum(each.get(party, 0.0) for party in rest) / bin_s for each in bins))
         named = [*named, OTHERS]
     return tuple(named), tuple(rows)
+
+
+def ranked_by_work(schedule: Schedule, of: Sequence[str]) -> list[str]:
+    """The parties, those that ask most work first, whatever came of it. Of what runs for ever the size counts."""
+    total: Used = {}
+    for fate, party, size in zip(schedule.fates, of, sizes(schedule), strict=True):
+        run_s = min(fate.task.run_s, fate.task.stop_s or inf)
+        total[party] = total.get(party, 0.0) + size * (run_s if run_s < inf else 1.0)
+    return sorted(total, key=lambda party: (-total[party], party))
 
 
 def waiting_over_time(

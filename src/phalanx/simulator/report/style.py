@@ -38,9 +38,9 @@ polyline{{fill:none;stroke-width:2;stroke-linejoin:round}}
 .scroll{{overflow-x:auto}}
 table{{border-collapse:collapse;width:100%;font-size:13.5px;font-variant-numeric:tabular-nums}}
 th{{text-align:right;font-weight:600;color:var(--soft);border-bottom:1px solid var(--rule);padding:5px 8px}}
-td{{text-align:right;border-bottom:1px solid var(--rule);padding:5px 8px;vertical-align:top}}
+td{{text-align:right;border-bottom:1px solid var(--rule);padding:5px 8px;vertical-align:top;white-space:nowrap}}
 th:first-child,td:first-child,td.text,th.text{{text-align:left}}
-td.best{{font-weight:700}}td.text{{min-width:220px;overflow-wrap:anywhere}}
+td.best{{font-weight:700}}td.text{{min-width:220px;white-space:normal;overflow-wrap:anywhere}}
 footer{{margin-top:44px;color:var(--soft);font-size:13px}}
 @media print{{figure{{break-inside:avoid}}}}
 {CLASSES}
