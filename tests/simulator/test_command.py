@@ -108,6 +108,11 @@ def test_what_can_never_run_is_said_at_the_start(tmp_path: Path, capsys) -> None
     assert told.out.startswith("POLICY")
 
 
+def test_who_did_not_end_is_said_beside_the_means_of_who_did(tmp_path: Path, capsys) -> None:
+    simulate(own(tmp_path), "--policy", "greedy", "--processes", 1)
+    assert "own.yaml: under greedy 1 of 3 jobs did not end; the means are of the others" in capsys.readouterr().err
+
+
 def test_a_policy_as_a_file(tmp_path: Path, capsys) -> None:
     policy = tmp_path / "mine.yaml"
     policy.write_text(
@@ -210,6 +215,14 @@ def test_what_is_wrong_is_said(words: list[object], complaint: str) -> None:
         ("jobs:\n- {id: a, run: -1}\n", "own.yaml:2: jobs[0].run: -1 is not from 0 s to a hundred years"),
         ("jobs:\n- id: a\n  run: 1\n  pods: 0\n", "own.yaml:4: jobs[0].pods: 0 is no whole number from 1"),
         ("jobs:\n- {id: a, run: 1, requests: {cpu: -1}}\n", "own.yaml:2: jobs[0].requests.cpu: -1 is negative"),
+        (
+            "jobs:\n- id: a\n  run: 1\n  after:\n  - {job: b}\n",
+            "own.yaml:5: jobs[0].after[0].job: there is no job 'b' to wait for",
+        ),
+        (
+            "jobs:\n- {id: job-1, run: 1}\ngenerate: {jobs: 2}\n",
+            "own.yaml:2: jobs[0].id: 'job-1' is the name of a job that is generated",
+        ),
         ("generate: {run: {weibull: 3}}\n", "own.yaml:1: generate.run: weibull is not as it should be"),
         ("generate: {day: {swing: 2}}\n", "own.yaml:1: generate.day.swing: 2 is not from 0 to 1"),
         ("nodes:\n- {name: a}\n- {name: a}\n", "own.yaml:1: nodes: there are two nodes 'a'"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from phalanx import loop
 from phalanx.model.cluster import Cluster
 from phalanx.model.event import Event, Finished, Started, Submitted
@@ -110,3 +112,12 @@ def test_a_schedule_is_hashed_as_it_is_documented() -> None:
     assert schedule.fates[1].reason.startswith("a pod asks 11 cpu")
     # sha256 of "a 0 10500000\nnever - -\n"
     assert schedule.sha256() == "ecf6ce55cbb76aaeecc882851fb470703856c8dab088800e9fdf33525e6f4706"
+
+
+def test_who_follows_a_job_is_submitted_when_its_user_has_thought() -> None:
+    """Earlier or later than in the log: b's user waits for a, and c's (who thinks for an unknown time) for both."""
+    b = replace(task("b", 500, 10, 10), follows="a", think_s=5.0)
+    c, d = (replace(task(name, at_s, 10, 1), follows="b") for name, at_s in (("c", 20), ("d", 600)))
+    schedule = played(task("a", 0, 100, 10), b, c, d)
+    assert starts(schedule) == {"a": 0, "b": 105, "c": 115, "d": 600}
+    assert [fate.task.job.submitted_s for fate in schedule.fates] == [0, 105, 115, 600]

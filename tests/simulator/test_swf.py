@@ -141,8 +141,18 @@ def test_no_such_file(tmp_path: Path) -> None:
 def test_predecessors_on_request(tmp_path: Path) -> None:
     second = GOOD.replace("1 10", "2 11", 1).replace("-1 -1\n", "1 30\n")
     path = log(tmp_path, HEADER + GOOD + second)
-    assert swf.read(path).tasks[1].job.after == ()
-    assert [each.job for each in swf.read(path, follow=True).tasks[1].job.after] == ["1"]
+    assert [task.follows for task in swf.read(path).tasks] == ["", ""]
+    assert [(task.follows, task.think_s) for task in swf.read(path, follow=True).tasks] == [("", None), ("1", 30)]
+
+
+def test_nobody_follows_a_job_that_is_not_played_or_came_later(tmp_path: Path) -> None:
+    never_ran = GOOD.replace(" 60 ", " 0 ")
+    lines = [
+        GOOD.replace("1 10", f"{number} 11", 1).replace("-1 -1\n", f"{before} 5\n")
+        for number, before in ((2, 1), (3, 99), (4, 4), (5, 6), (6, 2))
+    ]
+    found = swf.read(log(tmp_path, HEADER + never_ran + "".join(lines)), follow=True)
+    assert [task.follows for task in found.tasks] == ["", "", "", "", "2"]
 
 
 def test_no_more_is_read_than_is_to_be_played(tmp_path: Path) -> None:

@@ -183,6 +183,8 @@ def _report(outcomes: Sequence[Outcome], results: Results, *, missing: int, lost
             print_json_line(row)
     elif rows:
         print_table(*table_rows(rows))
+    for outcome in outcomes:
+        _tell_unfinished(outcome)
     complaints = [*([lost] if lost else []), *_write(outcomes, rows, results)]
     for complaint in complaints:
         note(f"phalanx: error: {complaint}")
@@ -191,6 +193,14 @@ def _report(outcomes: Sequence[Outcome], results: Results, *, missing: int, lost
         note(f"stopped before the end: these are the results so far{rest}")
         return 130
     return 1 if complaints else 0
+
+
+def _tell_unfinished(outcome: Outcome) -> None:
+    """Means are of those that ended; whoever reads them should know of the others."""
+    cell, measures = outcome.cell, outcome.measures
+    if measures["unfinished"] and not measures["interrupted"] and cell.source.inflate is None:
+        others = f"{measures['unfinished']:,} of {counted(measures['jobs'], 'job')}"
+        note(f"{measures['trace']}: under {measures['policy']} {others} did not end; the means are of the others")
 
 
 def _write(outcomes: Sequence[Outcome], rows: Sequence[Row], results: Results) -> Iterator[str]:

@@ -58,7 +58,7 @@ class Given:
     """Whether jobs are stopped at the limits that their users asked for, or run as long as the trace says."""
 
     follow: bool = False
-    """Let jobs wait for the one that their log calls their predecessor."""
+    """Submit jobs their think time after the one that their log calls their predecessor."""
 
     on_error: OnError = OnError.STOP
     """What to do about records that cannot be read."""

@@ -8,7 +8,7 @@ or texts such as `1h30m`; `submit` and `deadline` count from the beginning of th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from phalanx.model.job import After, Dependency, Job, Role
 from phalanx.model.node import Device, Node
 from phalanx.model.shape import CPU, PODS, Amounts, Shape, amounts
 from phalanx.simulator.draw import AN_HOUR, ONE, Choice, Distribution, Exponential, LogNormal, LogUniform, Uniform
-from phalanx.simulator.generate import Recipe
+from phalanx.simulator.generate import Recipe, generated_name
 from phalanx.simulator.workload import GPU, MILLI_CPU, Task, Workload, in_order
 
 MOST_NODES, MOST_PODS, MOST_JOBS = 1_000_000, 1_000_000, 100_000_000
@@ -64,8 +64,20 @@ def _written(said: Fields) -> Written:
     recipe, like = (None, "")
     if "generate" in said.values:
         recipe, like = _recipe(said.fields("generate"))
+    _require_known(tasks, {generated_name(index) for index in range(recipe.jobs)} if recipe is not None else set())
     said.done()
     return Written(tasks=tasks, nodes=nodes, recipe=recipe, like=like)
+
+
+def _require_known(tasks: Sequence[Task], made: Set[str]) -> None:
+    """`made`: the names of the jobs that are generated. Nobody has one of them, or waits for what never comes."""
+    known = {task.job.id for task in tasks} | made
+    for at, task in enumerate(tasks):
+        if task.job.id in made:
+            raise Misread(("jobs", at, "id"), f"{task.job.id!r} is the name of a job that is generated")
+        for nth, after in enumerate(task.job.after):
+            if after.job not in known:
+                raise Misread(("jobs", at, "after", nth, "job"), f"there is no job {after.job!r} to wait for")
 
 
 def _nodes(said: Fields) -> Iterator[Node]:
@@ -86,7 +98,7 @@ def _task(said: Fields, at: int) -> Task:
         raise Misread((*said.path, "run"), "a job says how long it runs")
     queue = said.text("queue")
     job = Job(
-        id=said.text("id", f"job-{at}"),
+        id=said.text("id", f"listed-{at}"),
         queue="",  # the setup decides whether the queue that the workload names is one
         roles=_roles(said),
         submitted_s=submitted_s,

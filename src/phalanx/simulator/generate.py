@@ -46,7 +46,8 @@ def generated(recipe: Recipe, seed: int) -> list[Task]:
         at_s = next_arrival_s(at_s, recipe.every_s, recipe.swing, recipe.peak_s, random)
         if recipe.like:
             model = recipe.like[int(random.random() * len(recipe.like))]
-            tasks.append(replace(model, job=replace(model.job, id=f"job-{index}", submitted_s=at_s, after=())))
+            job = replace(model.job, id=generated_name(index), submitted_s=at_s, after=())
+            tasks.append(replace(model, job=job, follows=""))
         else:
             tasks.append(fresh(recipe, index, at_s, activity, random))
     return tasks
@@ -60,8 +61,12 @@ def fresh(recipe: Recipe, index: int, at_s: float, activity: Sequence[float], ra
     weights = [weight for _, weight in recipe.queues]
     queue = recipe.queues[pick(weights, random.random())][0] if recipe.queues else ""
     roles = roles_of(pods, recipe.pod)
-    job = Job(id=f"job-{index}", queue="", roles=roles, submitted_s=at_s, user=user, limit_s=asked)
+    job = Job(id=generated_name(index), queue="", roles=roles, submitted_s=at_s, user=user, limit_s=asked)
     return Task(job=job, run_s=run_s, queue=queue)
+
+
+def generated_name(index: int) -> str:
+    return f"job-{index}"
 
 
 @lru_cache(maxsize=65536)

@@ -60,7 +60,7 @@ def staying(task: Task, at: int, *, copy: bool) -> Task:
     """The task, coming at that second and running for ever."""
     name = f"{task.job.id}-{at}" if copy else task.job.id
     job = replace(task.job, id=name, submitted_s=float(at), limit_s=None, deadline_s=None, begin_s=None, after=())
-    return replace(task, job=job, run_s=inf, waited_s=None)
+    return replace(task, job=job, run_s=inf, waited_s=None, follows="")
 
 
 def allocated(schedule: Schedule, demand: float) -> float:

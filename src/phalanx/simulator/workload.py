@@ -24,7 +24,9 @@ class Task:
     virtual cluster or partition. `waited_s`: how long it waited in the trace, where that is known.
     `restart_s`: how much of its work it loses when it is saved, stopped and started again. `active_s`:
     it fails when it was started that long ago (a Job's `activeDeadlineSeconds`), whether all its pods ran or not.
-    `overruns`: nobody stops it at its limit, which is then only what the scheduler is told."""
+    `overruns`: nobody stops it at its limit, which is then only what the scheduler is told.
+    `follows`: it is submitted `think_s` after that job is over, whenever that is; without a `think_s`, then, or when
+    the job says if that is later."""
 
     job: Job
     run_s: float
@@ -33,6 +35,8 @@ class Task:
     restart_s: float = 0.0
     active_s: float | None = None
     overruns: bool = False
+    follows: str = ""
+    think_s: float | None = None
 
     @property
     def stop_s(self) -> float | None:

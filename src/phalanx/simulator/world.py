@@ -77,7 +77,13 @@ class World:
         self.estimator, self.disturbance, self.checkpoint_s = estimator, disturbance, checkpoint_s
         self.rounds, self.counted = rounds, counted
         self.factory = None if creation is None else Factory(creation)
-        self.agenda: Agenda[Fate | Happening] = Agenda([(fate.task.job.submitted_s, fate) for fate in fates])
+        self.agenda: Agenda[Fate | Happening] = Agenda(
+            [(fate.task.job.submitted_s, fate) for fate in fates if not fate.task.follows]
+        )
+        self.followers: dict[str, list[Fate]] = {}
+        for fate in fates:
+            if fate.task.follows:
+                self.followers.setdefault(fate.task.follows, []).append(fate)
         self.live: dict[str, Live] = {}
         self.running: dict[str, Live] = {}
         self.outcomes: dict[str, Outcome] = {}
@@ -161,6 +167,13 @@ class World:
             job = replace(job, priority=self.rounds.priority(fate.task, fate.work_s, *self.counted))
         self.live[job.id] = Live(job, fate)
         return self._tell(job.id, Submitted(job))
+
+    def _expect_follower(self, fate: Fate) -> None:
+        """The job that it follows is over: its user thinks about what came of it, and submits it."""
+        task, now_s = fate.task, self.now_s
+        at_s = max(now_s, task.job.submitted_s) if task.think_s is None else now_s + task.think_s
+        fate.task = replace(task, job=replace(task.job, submitted_s=at_s))
+        self.agenda.put(at_s, Kind.SUBMISSION, fate)
 
     def start(self, live: Live, attempt: int, placements: tuple[Placement, ...]) -> None:
         live.attempt, live.number = attempt, live.number + 1
@@ -317,6 +330,8 @@ class World:
         if self.disturbance is not None:
             self.outcomes[live.job.id] = outcome  # for schedulers that begin anew
         live.number, live.plan = live.number + 1, live.plan + 1
+        for follower in self.followers.pop(live.job.id, ()):
+            self._expect_follower(follower)
         self._round_over = True
         self.ended += 1
         self._left -= 1

@@ -12,18 +12,21 @@ Eighteen whitespace-separated fields a line, -1 for unknown; header lines `; Nam
 - fields that are read and not used: average CPU time, memory used and requested, status, executable. A job
   that was checkpointed has a record as a whole and then one for each part (status 2, 3, 4), under the same number: the
   parts are left out.
-- *preceding job* and think time (17, 18) become a dependency on request only (`follow`): most logs reuse the fields.
+- *preceding job* and think time (17, 18) are honoured on request only (`follow`), since most logs reuse the fields: the
+  job is submitted its think time after the preceding one is over, not when the log says (where it has no think time:
+  when the log says, or then, whichever is later). A preceding job that is none of those played is nobody's.
 
 The cluster is what the header says: `MaxProcs`, else `MaxNodes`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 
-from phalanx.model.job import After, Dependency, Job, Role
+from phalanx.model.job import Job, Role
 from phalanx.simulator.readers.lines import LONGEST_S, BadRecord, OnError, Source, TraceError
 from phalanx.simulator.workload import Task, Workload, machine, processors
 
@@ -63,7 +66,18 @@ def read(
                 if len(tasks) == first:
                     break
     count = size or machine_size(path, header, tasks)
-    return source.workload(as_submitted(tasks), nodes=(machine(count),))
+    return source.workload(as_submitted(following(tasks) if follow else tasks), nodes=(machine(count),))
+
+
+def following(tasks: list[Task]) -> list[Task]:
+    """Who follows a job that is there, and has a lower number: nobody waits for what never is over."""
+    known = {task.job.id for task in tasks}
+    return [
+        task
+        if task.follows in known and int(task.follows) < int(task.job.id)
+        else replace(task, follows="", think_s=None)
+        for task in tasks
+    ]
 
 
 def as_submitted(tasks: list[Task]) -> list[Task]:
@@ -110,16 +124,19 @@ def read_record(source: Source, text: str, follow: bool, seen: set[int]) -> Task
         source.drop(why)
         return None
     seen.add(number)
+    preceding, think = values[16:]
     return Task(
-        job=job_of(values, count, float(min(limit, LONGEST_S)) if limit > 0 else None, follow=follow),
+        job=job_of(values, count, float(min(limit, LONGEST_S)) if limit > 0 else None),
         run_s=float(run),
         queue=named(values[14]) or named(values[15]),
         waited_s=float(wait) if wait >= 0 else None,
+        follows=str(preceding) if follow and preceding > 0 else "",
+        think_s=float(min(think, LONGEST_S)) if follow and preceding > 0 and think >= 0 else None,
     )
 
 
-def job_of(values: list[int], count: int, limit_s: float | None, *, follow: bool) -> Job:
-    number, submit, preceding = values[0], values[1], values[16]
+def job_of(values: list[int], count: int, limit_s: float | None) -> Job:
+    number, submit = values[:2]
     return Job(
         id=str(number),
         queue="",
@@ -128,7 +145,6 @@ def job_of(values: list[int], count: int, limit_s: float | None, *, follow: bool
         user=named(values[11]),
         group=named(values[12]),
         limit_s=limit_s,
-        after=(Dependency(job=str(preceding), after=After.ANY),) if follow and preceding > 0 else (),
     )
 
 
