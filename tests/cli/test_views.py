@@ -331,6 +331,25 @@ async def test_what_runs_in_a_queue_that_was_deleted_is_still_shown_as_used() ->
     assert gone == ["gone", "1", "1", "0.00", "does not exist", "cpu 1.5"]
 
 
+@pytest.mark.parametrize(
+    ("size", "more"),
+    [("elastic", "more follow as room and its queue allow"), ("fixed-at-start", "it keeps that size until it starts")],
+)
+async def test_a_job_that_runs_with_fewer_pods_than_it_asks_says_so(size: str, more: str) -> None:
+    train = batch_job("train", 3, "1")
+    train["metadata"]["annotations"] = {
+        "phalanx.dev/min-available": "1",
+        "phalanx.dev/size": size,
+        "phalanx.dev/admitted": '{"attempt": 1, "queue": "default", "count": 1, "at_s": 1767225600.0}',
+        "phalanx.dev/parallelism": "1 of 3",
+    }
+    train["spec"] |= {"suspend": False, "parallelism": 1}
+    train["status"] = {"startTime": CREATED}
+    seen = snapshot(node("n1"), queue("default"), train, started_pod(train, "n1", {"running": {}}))
+    page = job_view.page(find(seen, "train", "default"), seen)
+    assert f"It runs with 1 of its 3 pods; {more}" in page
+
+
 async def test_the_page_says_when_a_job_is_expected_to_start() -> None:
     running = batch_job("train", 1, "4")
     running["spec"] |= {"suspend": False, "activeDeadlineSeconds": 3730}

@@ -23,7 +23,7 @@ from phalanx.kube.labels import JOB, OURS, QUEUE, said
 from phalanx.kube.pod import Pod, seconds
 from phalanx.model.amount import shown
 from phalanx.model.cluster import Record
-from phalanx.model.job import Role
+from phalanx.model.job import Role, Size
 from phalanx.model.plan import Start
 from phalanx.model.reason import Forecast, Reason
 from phalanx.model.shape import PODS, Amounts
@@ -42,7 +42,8 @@ class JobView:
     in this state, in seconds since the epoch. `nodes`: node -> pods there. `soon`: the next cycle starts it.
     `preempted`: how often it gave way whole; while it waits for having done so, `preempted_by` is for whom.
     `limit_s`: how long it may run, each time that it starts; None: as long as it likes, or that is not known.
-    `ending`: no pod of it runs or is to run any more, and nobody has said yet how it ended."""
+    `ending`: no pod of it runs or is to run any more, and nobody has said yet how it ended. `fixed`: it starts with as
+    many pods as fit, and does not grow."""
 
     id: str
     queue: str
@@ -61,6 +62,7 @@ class JobView:
     preempted_by: str = ""
     limit_s: float | None = None
     ending: bool = False
+    fixed: bool = False
 
     @property
     def namespace(self) -> str:
@@ -190,11 +192,12 @@ def _verdict(view: JobView) -> str:
         return "It gives way to another: its pods are ending, and then it waits again with its age."
     if view.state == "starting":
         return "Its places are decided; it starts when all pods of its minimum exist and are bound together."
-    return (
-        "It has all that it asked for."
-        if view.state == "running" and not view.ending
-        else view.where() or "It is over."
-    )
+    if view.state != "running" or view.ending:
+        return view.where() or "It is over."
+    if view.placed >= view.wanted:
+        return "It has all that it asked for."
+    more = "it keeps that size until it starts again" if view.fixed else "more follow as room and its queue allow"
+    return f"It runs with {view.placed} of its {view.wanted} pods; {more}."
 
 
 def _role_lines(roles: Sequence[Role]) -> Iterator[str]:
@@ -265,9 +268,9 @@ def _holder_lines(view: JobView) -> Iterator[str]:
     numbers = view.reason.numbers if view.reason else {}
     holders, resource = numbers.get("holders"), numbers.get("resource", "")
     if holders:
-        yield f"most {resource} is held by"
+        yield f"most {resource} is held by" if resource else "those that run"
         for job, amount in holders.items():
-            yield f"  {job}: {shown(resource, amount)}"
+            yield f"  {job}: {shown(resource, amount)}" if resource else f"  {job}"
 
 
 # --- views --------------------------------------------------------------------------------------------------------
@@ -300,6 +303,7 @@ def _live(snapshot: Snapshot, record: Record, reason: Reason | None, soon: bool)
         preempted_by=marks[0].by if marks else "",
         limit_s=_limit_s(snapshot, record),
         ending=not wanted and whole > 0 and str(record.phase) == "running",
+        fixed=job.size is Size.FIXED_AT_START,
     )
 
 
