@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Images of Python often set it, and then each of the hundreds of processes that tests start compiles all it imports.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup demo check test style types fast fuzz examples bench tables clean
+.PHONY: help setup demo check test style types fast all fuzz examples bench tables clean
 
 help:            ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -20,8 +20,8 @@ demo: setup      ## six applications at once, first pod by pod, then as gangs (u
 check: setup     ## style, types, house rules and the fast tests (a little over a minute)
 	@$(MAKE) --no-print-directory --jobs 2 style types fast
 
-test: setup style types  ## everything `make check` does, and the slow tests (under ten minutes on two cores)
-	$(BIN)/pytest -n 2 --dist worksteal -r s
+test: setup      ## everything `make check` does, and the slow tests (under ten minutes on two cores)
+	@$(MAKE) --no-print-directory --jobs 2 style types all
 
 style: setup
 	$(BIN)/ruff format --check .
@@ -32,6 +32,9 @@ types: setup
 
 fast: setup
 	$(BIN)/pytest -n 2 --dist worksteal -m "not slow"
+
+all: setup
+	$(BIN)/pytest -n 2 --dist worksteal -r s
 
 fuzz: setup      ## 10,000 seeds of the simulated cluster, 10,000 trees of queues, other examples of every property
 	PHALANX_SEEDS=10000 $(BIN)/pytest -n 2 --dist worksteal tests/simulation

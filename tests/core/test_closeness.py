@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from phalanx.core import closeness, gang, topology
@@ -61,7 +61,6 @@ def cpus(nodes: Sequence[Node]) -> int:
     return sum(dict(each.allocatable).get("cpu", 0) for each in nodes)
 
 
-@settings(max_examples=100, deadline=None)
 @given(labelled(), close, st.integers(1, 8))
 def test_one_role_of_a_required_level_is_placed_exactly_if_a_domain_holds_it(nodes, level, pods) -> None:
     outcome = placed(nodes, (role("w", pods, cpu=1),), Closeness(level=level))
@@ -73,14 +72,12 @@ def test_one_role_of_a_required_level_is_placed_exactly_if_a_domain_holds_it(nod
         assert any(used <= {each.name for each in domain} and cpus(domain) == tightest for domain in held)
 
 
-@settings(max_examples=66, deadline=None)
 @given(labelled(), close, st.integers(1, 8))
 def test_a_preferred_level_never_keeps_a_gang_from_starting(nodes, level, pods) -> None:
     outcome = placed(nodes, (role("w", pods, cpu=1),), Closeness(level=level, required=False))
     assert (outcome is not None) is (cpus(nodes) >= pods)
 
 
-@settings(max_examples=66, deadline=None)
 @given(labelled(), close, st.integers(1, 3), st.integers(1, 3), st.integers(1, 2))
 def test_two_roles_are_placed_exactly_if_a_domain_holds_both(nodes, level, many, few, wide) -> None:
     roles = (role("many", many, cpu=1), role("few", few, cpu=wide))
@@ -90,7 +87,6 @@ def test_two_roles_are_placed_exactly_if_a_domain_holds_both(nodes, level, many,
     )
 
 
-@settings(max_examples=66, deadline=None)
 @given(labelled(), st.sampled_from(["rack", "host"]), st.integers(2, 3), st.integers(1, 3))
 def test_slices_are_whole_and_as_many_as_the_domains_hold(nodes, level, size, slices) -> None:
     near = Closeness(level="block", slice_level=level, slice_pods=size)
@@ -104,7 +100,6 @@ def test_slices_are_whole_and_as_many_as_the_domains_hold(nodes, level, size, sl
         assert len({(homes[name]["block"], homes[name]["rack"], homes[name][level]) for name in names}) == 1
 
 
-@settings(max_examples=66, deadline=None)
 @given(labelled(), st.integers(1, 8))
 def test_balanced_is_as_even_as_the_racks_allow(nodes, pods) -> None:
     outcome = placed(nodes, (role("w", pods, cpu=1),), Closeness(level="block", balanced=True))
@@ -121,7 +116,6 @@ def test_balanced_is_as_even_as_the_racks_allow(nodes, pods) -> None:
     assert all(counts[one] <= counts[other] + 1 or counts[other] == caps[other] for one in "12" for other in "12")
 
 
-@settings(max_examples=50, deadline=None)
 @given(labelled(), st.integers(1, 3), st.integers(0, 3))
 def test_so_many_replicas_as_needed_each_in_its_rack(nodes, pods, needed) -> None:
     groups = [Group(name="all", minimum=needed)]
@@ -135,7 +129,6 @@ def test_so_many_replicas_as_needed_each_in_its_rack(nodes, pods, needed) -> Non
     assert outcome is None or len(counts) == min(3, most)
 
 
-@settings(deadline=None)
 @given(labelled(), close, st.integers(1, 9), st.booleans())
 def test_without_a_place_the_draft_is_as_before(nodes, level, pods, balanced) -> None:
     book = cluster(*nodes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from phalanx.core import gang, packing
 from phalanx.core.draft import Draft
@@ -26,14 +26,12 @@ def amounts_free(nodes: list[Node]) -> dict[str, dict[str, int]]:
     return {each.name: dict(each.allocatable) for each in nodes}
 
 
-@settings(max_examples=100, deadline=None)
 @given(node_lists(), plain_roles())
 def test_a_gang_is_placed_exactly_if_there_is_a_way(nodes: list[Node], roles: tuple[Role, ...]) -> None:
     placed = place(cluster(*nodes), *roles)
     assert isinstance(placed, list) is brute.gang_fits(nodes, amounts_free(nodes), roles)
 
 
-@settings(deadline=None)
 @given(node_lists(), shapes())
 def test_constraints_count_too(nodes: list[Node], shape) -> None:
     roles = (Role(name="r", count=2, minimum=2, shape=shape),)
@@ -41,7 +39,6 @@ def test_constraints_count_too(nodes: list[Node], shape) -> None:
     assert isinstance(placed, list) is brute.gang_fits(nodes, amounts_free(nodes), roles)
 
 
-@settings(deadline=None)
 @given(node_lists(), plain_roles())
 def test_without_room_the_draft_is_as_before_and_with_it_nothing_is_overdrawn(nodes, roles) -> None:
     book = cluster(*nodes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from math import inf
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from phalanx.core.rights import tie_of
@@ -138,7 +138,6 @@ JOBS: st.SearchStrategy[dict[str, int]] = st.builds(dict, cpu=st.integers(1, 30)
 
 
 @given(trees(), st.data())
-@settings(max_examples=50, deadline=None)
 def test_what_is_taken_cannot_be_taken_back(grown: Tree, data: st.DataObject) -> None:
     leaves = sorted(name for name, branch in grown.branches.items() if name and not branch.children)
     some = st.sampled_from(leaves)
@@ -160,7 +159,6 @@ def test_what_is_taken_cannot_be_taken_back(grown: Tree, data: st.DataObject) ->
 
 
 @given(st.lists(st.sampled_from([0.0, 0.3, 1.0, 1.0, 2.0, 7.0]), min_size=2, max_size=5), st.data())
-@settings(max_examples=50, deadline=None)
 def test_among_siblings_no_sequence_of_preemptions_leads_back(weights: list[float], data: st.DataObject) -> None:
     """Everybody who takes stays below the highest share that anybody had who lost; so who had that one cannot come back
     to it by taking, and what is running is never the same again."""

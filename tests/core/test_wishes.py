@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from phalanx.core.check import check
@@ -57,7 +57,6 @@ others = st.lists(st.tuples(shapes(), st.sampled_from(sorted(ZONES))), max_size=
 
 
 @pytest.mark.slow
-@settings(max_examples=75, deadline=None)
 @given(others, shapes())
 def test_one_pod_goes_to_a_node_exactly_if_some_node_will_do(running: list[Pod], shape: Shape) -> None:
     started = placed(running, shape, 1)
@@ -66,7 +65,6 @@ def test_one_pod_goes_to_a_node_exactly_if_some_node_will_do(running: list[Pod],
 
 
 @pytest.mark.slow
-@settings(max_examples=37, deadline=None)
 @given(others, shapes(), st.integers(2, 4))
 def test_pods_of_a_gang_are_placed_one_by_one_by_the_same_rules(running: list[Pod], shape: Shape, count: int) -> None:
     pods = list(running)

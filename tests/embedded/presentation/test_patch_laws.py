@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 import jsonpatch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from phalanx.embedded.apiserver.apply import apply
@@ -41,7 +41,6 @@ data = st.dictionaries(names, st.sampled_from(["1", "2"]), max_size=4)
 
 
 @given(objects, objects)
-@settings(max_examples=40)
 def test_a_json_patch_made_from_two_documents_leads_from_one_to_the_other(before: Object, after: Object) -> None:
     kept = copy.deepcopy(before)
     assert json_patch(before, jsonpatch.make_patch(before, after).patch) == after
@@ -49,14 +48,12 @@ def test_a_json_patch_made_from_two_documents_leads_from_one_to_the_other(before
 
 
 @given(objects, objects)
-@settings(max_examples=40)
 def test_a_merge_patch_twice_is_a_merge_patch_once(current: Object, patch: Object) -> None:
     once = merge_patch(current, patch)
     assert merge_patch(once, patch) == once
 
 
 @given(pods, pods)
-@settings(max_examples=40)
 def test_a_strategic_merge_has_every_item_of_both_and_the_fields_of_the_patch(current: Object, patch: Object) -> None:
     merged = {one["name"]: one for one in strategic_merge(current, patch, POD)["spec"]["containers"]}
     before = {one["name"]: one for one in current["spec"]["containers"]}
@@ -66,7 +63,6 @@ def test_a_strategic_merge_has_every_item_of_both_and_the_fields_of_the_patch(cu
 
 
 @given(pods, pods)
-@settings(max_examples=40)
 def test_a_comparison_names_the_fields_that_came_changed_and_went(old: Object, new: Object) -> None:
     change, had, has = compare(old, new, POD), field_set(old, POD), field_set(new, POD)
     assert set(paths(difference(has, had))) <= set(paths(change.added))
@@ -79,7 +75,6 @@ def _by_name(pod: Object) -> Object:
 
 
 @given(pods, pods)
-@settings(max_examples=40)
 def test_field_sets_are_sets(one: Object, other: Object) -> None:
     a, b = field_set(one, POD), field_set(other, POD)
     left, right = set(paths(a)), set(paths(b))
@@ -89,7 +84,6 @@ def test_field_sets_are_sets(one: Object, other: Object) -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from(["one", "two", "three"]), data), min_size=1, max_size=6))
-@settings(max_examples=40)
 def test_after_forced_applies_the_object_has_what_each_manager_last_wanted(writes: list[tuple[str, Object]]) -> None:
     """With force nobody is refused: a key has the value of whoever applied it last, and is there while anybody who
     still owns it wants it."""
