@@ -12,7 +12,7 @@ from dataclasses import replace
 from math import nextafter
 from typing import Any, Final, TypeAlias
 
-from phalanx.core import circumstance, dependency, lifecycle, quota, usage
+from phalanx.core import circumstance, dependency, lifecycle, quota, replacement, usage
 from phalanx.core.lifecycle import LATE, IllegalMove
 from phalanx.core.room import close_account, hold, leaves, let_go, put, settle, take_back
 from phalanx.model.alarms import NEVER_S
@@ -245,8 +245,9 @@ def open_slots(cluster: Cluster, record: Record, slots: Sequence[Slot]) -> None:
 
 
 def regroup(cluster: Cluster, record: Record) -> None:
-    """Where its pods are has changed: what is still open may have to go elsewhere now, or with others."""
-    if record.gang.tree is not None:
+    """Where its pods are has changed: what is still open may have to go elsewhere now, or with others; or of its open
+    slots another is the one that its minimum lacks."""
+    if record.gang.tree is not None or replacement.grows_in_part(record):
         look_at_open(cluster, record)
 
 

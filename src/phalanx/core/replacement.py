@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from phalanx.core import topology
+from phalanx.core.room import counted
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.demand import Gang
 from phalanx.model.job import Group, Placement, Role, Slot
@@ -36,6 +37,16 @@ def grows(record: Record, slot: Slot) -> bool:
         return False
     number = record.open[slot][1]
     return placed + sum(each.role == slot.role and later > number for each, (_, later) in record.open.items()) >= least
+
+
+def grows_in_part(record: Record) -> bool:
+    """Of the open slots of a role some are what its minimum lacks, and the others are growth: which is which changes
+    with every slot that is opened."""
+    roles, placed = record.job.roles, record.placed
+    if record.gang.rigid or all(has >= role.minimum for has, role in zip(placed, roles, strict=True)):
+        return False
+    wanted = counted(record.open, len(roles))
+    return any(has < role.minimum < has + more for has, more, role in zip(placed, wanted, roles, strict=True))
 
 
 def together(record: Record, slot: Slot) -> tuple[Slot, ...]:
