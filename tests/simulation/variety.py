@@ -89,7 +89,14 @@ class Variety:
             preemption=self.a_preemption(),
             total=Limits(running=random.choice([None, None, 3])),
             per_user=Limits(running=random.choice([None, None, 2])),
+            per_job=self.a_limit_per_job(),
         )
+
+    def a_limit_per_job(self) -> Limits:
+        """Drawn aside: whatever else a seed draws, it draws as before there were such limits."""
+        aside = Random()
+        aside.setstate(self.random.getstate())
+        return Limits(resources=(("cpu", aside.choice([3, 5, 8]) * CPU),) if aside.random() < 0.15 else ())
 
     def a_fungibility(self) -> Fungibility:
         borrow, preempt, prefer = (self.random.random() < 0.5 for _ in range(3))
