@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heapreplace
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -48,6 +48,11 @@ MANY = 2**30  # to be explained anew as soon as can be
 RENEW_REASON = 100  # a crowd's first is examined at the latest when it was screened out that often in a row
 
 
+# A new line's first bid, what the order of its queue counts most, and what the line is told if it lacks room; None:
+# nobody knows yet.
+Standby: TypeAlias = tuple[Entry, float, Reason | None]
+
+
 class Lacking(NamedTuple):
     """Why a gang found no room, and what it waits for."""
 
@@ -68,7 +73,7 @@ class Crowds:
         self.explained: set[Gang] = set()
         self.told: dict[LineKey, Asleep] = {}  # new lines that fell asleep as their crowd has
         self.lacked: dict[Gang, Lacking] = {}  # what was found, of gangs for which counting shows too little room
-        self.standby: dict[LineKey, Reason | None] = {}  # new lines that are drawn, and what is said if they lack room
+        self.standby: dict[LineKey, Standby] = {}  # new lines that are drawn
         self.beside: dict[str, dict[Gang, list[Turn]]] = {}  # in order: by arena and gang
         self.asking: Asking | None = None  # live crowds as columns, since all were last counted
         self.missed = 0  # crowds that were counted each by itself, and have no room, since all were counted
@@ -132,7 +137,8 @@ class Crowds:
             elif key.gang in self.live:
                 self.stand_by(key, self.waiting.lines[next(iter(self.watches.crowds[key.gang]))].reason)
             elif (lacking := self.of_crowd(key.gang)) is not None:
-                self.tell(key, lacking)
+                first = self.first_of(key)
+                self.tell(key, first, self.foremost(key, first), lacking)
                 del cycle.new[key]
 
     def gather(self, key: LineKey) -> None:
@@ -148,7 +154,7 @@ class Crowds:
         first = self.first_of(key)
         foremost = self.foremost(key, first)
         if foremost is not None and (reason is None or reason.code is Code.NO_ROOM):
-            self.standby[key] = reason
+            self.standby[key] = first, foremost, reason
             arena = self.cycle.cluster.tree.branches[key.queue].arena.name
             place = (foremost, first.arrival_s, key.kind, first.tie)
             insort(self.beside.setdefault(arena, {}).setdefault(key.gang, []), (place, key))
@@ -156,18 +162,19 @@ class Crowds:
     def tell_standby(self) -> None:
         """The new lines that were not drawn while their crowd lived."""
         told: dict[Gang, Lacking] = {}
-        for key, reason in self.standby.items():
+        for key, (first, foremost, reason) in self.standby.items():
             lacking = told.get(key.gang)
             if lacking is None:
-                lacking = told[key.gang] = self.explain(key) if reason is None else self.short_of(key.gang, reason)
-            self.tell(key, lacking)
+                lacking = self.explain(key, first) if reason is None else self.short_of(key.gang, reason)
+                told[key.gang] = lacking
+            self.tell(key, first, foremost, lacking)
 
-    def explain(self, key: LineKey) -> Lacking:
+    def explain(self, key: LineKey, first: Entry) -> Lacking:
         """Why new lines that ask that find no room."""
         known = self.lacked.get(key.gang)
         if known is not None:
             return known
-        outcome = self.cycle.lookahead.horizon.place(self.first_of(key).bid, key.gang)
+        outcome = self.cycle.lookahead.horizon.place(first.bid, key.gang)
         assert not isinstance(outcome, list)  # by counting there was too little room
         return self.cycle.lacking(key.gang, outcome)
 
@@ -177,13 +184,12 @@ class Crowds:
         watch = Watch(demand, need - 1 if room is None else room, need)
         return Lacking(reason, (watch,), sleep.heeds(self.cycle.draft, gang))
 
-    def tell(self, key: LineKey, lacking: Lacking) -> None:
+    def tell(self, key: LineKey, first: Entry, foremost: float | None, lacking: Lacking) -> None:
         """The new line sleeps as its crowd does."""
-        cycle, first = self.cycle, self.first_of(key)
-        reason, watches, heeds = lacking.reason, lacking.watches, lacking.heeds
-        place = cycle.lookahead.place_of(key, first)
-        foremost = self.foremost(key, first) if by_counting(key.gang, watches) else None
-        self.told[key] = Asleep(key, reason, watches, (), heeds, place, False, foremost)
+        cycle, (reason, watches, heeds) = self.cycle, lacking
+        if not by_counting(key.gang, watches):
+            foremost = None
+        self.told[key] = Asleep(key, reason, watches, (), heeds, cycle.lookahead.place_of(key, first), False, foremost)
         for entry in cycle.new[key]:
             cycle.tell_bid(entry.bid, reason)
 
@@ -223,6 +229,10 @@ class Crowds:
         heap = [(turns[0][0], 0, turns) for turns in crowds]
         heapify(heap)
         while heap:
+            if len(heap) > 2 * len(self.live) and not self.draws_all():  # of a crowd there are old lines and new ones
+                heap = [each for each in heap if each[2][each[1]][1].gang in self.live]
+                heapify(heap)
+                continue
             _, at, turns = heap[0]
             if not self.is_drawn_from(turns[at][1].gang):
                 heappop(heap)
@@ -234,8 +244,11 @@ class Crowds:
                 heappop(heap)
 
     def is_drawn_from(self, gang: Gang) -> bool:
+        return self.lives(gang) or self.draws_all()
+
+    def draws_all(self) -> bool:
         """As long as reservations are made, each failure counts: so then also of crowds that live no more."""
-        return self.lives(gang) or (self.each_counts and self.cycle.lookahead.may_reserve())
+        return self.each_counts and self.cycle.lookahead.may_reserve()
 
     def lives(self, gang: Gang) -> bool:
         """Whether there may be room for the crowd still. When many had none, all are counted."""
@@ -259,7 +272,7 @@ class Crowds:
 
     def may_be_drawn(self) -> bool:
         """Whether any line may; if not, those that were drawn cannot start either."""
-        return bool(self.live) or (self.each_counts and self.cycle.lookahead.may_reserve())
+        return bool(self.live) or self.draws_all()
 
     def is_live(self, key: LineKey) -> bool:
         """The line may be drawn: so it is awake rather than asleep."""
