@@ -65,7 +65,7 @@ def search(scene: Scene, job: Job, offer: Offer) -> Found | None:
         return None
     drafted, entered = scene.draft.mark(), scene.ledger.mark()
     try:
-        if offer.short is not None and (found := Hunt(scene, job, offer, at_once=True).run()) is not None:
+        if offer.short is not None and (found := for_quota_alone(scene, job, offer)) is not None:
             return found
         scene.draft.rewind(drafted)
         scene.ledger.rewind(entered)
@@ -73,6 +73,15 @@ def search(scene: Scene, job: Job, offer: Offer) -> Found | None:
     finally:
         scene.draft.rewind(drafted)
         scene.ledger.rewind(entered)
+
+
+def for_quota_alone(scene: Scene, job: Job, offer: Offer) -> Found | None:
+    """Whose going lets the job have the place that is there for it as it is. (Mostly none is: that is asked first.)"""
+    placements = gang.place(scene.draft, at_minimum(scene.cluster, offer.gang))
+    if isinstance(placements, gang.Shortfall):
+        return None
+    hunt = Hunt(scene, job, offer, at_once=True)
+    return hunt.settled(placements) if hunt.ease_quota() else None
 
 
 def changes_anything(scene: Scene, job: Job, cost: Cost) -> bool:
@@ -84,12 +93,14 @@ def changes_anything(scene: Scene, job: Job, cost: Cost) -> bool:
 
 def at_minimum(cluster: Cluster, crew: Gang) -> Gang:
     """Nobody gives way for pods above a minimum."""
+    if all(role.count == role.minimum for role in crew.roles):
+        return crew
     roles = tuple(role if role.count == role.minimum else replace(role, count=role.minimum) for role in crew.roles)
     return cluster.interned.gang(roles, crew.groups, crew.closeness, crew.size)
 
 
 class Hunt:
-    """One search. `at_once`: the job must have a place as it is, and others give way for quota alone."""
+    """One search. `at_once`: the job has its place as it is, and others give way for quota alone."""
 
     def __init__(
         self,
@@ -103,7 +114,6 @@ class Hunt:
     ) -> None:
         self.draft, self.ledger, self.job, self.offer, self.at_once = scene.draft, scene.ledger, job, offer, at_once
         self.gang = at_minimum(scene.cluster, offer.gang)
-        self.placements = gang.place(self.draft, self.gang) if at_once else []
         self.rights = rights(scene, job, offer.charge.cost)
         self.units = Units(scene, self.rights, spared)
         ordinary = all(self.draft.ordinary(demand) for demand in self.gang.demands)
@@ -112,10 +122,6 @@ class Hunt:
         self.by_amounts = self.stays_by_amounts and self.gang.tree is None  # and whether there is one
 
     def run(self) -> Found | None:
-        if self.at_once:
-            if isinstance(self.placements, gang.Shortfall) or not self.ease_quota():
-                return None
-            return self.settled(self.placements)
         extra = 0
         for _ in range(TRIALS):
             known = len(self.units.going)
