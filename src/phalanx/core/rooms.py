@@ -3,7 +3,7 @@
 Most that wake find that others were sooner, so knowing that must cost little. Within a cycle room only shrinks: who has
 too little is *short* for the rest of it. Whoever comes up is counted by itself, unless it was since the last grant; and
 many that are likely to be short are counted at once, those that ask about the same against the few nodes that hold a
-pod of the least of them, at a tenth of the cost for each."""
+pod of the least of them, at a twentieth of the cost for each."""
 
 from __future__ import annotations
 
