@@ -112,3 +112,20 @@ def test_together_or_each_by_itself(seed: int) -> None:
             assert step(apart, events, world.policy, now_s) == found, f"cycle {number}"
         assert together.waiting.sleepers.first == apart.waiting.sleepers.first
         events = world.events(together, now_s + 10.0)
+
+
+@pytest.mark.parametrize("nodes", [[], [Node(name="bare", allocatable=())]], ids=["no node", "a node of nothing"])
+def test_a_crowd_waits_where_there_is_nothing_to_count(nodes: list[Node]) -> None:
+    """As a scheduler finds it that is there before its nodes, or after the last of them."""
+    cluster, policy = Cluster(), Policy(backfill=Backfill.GREEDY)
+    shapes = [Shape(requests=amounts({"cpu": 1000 * cpu})) for cpu in range(1, 9)]
+    roles = [(Role(name="", count=count, minimum=count, shape=shape),) for shape in shapes for count in (1, 2)]
+    jobs = [
+        Job(id=f"j{n}", queue="q", priority=n % 3, submitted_s=n, limit_s=float(n), roles=roles[n % len(roles)])
+        for n in range(60)
+    ]
+    events = [QueueSeen(Queue(name="q", order=Order.FIFO)), *map(NodeSeen, nodes), *map(Submitted, jobs)]
+    with crowds_from(0):
+        assert step(cluster, events, policy, 100.0) == []
+        room = NodeSeen(Node(name="last", allocatable=amounts({"cpu": 3000, "pods": 10})))
+        assert len(step(cluster, [room], policy, 101.0)) == 2

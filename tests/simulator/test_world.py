@@ -11,7 +11,7 @@ import pytest
 from phalanx import loop
 from phalanx.model.event import Finished, Opened, Refused, Released
 from phalanx.model.job import Job, Placement, Role, Size, Slot
-from phalanx.model.plan import Place, Plan, Preempt, Shrink, Start
+from phalanx.model.plan import Place, Plan, Preempt, Shrink, Start, Wait
 from phalanx.model.policy import Backfill, Policy
 from phalanx.model.queue import Limits, Queue
 from phalanx.model.reason import Code, Reason
@@ -272,3 +272,12 @@ def test_estimates_never_stop_a_job_before_its_own_limit() -> None:
     for name in ("exact", "last-two", "x2", "exact-x3"):
         schedule = played(*jobs, policy="easy", estimates=name)
         assert [fate.ran_s for fate in schedule.fates] == [500, 600, 700, 800]
+
+
+def test_what_is_decided_of_a_job_that_is_over_comes_too_late() -> None:
+    """The scheduler has not heard yet that it ended."""
+    world = World([], (machine(4),), (), estimator=estimator("user"))
+    why = Reason(code=Code.NO_ROOM, text="no room")
+    late = Wait("a", why), Place("a", ()), Preempt("a", 1, "b", why), Shrink("a", (Slot(0, 0),), "b", why)
+    world.apply(Plan(actions=late))
+    assert world.live == {}

@@ -80,12 +80,13 @@ class Rooms:
         demands = [gang.demands[0] for gang in gangs]
         amounts = [demand.amounts for demand in demands]
         asks = np.array([[each.get(name, 0) for each in amounts] for name in self.draft.free], np.float64)
+        asks = asks.reshape(len(self.draft.free), len(gangs))  # a cluster without nodes has no resources
         known = np.count_nonzero(asks, axis=0) == [len(each) for each in amounts]
         column = np.empty(len(gangs), np.object_)
         column[:] = list(gangs)
         wheres = np.array([self._number(demand.where) for demand in demands], np.intp)
         needs = np.where(known, [gang.minimums[0] for gang in gangs], np.inf)
-        return Asking(column, asks, wheres, needs).only(np.lexsort(asks[::-1]))
+        return Asking(column, asks, wheres, needs).only(np.lexsort(asks[::-1]) if len(asks) else slice(None))
 
     def count(self, asking: Asking) -> Asking:
         """Those of them for which there is room now."""
@@ -106,6 +107,7 @@ class Rooms:
                 some &= column >= least
         positions = some.nonzero()[0]
         amounts = np.array([column[positions] for column in draft.free.values()], np.float64)
+        amounts = amounts.reshape(len(block.asks), len(positions))
         pods = held(block.asks, np.maximum(amounts, 0, out=amounts))
         if block.wheres.any():
             pods *= self._matching(draft.rows[positions])[block.wheres]

@@ -132,20 +132,23 @@ class World:
         return self.agenda.left() == self._mere_faults and not self._unheard
 
     def apply(self, plan: Plan) -> None:
+        """What is decided of a job that is over, since the message has not arrived yet, comes too late."""
         for action in plan.actions:
+            live = self.live.get(action.job)
+            if live is None:
+                continue
             match action:
                 case Start():
-                    live = self.live[action.job]
                     live.limit_s = action.limit_s
                     self.start(live, action.attempt, action.placements)
                 case Place():
-                    self.place(self.live[action.job], action.placements)
+                    self.place(live, action.placements)
                 case Wait():
-                    self.live[action.job].fate.told = action.reason
+                    live.fate.told = action.reason
                 case Preempt():
-                    self.preempt(action)
+                    self.preempt(live, action)
                 case Shrink():
-                    self.shrink(action)
+                    self.shrink(live, action)
         if plan.wake_s is not None and self.now_s < plan.wake_s < self._wake_s:
             self._wake_s = plan.wake_s
             self.agenda.put(plan.wake_s, Kind.WAKE, self._wake)
@@ -201,16 +204,14 @@ class World:
         elif live.phase is Phase.STARTING and live.has_minimum():
             self._begin_soon(live)
 
-    def preempt(self, action: Preempt) -> None:
-        live = self.live[action.job]
+    def preempt(self, live: Live, action: Preempt) -> None:
         if live.phase is Phase.QUEUED or live.attempt != action.attempt:
             return
         live.phase = Phase.STOPPING
         gone_s = self.now_s + (action.grace_s or 0.0)
         self.agenda.put(gone_s, Kind.POD, partial(self._go_back, live, live.number, GAVE_WAY))
 
-    def shrink(self, action: Shrink) -> None:
-        live = self.live[action.job]
+    def shrink(self, live: Live, action: Shrink) -> None:
         if live.phase is not Phase.QUEUED:
             gone_s = self.now_s + (action.grace_s or 0.0)
             self.agenda.put(gone_s, Kind.POD, partial(self._release, live, live.number, action.slots))
