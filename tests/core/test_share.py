@@ -3,6 +3,7 @@ lead in a circle."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import inf
 
 from hypothesis import given
@@ -164,18 +165,25 @@ def test_among_siblings_no_sequence_of_preemptions_leads_back(weights: list[floa
     to it by taking, and what is running is never the same again."""
     grown = tree(*(queue(f"q{number}", weight=weight) for number, weight in enumerate(weights)))
     owners = st.integers(0, len(weights) - 1)
-    jobs = data.draw(st.lists(st.tuples(owners, JOBS), min_size=2, max_size=10))
+    jobs = data.draw(st.lists(st.tuples(owners, JOBS), min_size=4, max_size=12))
     runs = {number for number in range(len(jobs)) if data.draw(st.booleans())}
     for number in runs:
         use(grown, f"q{jobs[number][0]}", **jobs[number][1])
     seen = {frozenset(runs)}
-    for number, other in data.draw(st.lists(st.tuples(*[st.integers(0, len(jobs) - 1)] * 2), max_size=60)):
+    while may := sorted(takers(grown, jobs, runs)):
+        number, other = data.draw(st.sampled_from(may))
         (taker, asked), (victim, held) = jobs[number], jobs[other]
-        if number in runs or other not in runs or taker == victim:
-            continue
-        if share(grown, f"q{taker}", **asked) < share(grown, f"q{victim}"):
-            use(grown, f"q{victim}", **{resource: -amount for resource, amount in held.items()})
-            use(grown, f"q{taker}", **asked)
-            runs = runs - {other} | {number}
-            assert frozenset(runs) not in seen
-            seen.add(frozenset(runs))
+        use(grown, f"q{victim}", **{resource: -amount for resource, amount in held.items()})
+        use(grown, f"q{taker}", **asked)
+        runs = runs - {other} | {number}
+        assert frozenset(runs) not in seen
+        seen.add(frozenset(runs))
+
+
+def takers(grown: Tree, jobs: list[tuple[int, dict[str, int]]], runs: set[int]) -> Iterator[tuple[int, int]]:
+    """Who waits and may take from whom of those that run."""
+    has = {other: share(grown, f"q{jobs[other][0]}") for other in runs}
+    for number in set(range(len(jobs))) - runs:
+        taker, asked = jobs[number]
+        would_have = share(grown, f"q{taker}", **asked)
+        yield from ((number, other) for other in runs if jobs[other][0] != taker and would_have < has[other])
