@@ -16,15 +16,17 @@ close as required, and a gang that is not placed leaves the draft exactly as it 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count as numbers
 from itertools import repeat
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from phalanx.core import closeness
-from phalanx.core.closeness import Ground, Style
+from phalanx.core.closeness import Counts, Ground, Style
 from phalanx.core.draft import Draft
 from phalanx.core.fit import Rows
 from phalanx.core.packing import Nearest, Share, Shortfall, fill, largest_left, pack
@@ -33,6 +35,8 @@ from phalanx.model.job import Placement
 from phalanx.model.unit import Unit
 
 __all__ = ["Shortfall", "place"]
+
+Times: TypeAlias = NDArray[np.float64]
 
 PLACEMENT = partial(tuple.__new__, Placement)  # as `Placement._make`, without a Python call for each pod
 NAMELESS: repeat[tuple[str, ...]] = repeat(())
@@ -47,7 +51,7 @@ def place(draft: Draft, gang: Gang, among: Rows | None = None) -> list[Placement
     within = None if among is None else among[draft.rows]
     if gang.tree is not None:
         trial = Trial(draft, gang)
-        if not trial.settle(gang.tree, within, None):
+        if not (trial.settle(gang.tree, within, None) or trial.anyhow(gang.tree, within)):
             return trial.shortfall(within)
         trial.extend()
         return named(draft, gang, trial.shares)
@@ -94,8 +98,14 @@ class Trial:
                     return True
                 if self.tries >= TRIES:
                     return False
-        self.missed = self.missed or (unit, asked, within)
+        if unit.insists():
+            self.missed = self.missed or (unit, asked, within)
         return False
+
+    def anyhow(self, unit: Unit, within: Rows | None) -> bool:
+        """Place all of it without regard to what it would like, if it needs nothing but room: pods that are placed as
+        it likes may leave the others none."""
+        return not (unit.insists() or unit.optional()) and self.packed(unit, within, None)
 
     def domains(self, unit: Unit, within: Rows | None, style: Style) -> Iterator[Rows | None]:
         """By position, the nodes of each domain that by counting holds the unit, the best first: those that hold it
@@ -103,13 +113,10 @@ class Trial:
         if style.depth < 0:
             yield within
             return
-        roles = self.counted(unit)
-        held = np.stack([self.ground(role, within, style).held(style.depth) for role in roles]).astype(np.float64)
-        least = np.array([[self.least(role, style)] for role in roles])
-        most = np.array([[self.gang.roles[role].count] for role in roles])
-        whole: Rows = np.logical_and.reduce(held >= most, axis=0)
-        times = (held / np.maximum(least, 0.5)).min(axis=0)  # the unit fits so many times
-        order = np.logical_and.reduce(held >= least, axis=0).nonzero()[0]
+        held = {role: self.ground(role, within, style).held(style.depth) for role in unit.roles()}
+        times = self.times(unit, held, style)
+        whole: Rows = np.logical_and.reduce([held[role] >= self.gang.roles[role].count for role in held])
+        order = (times >= 1).nonzero()[0]
         order = order[order > 0]  # 0: in no domain of that level
         order = order[np.lexsort((order, np.where(whole, times, -times)[order], ~whole[order]))]
         if len(order) > DOMAINS:
@@ -117,6 +124,15 @@ class Trial:
         codes = closeness.codes(self.draft, style, style.depth)
         for code in order.tolist():
             yield codes == code if within is None else (codes == code) & within
+
+    def times(self, unit: Unit, held: Mapping[int, Counts], style: Style) -> Times:
+        """How often each domain holds the unit by counting, of a group as many members as it must have. `held`: the
+        pods of each role that it holds, by domain."""
+        if unit.role >= 0:
+            least = self.least(unit.role, style)
+            return held[unit.role] / least if least else np.maximum(2.0 * held[unit.role], 1)
+        each = np.sort([self.times(member, held, style) for member in unit.members], axis=0)
+        return np.asarray(each[-unit.minimum] if unit.minimum else np.maximum(each[-1], 1))
 
     def counted(self, unit: Unit) -> list[int]:
         """The roles that the unit cannot do without; all of its roles, if there are none such."""
@@ -143,6 +159,10 @@ class Trial:
             or any(each.role < 0 or each.closeness for each in unit.members)
         ):
             return False
+        return self.packed(unit, within, style)
+
+    def packed(self, unit: Unit, within: Rows | None, style: Style | None) -> bool:
+        """Place the minimums of all its roles within those nodes, wherever these have room."""
         roles = sorted(unit.roles())
         if pack(self.draft, self.gang, roles, within, self.shares) is not None:
             return False

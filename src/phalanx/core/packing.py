@@ -6,7 +6,8 @@ any. Roles compete for the same nodes, so with several of them the order matters
 1. the role whose pod is the largest part of a node goes first, then the next;
 2. if that fails, though each role alone would fit: the scarcest role first (the one whose room exceeds its minimum
    least), then other orders, at most `ORDERS` in all;
-3. if there are at most `SEARCH_NODES` nodes that any of its pods fits on: a depth-first search over how many pods of
+3. the scarcest role's nodes are left to it: the others are placed elsewhere first, then it;
+4. if there are at most `SEARCH_NODES` nodes that any of its pods fits on: a depth-first search over how many pods of
    each role go to each node, given up after `SEARCH_STEPS` steps.
 
 Not guaranteed: that roles which would just fit together are found to when more nodes than that are in question, or the
@@ -21,7 +22,9 @@ from dataclasses import dataclass
 from itertools import islice, permutations
 from typing import NamedTuple, TypeAlias
 
-from phalanx.core import special
+import numpy as np
+
+from phalanx.core import closeness, special
 from phalanx.core.draft import Draft
 from phalanx.core.fit import Rows
 from phalanx.core.search import search
@@ -88,13 +91,15 @@ def try_in_order(
 
 
 def rearrange(draft: Draft, gang: Gang, roles: Sequence[int], within: Rows | None, shares: list[Share]) -> bool:
-    """Other ways to place several roles (steps 2 and 3 above); whether one was found."""
+    """Other ways to place several roles (steps 2 to 4 above); whether one was found."""
     rooms = {role: draft.room(gang.demands[role], within) for role in roles}
     if any(room < gang.roles[role].minimum for role, room in rooms.items()):
         return False
     for order in other_orders(rooms, gang.roles):
         if try_in_order(draft, gang, order, within, shares) is None:
             return True
+    if left_to_the_scarcest(draft, gang, rooms, within, shares):
+        return True
     if not all(draft.ordinary(gang.demands[role]) for role in roles):
         return False  # the search counts amounts only
     found = search(draft, gang, roles, within)
@@ -102,6 +107,22 @@ def rearrange(draft: Draft, gang: Gang, roles: Sequence[int], within: Rows | Non
         draft.put(position, gang.demands[role], count)
     shares += found or ()
     return found is not None
+
+
+def left_to_the_scarcest(
+    draft: Draft, gang: Gang, rooms: dict[int, int], within: Rows | None, shares: list[Share]
+) -> bool:
+    """Whether the others find room beside the nodes of the role that has least to spare, and then it does there."""
+    scarcest, *others = sorted(rooms, key=lambda role: rooms[role] / max(1, gang.minimums[role]))
+    mark, before = draft.mark(), len(shares)
+    elsewhere = np.ones(len(draft), np.bool_) if within is None else within.copy()
+    elsewhere[closeness.holding(draft, gang.demands[scarcest], None)[0]] = False
+    for role, where in (*((role, elsewhere) for role in by_size(draft, gang, others)), (scarcest, within)):
+        if fill(draft, gang.demands[role], role, gang.minimums[role], shares, where):
+            draft.rewind(mark)
+            del shares[before:]
+            return False
+    return True
 
 
 def by_size(draft: Draft, gang: Gang, roles: Sequence[int]) -> Sequence[int]:

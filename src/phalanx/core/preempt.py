@@ -37,7 +37,7 @@ from phalanx.core.victims import Ints, collect, turns
 from phalanx.model import bars
 from phalanx.model.cluster import Cluster
 from phalanx.model.demand import Gang
-from phalanx.model.job import Job, Placement
+from phalanx.model.job import Job, Placement, Role
 from phalanx.model.tree import Cost
 
 TRIALS = 20  # each makes twice as much more room as the last
@@ -92,11 +92,19 @@ def changes_anything(scene: Scene, job: Job, cost: Cost) -> bool:
 
 
 def at_minimum(cluster: Cluster, crew: Gang) -> Gang:
-    """Nobody gives way for pods above a minimum."""
+    """Nobody gives way for pods above a minimum, which is of whole slices."""
     if all(role.count == role.minimum for role in crew.roles):
         return crew
-    roles = tuple(role if role.count == role.minimum else replace(role, count=role.minimum) for role in crew.roles)
+    roles = tuple(
+        role if role.count == role.minimum else replace(role, count=whole_slices(crew, at, role))
+        for at, role in enumerate(crew.roles)
+    )
     return cluster.interned.gang(roles, crew.groups, crew.closeness, crew.size)
+
+
+def whole_slices(crew: Gang, at: int, role: Role) -> int:
+    slice_pods = 1 if crew.tree is None else max(1, crew.tree.slice_pods(at))
+    return min(role.count, -(-role.minimum // slice_pods) * slice_pods)
 
 
 class Hunt:

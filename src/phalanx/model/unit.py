@@ -49,6 +49,22 @@ class Unit:
         fewer = self.role < 0 and self.minimum < len(self.members)
         return fewer or any(member.optional() for member in self.members)
 
+    def insists(self) -> bool:
+        """Whether the pods of it, or of a unit in it, must be close to each other; not only should be."""
+        near = self.closeness
+        must = near is not None and ((near.required and near.level != "") or near.slice_pods > 1)
+        return must or any(member.insists() for member in self.members)
+
+    def slice_pods(self, role: int) -> int:
+        """How many pods of the role in it are in one slice: as the innermost unit says that says anything of where they
+        go. Less than two: there are no slices."""
+        inside = next((member for member in self.members if role in member.roles()), None)
+        said = 0 if inside is None else inside.slice_pods(role)
+        near = self.closeness
+        if said or near is None or not (near.level or near.slice_level):
+            return said
+        return max(1, near.slice_pods)
+
     def placed(self, pods: Sequence[int]) -> bool:
         """Whether so many pods of each role are enough of it."""
         if self.role >= 0:
