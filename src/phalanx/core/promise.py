@@ -15,6 +15,7 @@ A job that is withdrawn, or changed while it waits, has lost its promise by that
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from functools import cached_property
@@ -24,6 +25,7 @@ import numpy as np
 from phalanx.core import fit, reserve
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.demand import Demand
+from phalanx.model.devices import Use, use_of
 from phalanx.model.job import Placement, Slot
 from phalanx.model.peers import picks
 
@@ -45,12 +47,16 @@ class Leaving:
 
     @cached_property
     def gives_back(self) -> Mapping[int, Mapping[str, int]]:
-        found: dict[int, dict[str, int]] = {}
-        row_of = self.cluster.columns.row_of
+        found: dict[int, Counter[str]] = {}
+        sharing: dict[int, list[tuple[Sequence[str], Use]]] = {}
+        columns = self.cluster.columns
         for record, slot in leaving(self.cluster, self.now_s):
-            amounts = found.setdefault(row_of[record.placements[slot]], {})
-            for resource, amount in record.gang.demands[slot.role].asks:
-                amounts[resource] = amounts.get(resource, 0) + amount
+            row, demand = columns.row_of[record.placements[slot]], record.gang.demands[slot.role]
+            found.setdefault(row, Counter()).update(dict(demand.asks))
+            if demand.shape.share is not None and (names := record.devices.get(slot)):
+                sharing.setdefault(row, []).append((names, use_of(demand.shape.share)))
+        for row, leavers in sharing.items():
+            found[row].update(columns.devices.returned(row, leavers))
         return found
 
     @cached_property

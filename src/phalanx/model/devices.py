@@ -14,7 +14,8 @@ the node hold may lie in any zone, so it is taken off each (pessimistic, but wha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -107,11 +108,23 @@ class Devices:
 
     def shared(self, row: int) -> dict[str, int]:
         """resource -> how many of the row's devices are shared, and so missing in its count of whole ones."""
+        return self._shared(row, self._held[row]) if row in self._held else {}
+
+    def returned(self, row: int, leavers: Iterable[tuple[Sequence[str], Use]]) -> dict[str, int]:
+        """By how many whole devices each count grows once those pods, which hold the named devices, have left."""
+        left = {name: Counter(uses) for name, uses in self._held.get(row, {}).items()}
+        before = self._shared(row, left)
+        for names, use in leavers:
+            for name in names:
+                if name in left:
+                    left[name][use] -= 1
+        after = self._shared(row, {name: +uses for name, uses in left.items()})
+        return {resource: count - after.get(resource, 0) for resource, count in before.items()}
+
+    def _shared(self, row: int, held: Mapping[str, Mapping[Use, int]]) -> dict[str, int]:
         found: dict[str, int] = {}
-        if row not in self._held:
-            return found
         counts = {device.name: device.resource for device in self.listed.get(row, ())}
-        for name, uses in self._held.get(row, {}).items():
+        for name, uses in held.items():
             for resource in sorted({use.resource for use in uses if use.resource == counts.get(name, use.resource)}):
                 if resource:
                     found[resource] = found.get(resource, 0) + 1
