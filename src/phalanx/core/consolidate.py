@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from phalanx.core import gang, reserve, room
 from phalanx.core.preempt import Found, Hunt
 from phalanx.core.quota import Offer
-from phalanx.core.rights import Mask, Rights, Rule, preemption_of
+from phalanx.core.rights import Mask, Rights, Rule, latest_start_s, preemption_of
 from phalanx.core.scene import Scene
 from phalanx.core.units import Victim
 from phalanx.model.job import Job, Placement
@@ -37,7 +37,7 @@ class Moves(Rights):
         for number, name in enumerate(queues):
             theirs = preemption_of(self.cluster, name)
             if theirs.consolidate and self._budget(name) > 0:
-                latest[number] = self.now_s - theirs.min_run_s
+                latest[number] = latest_start_s(theirs, self.now_s)
         may = self.residents.of_jobs("preemptible").astype(np.bool_)
         may &= self.residents.of_jobs("started_s") <= latest[self.residents.of_jobs("queue")]
         return may, np.zeros(len(may), np.int64)
@@ -80,7 +80,8 @@ def moved_to(scene: Scene, victim: Victim) -> list[Placement] | None:
     if not record.gang.enough(pods):
         return None
     roles = tuple(replace(role, count=each, minimum=each) for role, each in zip(record.job.roles, pods, strict=True))
-    crew = cluster.interned.gang(roles, record.gang.groups, record.gang.closeness, record.gang.size)
+    groups = tuple(replace(group, minimum=None) for group in record.gang.groups)  # all that it has goes with it
+    crew = cluster.interned.gang(roles, groups, record.gang.closeness, record.gang.size)
     if record.flavors:
         crew = cluster.flavored(crew, record.flavors)
     with reserve.closed_off(scene.draft, cluster, record.job, scene.now_s):

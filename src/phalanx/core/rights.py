@@ -28,6 +28,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import takewhile
+from math import inf
 from typing import TypeAlias
 
 import numpy as np
@@ -126,7 +127,7 @@ class Rights:
         latest = np.full(len(residents.queues), -np.inf)
         for number, priority in highest.items():
             bound[number] = priority
-            latest[number] = self.now_s - preemption_of(self.cluster, residents.queues[number]).min_run_s
+            latest[number] = latest_start_s(preemption_of(self.cluster, residents.queues[number]), self.now_s)
         queue, priorities = residents.of_jobs("queue"), residents.of_jobs("priority")
         below: Mask = priorities <= bound[queue]
         if self.preemption.within is Within.LOWER_OR_NEWER:
@@ -230,6 +231,11 @@ def tie_of(ours: Branch, theirs: Branch) -> Tie:
     side = ours.path[meet - 1] if meet else None
     named = frozenset[Key]().union(*(each.guaranteed for each in (side, *way) if each is not None))
     return Tie(side, way[-1] if way else None, way, named)
+
+
+def latest_start_s(theirs: Preemption, now_s: float) -> float:
+    """Who started by then has run as long as the queue lets everybody run (seconds since the epoch)."""
+    return now_s - theirs.min_run_s if theirs.min_run_s > 0 else inf
 
 
 def next_chance_s(scene: Scene) -> float | None:
