@@ -16,6 +16,7 @@ from phalanx import loop
 from phalanx.core import crowds, cycle, gang, layout, order, quota
 from phalanx.core import fold as folding
 from phalanx.core.check import check
+from phalanx.core.decide import decide
 from phalanx.core.draft import Draft
 from phalanx.core.forecast import forecast
 from phalanx.core.obstacle import obstacle
@@ -26,7 +27,7 @@ from phalanx.model.event import Event, Finished, FlavorSeen, NodeSeen, QueueSeen
 from phalanx.model.job import Job, Phase, Role
 from phalanx.model.line import Bid, Kind
 from phalanx.model.node import Node
-from phalanx.model.plan import Plan, Start
+from phalanx.model.plan import Plan, Start, Wait
 from phalanx.model.policy import Policy
 from phalanx.model.reason import Code
 from phalanx.model.shape import amounts
@@ -57,6 +58,7 @@ KEPT = (" reserved: ", "it would delay")  # of one flavor among several, whose r
 QUIET_AFTER_S = 1300.0
 STEPS = 3000
 AT_ONCE_S = 0.001
+WOKEN = 4  # cycles until everybody is woken, to see whether somebody sleeps who should not: it costs a cycle
 FORETOLD = (0.02, 0.3)  # of all cycles, and of those when all is settled: it costs one for each end that is played
 
 
@@ -157,6 +159,7 @@ class Run:
         self.quiet = False
         self.jobs: dict[str, Job] = {}
         self.wake_s: float | None = None
+        self.steps = 0
 
     def play(self) -> None:
         for _ in range(STEPS):
@@ -186,6 +189,9 @@ class Run:
         if self.wake_s is None or self.wake_s > self.world.now_s() + AT_ONCE_S:  # else it thinks again at once
             self.nothing_that_fits_waits()
             self.no_room_is_true()
+            self.steps += 1
+            if self.steps % WOKEN == 0 or self.settled():
+                self.nobody_oversleeps()
             if self.variety.limited and self.random.random() < FORETOLD[self.settled()]:
                 self.starts_are_foretold()
 
@@ -349,6 +355,14 @@ class Run:
         simple = near is None or (near.required and not near.slice_level)
         return simple and not self.variety.reservations and self.is_plain(replace(job, closeness=None))
 
+    def nobody_oversleeps(self) -> None:
+        """If everybody is woken, the same is decided: whoever sleeps could neither start nor make others give way."""
+        book = self.cluster.copy()
+        book.waiting.wake_all()
+        plan = decide(book, self.variety.policy, self.world.now_s())
+        if missed := [action for action in plan.actions if not isinstance(action, Wait)]:
+            raise Unfair(f"nobody was woken for this: {missed}")
+
     def starts_are_foretold(self) -> None:
         """All that runs ends; so when nothing else is amiss, there is a time for everybody who could run alone."""
         cluster, now_s = self.cluster, self.world.now_s()
@@ -359,8 +373,14 @@ class Run:
             raise Unfair(f"foretold for the past: {early}")
         if before != [(job, record.phase, dict(record.placements)) for job, record in cluster.jobs.items()]:
             raise Unfair("asking for a forecast changed the book")
-        if self.settled() and (missing := [job for job in waiting if job not in found and self.could_run(job)]):
+        missing = [job for job in waiting if job not in found and self.could_run(job)]
+        if self.settled() and (missing := list(filter(self.is_surely_placed, missing))):
             raise Unfair(f"nobody knows when these start, though all that runs ends: {missing}")
+
+    def is_surely_placed(self, name: str) -> bool:
+        """Where it fits its place is found, whatever ran before: roles with rules may take each other's."""
+        job = self.world.jobs[name].job
+        return len(job.roles) == 1 or self.is_plain(job)
 
     def settled(self) -> bool:
         """The disturbances are over, and everything about them has been told."""

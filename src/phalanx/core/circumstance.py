@@ -104,15 +104,18 @@ def policy_changed(cluster: Cluster, policy: Policy) -> None:
 
 
 def tick(cluster: Cluster, event: Ticked) -> None:
-    """Time has come for those that wait for it. It never goes back."""
-    before_s, now_s = cluster.now_s, event.now_s
-    if now_s > before_s:
+    """Time has come for those that wait for it. The book's never goes back, but the clock may be set back, and what had
+    begun or ended begins or ends again."""
+    now_s = event.now_s
+    early_s, late_s = sorted((cluster.told_s, now_s))
+    cluster.told_s = now_s
+    if now_s > cluster.now_s:
         cluster.now_s = now_s
     if cluster.alarms.order:
         for job in cluster.alarms.ring(now_s):
             cluster.waiting.refresh(Bid(job))
     if cluster.reservations and any(
-        before_s < at_s <= now_s for each in cluster.reservations.values() for at_s in (each.start_s, each.end_s)
+        early_s < at_s <= late_s for each in cluster.reservations.values() for at_s in (each.start_s, each.end_s)
     ):
         cluster.waiting.wake_all()
         for job, record in cluster.jobs.items():

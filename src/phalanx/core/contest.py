@@ -183,12 +183,12 @@ class Contest:
 
     def lost(self, *, holds_up: bool = True) -> None:
         """The head cannot start, nor can the others of its line. `holds_up`: it might later; so in a strict queue those
-        behind it wait."""
+        behind it wait, unless it would but grow a job."""
         runner = self.at
         _, key, entry = heappop(runner.lines)
         if key is runner.drawn:
             self.draw(runner)
-        strict = self.tree.strict_above(runner.branch.name) if holds_up else None
+        strict = self.tree.strict_above(runner.branch.name) if holds_up and key.kind != Kind.GROWTH else None
         if strict is not None and runner is not self.urgent:
             runner = self.close(self.runners[strict.name], (key, entry))
         self.reseat(runner)

@@ -427,7 +427,7 @@ class Cycle:
         dear = [each.short for offer in offers for each in (offer, *offer.besides) if each.short is not None]
         tolls = tuple([toll for short in dear for toll in short.tolls])
         hopes = any(each.reason.code not in NEVER for each in found)
-        place = self.lookahead.place_of(key, entry) if hopes else None
+        place = self.lookahead.place_of(key, entry, held=held) if hopes else None
         if reason.code not in SHORT:
             self.preempting.give_up(key)
         foremost = None
@@ -438,7 +438,7 @@ class Cycle:
         if place is not None:
             self.give_way(key, entry)
         else:
-            self.contest.lost(holds_up=reason.code not in ALONE and key.kind != Kind.GROWTH)
+            self.contest.lost(holds_up=reason.code not in ALONE)
 
     def lacking(self, gang: Gang, lack: Lack) -> Lacking:
         """Why the gang finds no room, and what it waits for; said once for all that ask the same."""
@@ -525,14 +525,15 @@ class Cycle:
             self.waits[record.job.id] = reason
 
     def plan(self) -> Plan:
+        if self.starts or self.places or self.preempting.actions:
+            self.preempting.stir()
         places = [Place(job, tuple(placements)) for job, placements in self.places.items()]
         joined, parked, waits = self.joined, self.parked, self.waits
         if gone := self.preempting.gone():  # what they were told a moment ago is not true any more
             joined = {bid: each for bid, each in joined.items() if bid.job not in gone}
             parked = {bid: None for bid in parked if bid.job not in gone}
             waits = {job: reason for job, reason in waits.items() if job not in gone}
-        if places and (bound := {job for job in self.places if self.cluster.jobs[job].gang.tree is not None}):
-            # Where these pods are decides where the others may go, which therefore stand in another line.
+        if places and (bound := self.bound()):
             joined = {bid: each for bid, each in joined.items() if bid.slot is None or bid.job not in bound}
         told = [Wait(job, reason) for job, reason in waits.items()]
         actions: tuple[Action, ...] = (*places, *self.starts, *self.preempting.actions, *told)
@@ -550,6 +551,11 @@ class Cycle:
             again=tuple(self.preempting.again_s.items()),
         )
         return Plan(actions=actions, wake_s=self.wake_s(), findings=findings)
+
+    def bound(self) -> set[str]:
+        """Jobs of which pods are placed now, and where these are decides where the others may go: what of them is still
+        open is looked at anew."""
+        return {job for job in self.places if self.cluster.jobs[job].gang.tree is not None}
 
     def passes_turn(self, job: str, reason: Reason) -> bool:
         """It was the job's turn in its array, and it can do nothing with it."""
@@ -581,4 +587,6 @@ class Cycle:
             times.append(self.now_s)  # whose turn it is then is looked at next
         if self.brings_company():
             times.append(self.now_s)  # who waits for such pods is looked at next
+        if any(len(self.cluster.jobs[job].open) > len(self.places[job]) for job in self.bound()):
+            times.append(self.now_s)  # the others follow next
         return min(times) if times else None

@@ -78,7 +78,9 @@ class Played:
             yield Finished(job, Outcome.SUCCEEDED)
 
     def go_on(self, plan: Plan) -> bool:
-        """To the next time at which anything changes; whether there is one."""
+        """To the next time at which anything changes, which may be now; whether there is one."""
+        if plan.wake_s is not None and plan.wake_s <= self.now_s:
+            return True
         times = [end_s for end_s, _ in self.book.ends.order[:1]]
         if plan.wake_s is not None:
             times.append(plan.wake_s)

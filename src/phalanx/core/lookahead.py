@@ -20,7 +20,7 @@ from phalanx.core.backfill import UNFORESEEN, Horizon
 from phalanx.core.contest import Head
 from phalanx.core.once import once
 from phalanx.model.demand import Gang
-from phalanx.model.job import Phase, Placement
+from phalanx.model.job import Placement
 from phalanx.model.line import Bid, Entry, Kind, LineKey
 from phalanx.model.policy import Backfill, BackfillOrder
 from phalanx.model.sleepers import Place
@@ -97,14 +97,12 @@ class Lookahead:
             self.joining.update(dict.fromkeys(more))
 
     def first_is_gone(self) -> bool:
-        """Whether the one that had the first reservation waits no more."""
+        """Whether the one that had the first reservation stands in no line any more: it has started, say, or cannot
+        meet its deadline."""
         if self.sleepers.first is None:
             return False
         bid, _ = self.sleepers.first
-        record = self.cluster.jobs.get(bid.job)
-        if record is None:
-            return True
-        return record.phase is not Phase.QUEUED if bid.slot is None else bid.slot not in record.open
+        return not (bid in self.cycle.joined or self.cycle.waiting.stands(bid))
 
     def may_reserve(self) -> bool:
         """Whether the next bid that finds no room may be given a reservation."""
@@ -198,10 +196,10 @@ class Lookahead:
                     break
                 yield key
 
-    def place_of(self, key: LineKey, entry: Entry) -> Place | None:
-        """The place of a line that sleeps for want of room among the others, in its queue's order. `entry`: its
-        first."""
-        if (self.greedy and not self.cluster.reservations) or key.kind == Kind.GROWTH:
+    def place_of(self, key: LineKey, entry: Entry, *, held: bool = False) -> Place | None:
+        """The place of a line that sleeps for want of room among the others, in its queue's order. `entry`: its first;
+        `held`: there is room, but it is kept. (Growth is given no reservation, so it has a place only then.)"""
+        if (self.greedy and not self.cluster.reservations) or (key.kind == Kind.GROWTH and not held):
             return None
         branch = self.cluster.tree.branches[key.queue]
         return order.rank(key, entry, branch.order, self.cycle.contest.factors(branch, entry))

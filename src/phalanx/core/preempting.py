@@ -45,6 +45,7 @@ class Preempting:
         self.leaving: list[tuple[str, Demand, tuple[str, ...]]] = []
         self.others = promise.Leaving(cluster, now_s)
         self.searches = self.in_vain = 0
+        self.stirred = False
         self.kept: list[str] = []  # whose promises stand
         self.withdrawn: dict[str, None] = {}  # whose promises do not
         self.hunting: dict[LineKey, bool] = {}
@@ -79,10 +80,11 @@ class Preempting:
 
     def wake_s(self) -> Iterator[float]:
         """When promises and hunters want the next cycle (seconds since the epoch)."""
-        if not (self.actions or self.kept or self.hunting or self.cluster.waiting.hunters.due):
+        hunters = self.cluster.waiting.hunters
+        if not (self.actions or self.kept or self.hunting or hunters):
             return
         withdrawn = any(isinstance(action, Promise) and not action.placements for action in self.actions)
-        if withdrawn or self.cluster.waiting.hunters.due or any(self.hunting.values()):
+        if withdrawn or (self.stirred and hunters) or hunters.due or any(self.hunting.values()):
             yield self.now_s
         yield from (self.cluster.jobs[job].promised_until_s for job in self.kept)
         yield from (action.until_s for action in self.actions if isinstance(action, Promise) and action.placements)
@@ -163,6 +165,16 @@ class Preempting:
                     self.withdraw(other)
                     return True
         return False
+
+    def stir(self) -> None:
+        """Others run, or leave, when this cycle is over. So whoever searched before that was decided and found nobody
+        searches again in the next: a queue that starts jobs may have too much then, what it starts may be moved, and
+        what leaves may be enough."""
+        self.stirred = True
+        for key in self.hunting:
+            wants = preemption_of(self.cluster, key.queue)
+            if self.actions or wants.consolidate or wants.reclaim is not Reclaim.NEVER:
+                self.hunting[key] = True
 
     def scene(self, draft: Draft) -> Scene:
         if self._scene is None:

@@ -137,7 +137,8 @@ class Cluster:
         self.tree = Tree()
         self.entrants = Entrants()
         self.reservations: dict[str, Reservation] = {}
-        self.now_s = 0.0  # seconds since the epoch, as last told
+        self.now_s = 0.0  # seconds since the epoch, the latest that was told
+        self.told_s = 0.0  # as last told: a clock may be set back
         self.jobs_of: dict[str, dict[str, None]] = {}  # queue -> its live jobs
         self.foreign: dict[str, tuple[str, Amounts]] = {}  # pod uid -> its node and what it holds there
         self.strangers: dict[str, tuple[Kind | None, tuple[Port, ...]]] = {}  # pod uid -> what ours see of it
@@ -214,6 +215,7 @@ class Cluster:
         self.vacate(pod)
         self.foreign[pod] = (node, asks)
         row = self.columns.charge(node, asks)
+        self.waiting.sleepers.stirred = True  # who had a reservation there may have none now
         if kind is not None or ports:
             self.strangers[pod] = (kind, ports)
             self.columns.meet(row, kind, ports)
@@ -275,7 +277,7 @@ class Cluster:
         other.columns = self.columns.copy()
         other.jobs = {job: record.copy() for job, record in self.jobs.items()}
         other.queues, other.flavors = dict(self.queues), dict(self.flavors)
-        other.reservations, other.now_s = dict(self.reservations), self.now_s
+        other.reservations, other.now_s, other.told_s = dict(self.reservations), self.now_s, self.told_s
         other.jobs_of = {queue: dict(jobs) for queue, jobs in self.jobs_of.items()}
         other.foreign, other.others = dict(self.foreign), dict(self.others)
         other.others_on = {node: dict(held) for node, held in self.others_on.items()}

@@ -34,6 +34,9 @@ class Hunters:
             if where:
                 where.pop(key, None)
 
+    def __bool__(self) -> bool:
+        return bool(self.resting or self.due or self.woken)
+
     def __contains__(self, key: LineKey) -> bool:
         return any(key in where for where in (self.resting, self.due, self.woken))
 
@@ -50,6 +53,11 @@ class Hunters:
             del self.due[key]
             self.woken[key] = None
             yield key
+
+    def wake_one(self, key: LineKey) -> None:
+        """It searches in the next cycle, since time may have made somebody available."""
+        self.forget(key)
+        self.woken[key] = None
 
     def copy(self) -> Hunters:
         other = Hunters()

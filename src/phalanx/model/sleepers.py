@@ -19,9 +19,10 @@ from phalanx.model.ordered import Ordered
 
 Place: TypeAlias = tuple[float, float, int, str | int]  # `core.order.Rank`: lower is sooner
 Sleeper: TypeAlias = tuple[Place, int, LineKey]  # the number tells those apart whose place is the same
-Kept: TypeAlias = dict[tuple[str, bool, bool], Ordered[Sleeper]]  # see `_kind`
+Kept: TypeAlias = dict[tuple[str, int, bool], Ordered[Sleeper]]  # see `_kind`
 
 INFINITE_S = float("inf")
+APART = (Kind.REPLACEMENT, Kind.GROWTH)
 
 
 class Sleepers:
@@ -128,9 +129,10 @@ class Sleepers:
         else:
             order.add(sleeper)
 
-    def _kind(self, key: LineKey, *, held: bool) -> tuple[str, bool, bool]:
-        """Who is next is kept by arena, apart for those that are held, and for replacements, which come before all."""
-        return self.arenas.get(key.queue, ""), key.kind == Kind.REPLACEMENT, held
+    def _kind(self, key: LineKey, *, held: bool) -> tuple[str, int, bool]:
+        """Who is next is kept by arena, apart for those that are held, for replacements, which come before all, and for
+        growth, which is given no reservation."""
+        return self.arenas.get(key.queue, ""), key.kind if key.kind in APART else int(Kind.JOB), held
 
 
 def limit_s(key: LineKey) -> float:

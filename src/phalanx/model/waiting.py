@@ -141,6 +141,10 @@ class Waiting:
             if self.heads.orders:
                 self.heads.put(key, entry)
 
+    def stands(self, bid: Bid) -> bool:
+        """In a line."""
+        return bid in self._line_of
+
     def line_of(self, job: str) -> Line | None:
         key = self._line_of.get(Bid(job))
         return None if key is None else self.lines[key]
@@ -223,6 +227,7 @@ class Waiting:
         not be used then."""
         if row not in self.grown or not before:
             self.grown[row] = before if min(before.values(), default=0) >= 0 else {}
+            self.hunters.stir()  # fewer may have to give way
 
     def wake_all(self) -> None:
         """What was found about nodes may be wrong now: look at every line again, and explain it anew."""
@@ -282,6 +287,7 @@ class Waiting:
             at_s, _, key = heappop(self.dawns)
             if self.dawn_of.get(key) == at_s:
                 del self.dawn_of[key]
+                self.hunters.wake_one(key)
                 self.awake[key] = None
         if columns.peers.changed:
             self.awake.update(self.heeding.woken(columns.peers.changed))
