@@ -25,12 +25,13 @@ from phalanx.model import watching
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.event import Event, Finished, FlavorSeen, NodeSeen, QueueSeen, Submitted
 from phalanx.model.job import Job, Phase, Role
-from phalanx.model.line import Bid, Kind
+from phalanx.model.line import Bid, Kind, LineKey
 from phalanx.model.node import Node
-from phalanx.model.plan import Plan, Start, Wait
+from phalanx.model.plan import Action, Plan, Start, Wait
 from phalanx.model.policy import Policy
 from phalanx.model.reason import Code
 from phalanx.model.shape import amounts
+from phalanx.model.waiting import MANY
 from tests.core.brute import gang_fits
 
 from . import rules
@@ -356,12 +357,26 @@ class Run:
         return simple and not self.variety.reservations and self.is_plain(replace(job, closeness=None))
 
     def nobody_oversleeps(self) -> None:
-        """If everybody is woken, the same is decided: whoever sleeps could neither start nor make others give way."""
+        """Deciding again changes nothing, and whoever is woken could neither start nor make others give way. (First all
+        at once; who would do anything then also alone, since the best of a queue, though it can do nothing itself,
+        decides which queue is next.)"""
+        if missed := self.done_by(()):
+            raise Unfair(f"this was left for the next cycle, and that was not to follow at once: {missed}")
+        if not self.done_by(self.cluster.waiting.lines):
+            return
+        for key, line in self.cluster.waiting.lines.items():
+            jobs = {bid.job for bid in line.bids()}
+            if missed := [action for action in self.done_by([key]) if action.job in jobs]:
+                raise Unfair(f"nobody was woken for this: {missed}")
+
+    def done_by(self, lines: Iterable[LineKey]) -> list[Action]:
+        """What would be decided if these were awake, besides telling."""
         book = self.cluster.copy()
-        book.waiting.wake_all()
+        for key in lines:
+            book.waiting.lines[key].unexplained = MANY
+            book.waiting.awake[key] = None
         plan = decide(book, self.variety.policy, self.world.now_s())
-        if missed := [action for action in plan.actions if not isinstance(action, Wait)]:
-            raise Unfair(f"nobody was woken for this: {missed}")
+        return [action for action in plan.actions if not isinstance(action, Wait)]
 
     def starts_are_foretold(self) -> None:
         """All that runs ends; so when nothing else is amiss, there is a time for everybody who could run alone."""
