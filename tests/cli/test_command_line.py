@@ -231,3 +231,18 @@ def test_a_reader_that_has_seen_enough_is_met_in_silence() -> None:
     assert writer.stderr.read() == ""
     writer.stderr.close()
     writer.wait(timeout=120)
+
+
+def test_a_full_disk_behind_the_output_is_told_in_one_line() -> None:
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "phalanx.cli.app", "--help"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert ended.returncode == 1
+    assert ended.stderr == (
+        "phalanx: error: what was written is not whole: No space left on device; make room there and ask again\n"
+    )

@@ -5,6 +5,7 @@ Commands are looked up by name and imported when they are called: `phalanx --hel
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 
@@ -17,6 +18,7 @@ CLUSTER = Group("A cluster on this machine", sort_key=1)
 WORK = Group("Work", sort_key=2)
 SIGHT = Group("What runs, what waits, and why", sort_key=3)
 STUDY = Group("What would be", sort_key=4)
+FULL = (errno.ENOSPC, errno.EDQUOT)
 
 _OVERVIEW = """For example:
 
@@ -81,9 +83,19 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output (head, less) has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _write_no_more()
         sys.exit(0)
+    except OSError as error:
+        if error.errno not in FULL or error.filename is not None:
+            raise
+        _write_no_more()
+        _fail(PhalanxError(f"what was written is not whole: {error.strerror}; make room there and ask again"))
     sys.exit(answer if isinstance(answer, int) else 0)
+
+
+def _write_no_more() -> None:
+    """What is left to be written would fail once more at the very end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _with_standard_input(words: list[str]) -> list[str]:
