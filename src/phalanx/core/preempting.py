@@ -168,13 +168,10 @@ class Preempting:
 
     def stir(self) -> None:
         """Others run, or leave, when this cycle is over. So whoever searched before that was decided and found nobody
-        searches again in the next: a queue that starts jobs may have too much then, what it starts may be moved, and
-        what leaves may be enough."""
+        searches again in the next: a queue that starts jobs may have too much then, what is started may be pushed or
+        moved, and what leaves may be enough."""
         self.stirred = True
-        for key in self.hunting:
-            wants = preemption_of(self.cluster, key.queue)
-            if self.actions or wants.consolidate or wants.reclaim is not Reclaim.NEVER:
-                self.hunting[key] = True
+        self.hunting = dict.fromkeys(self.hunting, True)
 
     def scene(self, draft: Draft) -> Scene:
         if self._scene is None:
