@@ -370,12 +370,15 @@ class Run:
                 raise Unfair(f"nobody was woken for this: {missed}")
 
     def done_by(self, lines: Iterable[LineKey]) -> list[Action]:
-        """What would be decided if these were awake, besides telling."""
-        book = self.cluster.copy()
+        """What would be decided if these were awake, besides telling. In the book itself: a search for somebody to give
+        way, or for a place of several roles, takes equals in the order in which the book happens to have them."""
+        cluster, waiting = self.cluster, self.cluster.waiting
+        cluster.waiting = waiting.copy()
         for key in lines:
-            book.waiting.lines[key].unexplained = MANY
-            book.waiting.awake[key] = None
-        plan = decide(book, self.variety.policy, self.world.now_s())
+            cluster.waiting.lines[key].unexplained = MANY
+            cluster.waiting.awake[key] = None
+        plan = decide(cluster, self.variety.policy, self.world.now_s())
+        cluster.waiting = waiting
         return [action for action in plan.actions if not isinstance(action, Wait)]
 
     def starts_are_foretold(self) -> None:
