@@ -27,8 +27,7 @@ from heapq import merge
 from itertools import islice
 from typing import TypeAlias
 
-from phalanx.core import behind, denial, dependency, explain, explain_preemption, promise, quota, replacement, sleep
-from phalanx.core.appointment import appointments
+from phalanx.core import behind, denial, explain, explain_preemption, promise, quota, replacement, sleep
 from phalanx.core.backfill import Held, Outcome
 from phalanx.core.contest import Contest
 from phalanx.core.crowds import EXPLAINED, RENEW_REASON, Crowds, Lacking, by_counting
@@ -47,10 +46,9 @@ from phalanx.core.rooms import Rooms
 from phalanx.core.typical import expected
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.demand import Demand, Gang
-from phalanx.model.job import Phase, Placement, Slot
+from phalanx.model.job import Placement, Slot
 from phalanx.model.line import Bid, Entry, Kind, LineKey
-from phalanx.model.peers import awaits
-from phalanx.model.plan import Action, Asleep, Findings, Joined, Place, Plan, Start, Wait, Watch
+from phalanx.model.plan import Asleep, Joined, Start, Watch
 from phalanx.model.policy import Policy, Score
 from phalanx.model.reason import ALONE, NEVER, SHORT, Code, Reason
 from phalanx.model.relations import Kin
@@ -523,70 +521,3 @@ class Cycle:
     def tell(self, record: Record, reason: Reason) -> None:
         if record.reason != reason:
             self.waits[record.job.id] = reason
-
-    def plan(self) -> Plan:
-        if self.starts or self.places or self.preempting.actions:
-            self.preempting.stir()
-        places = [Place(job, tuple(placements)) for job, placements in self.places.items()]
-        joined, parked, waits = self.joined, self.parked, self.waits
-        if gone := self.preempting.gone():  # what they were told a moment ago is not true any more
-            joined = {bid: each for bid, each in joined.items() if bid.job not in gone}
-            parked = {bid: None for bid in parked if bid.job not in gone}
-            waits = {job: reason for job, reason in waits.items() if job not in gone}
-        if places and (bound := self.bound()):
-            joined = {bid: each for bid, each in joined.items() if bid.slot is None or bid.job not in bound}
-        told = [Wait(job, reason) for job, reason in waits.items()]
-        actions: tuple[Action, ...] = (*places, *self.starts, *self.preempting.actions, *told)
-        findings = Findings(
-            version=self.waiting.version,
-            joined=tuple(joined.values()),
-            parked=tuple(parked),
-            resting=tuple(self.resting),
-            asleep=(*self.asleep, *self.crowds.told.values()),
-            still=tuple(self.still),
-            quiet=tuple(self.crowds.quiet()),
-            looked=self.lookahead.looked,
-            first=self.lookahead.first(),
-            hunting=tuple(self.preempting.hunting.items()),
-            again=tuple(self.preempting.again_s.items()),
-        )
-        return Plan(actions=actions, wake_s=self.wake_s(), findings=findings)
-
-    def bound(self) -> set[str]:
-        """Jobs of which pods are placed now, and where these are decides where the others may go: what of them is still
-        open is looked at anew."""
-        return {job for job in self.places if self.cluster.jobs[job].gang.tree is not None}
-
-    def passes_turn(self, job: str, reason: Reason) -> bool:
-        """It was the job's turn in its array, and it can do nothing with it."""
-        record = self.cluster.jobs[job]
-        if record.job.array_cap is None or reason.code is Code.ARRAY_LIMIT or record.phase is not Phase.QUEUED:
-            return False
-        if Bid(job) in self.joined or self.waiting.line_of(job):
-            return reason.code in NEVER
-        return dependency.waits_for_turn(record) or self.cluster.relations.contends(record.job)
-
-    def brings_company(self) -> bool:
-        """Pods are placed now that a line waits to be with, or evenly beside."""
-        if not (heeding := [*self.waiting.heeding.lines, *[each.line for each in self.asleep if each.heeds]]):
-            return False
-        jobs = [*(start.job for start in self.starts if start.placements), *self.places]
-        kinds = {demand.kind for job in jobs for demand in self.cluster.jobs[job].gang.demands if demand.kind}
-        shapes = (demand.shape for key in heeding for demand in key.gang.demands)
-        return bool(kinds) and any(awaits(shape, kind) for shape in shapes for kind in kinds)
-
-    def wake_s(self) -> float | None:
-        """When to look again though nothing happens, seconds since the epoch."""
-        times = appointments(self.cluster, self.now_s, self.starts, self.won)
-        again_s = (*[at_s for _, at_s in self.resting], *self.preempting.again_s.values())
-        times += [at_s for at_s in again_s if at_s is not None and at_s > self.now_s]
-        times += self.preempting.wake_s()
-        if self.preempting.told and (self.waiting.bars or any(each.tolls for each in self.asleep)):
-            times.append(self.now_s)  # who gives way gives back quota that others wait for
-        if self.cluster.relations.arrays and any(self.passes_turn(*each) for each in self.waits.items()):
-            times.append(self.now_s)  # whose turn it is then is looked at next
-        if self.brings_company():
-            times.append(self.now_s)  # who waits for such pods is looked at next
-        if any(len(self.cluster.jobs[job].open) > len(self.places[job]) for job in self.bound()):
-            times.append(self.now_s)  # the others follow next
-        return min(times) if times else None

@@ -9,6 +9,7 @@ its turn came. Bids that are alike stand in one line, and a line whose first fai
 
 from __future__ import annotations
 
+from phalanx.core import conclude
 from phalanx.core.appointment import idle_until_s, stirs
 from phalanx.core.cycle import Cycle
 from phalanx.model.cluster import Cluster
@@ -51,6 +52,6 @@ def decide(cluster: Cluster, policy: Policy, now_s: float) -> Plan:
                 cycle.deny(key, bid, offers, lacks)
 
     # 8. The plan, and when to look again though nothing happens.
-    plan = cycle.plan()
+    plan = conclude.plan(cycle)
     cycle.close()
     return plan
