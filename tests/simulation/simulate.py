@@ -191,8 +191,8 @@ class Run:
             self.nothing_that_fits_waits()
             self.no_room_is_true()
             self.steps += 1
-            if self.steps % WOKEN == 0 or self.settled():
-                self.nobody_oversleeps()
+            if (self.steps % WOKEN == 0 or self.settled()) and not self.cluster.waiting.hunters.due:
+                self.nobody_oversleeps()  # who is due searches in the next cycle, whenever that is
             if self.variety.limited and self.random.random() < FORETOLD[self.settled()]:
                 self.starts_are_foretold()
 

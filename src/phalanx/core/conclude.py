@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 def plan(cycle: Cycle) -> Plan:
     """What the cycle decided."""
-    if cycle.starts or cycle.places or cycle.preempting.actions:
-        cycle.preempting.stir()
     places = [Place(job, tuple(placements)) for job, placements in cycle.places.items()]
     joined, parked, waits = cycle.joined, cycle.parked, cycle.waits
     if gone := cycle.preempting.gone():  # what they were told a moment ago is not true any more
@@ -43,7 +41,7 @@ def plan(cycle: Cycle) -> Plan:
         quiet=tuple(cycle.crowds.quiet()),
         looked=cycle.lookahead.looked,
         first=cycle.lookahead.first(),
-        hunting=tuple(cycle.preempting.hunting.items()),
+        hunting=tuple(cycle.preempting.hunters(stirred=bool(places or cycle.starts or cycle.preempting.actions))),
         again=tuple(cycle.preempting.again_s.items()),
     )
     return Plan(actions=actions, wake_s=wake_s(cycle), findings=findings)

@@ -45,7 +45,6 @@ class Preempting:
         self.leaving: list[tuple[str, Demand, tuple[str, ...]]] = []
         self.others = promise.Leaving(cluster, now_s)
         self.searches = self.in_vain = 0
-        self.stirred = False
         self.kept: list[str] = []  # whose promises stand
         self.withdrawn: dict[str, None] = {}  # whose promises do not
         self.hunting: dict[LineKey, bool] = {}
@@ -80,11 +79,10 @@ class Preempting:
 
     def wake_s(self) -> Iterator[float]:
         """When promises and hunters want the next cycle (seconds since the epoch)."""
-        hunters = self.cluster.waiting.hunters
-        if not (self.actions or self.kept or self.hunting or hunters):
+        if not (self.actions or self.kept or self.hunting or self.cluster.waiting.hunters.due):
             return
         withdrawn = any(isinstance(action, Promise) and not action.placements for action in self.actions)
-        if withdrawn or (self.stirred and hunters) or hunters.due or any(self.hunting.values()):
+        if withdrawn or self.cluster.waiting.hunters.due or any(self.hunting.values()):
             yield self.now_s
         yield from (self.cluster.jobs[job].promised_until_s for job in self.kept)
         yield from (action.until_s for action in self.actions if isinstance(action, Promise) and action.placements)
@@ -166,12 +164,11 @@ class Preempting:
                     return True
         return False
 
-    def stir(self) -> None:
-        """Others run, or leave, when this cycle is over. So whoever searched before that was decided and found nobody
-        searches again in the next: a queue that starts jobs may have too much then, what is started may be pushed or
-        moved, and what leaves may be enough."""
-        self.stirred = True
-        self.hunting = dict.fromkeys(self.hunting, True)
+    def hunters(self, *, stirred: bool) -> Iterator[tuple[LineKey, bool]]:
+        """Lines that hunt from now on, and whether they are due. `stirred`: others run, or leave, when this cycle is
+        over. So whoever searched before that was decided searches again in the next, whenever that is: a queue that
+        starts jobs may have too much then, what it starts may be pushed or moved, and what leaves may be enough."""
+        return ((key, due or stirred) for key, due in self.hunting.items())
 
     def scene(self, draft: Draft) -> Scene:
         if self._scene is None:

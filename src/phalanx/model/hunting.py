@@ -34,9 +34,6 @@ class Hunters:
             if where:
                 where.pop(key, None)
 
-    def __bool__(self) -> bool:
-        return bool(self.resting or self.due or self.woken)
-
     def __contains__(self, key: LineKey) -> bool:
         return any(key in where for where in (self.resting, self.due, self.woken))
 
