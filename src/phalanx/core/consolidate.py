@@ -12,6 +12,8 @@ search is made anew, a few times.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -23,6 +25,7 @@ from phalanx.core.quota import Offer
 from phalanx.core.rights import Mask, Rights, Rule, latest_start_s, preemption_of
 from phalanx.core.scene import Scene
 from phalanx.core.units import Victim
+from phalanx.model.cluster import Record
 from phalanx.model.job import Job, Placement
 
 ATTEMPTS = 8
@@ -70,8 +73,8 @@ def search(scene: Scene, job: Job, offer: Offer) -> Found | None:
 
 
 def moved_to(scene: Scene, victim: Victim) -> list[Placement] | None:
-    """Another place for it, for as many pods of each role as it has, taken from the draft; None: there is none. It
-    starts anew there, so a role of which pods are over already has its minimum again."""
+    """Another place for it, for as many pods of each role as it has, taken from the draft; None: there is none, but
+    where it is. It starts anew there, so a role of which pods are over already has its minimum again."""
     cluster, record = scene.cluster, scene.cluster.jobs[victim.job]
     has = room.counted(record.placements, len(record.job.roles))
     needed = record.gang.needed()
@@ -86,4 +89,12 @@ def moved_to(scene: Scene, victim: Victim) -> list[Placement] | None:
         crew = cluster.flavored(crew, record.flavors)
     with reserve.closed_off(scene.draft, cluster, record.job, scene.now_s):
         placements = gang.place(scene.draft, crew)
-    return None if isinstance(placements, gang.Shortfall) else placements
+    if isinstance(placements, gang.Shortfall) or not leaves(record, placements):
+        return None
+    return placements
+
+
+def leaves(record: Record, placements: Sequence[Placement]) -> bool:
+    """Any pod of it would be elsewhere."""
+    now = Counter((slot.role, node) for slot, node in record.placements.items())
+    return now != Counter((each.role, each.node) for each in placements)

@@ -265,6 +265,8 @@ class Cycle:
         if not tree.stricts:
             return found
         changed = dict.fromkeys([*waiting.shaken, *[key.queue for key in (*self.awake, *self.new)]])
+        if waiting.sleepers.stirred and not self.lookahead.greedy:
+            changed |= dict.fromkeys(sorted(tree.stricts))  # a head that may have a reservation now holds up nobody
         stricts = dict.fromkeys([tree.branches[name].strict for name in changed])
         for strict in stricts:
             if strict is None:

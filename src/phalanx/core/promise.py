@@ -27,7 +27,7 @@ from phalanx.model.cluster import Cluster, Record
 from phalanx.model.demand import Demand
 from phalanx.model.devices import Use, use_of
 from phalanx.model.job import Placement, Slot
-from phalanx.model.peers import picks
+from phalanx.model.peers import picks, selects
 
 PATIENCE_S = 600.0  # beyond the grace period: so long others may take to leave
 
@@ -103,13 +103,20 @@ def clash(record: Record, slot: Slot, node: str, other: Record, leaver: Slot) ->
             return True
         if set(record.devices.get(slot, ())) & set(other.devices.get(leaver, ())):
             return True
-    return keeps_away(ours, theirs) or keeps_away(theirs, ours)
+    return keeps_away(ours, theirs) or keeps_away(theirs, ours) or makes_uneven(ours, theirs)
 
 
 def keeps_away(demand: Demand, other: Demand) -> bool:
     """In whatever domain: it waits until the other is gone."""
     shape = demand.shape
     return any(not term.weight and picks(term, shape.namespace, other.kind) for term in shape.away)
+
+
+def makes_uneven(demand: Demand, other: Demand) -> bool:
+    """The other counts where the pod must be spread evenly."""
+    shape, kind = demand.shape, other.kind
+    spread = (each.selector for each in shape.spread if each.required)
+    return kind is not None and any(selects(selector, (shape.namespace,), kind) for selector in spread)
 
 
 def leaving(cluster: Cluster, now_s: float) -> Iterator[tuple[Record, Slot]]:
