@@ -291,6 +291,7 @@ def test_who_is_stopped_prints_the_results_so_far(signal: str) -> None:
 def test_of_several_side_by_side_each_gives_what_it_has(tmp_path: Path) -> None:
     """Only the process that was started is told; the others learn it from that."""
     told = f"if first({str(tmp_path / 'told')!r}): os.kill(os.getppid(), signal.SIGTERM)"
+    # The flag lies in shared memory and nobody tells of it, so who waits for it must ask.
     act = f"{told}\n        while not simulation._stop.value: time.sleep(0.01)"
     done = stopped_at_the_hundredth_start(act, "--policy", "easy", "fifo", "greedy", "--processes", "2")
     assert done.returncode == 130, done.stderr
