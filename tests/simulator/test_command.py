@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 
 from phalanx.cli.app import build
+from phalanx.cli.simulation_results import combined
 from phalanx.errors import PhalanxError
 from phalanx.simulator.readers import swf
+from phalanx.simulator.statistic import mean
 from tests.simulator.builders import DATA, KTH
 
 OWN = """
@@ -135,6 +137,30 @@ def test_generated_jobs(tmp_path: Path, capsys) -> None:
     found = objects(capsys, path, "--policy", "greedy", "--seeds", 2)
     assert found[0]["jobs"] == 50
     assert len(set(found[0]["schedule_sha256"])) == 2
+
+
+def test_seeds_are_taken_together_by_level_and_by_queue_too(tmp_path: Path, capsys) -> None:
+    work, near = tmp_path / "racks.yaml", tmp_path / "near.yaml"
+    work.write_text(
+        "nodes:\n- {name: a, count: 4, allocatable: {cpu: 8}, labels: {rack: a}}\n"
+        "- {name: b, count: 4, allocatable: {cpu: 8}, labels: {rack: b}}\n"
+        "generate: {jobs: 30, every: 1h, pods: {values: {4: 1}}, requests: {cpu: 8}, run: 1m, queues: {x: 1}}\n"
+    )
+    near.write_text("policy: {topologies: [{levels: [rack]}]}\n")
+    (one,) = objects(capsys, work, "--policy", near)
+    (both,) = objects(capsys, work, "--policy", near, "--seeds", 2)
+    assert (one["gangs"], one["one_node_ratio"], one["mean_nodes_per_gang"]) == (30, 0, 4)  # each on four whole nodes
+    assert one["by_level"] == both["by_level"] == {"rack": {"one_domain_ratio": 1, "mean_domains_per_gang": 1}}
+    assert both["by_queue"]["x"]["finished"] == 30
+    assert both["ci95"]["by_queue"]["x"]["median_jct_s"] == 0
+
+
+def test_of_seeds_that_lack_a_number_the_others_count() -> None:
+    rows = [
+        {"a": 1, "by": {"x": {"wait": None}}},
+        {"a": 3, "gangs": 4, "by": {"x": {"wait": 7.0}, "y": {"wait": None}}},
+    ]
+    assert combined(rows, mean) == {"a": 2, "gangs": 4, "by": {"x": {"wait": 7}, "y": {"wait": None}}}
 
 
 def test_jobs_drawn_from_a_log(tmp_path: Path, capsys) -> None:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import pytest
 
 from phalanx.model.job import Job, Outcome, Placement, Role
+from phalanx.model.node import Node
 from phalanx.model.queue import Queue
 from phalanx.model.shape import Shape
+from phalanx.model.topology import Closeness, Topology
 from phalanx.simulator.due import due, lines_of
 from phalanx.simulator.fragmentation import fragmentation
 from phalanx.simulator.measure import measure, size_class
-from phalanx.simulator.schedule import Stint
+from phalanx.simulator.schedule import Schedule, Stint
 from phalanx.simulator.statistic import half_width_95, jain, mean, percentile
 from phalanx.simulator.sweep import spans, waits
 from phalanx.simulator.workload import GPU, Task, Workload, gpu_nodes
-from tests.simulator.builders import recorded, task, workload
+from tests.simulator.builders import played, recorded, task, workload
 
 
 def three_jobs():
@@ -62,7 +64,8 @@ def test_work_that_is_lost_is_used_but_not_good() -> None:
     found = measure(schedule)
     assert found["utilisation"] == pytest.approx(2 * 40 / (4 * 50))
     assert found["goodput"] == pytest.approx(30 / 40)
-    assert (found["restarts"], found["restarted_jobs"], found["lost_s"]) == (1, 1, 10)
+    assert (found["restarts"], found["restarted_jobs"], found["max_restarts"], found["lost_s"]) == (1, 1, 1, 10)
+    assert found["lost_resource_hours"] == pytest.approx(2 * 10 / 3600)
     assert [tuple(wait) for wait in waits(schedule)] == [(0, 10, 20)]
 
 
@@ -72,8 +75,21 @@ def test_deadlines() -> None:
     ]
     found = measure(recorded(workload(*jobs), [(0, 10), (10, 20), (20, 30), (30, 40)]))
     assert found["jobs_with_deadline"] == 3
+    assert found["deadline_admission_ratio"] == 1
     assert found["deadline_miss_ratio"] == pytest.approx(2 / 3)
     assert found["mean_tardiness_s"] == 5
+
+
+def test_a_job_that_is_not_started_since_it_would_be_late_is_not_admitted() -> None:
+    # One processor. a runs to 50; b (30 s, due at 70) would end at 80 then; c (30 s, due at 100) ends at 80.
+    jobs = [
+        task(name, 0, run_s, limit_s=run_s, deadline_s=due_s)
+        for name, run_s, due_s in (("a", 50, 60), ("b", 30, 70), ("c", 30, 100))
+    ]
+    found = measure(played(*jobs, size=1))
+    assert (found["jobs_with_deadline"], found["unfinished"]) == (3, 1)
+    assert found["deadline_admission_ratio"] == pytest.approx(2 / 3)
+    assert found["deadline_miss_ratio"] == pytest.approx(1 / 3)
 
 
 def test_a_workload_without_deadlines_has_no_ratio() -> None:
@@ -172,7 +188,10 @@ def test_jobs_that_never_ran_count_as_such() -> None:
     found = measure(schedule)
     assert (found["jobs"], found["finished"], found["unfinished"]) == (3, 2, 1)
     assert found["mean_wait_s"] == 10
-    assert found["by_size"]["1"] == {"jobs": 1, "mean_wait_s": None, "mean_jct_s": None, "mean_bounded_slowdown": None}
+    group = found["by_size"]["1"]
+    assert (group.pop("jobs"), group.pop("finished")) == (1, 0)
+    assert len(group) == 3 * 4
+    assert set(group.values()) == {None}
 
 
 def test_jobs_stopped_at_their_limit() -> None:
@@ -189,6 +208,74 @@ def test_per_queue_and_size_class() -> None:
         ("2", 0),
         ("3-4", 20),
     ]
+
+
+def test_groups_have_percentiles_of_their_own() -> None:
+    # Of one queue: waits 0, 10, 20, 30, 40; the other has the two that wait 90.
+    jobs = [task(f"j{at}", 0, 100, queue=queue) for at, queue in enumerate("xxxxxyy")]
+    spans = [(float(wait), wait + 100.0) for wait in (0, 10, 20, 30, 40, 90, 90)]
+    found = measure(recorded(workload(*jobs), spans))["by_queue"]
+    assert (found["x"]["jobs"], found["x"]["finished"]) == (5, 5)
+    assert (found["x"]["median_wait_s"], found["x"]["p95_wait_s"]) == (20, pytest.approx(38))
+    assert found["x"]["p99_jct_s"] == pytest.approx(100 + 39.6)
+    assert found["x"]["median_bounded_slowdown"] == 1.2
+    assert found["y"]["median_wait_s"] == found["y"]["p99_wait_s"] == 90
+
+
+def rack(name: str, *hosts: str) -> list[Node]:
+    return [Node(name=host, allocatable=(("cpu", 8000), ("pods", 9)), labels=(("rack", name),)) for host in hosts]
+
+
+def lying(nodes: list[Node], *gangs: str, closeness: Closeness | None = None) -> Schedule:
+    """Each gang's pods on the nodes of these names."""
+    jobs = [task(f"g{at}", 0, 10, len(gang), closeness=closeness) for at, gang in enumerate(gangs)]
+    schedule = recorded(workload(*jobs, nodes=nodes), [(0, 10)] * len(jobs))
+    schedule.stints[:] = [
+        Stint(at, 0, 10, [Placement(0, pod, node) for pod, node in enumerate(gang)], True)
+        for at, gang in enumerate(gangs)
+    ]
+    return schedule
+
+
+def test_how_close_the_pods_of_gangs_lie() -> None:
+    # a and b are in one rack, c in another, d in none. A single pod is no gang.
+    nodes = [*rack("r1", "a", "b"), *rack("r2", "c"), Node(name="d", allocatable=())]
+    schedule = lying(nodes, "aa", "ab", "abc", "ad", "c")
+    schedule.topologies = (Topology(levels=("rack",)),)
+    found = measure(schedule)
+    assert (found["gangs"], found["one_node_ratio"], found["mean_nodes_per_gang"]) == (4, 1 / 4, (1 + 2 + 3 + 2) / 4)
+    assert found["by_level"] == {"rack": {"one_domain_ratio": 2 / 4, "mean_domains_per_gang": (1 + 1 + 2 + 2) / 4}}
+
+
+def test_racks_of_one_name_in_two_zones_are_two() -> None:
+    nodes = [
+        Node(name=name, allocatable=(("cpu", 8000),), labels=(("rack", "r"), ("zone", zone)))
+        for name, zone in ("ax", "by")
+    ]
+    schedule = lying(nodes, "ab")
+    schedule.topologies = (Topology(levels=("zone", "rack")),)
+    found = measure(schedule)["by_level"]
+    assert {level: each["mean_domains_per_gang"] for level, each in found.items()} == {"zone": 2, "rack": 2}
+
+
+def test_a_level_that_jobs_alone_name_is_measured_too() -> None:
+    nodes = [*rack("r1", "a", "b"), *rack("r2", "c")]
+    assert "by_level" not in measure(lying(nodes, "ab"))
+    schedule = lying(nodes, "ab", "bc", closeness=Closeness(level="rack", slice_level="host", slice_pods=2))
+    assert measure(schedule)["by_level"] == {"rack": {"one_domain_ratio": 0.5, "mean_domains_per_gang": 1.5}}
+
+
+def test_where_a_gang_goes_later_does_not_count_nor_do_pods_that_never_worked() -> None:
+    schedule = lying([*rack("r", "a", "b", "c")], "ab")
+    (first,) = schedule.stints
+    moved = [Placement(0, pod, "c") for pod in (0, 1)]
+    schedule.stints[:] = [first._replace(placements=moved, works=False), first, first._replace(placements=moved)]
+    assert measure(schedule)["mean_nodes_per_gang"] == 2
+
+
+def test_without_gangs_or_with_one_node_there_is_no_such_measure() -> None:
+    assert "gangs" not in measure(lying(rack("r", "a", "b"), "a", "b"))
+    assert "gangs" not in measure(lying(rack("r", "a"), "aa"))
 
 
 @pytest.mark.parametrize(
@@ -218,6 +305,21 @@ def test_statistics() -> None:
     assert jain([]) == 1
     assert half_width_95([1]) == 0
     assert half_width_95([1, 2, 3]) == pytest.approx(4.303 / 3**0.5)
+
+
+def test_speed_is_of_the_machine_and_by_the_time_that_the_run_took() -> None:
+    schedule = three_jobs()
+    schedule.wall_s, schedule.passes, schedule.peak_rss_bytes = 0.5, 7, 1 << 20
+    found = measure(schedule)
+    assert (found["jobs_per_s"], found["passes_per_s"], found["times_real_time"]) == (6, 14, 90)
+    assert found["peak_rss_bytes"] == 1 << 20
+    schedule.wall_s, schedule.peak_rss_bytes = 9.0, 1
+    assert measure(schedule)["schedule_sha256"] == found["schedule_sha256"]
+
+
+def test_what_a_run_takes_is_measured() -> None:
+    block = bytearray(b"x") * (32 << 20)
+    assert played(task("a", 0, 1)).peak_rss_bytes > len(block)
 
 
 def test_a_workload_of_nothing_has_measures_too() -> None:

@@ -41,7 +41,7 @@ def test_every_round_costs_all_that_ran_in_it() -> None:
     found = in_rounds(costly, task("beside", 50, 10, 1))
     # Its rounds end at 50 and at 60; the last one, to its end, costs nothing.
     assert ends(found) == {"costly": 114, "beside": 60}
-    assert found.fates[0].lost_s == 14
+    assert (found.fates[0].lost_s, found.fates[0].preemptions) == (14, 2)
 
 
 def test_a_round_that_is_shorter_than_a_restart_is_lost_and_no_more() -> None:

@@ -71,7 +71,7 @@ def test_a_preempted_job_loses_its_work_and_waits_again() -> None:
         },
     )
     assert driven.events[0] == (30, "Refused")
-    assert driven.fate.lost_s == 30
+    assert (driven.fate.lost_s, driven.fate.preemptions) == (30, 1)
     assert driven.fate.start_s == 0
 
 
@@ -178,6 +178,7 @@ def test_a_node_that_fails_takes_its_jobs_back_to_the_queue() -> None:
     schedule = played(task("a", 0, 400, 10), task("b", 0, 400, 10), faults=faults, seed=3)
     restarts = sum(fate.starts - 1 for fate in schedule.fates)
     assert restarts > 0
+    assert sum(fate.preemptions for fate in schedule.fates) == 0  # nobody made them give way
     assert sum(fate.lost_s for fate in schedule.fates) > 0
     assert all(fate.end_s is not None and fate.ran_s == 400 for fate in schedule.fates)
     spans = sorted((stint.start_s, stint.end_s) for stint in schedule.stints)

@@ -11,7 +11,7 @@ import gzip
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import ceil
 from pathlib import Path
@@ -39,7 +39,8 @@ COLUMNS = (
     ("JOBS/S", "jobs_per_s", "{:,.0f}"),
 )
 NAMING = ("trace", "policy", "estimates")
-MACHINE_MADE = {"wall_s", "jobs_per_s"}  # of this machine, not of the schedule
+# Of this machine, not of the schedule.
+MACHINE_MADE = {"wall_s", "jobs_per_s", "passes_per_s", "times_real_time", "peak_rss_bytes"}
 
 Row = dict[str, Any]
 
@@ -73,27 +74,43 @@ def distinct(outcomes: Sequence[Outcome]) -> list[Row]:
 def _row(of_seeds: Sequence[Row], first: Sequence[Row]) -> Row:
     if len(of_seeds) == 1:
         return dict(of_seeds[0])
-    numbers = [name for name, value in of_seeds[0].items() if _is_number(value) and name != "seed"]
+    measured = [{name: value for name, value in each.items() if name != "seed"} for each in of_seeds]
     row: Row = {name: of_seeds[0][name] for name in NAMING}
     row["seeds"] = [each["seed"] for each in of_seeds]
-    row |= {name: mean([each.get(name, 0.0) for each in of_seeds]) for name in numbers}
-    row["ci95"] = {name: half_width_95([each.get(name, 0.0) for each in of_seeds]) for name in numbers}
+    row |= combined(measured, mean)
+    row["ci95"] = combined(measured, half_width_95)
     if first is not of_seeds:
-        row["versus"] = _paired(of_seeds, first, [name for name in numbers if name not in MACHINE_MADE])
+        row["versus"] = _paired(of_seeds, first)
     row["interrupted"] = any(each["interrupted"] for each in of_seeds)
     row["schedule_sha256"] = [each["schedule_sha256"] for each in of_seeds]
     return row
 
 
-def _paired(of_seeds: Sequence[Row], first: Sequence[Row], names: Sequence[str]) -> Row:
-    """The mean difference to the first policy, and the half width of its 95 % confidence interval."""
+def combined(rows: Sequence[Row], of: Callable[[Sequence[float]], float]) -> Row:
+    """Each number, at any depth, of those rows that have it; None where none has."""
+    found: Row = {}
+    for name in dict.fromkeys(name for row in rows for name in row):
+        there = [row[name] for row in rows if row.get(name) is not None]
+        if not there:
+            found[name] = None
+        elif all(isinstance(value, Mapping) for value in there):
+            found[name] = combined(there, of)
+        elif all(_is_number(value) for value in there):
+            found[name] = of(there)
+    return found
+
+
+def _paired(of_seeds: Sequence[Row], first: Sequence[Row]) -> Row:
+    """The mean difference to the first policy, and the half width of its 95 % confidence interval, of each measure that
+    both have."""
     by_seed = {each["seed"]: each for each in first}
     pairs = [(each, by_seed[each["seed"]]) for each in of_seeds if each["seed"] in by_seed]
-    differences = {name: [a.get(name, 0.0) - b.get(name, 0.0) for a, b in pairs] for name in names}
-    return {
-        "policy": f"{first[0]['policy']} ({first[0]['estimates']})",
-        **{name: {"difference": mean(each), "ci95": half_width_95(each)} for name, each in differences.items()},
-    }
+    found: Row = {"policy": f"{first[0]['policy']} ({first[0]['estimates']})"}
+    for name in dict.fromkeys(name for each in of_seeds for name, value in each.items() if _is_number(value)):
+        differences = [a[name] - b[name] for a, b in pairs if name in a and name in b]
+        if differences and name != "seed" and name not in MACHINE_MADE:
+            found[name] = {"difference": mean(differences), "ci95": half_width_95(differences)}
+    return found
 
 
 def table_rows(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:

@@ -10,6 +10,7 @@ from math import fsum
 from typing import Any
 
 from phalanx.model.job import Outcome
+from phalanx.simulator.closeness import closeness
 from phalanx.simulator.fairness import fairness
 from phalanx.simulator.fragmentation import fragmentation
 from phalanx.simulator.schedule import Fate, Schedule
@@ -17,10 +18,13 @@ from phalanx.simulator.statistic import mean, percentile
 from phalanx.simulator.sweep import capacity, held, sizes, spans, window
 
 TAU_S = 10.0  # of the bounded slowdown (Feitelson)
+HOUR_S = 3600.0
+PARTS = (("median", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99))
+OF_GROUPS = frozenset({"mean", "median", "p95", "p99"})
 
 
 def measure(schedule: Schedule) -> dict[str, Any]:
-    """Everything, flat but for `by_queue` and `by_size`."""
+    """Everything, flat but for `by_level`, `by_queue` and `by_size`."""
     done = list(schedule.finished())
     return {
         "trace": schedule.workload.name,
@@ -33,16 +37,29 @@ def measure(schedule: Schedule) -> dict[str, Any]:
         **times(done),
         **use(schedule),
         **optional("fragmentation", fragmentation(schedule)),
+        **closeness(schedule),
         **fairness(schedule),
         **deadlines(schedule.fates),
         **stops(schedule),
         "by_queue": by(schedule, [fate.task.queue for fate in schedule.fates]),
         "by_size": by(schedule, [size_class(size) for size in sizes(schedule)]),
         "interrupted": schedule.interrupted,
+        **speed(schedule, len(done)),
+        "schedule_sha256": schedule.sha256(),
+    }
+
+
+def speed(schedule: Schedule, done: int) -> dict[str, float]:
+    """What the run took here: of this machine, but for `passes`."""
+    since_s, until_s = window(schedule)
+    per_s = 1.0 / schedule.wall_s if schedule.wall_s else 0.0
+    return {
         "passes": schedule.passes,
         "wall_s": round(schedule.wall_s, 6),
-        "jobs_per_s": round(len(done) / schedule.wall_s, 1) if schedule.wall_s else 0.0,
-        "schedule_sha256": schedule.sha256(),
+        "jobs_per_s": round(done * per_s, 1),
+        "passes_per_s": round(schedule.passes * per_s, 1),
+        "times_real_time": round((until_s - since_s) * per_s, 1),
+        "peak_rss_bytes": schedule.peak_rss_bytes,
     }
 
 
@@ -75,10 +92,7 @@ def summary(done: Sequence[Fate], of: Callable[[Fate], float], name: str) -> dic
     values = sorted(of(fate) for fate in done)
     return {
         f"mean_{name}": mean(values),
-        f"median_{name}": percentile(values, 0.5),
-        f"p90_{name}": percentile(values, 0.9),
-        f"p95_{name}": percentile(values, 0.95),
-        f"p99_{name}": percentile(values, 0.99),
+        **{f"{part}_{name}": percentile(values, at) for part, at in PARTS},
         f"max_{name}": values[-1] if values else 0.0,
     }
 
@@ -91,8 +105,7 @@ def use(schedule: Schedule) -> dict[str, float]:
         (stint, n * (stint.end_s - stint.start_s)) for stint, n in zip(schedule.stints, held(schedule), strict=True)
     ]
     allocated = fsum(each for _, each in spent)
-    wasted = fsum(fate.lost_s * size for fate, size in zip(schedule.fates, sizes(schedule), strict=True))
-    wasted += fsum(each for stint, each in spent if not stint.works)
+    wasted = lost(schedule) + fsum(each for stint, each in spent if not stint.works)
     idle_in_need = fsum(
         (span.end_s - span.start_s) * (has - span.busy)
         for span in spans(schedule)
@@ -119,7 +132,8 @@ def limit_of(fate: Fate) -> float:
 
 
 def deadlines(fates: Sequence[Fate]) -> dict[str, float]:
-    """Of the jobs that have a deadline: the part that missed it, and by how much those that ended late did."""
+    """Of the jobs that have a deadline: the parts that were started at all (admitted), and that missed it; and by how
+    much those that ended late did."""
     due = [(fate, fate.task.job.deadline_s) for fate in fates if fate.task.job.deadline_s is not None]
     if not due:
         return {}
@@ -129,35 +143,45 @@ def deadlines(fates: Sequence[Fate]) -> dict[str, float]:
     never = sum(fate.end_s is None for fate, _ in due)
     return {
         "jobs_with_deadline": len(due),
+        "deadline_admission_ratio": mean([float(fate.start_s is not None) for fate, _ in due]),
         "deadline_miss_ratio": (len(late) + never) / len(due),
         "mean_tardiness_s": mean(late),
     }
 
 
 def stops(schedule: Schedule) -> dict[str, float]:
-    """Jobs that were stopped at their user's limit; starts beyond the first, and the time they ran for nothing."""
+    """Jobs that were stopped at their user's limit; starts beyond the first, whatever for, and by preemption; and what
+    they ran for nothing, as time and as time times size."""
     again = [max(0, fate.starts - 1) for fate in schedule.fates]
     return {
         "stopped_at_limit": sum(fate.outcome is Outcome.FAILED for fate in schedule.fates),
         "restarts": sum(again),
         "restarted_jobs": sum(each > 0 for each in again),
+        "max_restarts": max(again, default=0),
+        "preemptions": sum(fate.preemptions for fate in schedule.fates),
         "lost_s": fsum(fate.lost_s for fate in schedule.fates),
+        "lost_resource_hours": lost(schedule) / HOUR_S,
     }
 
 
+def lost(schedule: Schedule) -> float:
+    """Processor-seconds (GPU-seconds) that were run for nothing."""
+    return fsum(fate.lost_s * size for fate, size in zip(schedule.fates, sizes(schedule), strict=True) if fate.lost_s)
+
+
 def by(schedule: Schedule, groups: Sequence[str]) -> dict[str, dict[str, float | None]]:
-    """The main measures of each group of jobs; means of nothing, where none of them ended, are None."""
+    """The main measures of each group of jobs; means and percentiles of nothing, where none of them ended, are None."""
     members: dict[str, list[Fate]] = {}
     for fate, group in zip(schedule.fates, groups, strict=True):
         members.setdefault(group, []).append(fate)
     found: dict[str, dict[str, float | None]] = {}
     for group in sorted(members, key=natural):
         done = [fate for fate in members[group] if fate.end_s is not None]
+        main = {name: value for name, value in times(done).items() if name.partition("_")[0] in OF_GROUPS}
         found[group] = {
             "jobs": len(members[group]),
-            "mean_wait_s": mean([wait_s(fate) for fate in done]) if done else None,
-            "mean_jct_s": mean([jct_s(fate) for fate in done]) if done else None,
-            "mean_bounded_slowdown": mean([bounded_slowdown(fate) for fate in done]) if done else None,
+            "finished": len(done),
+            **{name: value if done else None for name, value in main.items()},
         }
     return found
 

@@ -18,6 +18,7 @@ from phalanx.model.queue import Queue
 from phalanx.simulator.disturbance import Disturbance, Faults
 from phalanx.simulator.estimate import estimator
 from phalanx.simulator.inflate import frequencies
+from phalanx.simulator.memory import peak_rss_bytes
 from phalanx.simulator.schedule import Fate, Schedule
 from phalanx.simulator.setup import Setup
 from phalanx.simulator.workload import Task, Workload
@@ -73,6 +74,7 @@ def play(
         stints=world.stints,
         queues=queues,
         default_queue=setup.policy.default_queue,
+        topologies=setup.policy.topologies,
     )
     policy = expecting(setup.policy, workload)
     began_s, cluster, era = time.perf_counter(), Cluster(), 0
@@ -87,7 +89,7 @@ def play(
         if not found.passes % REPORT_EVERY:
             progress(world.ended)
     progress(world.ended)
-    found.wall_s = time.perf_counter() - began_s
+    found.wall_s, found.peak_rss_bytes = time.perf_counter() - began_s, peak_rss_bytes()
     world.close()
     for live in world.live.values():
         reason = cluster.reason(live.job.id) if live.job.id in cluster.jobs else None

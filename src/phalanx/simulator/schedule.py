@@ -13,6 +13,7 @@ from typing import NamedTuple
 from phalanx.model.job import Outcome, Placement
 from phalanx.model.queue import Queue
 from phalanx.model.reason import Reason
+from phalanx.model.topology import Topology
 from phalanx.simulator.workload import Task, Workload
 
 MICROSECONDS = 1_000_000
@@ -21,11 +22,12 @@ MICROSECONDS = 1_000_000
 class Fate:
     """What became of one task. `work_s`: how long it has to run with all its pods (a disturbance may stretch it);
     `ran_s`: how long it ran for good, to its end or to its user's limit. `start_s`, `end_s`: its first start and its
-    end, None: it never did. `lost_s`: time that it ran for nothing. `told`: why it waited, as it was last told;
-    `reason`: why it waits at the end, if it does."""
+    end, None: it never did. `lost_s`: time that it ran for nothing; `preemptions`: how often it gave way whole.
+    `told`: why it waited, as it was last told; `reason`: why it waits at the end, if it does."""
 
     __slots__ = (
-        *("end_s", "index", "lost_s", "outcome", "ran_s", "reason", "start_s", "starts", "task", "told", "work_s"),
+        *("end_s", "index", "lost_s", "outcome", "preemptions", "ran_s", "reason", "start_s", "starts", "task"),
+        *("told", "work_s"),
     )
 
     def __init__(self, index: int, task: Task) -> None:
@@ -33,7 +35,7 @@ class Fate:
         self.start_s: float | None = None
         self.end_s: float | None = None
         self.ran_s = 0.0
-        self.starts = 0
+        self.starts = self.preemptions = 0
         self.lost_s = 0.0
         self.outcome: Outcome | None = None
         self.told: Reason | None = None
@@ -52,8 +54,9 @@ class Stint(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Schedule:
-    """`queues`: of the policy. `passes`: how often the scheduler decided; `wall_s`: how long the run took on this
-    machine's clock. `interrupted`: it was stopped before its end."""
+    """`queues`, `topologies`: those under which it was played. `passes`: how often the scheduler decided; `wall_s`: how
+    long the run took on this machine's clock, and `peak_rss_bytes`: the most memory that its process had held by then.
+    `interrupted`: it was stopped before its end."""
 
     workload: Workload
     policy: str
@@ -63,8 +66,10 @@ class Schedule:
     stints: Sequence[Stint]
     queues: Sequence[Queue] = ()
     default_queue: str = ""
+    topologies: Sequence[Topology] = ()
     passes: int = 0
     wall_s: float = 0.0
+    peak_rss_bytes: int = 0
     interrupted: bool = False
     notes: list[str] = field(default_factory=list)
 

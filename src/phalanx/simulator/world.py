@@ -348,6 +348,7 @@ class World:
             self._rework(live)
         live.phase, live.number, live.plan = Phase.QUEUED, live.number + 1, live.plan + 1
         live.placed, live.rate = (), 0.0
+        live.fate.preemptions += reason.code is Code.PREEMPTED
         live.open.clear()
         self.running.pop(live.job.id, None)
         return self._tell(live.job.id, Refused(live.job.id, live.attempt, reason, self.now_s))

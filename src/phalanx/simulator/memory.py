@@ -1,0 +1,20 @@
+"""How much memory a simulation took: the highest resident set of its process so far."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from pathlib import Path
+
+STATUS = Path("/proc/self/status")
+KIB = 1024
+
+
+def peak_rss_bytes() -> int:
+    """`VmHWM` of proc(5). getrusage(2) is second choice: on Linux its `ru_maxrss` is that of whoever started the
+    process, if that was larger. (It is in KiB, on macOS in bytes.)"""
+    try:
+        return int(STATUS.read_text().partition("VmHWM:")[2].split()[0]) * KIB
+    except (OSError, IndexError, ValueError):
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * KIB
