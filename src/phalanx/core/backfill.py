@@ -65,6 +65,14 @@ class Held(NamedTuple):
 Outcome: TypeAlias = list[Placement] | Shortfall | Held
 
 
+class Change(NamedTuple):
+    """Until then (seconds since the epoch) that much is free, `sign` 1, or taken, -1, which else is not."""
+
+    until_s: float
+    held: Holding
+    sign: int
+
+
 @dataclass(slots=True)
 class Hold:
     """A reservation made in this cycle."""
@@ -140,6 +148,43 @@ class Horizon:
             self._foreseen = self._foreseen or any(end_s < INFINITE_S for end_s, _, _ in ends)
             known += ends
         return known
+
+    def displace(self, bid: Bid, gang: Gang, placements: Sequence[Placement], changes: Sequence[Change]) -> bool:
+        """Others leave, and the bid is promised these places: whether that delays nobody who has a reservation. If so,
+        it is taken in the forecast too. `changes`: what those who leave give back, and till when they would have had
+        it (and what they take elsewhere, if they are moved)."""
+        if not self.holds:
+            return True
+        end_s = self.ends(self.cluster.jobs[bid.job], bid)
+        changes = [*changes, Change(end_s, placed(self.cluster.columns, gang, placements), -1)]
+        for change in changes:
+            self.foresee(change)
+        if all(self.has_room(change) for change in changes if change.sign < 0):
+            return True
+        for change in changes:
+            self.foresee(change._replace(sign=-change.sign))
+        return False
+
+    def foresee(self, change: Change) -> None:
+        if self.profile is not None:
+            self.profile.change(change.held, self.now_s, change.until_s, change.sign)
+        elif change.until_s <= self.holds[0].seat.start_s:
+            return
+        elif self.one is not None:
+            self.one.change(change.held, change.sign)
+        else:
+            change.held.add_to(self.free, change.sign)
+
+    def has_room(self, change: Change) -> bool:
+        """Whether no node is fuller than it can be by what is taken."""
+        if self.profile is not None:
+            free = self.profile.until(change.until_s)
+        elif change.until_s <= self.holds[0].seat.start_s:
+            return True
+        else:
+            free = self.free if self.one is None else self.one.kept()
+        amounts, rows = change.held.amounts, change.held.rows
+        return all(bool((free[resource][rows] >= 0).all()) for resource in amounts if resource in free)
 
     def hold(self, bid: Bid, gang: Gang) -> Hold | None:
         """The bid cannot start now: its reservation, if it is to have one and its start can be foreseen."""

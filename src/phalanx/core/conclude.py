@@ -40,11 +40,17 @@ def plan(cycle: Cycle) -> Plan:
         still=tuple(cycle.still),
         quiet=tuple(cycle.crowds.quiet()),
         looked=cycle.lookahead.looked,
-        first=cycle.lookahead.first(),
-        hunting=tuple(cycle.preempting.hunters(stirred=bool(places or cycle.starts or cycle.preempting.actions))),
+        first=(first := cycle.lookahead.first()),
+        hunting=tuple(cycle.preempting.hunters(stirred=stirs(cycle, first))),
         again=tuple(cycle.preempting.again_s.items()),
     )
     return Plan(actions=actions, wake_s=wake_s(cycle), findings=findings)
+
+
+def stirs(cycle: Cycle, first: tuple[Bid, float] | None) -> bool:
+    """Whether others run, or leave, when it is over, or another keeps room that who may push could have."""
+    decided = cycle.places or cycle.starts or cycle.preempting.actions
+    return bool(decided) or (cycle.lookahead.looked and first != cycle.lookahead.sleepers.first)
 
 
 def regrouped(cycle: Cycle) -> set[str]:

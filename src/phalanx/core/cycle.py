@@ -401,13 +401,11 @@ class Cycle:
         wish = branch.queue.fungibility
         return wish.preempt_before_next or (wish.prefer_preemption and offer.short is not None)
 
-    def make_room(self, key: LineKey, bid: Bid, offers: Sequence[Offer], lacks: Sequence[tuple[Offer, Lack]]) -> bool:
-        """Others give way, if it may push them and that is enough; not where there is room, and it is only kept."""
+    def make_room(self, key: LineKey, bid: Bid, offers: Sequence[Offer]) -> bool:
+        """Others give way, if it may push them and that is enough; who has a reservation is not delayed by that."""
         if not self.preempting.pushes(key):
             return False
-        kept = [offer for offer, lack in lacks if isinstance(lack, Held)]
-        wanted = [offer for offer in offers if offer not in kept]
-        if not wanted or not self.preempting.make_room(self.draft, key, self.cluster.jobs[bid.job], wanted):
+        if not self.preempting.make_room(self.draft, key, self.cluster.jobs[bid.job], offers, self.lookahead.firm()):
             return False
         self.joined.pop(bid, None)
         self.won.add(bid)
@@ -428,7 +426,7 @@ class Cycle:
         tolls = tuple([toll for short in dear for toll in short.tolls])
         hopes = any(each.reason.code not in NEVER for each in found)
         place = self.lookahead.place_of(key, entry, held=held) if hopes else None
-        if reason.code not in SHORT:
+        if reason.code not in SHORT and not held:
             self.preempting.give_up(key)
         foremost = None
         if not (tolls or held or reason.code in NEVER) and by_counting(key.gang, watches):

@@ -43,11 +43,11 @@ def decide(cluster: Cluster, policy: Policy, now_s: float) -> Plan:
                 break
             if outcome is not None:
                 lacks.append((offer, outcome))
-            if cycle.rather_pushes(key, offer) and cycle.make_room(key, bid, [offer], lacks):
+            if cycle.rather_pushes(key, offer) and cycle.make_room(key, bid, [offer]):
                 break
         else:
             # 6. It cannot: others give way, if it may push them and that is enough; then it is promised their room.
-            if not cycle.make_room(key, bid, offers, lacks):
+            if not cycle.make_room(key, bid, offers):
                 # 7. Else its line says why, and sleeps until that may have changed.
                 cycle.deny(key, bid, offers, lacks)
 

@@ -12,7 +12,7 @@ from heapq import merge
 from typing import TypeAlias
 
 from phalanx.core.draft import Draft
-from phalanx.core.timeline import Free
+from phalanx.core.timeline import Free, Holding
 from phalanx.model.amount import Amount
 from phalanx.model.cluster import Cluster
 from phalanx.model.demand import Gang
@@ -92,6 +92,12 @@ class OneNode:
         """It runs beyond the shadow time."""
         for resource, amount in taken(gang, placements).items():
             self.left[resource] -= amount
+
+    def change(self, held: Holding, sign: int) -> None:
+        """More, or less, is left at the shadow time."""
+        for resource, amounts in held.amounts.items():
+            if resource in self.left:
+                self.left[resource] += sign * int(amounts.sum())
 
     def kept(self) -> Free:
         """What is left, by row."""

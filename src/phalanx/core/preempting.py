@@ -13,7 +13,8 @@ from collections.abc import Container, Iterator, Sequence
 
 import numpy as np
 
-from phalanx.core import consolidate, explain_preemption, preempt, promise, quota, reserve
+from phalanx.core import consolidate, displace, explain_preemption, preempt, promise, quota, reserve
+from phalanx.core.backfill import Horizon
 from phalanx.core.draft import Draft
 from phalanx.core.preempt import Found
 from phalanx.core.promise import State
@@ -93,9 +94,12 @@ class Preempting:
         """Whether jobs of the line may make others give way at all."""
         return key.kind == Kind.JOB and key.terms.preempts and pushes(preemption_of(self.cluster, key.queue))
 
-    def make_room(self, draft: Draft, key: LineKey, record: Record, offers: Sequence[Offer]) -> bool:
+    def make_room(
+        self, draft: Draft, key: LineKey, record: Record, offers: Sequence[Offer], horizon: Horizon | None
+    ) -> bool:
         """Others give way, so that the line's first starts as one of the offers says. It is promised its place then;
-        else it hunts, or is asked about again in the next cycle, or when its delay is over."""
+        else it hunts, or is asked about again in the next cycle, or when its delay is over. `horizon`: of those who
+        have a reservation, if anybody does; they are not delayed, unless it may make them give way as well."""
         wants = preemption_of(self.cluster, key.queue)
         since_s = self.now_s if record.short_since_s is None else record.short_since_s
         if (ready_s := since_s + max(0.0, wants.delay_s)) > self.now_s:
@@ -106,9 +110,12 @@ class Preempting:
             return False
         self.searches += 1
         scene = self.scene(draft)
-        with reserve.closed_off(draft, self.cluster, record.job, self.now_s):
+        if horizon is not None and displace.outranked(Rights(scene, record.job, offers[0].charge.cost), horizon):
+            horizon = None
+        with reserve.closed_off(draft, self.cluster, record.job, self.now_s), displace.beside(horizon, record):
             searches = (self.search(scene, record.job, offer, wants) for offer in offers)
-            found = next((found for found in searches if found is not None), None)
+            sure = (found for found in searches if found and displace.delays_nobody(horizon, record, found))
+            found = next(sure, None)
         if found is not None:
             self.settle(scene, record.job, found)
             self.give_up(key)

@@ -93,7 +93,16 @@ class Profile:
 
     def beside(self, job: Job, end_s: float) -> Free:
         """What is free from now until `end_s` beside all that is reserved."""
-        return self.least(job, 0, int(np.searchsorted(self.times, end_s)) or 1, end_s)
+        return self.least(job, 0, self.level(end_s), end_s)
+
+    def until(self, end_s: float) -> Free:
+        """What is free from now until `end_s` beside all that others have or are to have."""
+        some = self.order[: self.level(end_s)]
+        return {resource: column[some].min(axis=0) for resource, column in self.free.items()}
+
+    def level(self, end_s: float) -> int:
+        """The first that begins no earlier, but the one that begins now."""
+        return int(np.searchsorted(self.times, end_s)) or 1
 
     def change(self, held: Holding, start_s: float, end_s: float, sign: int) -> None:
         """That much is free, or taken, from then till then."""

@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from phalanx.core import share
 from phalanx.core.scene import Scene
 from phalanx.core.share import Share
-from phalanx.model.cluster import Cluster
+from phalanx.model.cluster import Cluster, Record
 from phalanx.model.job import Job
 from phalanx.model.preemption import HOUR_S, Floor, Preemption, Reclaim, Within
 from phalanx.model.queue import NO_PREEMPTION
@@ -153,6 +153,16 @@ class Rights:
 
     def _budget(self, queue: str) -> int:
         return budget(self.cluster, queue, self.now_s, self.spent)
+
+    def outranks(self, record: Record) -> bool:
+        """Whether that job could be asked if it ran, by what its queue and it have now."""
+        job, queue = record.job, self.cluster.queue_of(record.job)
+        if not job.preemptible:
+            return False
+        newer = self.preemption.within is Within.LOWER_OR_NEWER and job.submitted_s > self.job.submitted_s
+        if queue == self.queue and newer and bounded(job.priority) == bounded(self.job.priority):
+            return True
+        return bounded(job.priority) <= self._highest(queue)
 
     # What allows it just now, given who goes already
 

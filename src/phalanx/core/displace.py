@@ -1,0 +1,60 @@
+"""Who makes others give way, beside those who have a reservation (`core.backfill`).
+
+Whoever starts now may not delay the first; and who is promised room that others leave starts too. So a search for
+somebody to give way finds only room that the first does not need then, and its answer is tried in the forecast: with
+those who leave not there any more and the job in its place, whoever has a reservation still has room. Not so if the job
+might make the first itself give way, did that run: it then need not wait until it does.
+
+The search counts what victims leave as if it were left when the first starts, too. If they would have been over by then
+it was counted already, so an answer may be refused though another would do; then the job waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+
+from phalanx.core.backfill import Change, Horizon, cut
+from phalanx.core.preempt import Found
+from phalanx.core.rights import Rights
+from phalanx.core.timeline import placed, running
+from phalanx.core.units import Victim
+from phalanx.model.cluster import Record
+from phalanx.model.job import Placement
+from phalanx.model.line import Bid
+
+INFINITE_S = float("inf")
+
+
+def outranked(rights: Rights, horizon: Horizon) -> bool:
+    """Whether the job might make all give way who have a reservation, if they ran."""
+    return all(rights.outranks(rights.cluster.jobs[hold.bid.job]) for hold in horizon.holds)
+
+
+def beside(horizon: Horizon | None, record: Record) -> AbstractContextManager[None]:
+    """For a moment the draft has no more room than the job may have, if nobody who has a reservation is delayed."""
+    kept = None if horizon is None else horizon.kept(record.job, horizon.ends(record, Bid(record.job.id)))
+    return nullcontext() if horizon is None or kept is None else cut(horizon.draft, kept)
+
+
+def delays_nobody(horizon: Horizon | None, record: Record, found: Found) -> bool:
+    """Whether those who have a reservation still have room; if so, what was found is part of the forecast from now
+    on."""
+    if horizon is None:
+        return True
+    changes = [change for victim in found.victims for change in changes_by(horizon, victim)]
+    return horizon.displace(Bid(record.job.id), found.offer.gang, found.placements, changes)
+
+
+def changes_by(horizon: Horizon, victim: Victim) -> Iterator[Change]:
+    """What one gives back that gives way; if it is moved, it has another place instead."""
+    cluster, record = horizon.cluster, horizon.cluster.jobs[victim.job]
+    ends_s = cluster.ends.of.get(victim.job, INFINITE_S)
+    if victim.slots:
+        gone = [Placement(slot.role, slot.ordinal, record.placements[slot]) for slot in victim.slots]
+        yield Change(ends_s, placed(cluster.columns, record.gang, gone), 1)
+    else:
+        yield Change(ends_s, running(cluster, victim.job), 1)
+    if victim.place:
+        anew_s = horizon.ends(record, Bid(victim.job))  # it starts from the beginning
+        yield Change(anew_s, placed(cluster.columns, record.gang, victim.place), -1)
