@@ -31,7 +31,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from phalanx.core import gang as gangs
-from phalanx.core import quota, reserve
+from phalanx.core import promise, quota, reserve
 from phalanx.core.draft import Draft
 from phalanx.core.gang import Shortfall
 from phalanx.core.moment import clock
@@ -40,6 +40,7 @@ from phalanx.core.profile import Profile, Seat
 from phalanx.core.timeline import Free, Holding, Release, Timeline, by_row, draft_of, holds, placed, running
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.demand import Gang
+from phalanx.model.ends import LEAVING_S
 from phalanx.model.job import Job, Placement
 from phalanx.model.line import Bid
 from phalanx.model.policy import Backfill, Policy
@@ -83,12 +84,13 @@ class Hold:
 
 
 class Horizon:
-    """Made when the first bid of a cycle is to be placed. `given`: what the cycle has granted since; `wanted`:
-    how many reservations there are to be."""
+    """Made when the first bid of a cycle is to be placed. `given`: what the cycle has granted since, and what is
+    promised; `leaving`: who gives way for that; `wanted`: how many reservations there are to be."""
 
     def __init__(self, cluster: Cluster, policy: Policy, now_s: float, draft: Draft) -> None:
         self.cluster, self.policy, self.now_s, self.draft = cluster, policy, now_s, draft
-        self.given: list[tuple[Bid, Gang, Sequence[Placement]]] = []
+        self.given = [*promised(cluster)]
+        self.leaving: dict[str, None] = {}
         self._granted: list[tuple[float, Gang, Sequence[Placement]]] = []
         self._foreseen = False  # when some of these are over
         self.holds: list[Hold] = []
@@ -149,21 +151,27 @@ class Horizon:
             known += ends
         return known
 
-    def displace(self, bid: Bid, gang: Gang, placements: Sequence[Placement], changes: Sequence[Change]) -> bool:
-        """Others leave, and the bid is promised these places: whether that delays nobody who has a reservation. If so,
-        it is taken in the forecast too. `changes`: what those who leave give back, and till when they would have had
-        it (and what they take elsewhere, if they are moved)."""
-        if not self.holds:
-            return True
+    def displace(
+        self, bid: Bid, gang: Gang, placements: Sequence[Placement], changes: Sequence[Change], *, guarded: bool
+    ) -> bool:
+        """The bid is promised places that others leave; whether it may be: `guarded`, if that delays nobody who has a
+        reservation. Then it is taken in the forecast. `changes`: what those who leave give back, until they would have
+        done so anyway, and what they take elsewhere."""
         end_s = self.ends(self.cluster.jobs[bid.job], bid)
-        changes = [*changes, Change(end_s, placed(self.cluster.columns, gang, placements), -1)]
-        for change in changes:
-            self.foresee(change)
-        if all(self.has_room(change) for change in changes if change.sign < 0):
-            return True
-        for change in changes:
-            self.foresee(change._replace(sign=-change.sign))
-        return False
+        if self.holds:
+            changes = [*changes, Change(end_s, placed(self.cluster.columns, gang, placements), -1)]
+            for change in changes:
+                self.foresee(change)
+            if guarded and not all(self.has_room(change) for change in changes if change.sign < 0):
+                for change in changes:
+                    self.foresee(change._replace(sign=-change.sign))
+                return False
+        self.given.append((bid, gang, placements))
+        return True
+
+    def leave(self, job: str) -> None:
+        """It gives way, so it ends as soon as it can."""
+        self.leaving[job] = None
 
     def foresee(self, change: Change) -> None:
         if self.profile is not None:
@@ -212,7 +220,7 @@ class Horizon:
 
     def seat(self, job: Job, gang: Gang, runs_s: float) -> Seat | None:
         if self.one is not None:
-            found = self.one.find(gang, self.granted)
+            found = self.one.find(gang, self.ends_in_order(), self.granted)
             return Seat(self.one.shadow_s, self.one.shadow_s + runs_s, (), NOTHING) if found else None
         if self.policy.backfill is Backfill.CONSERVATIVE:
             return self.in_profile(job, gang, runs_s)
@@ -355,11 +363,17 @@ class Horizon:
             self.profile = Profile(self.cluster, self.draft, self.now_s, free, list(self.releases()))
         return self.profile.seat(job, gang, runs_s)
 
+    def ends_in_order(self) -> Sequence[tuple[float, str]]:
+        """When each job that runs ends (seconds since the epoch)."""
+        order, leaving = self.cluster.ends.order, self.leaving
+        if not leaving:
+            return order
+        return [(LEAVING_S, job) for job in leaving] + [each for each in order if each[1] not in leaving]
+
     def releases(self) -> Iterator[Release]:
         """What runs, and what this cycle has started, by when it ends; and the turns of reservations."""
-        cluster, ends = self.cluster, self.cluster.ends
-        known = ends.derived
-        found = ((end_s, known.get(job) or running(cluster, job)) for end_s, job in ends.order)
+        cluster, known = self.cluster, self.cluster.ends.derived
+        found = ((end_s, known.get(job) or running(cluster, job)) for end_s, job in self.ends_in_order())
         more = [
             (end_s, placed(cluster.columns, gang, placements))
             for end_s, gang, placements in self.granted
@@ -367,6 +381,13 @@ class Horizon:
         ]
         more += [(at_s, NOTHING) for at_s in reserve.turns(cluster, self.now_s)]
         return merge(found, sorted(more, key=WHEN), key=WHEN) if more else found
+
+
+def promised(cluster: Cluster) -> Iterator[tuple[Bid, Gang, Sequence[Placement]]]:
+    """Who is promised room, which is taken as if they ran: what, and where."""
+    for job in cluster.promised:
+        record = cluster.jobs[job]
+        yield Bid(job), record.gang, promise.placements(record)
 
 
 @contextmanager

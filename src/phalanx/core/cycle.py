@@ -405,7 +405,8 @@ class Cycle:
         """Others give way, if it may push them and that is enough; who has a reservation is not delayed by that."""
         if not self.preempting.pushes(key):
             return False
-        if not self.preempting.make_room(self.draft, key, self.cluster.jobs[bid.job], offers, self.lookahead.firm()):
+        horizon = None if self.lookahead.greedy else self.lookahead.horizon
+        if not self.preempting.make_room(self.draft, key, self.cluster.jobs[bid.job], offers, horizon):
             return False
         self.joined.pop(bid, None)
         self.won.add(bid)

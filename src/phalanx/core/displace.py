@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 
-from phalanx.core.backfill import Change, Horizon, cut
+from phalanx.core import backfill
+from phalanx.core.backfill import Change, Horizon
 from phalanx.core.preempt import Found
 from phalanx.core.rights import Rights
 from phalanx.core.timeline import placed, running
@@ -23,33 +24,43 @@ from phalanx.model.cluster import Record
 from phalanx.model.job import Placement
 from phalanx.model.line import Bid
 
-INFINITE_S = float("inf")
 
+class Aside:
+    """What is kept for others while that job looks for somebody to give way. `horizon` None: nothing is."""
 
-def outranked(rights: Rights, horizon: Horizon) -> bool:
-    """Whether the job might make all give way who have a reservation, if they ran."""
-    return all(rights.outranks(rights.cluster.jobs[hold.bid.job]) for hold in horizon.holds)
+    def __init__(self, horizon: Horizon | None, record: Record, rights: Rights) -> None:
+        self.horizon, self.record, self.bid = horizon, record, Bid(record.job.id)
+        self.guarded = horizon is not None and not all(
+            rights.outranks(horizon.cluster.jobs[hold.bid.job]) for hold in horizon.holds
+        )
 
+    def cut(self) -> AbstractContextManager[None]:
+        """For a moment the draft has no more room than the job may have."""
+        kept, horizon = None, self.horizon
+        if horizon is not None and self.guarded:
+            kept = horizon.kept(self.record.job, horizon.ends(self.record, self.bid))
+        return nullcontext() if horizon is None or kept is None else backfill.cut(horizon.draft, kept)
 
-def beside(horizon: Horizon | None, record: Record) -> AbstractContextManager[None]:
-    """For a moment the draft has no more room than the job may have, if nobody who has a reservation is delayed."""
-    kept = None if horizon is None else horizon.kept(record.job, horizon.ends(record, Bid(record.job.id)))
-    return nullcontext() if horizon is None or kept is None else cut(horizon.draft, kept)
-
-
-def delays_nobody(horizon: Horizon | None, record: Record, found: Found) -> bool:
-    """Whether those who have a reservation still have room; if so, what was found is part of the forecast from now
-    on."""
-    if horizon is None:
+    def allows(self, found: Found) -> bool:
+        """Whether those who have a reservation still have room; if so, what was found is foreseen from now on."""
+        horizon = self.horizon
+        if horizon is None:
+            return True
+        changes = [change for victim in found.victims for change in changes_by(horizon, victim)]
+        if not horizon.displace(self.bid, found.offer.gang, found.placements, changes, guarded=self.guarded):
+            return False
+        for victim in found.victims:
+            if not victim.slots:
+                horizon.leave(victim.job)
+            if victim.place:
+                horizon.given.append((Bid(victim.job), horizon.cluster.jobs[victim.job].gang, victim.place))
         return True
-    changes = [change for victim in found.victims for change in changes_by(horizon, victim)]
-    return horizon.displace(Bid(record.job.id), found.offer.gang, found.placements, changes)
 
 
 def changes_by(horizon: Horizon, victim: Victim) -> Iterator[Change]:
     """What one gives back that gives way; if it is moved, it has another place instead."""
     cluster, record = horizon.cluster, horizon.cluster.jobs[victim.job]
-    ends_s = cluster.ends.of.get(victim.job, INFINITE_S)
+    ends_s = cluster.ends.of.get(victim.job, backfill.INFINITE_S)
     if victim.slots:
         gone = [Placement(slot.role, slot.ordinal, record.placements[slot]) for slot in victim.slots]
         yield Change(ends_s, placed(cluster.columns, record.gang, gone), 1)

@@ -21,16 +21,17 @@ from phalanx.core.fragmentation import Typical
 from phalanx.core.layout import MOVED, Column, Layout
 from phalanx.core.wishes import Wishes
 from phalanx.model.columns import Columns
-from phalanx.model.demand import Demand, Where
+from phalanx.model.demand import MOST, Demand, Where
 from phalanx.model.peers import picks
 from phalanx.model.policy import Score
-from phalanx.model.shape import Amounts, Shape
+from phalanx.model.shape import PODS, Amounts, Shape
 from phalanx.model.topology import Topology
 
 Expected: TypeAlias = tuple[tuple[Shape, float], ...]  # which pods are expected, and how often
 # How many nodes had the room, and how many of them each rule turned away ("are, by zone, with …").
 Objections: TypeAlias = tuple[int, tuple[tuple[str, int], ...]]
 
+SHUT = -MOST // 2  # a node with room for fewer pods was shut in this cycle
 RENEW_PART = 25  # the order is renewed when 1/25 of the nodes was taken from
 
 
@@ -75,6 +76,11 @@ class Draft:
         if self._choosy:
             self._puts += 1
             self.touched[int(self.rows[position])] = None
+
+    def shut(self, position: int) -> None:
+        """The node is overfull until others have left it: nothing more is put there in this cycle."""
+        if self.views[PODS][position] >= SHUT:
+            self.take(position, ((PODS, MOST),), 1)
 
     def put(self, position: int, demand: Demand, pods: int) -> None:
         """Take what the pods ask; they are there from now on, as others see them (`pods` negative: they are gone)."""

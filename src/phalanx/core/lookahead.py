@@ -54,14 +54,10 @@ class Lookahead:
 
     def first(self) -> tuple[Bid, float] | None:
         """Who has the first reservation, and from when."""
-        if (horizon := self.firm()) is None:
+        if "horizon" not in self.__dict__ or not self.horizon.holds:
             return None
-        hold = horizon.holds[0]
+        hold = self.horizon.holds[0]
         return hold.bid, hold.seat.start_s
-
-    def firm(self) -> Horizon | None:
-        """Those who have a reservation, if anybody has."""
-        return self.horizon if "horizon" in self.__dict__ and self.horizon.holds else None
 
     # Who takes part
 

@@ -11,14 +11,16 @@ from collections.abc import Iterator, Sequence
 from heapq import merge
 from typing import TypeAlias
 
-from phalanx.core.draft import Draft
+from phalanx.core.draft import SHUT, Draft
 from phalanx.core.timeline import Free, Holding
 from phalanx.model.amount import Amount
 from phalanx.model.cluster import Cluster
-from phalanx.model.demand import Gang
+from phalanx.model.demand import MOST, Gang
 from phalanx.model.job import Placement
+from phalanx.model.shape import PODS
 
 Amounts: TypeAlias = dict[str, int]
+End: TypeAlias = tuple[float, str]  # when (seconds since the epoch), and the job
 Held: TypeAlias = list[tuple[str, Amount]]  # by resource
 
 INFINITE_S = float("inf")
@@ -46,13 +48,16 @@ class OneNode:
         self.shadow_s = INFINITE_S
         self.left: Amounts = {}
 
-    def find(self, gang: Gang, granted: Sequence[tuple[float, Gang, Sequence[Placement]]]) -> bool:
-        """The first time at which the gang fits; whether there is one. `granted`: in this cycle, and till when."""
+    def find(self, gang: Gang, ends: Sequence[End], granted: Sequence[tuple[float, Gang, Sequence[Placement]]]) -> bool:
+        """The first time at which the gang fits; whether there is one. `granted`: in this cycle, and till when;
+        `ends`: who runs, in the order in which they end."""
         draft, need = self.draft, gang.asked()
         for demand in gang.demands:
             if draft.matching(demand.where) is not None:
                 return False
         left = {resource: view[0] for resource, view in draft.views.items()}
+        if left[PODS] < SHUT:
+            left[PODS] += MOST
         for resource in need:
             if resource not in left:
                 return False
@@ -61,7 +66,7 @@ class OneNode:
         lacking = [resource for resource in left if left[resource] < 0]
         if not lacking:
             self.shadow_s = self.now_s
-        for end_s, held in self.releases(granted):
+        for end_s, held in self.releases(ends, granted):
             if end_s > self.shadow_s:
                 break
             for resource, given_back in held:
@@ -73,9 +78,11 @@ class OneNode:
                     self.shadow_s = max(end_s, self.now_s)
         return self.shadow_s < INFINITE_S
 
-    def releases(self, granted: Sequence[tuple[float, Gang, Sequence[Placement]]]) -> Iterator[tuple[float, Held]]:
+    def releases(
+        self, ends: Sequence[End], granted: Sequence[tuple[float, Gang, Sequence[Placement]]]
+    ) -> Iterator[tuple[float, Held]]:
         """What ends when, in order, and what that gives back."""
-        ends, views = self.cluster.ends.order, self.draft.views
+        views = self.draft.views
         held = [(name, of) for name, of in self.cluster.holders.held.items() if name in views]
         running = ((end_s, [(name, of[job]) for name, of in held if job in of]) for end_s, job in ends)
         if not granted:

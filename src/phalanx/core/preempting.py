@@ -24,12 +24,11 @@ from phalanx.core.rights import Rights, next_chance_s, preemption_of
 from phalanx.core.scene import Scene
 from phalanx.core.units import Victim
 from phalanx.model.cluster import Cluster, Record
-from phalanx.model.demand import MOST, Demand, Gang
+from phalanx.model.demand import Demand, Gang
 from phalanx.model.job import Job, Phase, Placement
 from phalanx.model.line import Kind, LineKey
 from phalanx.model.plan import Action, Preempt, Promise, Shrink, Start
 from phalanx.model.preemption import Preemption, Reclaim, Within
-from phalanx.model.shape import PODS
 
 SEARCHES = 8
 
@@ -99,7 +98,7 @@ class Preempting:
     ) -> bool:
         """Others give way, so that the line's first starts as one of the offers says. It is promised its place then;
         else it hunts, or is asked about again in the next cycle, or when its delay is over. `horizon`: of those who
-        have a reservation, if anybody does; they are not delayed, unless it may make them give way as well."""
+        have a reservation, if anybody may have one: they are not delayed."""
         wants = preemption_of(self.cluster, key.queue)
         since_s = self.now_s if record.short_since_s is None else record.short_since_s
         if (ready_s := since_s + max(0.0, wants.delay_s)) > self.now_s:
@@ -110,12 +109,10 @@ class Preempting:
             return False
         self.searches += 1
         scene = self.scene(draft)
-        if horizon is not None and displace.outranked(Rights(scene, record.job, offers[0].charge.cost), horizon):
-            horizon = None
-        with reserve.closed_off(draft, self.cluster, record.job, self.now_s), displace.beside(horizon, record):
+        aside = displace.Aside(horizon, record, Rights(scene, record.job, offers[0].charge.cost))
+        with reserve.closed_off(draft, self.cluster, record.job, self.now_s), aside.cut():
             searches = (self.search(scene, record.job, offer, wants) for offer in offers)
-            sure = (found for found in searches if found and displace.delays_nobody(horizon, record, found))
-            found = next(sure, None)
+            found = next((found for found in searches if found is not None and aside.allows(found)), None)
         if found is not None:
             self.settle(scene, record.job, found)
             self.give_up(key)
@@ -250,7 +247,7 @@ def keep(draft: Draft, cluster: Cluster, crew: Gang, placements: Sequence[Placem
     for node in dict.fromkeys(placement.node for placement in placements):
         position = position_of[rows[node]]
         if any(view[position] < 0 for view in draft.views.values()):
-            draft.take(position, ((PODS, MOST),), 1)
+            draft.shut(position)
     draft.settle()
 
 

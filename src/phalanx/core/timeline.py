@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phalanx.core import fit
-from phalanx.core.draft import Draft
+from phalanx.core.draft import SHUT, Draft
 from phalanx.model.cluster import Cluster
 from phalanx.model.columns import Columns
-from phalanx.model.demand import Gang
+from phalanx.model.demand import MOST, Gang
 from phalanx.model.job import Placement
-from phalanx.model.shape import Amounts
+from phalanx.model.shape import PODS, Amounts
 
 Free: TypeAlias = dict[str, NDArray[np.int64]]  # resource -> by row
 
@@ -87,11 +87,13 @@ def running(cluster: Cluster, job: str) -> Holding:
 
 
 def by_row(draft: Draft) -> Free:
-    """What is free in the draft, by row; rows that it does not lay out are as in the book."""
+    """What is free in the draft, by row; rows that it does not lay out are as in the book. (That nodes are shut in this
+    cycle says nothing about later.)"""
     columns = draft.columns
     free = {resource: column.copy() for resource, column in columns.free.items()}
     for resource, column in draft.free.items():
         free[resource][draft.rows] = column
+    free[PODS][free[PODS] < SHUT] += MOST
     return free
 
 
