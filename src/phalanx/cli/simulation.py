@@ -25,8 +25,8 @@ from phalanx.cli.output import counted
 from phalanx.cli.setup_file import SUFFIXES, setup_of
 from phalanx.cli.stopping import die_with
 from phalanx.cli.workload_file import assembled, read_cluster, read_workload
+from phalanx.cli.workload_nodes import Site
 from phalanx.errors import PhalanxError
-from phalanx.model.node import Node
 from phalanx.simulator.disturbance import Faults
 from phalanx.simulator.generate import generated, scaled, shaken
 from phalanx.simulator.inflate import allocated, inflated
@@ -99,16 +99,46 @@ def workload_of(source: Source, seed: int) -> Workload:
         tasks = [replace(task, overruns=True) for task in tasks]
     tasks = tasks if source.load == 1.0 else scaled(tasks, source.load)
     tasks = shaken(tasks, source.shake_s, seed) if source.shake_s else tasks
-    nodes = cluster_of(source.cluster, source.on_error) if source.cluster else found.nodes
+    found = replace(found, tasks=tasks)
+    if source.cluster:
+        found = placed_on(found, cluster_of(source.cluster, source.on_error))
     if source.processors:
-        nodes = (machine(source.processors),)
-    if not nodes:
+        found = replace(found, nodes=(machine(source.processors),))
+    if not found.nodes:
         raise PhalanxError(
             f"{source.trace}: nothing says what cluster this is to run on.\n"
             "Say it with --cluster: a file, or for instance 8x8 (nodes times GPUs)."
         )
-    found = replace(found, tasks=tasks, nodes=nodes)
+    _check_reservations(found)
     return found if source.inflate is None else inflated(found, source.inflate, seed)
+
+
+def placed_on(workload: Workload, site: Site) -> Workload:
+    """On those nodes; what the workload says itself of how they hang together, and of reservations, counts too."""
+    return replace(
+        workload,
+        nodes=site.nodes,
+        topologies=workload.topologies or site.topologies,
+        reservations=(*site.reservations, *workload.reservations),
+    )
+
+
+def _check_reservations(workload: Workload) -> None:
+    """Nobody waits for one that there is not, and none is of nodes that there are not. Raises PhalanxError."""
+    known, nodes = {each.name for each in workload.reservations}, {node.name for node in workload.nodes}
+    for reservation in workload.reservations:
+        if missing := [name for name in reservation.nodes if name not in nodes]:
+            raise PhalanxError(
+                f"{workload.name}: the reservation {reservation.name} is of the node {missing[0]}, which the cluster "
+                "does not have. Name nodes that it has, or describe both in one file."
+            )
+    for task in workload.tasks:
+        if (named := task.job.reservation) and named not in known:
+            others = f"only {', '.join(sorted(known))}" if known else "none at all"
+            raise PhalanxError(
+                f"{workload.name}: job {task.job.id} asks for the reservation {named}, but there is {others}.\n"
+                "Describe it under `reservations`, here or in the cluster's file."
+            )
 
 
 def _size(source: Source) -> int | None:
@@ -125,21 +155,21 @@ def _own(source: Source, seed: int) -> Workload:
             like = replace(source, trace=source.trace.parent / written.like, cluster="1x1", processors=None)
             recipe = replace(recipe, like=workload_of(replace(like, first=None, load=1.0, shake_s=0.0), seed).tasks)
         tasks += generated(recipe, seed)
-    return assembled(source.trace.name, tasks, written.nodes)
+    return assembled(source.trace.name, tasks, written.site)
 
 
-def cluster_of(named: str, on_error: OnError) -> tuple[Node, ...]:
+def cluster_of(named: str, on_error: OnError) -> Site:
     """`8x8`, openb's list of nodes, or a file of our own."""
     count, times, gpus = named.partition("x")
     if times and count.isdecimal() and gpus.isdecimal():
         if not (0 < int(count) <= MOST_NODES and 0 < int(gpus) <= 1024):
             raise PhalanxError(f"--cluster {named}: that is from 1x1 to {MOST_NODES}x1024 nodes times GPUs")
-        return gpu_nodes(int(count), int(gpus))
+        return Site(nodes=gpu_nodes(int(count), int(gpus)))
     file = Path(named)
-    nodes = read_nodes(file, on_error=on_error) if is_node_list(file) else read_cluster(file)
-    if not nodes:
+    site = Site(nodes=read_nodes(file, on_error=on_error)) if is_node_list(file) else read_cluster(file)
+    if not site.nodes:
         raise PhalanxError(f"{file}: there are no nodes in it")
-    return nodes
+    return site
 
 
 class Lost(PhalanxError):

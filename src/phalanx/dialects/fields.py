@@ -65,6 +65,12 @@ class Fields:
         value = self.value(name)
         return default if value is None else _text(value, (*self.path, name))
 
+    def name(self, name: str) -> str:
+        """A text that is there and says something."""
+        if not (found := self.text(name)):
+            raise Misread((*self.path, name), f"it has no {name}")
+        return found
+
     def flag(self, name: str, default: bool = False) -> bool:
         value = self.value(name)
         if value is not None and not isinstance(value, bool):
@@ -104,6 +110,11 @@ class Fields:
         if value not in [str(kind) for kind in kinds]:
             raise Misread((*self.path, name), f"{_shown(value)} is none of {', '.join(kinds)}")
         return kinds(value)
+
+    def amount(self, name: str, resource: str) -> int:
+        """One quantity, of that resource; 0 if it is absent."""
+        value = self.value(name)
+        return 0 if value is None else _amount(resource, value, (*self.path, name))
 
     def amounts(self, name: str) -> Bounds:
         """resource -> quantity, none below zero; zeros are kept."""

@@ -30,7 +30,7 @@ def read_policy(values: Any) -> Policy:
         backfill_order=said.choice("backfillOrder", BackfillOrder.QUEUE),
         backfill_depth=said.whole("backfillDepth", _DEFAULT.backfill_depth, least=0),
         score=said.choice("score", Score.PACK),
-        topologies=tuple(_topology(one) for one in said.each("topologies")),
+        topologies=read_topologies(said),
         factors=_factors(said.fields("factors")),
         fair_share=said.choice("fairShare", FairShareFormula.FAIR_TREE),
         half_life_s=said.seconds("halfLife", _DEFAULT.half_life_s),
@@ -39,6 +39,11 @@ def read_policy(values: Any) -> Policy:
     said.value("billing")
     said.done()
     return policy
+
+
+def read_topologies(said: Fields) -> tuple[Topology, ...]:
+    """Its `topologies`. Raises Misread."""
+    return tuple(_topology(one) for one in said.each("topologies"))
 
 
 def _topology(said: Fields) -> Topology:

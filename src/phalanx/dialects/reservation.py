@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from phalanx.dialects.fields import Fields, Misread, moment_s
+from phalanx.dialects.fields import Fields, Misread, Path, moment_s
 from phalanx.model.reservation import Reservation
 
 
-def read_reservation(name: str, spec: Any) -> Reservation:
-    """`start` and `end` are RFC 3339. Raises Misread."""
+def read_reservation(name: str, spec: Any, *, moment: Callable[[Any, Path], float] = moment_s) -> Reservation:
+    """`start` and `end` are RFC 3339, or what `moment` makes seconds of. Raises Misread."""
     said = Fields(spec, ("spec",))
-    start_s, end_s = (moment_s(said.value(field), ("spec", field)) for field in ("start", "end"))
+    start_s, end_s = (moment(said.value(field), ("spec", field)) for field in ("start", "end"))
     if end_s <= start_s:
         raise Misread(("spec", "end"), "it ends before it begins: write a later time")
     found = Reservation(

@@ -152,17 +152,25 @@ def subgroups(text: str) -> tuple[Group, ...]:
         raise ValueError(
             f'it is no JSON list ({error}): write for instance [{{"name": "left", "minimum": 1}}]'
         ) from None
-    return tuple(_subgroup(Fields(entry, (at,))) for at, entry in enumerate(listed))
+    return tuple(subgroup(Fields(entry, (at,))) for at, entry in enumerate(listed))
 
 
-def _subgroup(said: Fields) -> Group:
-    name, must, should = said.text("name"), said.text("closeness"), said.text("preferredCloseness")
-    near = Closeness(level=must or should, required=bool(must)) if must or should else None
-    found = Group(name=name, parent=said.text("parent"), minimum=said.whole_or_none("minimum"), closeness=near)
+def subgroup(said: Fields) -> Group:
+    """Raises Misread."""
+    name = said.text("name")
+    found = Group(name=name, parent=said.text("parent"), minimum=said.whole_or_none("minimum"), closeness=near(said))
     said.done()
     if not name:
         raise Misread(said.path, "a group has a name")
     return found
+
+
+def near(said: Fields) -> Closeness | None:
+    """From `closeness`, a level that must be shared, or `preferredCloseness`, one that should. Raises Misread."""
+    must, should = said.text("closeness"), said.text("preferredCloseness")
+    if must and should:
+        raise Misread((*said.path, "preferredCloseness"), f"closeness says {must} already: say one of both")
+    return Closeness(level=must or should, required=bool(must)) if must or should else None
 
 
 def written(said: Mapping[str, str], id: str) -> Said:

@@ -13,10 +13,11 @@ from phalanx.model.cluster import Cluster
 from phalanx.model.event import Event, Finished, NodeSeen, Opened, QueueSeen, Submitted
 from phalanx.model.job import Job, Slot
 from phalanx.model.plan import Plan, Start, Wait
+from phalanx.model.policy import Policy
 from phalanx.model.reason import NEVER
-from phalanx.simulator.play import Step, queued, queues_of
+from phalanx.simulator.play import Step, knowing, queued, queues_of
 from phalanx.simulator.setup import Setup
-from phalanx.simulator.workload import Task, Workload
+from phalanx.simulator.workload import Task, Workload, alone
 
 KINDS = 4096  # looked at; of workloads with more, the rest is found when it does not start
 
@@ -32,29 +33,28 @@ def never_fitting(workload: Workload, setup: Setup, step: Step) -> list[tuple[Ta
     """Each such task, and why."""
     cluster, queues = Cluster(), queues_of(setup, workload.tasks)
     limited = any(queue.per_job.wall_s is not None for queue in queues)
-    step(cluster, [*map(NodeSeen, workload.nodes), *map(QueueSeen, queues)], setup.policy, 0.0, Nobody())
+    policy = knowing(setup.policy, workload)
+    step(cluster, [*map(NodeSeen, workload.nodes), *map(QueueSeen, queues)], policy, 0.0, Nobody())
     answers: dict[Hashable, str] = {}
     found = []
     for task in queued(workload.tasks, setup):
         job = task.job
         kind = (job.queue, job.roles, job.groups, job.closeness, job.size, job.limit_s if limited else None)
         if kind not in answers and len(answers) < KINDS:
-            answers[kind] = why_never(cluster, job, setup, step)
+            answers[kind] = why_never(cluster, job, policy, step)
         if why := answers.get(kind):
             found.append((task, why))
     return found
 
 
-def why_never(cluster: Cluster, job: Job, setup: Setup, step: Step) -> str:
+def why_never(cluster: Cluster, job: Job, policy: Policy, step: Step) -> str:
     """Empty: it can run."""
-    asked = replace(
-        job, submitted_s=0.0, begin_s=None, deadline_s=None, after=(), array="", singleton="", reservation=""
-    )
-    plan = step(cluster, [Submitted(asked)], setup.policy, 0.0, Nobody())
+    asked = replace(alone(job), submitted_s=0.0, begin_s=None, deadline_s=None)
+    plan = step(cluster, [Submitted(asked)], policy, 0.0, Nobody())
     if any(isinstance(action, Start) and not action.placements for action in plan.actions):
         first = tuple(Slot(at, 0) for at in range(len(job.roles)))  # its pods are placed one by one
-        plan = step(cluster, [Opened(job.id, first)], setup.policy, 0.0, Nobody())
+        plan = step(cluster, [Opened(job.id, first)], policy, 0.0, Nobody())
     over: Event = Finished(job.id)
-    step(cluster, [over], setup.policy, 0.0, Nobody())
+    step(cluster, [over], policy, 0.0, Nobody())
     reasons = [action.reason for action in plan.actions if isinstance(action, Wait)]
     return next((reason.text for reason in reasons if reason.code in NEVER), "")

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from phalanx.model.shape import Shape
 from phalanx.simulator.schedule import Schedule
 from phalanx.simulator.sweep import capacity, window
+from phalanx.simulator.workload import of_share
 
 SAMPLES = 200
 TYPICAL = 0.95
@@ -46,14 +47,14 @@ def typical(schedule: Schedule) -> list[tuple[dict[str, float], float]]:
             break
         found.append((shape, count))
         total += count
-    return [(asks(shape), count / total) for shape, count in found]
+    device_bytes = schedule.workload.device_bytes
+    return [(asks(shape, device_bytes), count / total) for shape, count in found]
 
 
-def asks(shape: Shape) -> dict[str, float]:
+def asks(shape: Shape, device_bytes: float) -> dict[str, float]:
     found: dict[str, float] = {name: float(amount) for name, amount in shape.requests}
-    if shape.share is not None:
-        part = shape.share.milli / 1000 if shape.share.milli else 1.0
-        found[shape.share.resource] = found.get(shape.share.resource, 0.0) + part * shape.share.count
+    if (share := shape.share) is not None:
+        found[share.resource] = found.get(share.resource, 0.0) + of_share(share, device_bytes)
     return found
 
 
@@ -62,7 +63,8 @@ def sampled(schedule: Schedule) -> Iterator[Free]:
     since_s, until_s = window(schedule)
     row_of = {node.name: row for row, node in enumerate(schedule.workload.nodes)}
     free = capacities(schedule)
-    each = [[asks(role.shape) for role in fate.task.job.roles] for fate in schedule.fates]
+    device_bytes = schedule.workload.device_bytes
+    each = [[asks(role.shape, device_bytes) for role in fate.task.job.roles] for fate in schedule.fates]
     changes = [(stint.start_s, -1.0, at) for at, stint in enumerate(schedule.stints)]
     changes += [(stint.end_s, 1.0, at) for at, stint in enumerate(schedule.stints)]
     changes.sort()

@@ -13,9 +13,12 @@ from functools import lru_cache
 from random import Random
 
 from phalanx.model.job import Job, Role
-from phalanx.model.shape import Amounts, Shape
+from phalanx.model.shape import CPU, Shape
+from phalanx.model.topology import Closeness
 from phalanx.simulator.draw import AN_HOUR, ONE, Distribution, draw, next_arrival_s, pick
-from phalanx.simulator.workload import Task, in_order
+from phalanx.simulator.workload import MILLI_CPU, Task, alone, in_order
+
+A_CPU = Shape(requests=((CPU, MILLI_CPU),))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,19 +26,20 @@ class Recipe:
     """`jobs` jobs, one every `every_s` seconds on average (`swing`, `peak_s`: the day's course, as in
     `next_arrival_s`). `pods` of each, of which each asks `pod`; `run_s`: how long it runs. `limit_factor`: what users
     ask for is the run time times a draw from it; None: they state no limit. `users`: how many there are, the first the
-    most active (Zipf); `queues`: with their weights. `like`: jobs are drawn from these instead (sizes, run times,
-    limits, users and queues together), `pods`, `pod` and `run_s` then say nothing."""
+    most active (Zipf); `queues`: with their weights. `closeness`: of each gang. `like`: jobs are drawn from these
+    instead (sizes, run times, limits, users and queues together), `pods`, `pod` and `run_s` then say nothing."""
 
     jobs: int
     every_s: float
     swing: float = 0.0
     peak_s: float = 14 * 3600.0
     pods: Distribution = ONE
-    pod: Amounts = (("cpu", 1000),)
+    pod: Shape = A_CPU
     run_s: Distribution = AN_HOUR
     limit_factor: Distribution | None = None
     users: int = 1
     queues: tuple[tuple[str, float], ...] = ()
+    closeness: Closeness | None = None
     like: Sequence[Task] = ()
 
 
@@ -45,9 +49,8 @@ def generated(recipe: Recipe, seed: int) -> list[Task]:
     for index in range(recipe.jobs):
         at_s = next_arrival_s(at_s, recipe.every_s, recipe.swing, recipe.peak_s, random)
         if recipe.like:
-            model = recipe.like[int(random.random() * len(recipe.like))]
-            job = replace(model.job, id=generated_name(index), submitted_s=at_s, after=())
-            tasks.append(replace(model, job=job, follows=""))
+            model = moved(recipe.like[int(random.random() * len(recipe.like))], at_s)
+            tasks.append(replace(model, job=replace(alone(model.job), id=generated_name(index)), follows=""))
         else:
             tasks.append(fresh(recipe, index, at_s, activity, random))
     return tasks
@@ -61,7 +64,15 @@ def fresh(recipe: Recipe, index: int, at_s: float, activity: Sequence[float], ra
     weights = [weight for _, weight in recipe.queues]
     queue = recipe.queues[pick(weights, random.random())][0] if recipe.queues else ""
     roles = roles_of(pods, recipe.pod)
-    job = Job(id=generated_name(index), queue="", roles=roles, submitted_s=at_s, user=user, limit_s=asked)
+    job = Job(
+        id=generated_name(index),
+        queue="",
+        roles=roles,
+        submitted_s=at_s,
+        user=user,
+        limit_s=asked,
+        closeness=recipe.closeness if pods > 1 else None,
+    )
     return Task(job=job, run_s=run_s, queue=queue)
 
 
@@ -70,12 +81,12 @@ def generated_name(index: int) -> str:
 
 
 @lru_cache(maxsize=65536)
-def roles_of(pods: int, pod: Amounts) -> tuple[Role, ...]:
-    return (Role(name="", count=pods, minimum=pods, shape=Shape(requests=pod)),)
+def roles_of(pods: int, pod: Shape) -> tuple[Role, ...]:
+    return (Role(name="", count=pods, minimum=pods, shape=pod),)
 
 
 def scaled(tasks: Sequence[Task], load: float) -> list[Task]:
-    """The same jobs at `load` times the load: the time between submissions divided by it. Deadlines move along."""
+    """The same jobs at `load` times the load: the time between submissions divided by it."""
     first_s = tasks[0].job.submitted_s if tasks else 0.0
     return [moved(task, first_s + (task.job.submitted_s - first_s) / load) for task in tasks]
 
@@ -90,8 +101,9 @@ def shaken(tasks: Sequence[Task], by_s: float, seed: int) -> list[Task]:
 
 
 def moved(task: Task, at_s: float) -> Task:
+    """Submitted at that time instead; before what it does not begin, and its deadline, move along."""
     job, later_s = task.job, at_s - task.job.submitted_s
     if not later_s:
         return task
-    deadline_s = None if job.deadline_s is None else job.deadline_s + later_s
-    return replace(task, job=replace(job, submitted_s=at_s, deadline_s=deadline_s))
+    begin_s, deadline_s = (None if each is None else each + later_s for each in (job.begin_s, job.deadline_s))
+    return replace(task, job=replace(job, submitted_s=at_s, begin_s=begin_s, deadline_s=deadline_s))

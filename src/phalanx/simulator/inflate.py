@@ -20,7 +20,7 @@ from typing import TypeVar
 from phalanx.model.shape import CPU, Shape
 from phalanx.simulator.schedule import Schedule
 from phalanx.simulator.sweep import capacity
-from phalanx.simulator.workload import Task, Workload, of_resource
+from phalanx.simulator.workload import Task, Workload, alone, of_resource
 
 Item = TypeVar("Item")
 
@@ -30,8 +30,9 @@ def inflated(workload: Workload, ratio: float, seed: int) -> Workload:
     asks none of it is only shuffled."""
     has = sum(amount for node in workload.nodes for name, amount in node.allocatable if name == workload.counted)
     random, found, asked = Random(f"{seed} inflating"), list[Task](), 0.0
+    device_bytes = workload.device_bytes
     for task in drawn(workload.tasks, random):
-        asks = of_resource(task.job.roles, workload.counted)
+        asks = of_resource(task.job.roles, workload.counted, device_bytes)
         if asked >= ratio * has or (len(found) >= len(workload.tasks) and not asked):
             break
         asked += asks
@@ -59,7 +60,7 @@ def drawn(tasks: Sequence[Task], random: Random) -> Iterator[Task]:
 def staying(task: Task, at: int, *, copy: bool) -> Task:
     """The task, coming at that second and running for ever."""
     name = f"{task.job.id}-{at}" if copy else task.job.id
-    job = replace(task.job, id=name, submitted_s=float(at), limit_s=None, deadline_s=None, begin_s=None, after=())
+    job = replace(alone(task.job), id=name, submitted_s=float(at), limit_s=None, deadline_s=None, begin_s=None)
     return replace(task, job=job, run_s=inf, waited_s=None, follows="")
 
 
@@ -67,9 +68,9 @@ def allocated(schedule: Schedule, demand: float) -> float:
     """The part of the cluster that is allocated when what has come asks `demand` times the cluster; at the end, if it
     never does."""
     workload, has = schedule.workload, capacity(schedule)
-    came = placed = 0.0
+    came, placed, device_bytes = 0.0, 0.0, workload.device_bytes
     for fate in schedule.fates:
-        asks = of_resource(fate.task.job.roles, workload.counted)
+        asks = of_resource(fate.task.job.roles, workload.counted, device_bytes)
         if came >= demand * has:
             break
         came += asks

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from phalanx.model.event import Adopted, Event, NodeSeen, OutcomeTold, QueueSeen, Submitted
+from phalanx.model.event import Adopted, Event, NodeSeen, OutcomeTold, QueueSeen, ReservationSeen, Submitted
 from phalanx.model.job import Job, Outcome, Phase, Placement, Size, Slot
 from phalanx.model.node import Node
 from phalanx.model.queue import Queue
+from phalanx.model.reservation import Reservation
 from phalanx.simulator.schedule import Fate
 
 
@@ -77,15 +78,20 @@ class Live:
 
 
 def everything(
-    nodes: Iterable[Node], queues: Sequence[Queue], jobs: Iterable[Live], outcomes: Mapping[str, Outcome]
+    nodes: Iterable[Node],
+    queues: Sequence[Queue],
+    reservations: Sequence[Reservation],
+    jobs: Iterable[Live],
+    outcomes: Mapping[str, Outcome],
 ) -> Sequence[Event]:
-    """Nodes, queues, started jobs, waiting jobs, and how the jobs that they wait for have ended."""
+    """Nodes, queues, reservations, started jobs, waiting jobs, and how the jobs that they wait for have ended."""
     started = [live for live in jobs if live.phase is not Phase.QUEUED]
     waiting = [live.job for live in jobs if live.phase is Phase.QUEUED]
     awaited = dict.fromkeys(after.job for job in waiting for after in job.after)
     return (
         *(NodeSeen(node) for node in nodes),
         *(QueueSeen(queue) for queue in queues),
+        *(ReservationSeen(reservation) for reservation in reservations),
         *(live.adoption() for live in started),
         *(OutcomeTold(job, outcomes[job]) for job in awaited if job in outcomes),
         *(Submitted(job) for job in waiting),

@@ -64,7 +64,9 @@ def play(
         rounds=setup.rounds,
         creation=setup.creation,
         counted=(workload.counted, workload.unit),
+        reservations=workload.reservations,
     )
+    policy = expecting(knowing(setup.policy, workload), workload)
     found = Schedule(
         workload=workload,
         policy=setup.name,
@@ -74,9 +76,8 @@ def play(
         stints=world.stints,
         queues=queues,
         default_queue=setup.policy.default_queue,
-        topologies=setup.policy.topologies,
+        topologies=policy.topologies,
     )
-    policy = expecting(setup.policy, workload)
     began_s, cluster, era = time.perf_counter(), Cluster(), 0
     for events in world.happenings():
         if stopped():
@@ -95,6 +96,11 @@ def play(
         reason = cluster.reason(live.job.id) if live.job.id in cluster.jobs else None
         live.fate.reason = reason.text if reason is not None else ""
     return found
+
+
+def knowing(policy: Policy, workload: Workload) -> Policy:
+    """How the nodes hang together the cluster says, unless the policy does."""
+    return policy if policy.topologies else replace(policy, topologies=workload.topologies)
 
 
 def expecting(policy: Policy, workload: Workload) -> Policy:

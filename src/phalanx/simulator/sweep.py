@@ -31,13 +31,13 @@ class Wait(NamedTuple):
 
 def sizes(schedule: Schedule) -> list[float]:
     """What each task asks in all."""
-    workload, of_roles = schedule.workload, dict[int, float]()
-    found = []
+    workload, of_roles, found = schedule.workload, dict[int, float](), list[float]()
+    device_bytes = workload.device_bytes
     for fate in schedule.fates:
         roles = fate.task.job.roles  # tasks share them: whether two are the same object tells sooner than comparing
         size = of_roles.get(id(roles))
         if size is None:
-            size = of_roles[id(roles)] = of_resource(roles, workload.counted) / workload.unit
+            size = of_roles[id(roles)] = of_resource(roles, workload.counted, device_bytes) / workload.unit
         found.append(size)
     return found
 
@@ -45,13 +45,13 @@ def sizes(schedule: Schedule) -> list[float]:
 def held(schedule: Schedule) -> list[float]:
     """What each stint holds."""
     workload, fates = schedule.workload, schedule.fates
-    whole, found = sizes(schedule), []
+    whole, found, device_bytes = sizes(schedule), list[float](), workload.device_bytes
     for stint in schedule.stints:
         roles = fates[stint.task].task.job.roles
         if len(stint.placements) == (roles[0].count if len(roles) == 1 else sum(role.count for role in roles)):
             found.append(whole[stint.task])
         else:
-            each = [of_role(role, workload.counted) / workload.unit for role in roles]
+            each = [of_role(role, workload.counted, device_bytes) / workload.unit for role in roles]
             found.append(sum(each[placement.role] for placement in stint.placements))
     return found
 

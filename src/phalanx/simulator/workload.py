@@ -7,11 +7,13 @@ resource (processors in a log of a parallel machine, GPUs in a GPU trace): utili
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from phalanx.model.job import Job, Role
 from phalanx.model.node import Node
-from phalanx.model.shape import CPU, PODS, Shape, amounts
+from phalanx.model.reservation import Reservation
+from phalanx.model.shape import CPU, PODS, DeviceShare, Shape, amounts
+from phalanx.model.topology import Topology
 
 GPU = "nvidia.com/gpu"
 MILLI_CPU = MILLI = 1000  # cpu is held in millicores, shares of devices in thousandths
@@ -46,29 +48,51 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """Tasks in the order of their submission (equal times: as in the file). `unit`: how many of `counted` one
-    processor (GPU) is. `dropped`: how many records of the trace are no jobs that ran, and why; `faults`: what could
-    not be read, and where."""
+    """Tasks in the order of their submission (equal times: as in the file). `topologies`: how the nodes hang together,
+    unless the policy says it; `reservations`: of them. `unit`: how many of `counted` one processor (GPU) is.
+    `dropped`: how many records of the trace are no jobs that ran, and why; `faults`: what could not be read, and
+    where."""
 
     name: str
     tasks: Sequence[Task]
     nodes: tuple[Node, ...] = ()
+    topologies: tuple[Topology, ...] = ()
+    reservations: tuple[Reservation, ...] = ()
     counted: str = CPU
     unit: int = MILLI_CPU
     dropped: tuple[tuple[str, int], ...] = ()
     faults: tuple[str, ...] = ()
 
+    @property
+    def device_bytes(self) -> float:
+        """The memory of a device of the counted resource, on average over those that say it; 0: none does."""
+        devices = (device for node in self.nodes for device in node.devices if device.resource == self.counted)
+        said = [device.memory_bytes for device in devices if device.memory_bytes]
+        return sum(said) / len(said) if said else 0.0
 
-def of_role(role: Role, resource: str) -> float:
+
+def alone(job: Job) -> Job:
+    """The same without what ties it to others, and to a reservation."""
+    return replace(job, after=(), requires_any=False, singleton="", array="", array_cap=None, reservation="")
+
+
+def of_share(share: DeviceShare, device_bytes: float) -> float:
+    """How many devices it is, where one has so much memory (0: nobody says; memory is then as good as the device)."""
+    if share.milli:
+        return share.count * share.milli / MILLI
+    return share.count * min(1.0, share.memory_bytes / device_bytes if device_bytes else 1.0)
+
+
+def of_role(role: Role, resource: str, device_bytes: float = 0.0) -> float:
     """How much of a resource one pod of the role asks; a share of devices counts as the part of them that it is."""
     share = role.shape.share
-    shared = share.count * (share.milli / MILLI if share.milli else 1.0) if share and share.resource == resource else 0
+    shared = of_share(share, device_bytes) if share and share.resource == resource else 0
     return shared + sum(amount for name, amount in role.shape.requests if name == resource)
 
 
-def of_resource(roles: Sequence[Role], resource: str) -> float:
+def of_resource(roles: Sequence[Role], resource: str, device_bytes: float = 0.0) -> float:
     """How much of a resource all pods of the roles ask."""
-    return sum(of_role(role, resource) * role.count for role in roles)
+    return sum(of_role(role, resource, device_bytes) * role.count for role in roles)
 
 
 def processors(count: int) -> Role:

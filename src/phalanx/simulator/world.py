@@ -39,6 +39,7 @@ from phalanx.model.node import Node
 from phalanx.model.plan import Place, Plan, Preempt, Shrink, Start, Wait
 from phalanx.model.queue import Queue
 from phalanx.model.reason import Code, Reason
+from phalanx.model.reservation import Reservation
 from phalanx.model.shape import CPU
 from phalanx.simulator.agenda import Agenda, Kind
 from phalanx.simulator.disturbance import Disturbance
@@ -72,8 +73,9 @@ class World:
         rounds: Rounds | None = None,
         counted: tuple[str, int] = (CPU, MILLI_CPU),
         creation: Creation | None = None,
+        reservations: Sequence[Reservation] = (),
     ) -> None:
-        self.nodes, self.queues = {node.name: node for node in nodes}, queues
+        self.nodes, self.queues, self.reservations = {node.name: node for node in nodes}, queues, reservations
         self.estimator, self.disturbance, self.checkpoint_s = estimator, disturbance, checkpoint_s
         self.rounds, self.counted = rounds, counted
         self.factory = None if creation is None else Factory(creation)
@@ -106,7 +108,7 @@ class World:
 
     def happenings(self) -> Iterator[Sequence[Event]]:
         """What is told of each thing that happens, in order; at first, that there are nodes and queues."""
-        yield everything(self.nodes.values(), self.queues, (), {})
+        yield everything(self.nodes.values(), self.queues, self.reservations, (), {})
         agenda, rounds = self.agenda, self.rounds
         while (taken := agenda.take()) is not None:
             kind, what = taken
@@ -448,7 +450,7 @@ class World:
         for live in self.live.values():
             if live.phase is Phase.QUEUED:
                 live.attempt = 0  # starts are counted from the restart
-        return everything(self.nodes.values(), self.queues, self.live.values(), self.outcomes)
+        return everything(self.nodes.values(), self.queues, self.reservations, self.live.values(), self.outcomes)
 
     def _tell(self, subject: str, event: Event) -> Sequence[Event]:
         """The event, if it is told now; else it is on its way."""

@@ -1,0 +1,203 @@
+"""The jobs that a workload file lists: what they ask, when, and what they wait for.
+
+The words are those of the annotations in Kubernetes (`kube.labels`), as YAML writes names: `phalanx.dev/role-closeness`
+is the `closeness` of a role. What has a syntax of its own (slices, groups, parts of a GPU) is read by the same code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Set
+from dataclasses import replace
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from phalanx.dialects.fields import Fields, Misread
+from phalanx.kube.company import share
+from phalanx.kube.labels import GPU_FRACTION, GPU_MEMORY
+from phalanx.kube.wishes import near, slices, subgroup
+from phalanx.model.job import After, Dependency, Group, Job, Role, Size
+from phalanx.model.shape import DeviceShare, Shape, Toleration, amounts
+from phalanx.model.topology import Closeness
+from phalanx.simulator.workload import Task
+
+Value = TypeVar("Value")
+Members = Mapping[str, tuple[str, ...]]  # what an entry is called, or a job of its array -> the jobs that are meant
+
+MOST_PODS, MOST_JOBS = 1_000_000, 100_000_000
+PARTS_OF_A_GPU = (("gpuFraction", GPU_FRACTION), ("gpuMemory", GPU_MEMORY))
+
+
+class Matching(StrEnum):
+    """The operator of a toleration (k8s.io/api/core/v1)."""
+
+    EQUAL = "Equal"
+    EXISTS = "Exists"
+
+
+class Aligned(StrEnum):
+    """Whether all that a pod asks comes from one NUMA zone."""
+
+    NO = "no"
+    PREFERRED = "preferred"
+    REQUIRED = "required"
+
+
+def read_jobs(said: Fields, made: Set[str]) -> list[Task]:
+    """`made`: the names of the jobs that are generated. Nobody has one of them, or waits for what never comes. Raises
+    Misread."""
+    members: dict[str, tuple[str, ...]] = {}
+    entries = list[list[Task]]()
+    for at, entry in enumerate(said.each("jobs")):
+        name, tasks = entry.text("id", f"listed-{at}"), _tasks(entry, at)
+        jobs = tuple(task.job.id for task in tasks)
+        for each in dict.fromkeys((name, *jobs)):
+            if each in made:
+                raise Misread((*entry.path, "id"), f"{each!r} is the name of a job that is generated")
+            if each in members:
+                raise Misread((*entry.path, "id"), f"there is a job {each!r} above already")
+            members[each] = (each,) if each in jobs else jobs
+        entries.append(tasks)
+    return [_waiting(task, at, members, made) for at, tasks in enumerate(entries) for task in tasks]
+
+
+def _waiting(task: Task, at: int, members: Members, made: Set[str]) -> Task:
+    """For every job of an array that it waits for by the array's name."""
+    after = list[Dependency]()
+    for nth, each in enumerate(task.job.after):
+        jobs = (each.job,) if each.job in made else members.get(each.job, ())
+        if not jobs:
+            raise Misread(("jobs", at, "after", nth, "job"), f"there is no job {each.job!r} to wait for")
+        after += (Dependency(job=job, after=each.after) for job in jobs)
+    return replace(task, job=replace(task.job, after=tuple(after))) if after else task
+
+
+def _tasks(said: Fields, at: int) -> list[Task]:
+    """One, or those of its array."""
+    submitted_s, run_s = said.seconds("submit"), said.seconds_or_none("run")
+    if run_s is None:
+        raise Misread((*said.path, "run"), "a job says how long it runs")
+    name, queue = said.text("id", f"listed-{at}"), said.text("queue")
+    count, cap = _array(said)
+    groups = tuple(subgroup(entry) for entry in said.each("groups"))
+    job = Job(
+        id=name,
+        queue="",  # the setup decides whether the queue that the workload names is one
+        roles=_roles(said, groups),
+        groups=groups,
+        submitted_s=submitted_s,
+        **_wishes(said),
+    )
+    said.done()
+    if count is None:
+        return [Task(job=job, run_s=run_s, queue=queue)]
+    jobs = (replace(job, id=f"{name}_{number}", array=name, array_cap=cap) for number in range(count))
+    return [Task(job=each, run_s=run_s, queue=queue) for each in jobs]
+
+
+def _array(said: Fields) -> tuple[int | None, int | None]:
+    """How many jobs it is, and how many of them run at a time; None: it is no array, or as many as fit."""
+    value = said.value("array")
+    if value is None:
+        return None, None
+    if not isinstance(value, Mapping):
+        return said.whole("array", least=1, most=MOST_JOBS), None
+    entry = said.fields("array")
+    jobs, running = entry.whole("jobs", 0, least=1, most=MOST_JOBS), entry.whole_or_none("running", least=1)
+    entry.done()
+    if not jobs:
+        raise Misread((*entry.path, "jobs"), "an array says how many jobs it has")
+    return jobs, running
+
+
+def _wishes(said: Fields) -> dict[str, Any]:
+    return {
+        "user": said.text("user"),
+        "group": said.text("group"),
+        "priority": said.whole("priority"),
+        "nice": said.whole("nice"),
+        "qos": said.text("qos"),
+        "limit_s": said.seconds_or_none("limit"),
+        "estimate_s": said.seconds_or_none("estimate"),
+        "begin_s": said.seconds_or_none("begin"),
+        "deadline_s": said.seconds_or_none("deadline"),
+        "after": tuple(_dependency(entry) for entry in said.each("after")),
+        "requires_any": said.flag("afterAny"),
+        "singleton": said.text("singleton"),
+        "reservation": said.text("reservation"),
+        "preemptible": said.flag("preemptible", True),
+        "size": said.choice("size", Size.ELASTIC),
+        "closeness": read_closeness(said),
+    }
+
+
+def _dependency(said: Fields) -> Dependency:
+    found = Dependency(job=said.name("job"), after=said.choice("when", After.OK))
+    said.done()
+    return found
+
+
+def read_closeness(said: Fields) -> Closeness | None:
+    """Of a whole job. Raises Misread."""
+    found, balanced = near(said), said.flag("balanced")
+    pods, level = _of_text(said, "slice", slices) or (0, "")
+    if found is None and not pods:
+        if balanced:
+            raise Misread((*said.path, "balanced"), "evenly within what? Say closeness or preferredCloseness too")
+        return None
+    return replace(found or Closeness(), balanced=balanced, slice_level=level, slice_pods=pods)
+
+
+def _roles(said: Fields, groups: tuple[Group, ...]) -> tuple[Role, ...]:
+    entries = list(said.each("roles"))
+    if not entries:
+        return (_role(said),)
+    found = []
+    for entry in entries:
+        name, group = entry.text("name"), entry.text("group")
+        if group and group not in {each.name for each in groups}:
+            raise Misread((*entry.path, "group"), f"the job has no group {group!r}")
+        found.append(replace(_role(entry), name=name, group=group, closeness=near(entry)))
+        entry.done()
+    return tuple(found)
+
+
+def _role(said: Fields) -> Role:
+    pods = said.whole("pods", 1, least=1, most=MOST_PODS)
+    return Role(name="", count=pods, minimum=said.whole("minimum", pods, least=0, most=pods), shape=read_shape(said))
+
+
+def read_shape(said: Fields) -> Shape:
+    """What one pod asks, and of which nodes. Raises Misread."""
+    aligned = said.choice("aligned", Aligned.NO)
+    return Shape(
+        requests=amounts(dict(said.amounts("requests"))),
+        selector=said.pairs("nodeSelector"),
+        tolerations=tuple(_toleration(entry) for entry in said.each("tolerations")),
+        share=_share(said),
+        aligned="" if aligned is Aligned.NO else aligned.value,
+    )
+
+
+def _toleration(said: Fields) -> Toleration:
+    operator = said.choice("operator", Matching.EQUAL)
+    key, value, effect = said.text("key"), said.text("value"), said.text("effect")
+    said.done()
+    if not key and operator is Matching.EQUAL:
+        raise Misread((*said.path, "key"), "of which key? Without one, say operator: Exists, which tolerates all")
+    return Toleration(key=key, operator=operator.value, value=value, effect=effect)
+
+
+def _share(said: Fields) -> DeviceShare | None:
+    values = {word: (name, said.value(name)) for name, word in PARTS_OF_A_GPU}
+    words = {word: str(value) for word, (_, value) in values.items() if value is not None}
+    try:
+        return share(words)
+    except ValueError as error:
+        name = next(name for word, (name, _) in values.items() if word in words)
+        raise Misread((*said.path, name), str(error)) from None
+
+
+def _of_text(said: Fields, name: str, read: Callable[[str], Value]) -> Value | None:
+    try:
+        return read(text) if (text := said.text(name)) else None
+    except ValueError as error:
+        raise Misread((*said.path, name), str(error)) from None

@@ -1,0 +1,277 @@
+"""Workloads and clusters of one's own: what a job and a node may say, and what is said of what they may not."""
+
+from __future__ import annotations
+
+import csv
+import re
+from pathlib import Path
+
+import pytest
+
+from phalanx import loop
+from phalanx.cli.app import build
+from phalanx.cli.simulation import Source, workload_of
+from phalanx.errors import PhalanxError
+from phalanx.model.job import Dependency
+from phalanx.model.shape import DeviceShare
+from phalanx.simulator.disturbance import Faults
+from phalanx.simulator.generate import scaled
+from phalanx.simulator.inflate import inflated
+from phalanx.simulator.measure import measure
+from phalanx.simulator.play import play
+from phalanx.simulator.schedule import Schedule
+from phalanx.simulator.setup import built_in
+from phalanx.simulator.sweep import sizes
+from phalanx.simulator.workload import Workload
+from tests.simulator.builders import starts
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE, PAGE = ROOT / "examples" / "workload.yaml", ROOT / "docs" / "guide" / "simulate.md"
+M, H = 60, 3600
+
+
+def read(tmp_path: Path, text: str, cluster: str = "") -> Workload:
+    trace = tmp_path / "own.yaml"
+    trace.write_text(text)
+    if cluster:
+        (tmp_path / "cluster.yaml").write_text(cluster)
+    return workload_of(Source(trace=trace, cluster=str(tmp_path / "cluster.yaml") if cluster else ""), 0)
+
+
+def played(tmp_path: Path, text: str, faults: Faults | None = None) -> Schedule:
+    return play(read(tmp_path, text), built_in("easy"), loop.step, faults=faults)
+
+
+def test_the_example_runs_as_one_can_work_out() -> None:
+    schedule = play(workload_of(Source(trace=EXAMPLE), 0), built_in("easy"), loop.step)
+    assert starts(schedule) == {
+        # Each takes a rack of 8 GPUs; the third, of at least two, waits for what is free first.
+        "train": 0,
+        "parameter-server": 1 * M,
+        "elastic": 31 * M,
+        # Both racks are full until train ends; then both have room on one GPU.
+        "notebook": 1 * H,
+        "inference": 1 * H,
+        # Its reservation begins.
+        "lesson": 2 * H,
+        # elastic ended at 31 + 40 minutes, so the right rack is free.
+        "aligned": 75 * M,
+        # Two at a time, ten minutes each; then what waits for all of them.
+        **{f"sweep_{each}": each // 2 * 10 * M for each in range(6)},
+        "gather": 30 * M,
+        "nightly-1": 0,
+        "nightly-2": 20 * M,
+        "report": 1 * H,
+        # sweep_5 starts at 20 minutes; nightly-1 is over at 20 minutes: either is enough.
+        "watch": 20 * M,
+    }
+    assert all(fate.end_s is not None for fate in schedule.fates)
+    lying = {fate.task.job.id: where(schedule, fate.index) for fate in schedule.fates}
+    assert lying["train"] == {"left-0": 4, "left-1": 4}
+    assert lying["lesson"] == {"left-0": 1}
+    assert lying["notebook"] == lying["inference"]
+    assert dict(zip(lying, sizes(schedule), strict=True))["inference"] == 0.5  # 40 GiB of 80
+    assert set(lying["aligned"]) <= {"right-0", "right-1"}
+    assert lying["elastic"] == {"right-0": 4, "right-1": 4}
+
+
+def where(schedule: Schedule, task: int) -> dict[str, int]:
+    """How many of its pods first ran on each node."""
+    stint = next(stint for stint in schedule.stints if stint.task == task and stint.works)
+    nodes = [placement.node for placement in stint.placements]
+    return {node: nodes.count(node) for node in sorted(set(nodes))}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "jobs: [{run: 1, zzzzzz: 1}]",
+        "jobs: [{run: 1, groups: [{name: g, zzzzzz: 1}]}]",
+        "jobs: [{run: 1, after: [{job: a, zzzzzz: 1}]}]",
+        "jobs: [{run: 1, array: {jobs: 1, zzzzzz: 1}}]",
+        "jobs: [{run: 1, tolerations: [{key: a, zzzzzz: 1}]}]",
+        "nodes: [{zzzzzz: 1}]",
+        "nodes: [{devices: [{name: a, zzzzzz: 1}]}]",
+        "nodes: [{zones: [{name: a, zzzzzz: 1}]}]",
+        "nodes: [{taints: [{key: a, zzzzzz: 1}]}]",
+    ],
+)
+def test_every_word_is_in_the_example_and_in_the_guide(tmp_path: Path, text: str) -> None:
+    with pytest.raises(PhalanxError) as raised:
+        read(tmp_path, text)
+    known = str(raised.value).partition("known are ")[2].split(", ")
+    assert len(known) > 1
+    example, page = EXAMPLE.read_text(), PAGE.read_text()
+    assert [word for word in known if not re.search(rf"\b{word}:", example) and word not in EXPLAINED] == []
+    assert [word for word in known if not re.search(rf"\b{word}\b", page)] == []
+
+
+EXPLAINED = {"parent", "value", "effect"}  # of what stands in the example without them
+
+
+def test_the_example_is_played_as_it_is_typed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "s.csv"
+    words = ["simulate", str(EXAMPLE), "--policy", "easy", "--schedule", str(out), "--processes", "1"]
+    assert build("simulate")(words, exit_on_error=False, result_action="return_value") == 0
+    assert capsys.readouterr().err == ""  # nothing is left out, nothing can never run
+    assert {row["outcome"] for row in csv.DictReader(out.open())} == {"succeeded"}
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("jobs:\n- id: a\n  run: 1\n  closenes: rack\n", "4: jobs[0].closenes: there is no such field; did you mean"),
+        (
+            "jobs:\n- id: a\n  run: 1\n  closeness: rack\n  preferredCloseness: rack\n",
+            "5: jobs[0].preferredCloseness: closeness says rack already: say one of both",
+        ),
+        ("jobs:\n- {run: 1, balanced: true}\n", "2: jobs[0].balanced: evenly within what? Say closeness or"),
+        ("jobs:\n- {run: 1, slice: 4}\n", "2: jobs[0].slice: 4 is no text; put it in quotes"),
+        ("jobs:\n- {run: 1, slice: four}\n", "2: jobs[0].slice: write PODS@LEVEL, for instance 4@kubernetes.io"),
+        ("jobs:\n- {run: 1, size: big}\n", "2: jobs[0].size: 'big' is none of elastic, fixed-at-start"),
+        ("jobs:\n- {run: 1, minimum: 2}\n", "2: jobs[0].minimum: 2 is no whole number from 0 to 1"),
+        ("jobs:\n- {run: 1, array: 0}\n", "2: jobs[0].array: 0 is no whole number from 1 to"),
+        ("jobs:\n- {run: 1, array: {running: 2}}\n", "2: jobs[0].array.jobs: an array says how many jobs it has"),
+        ("jobs:\n- {run: 1, array: {jobs: 9, cap: 2}}\n", "2: jobs[0].array.cap: there is no such field; known are"),
+        ("jobs:\n- {run: 1, id: a, array: 3}\n- {run: 1, id: a_2}\n", "3: jobs[1].id: there is a job 'a_2' above"),
+        ("jobs:\n- {run: 1, id: a_2}\n- {run: 1, id: a, array: 3}\n", "3: jobs[1].id: there is a job 'a_2' above"),
+        ("jobs:\n- {run: 1, gpuFraction: 2}\n", "2: jobs[0].gpuFraction: phalanx.dev/gpu-fraction '2' is not between"),
+        ("jobs:\n- {run: 1, gpuMemory: much}\n", "2: jobs[0].gpuMemory: phalanx.dev/gpu-memory: 'much' is not a"),
+        (
+            "jobs:\n- {run: 1, gpuFraction: 0.5, gpuMemory: 1Gi}\n",
+            "2: jobs[0].gpuFraction: it says phalanx.dev/gpu-fraction and phalanx.dev/gpu-memory: say one of both",
+        ),
+        ("jobs:\n- {run: 1, aligned: yes}\n", "2: jobs[0].aligned: True is none of no, preferred, required"),
+        ("jobs:\n- {run: 1, tolerations: [{value: x}]}\n", "2: jobs[0].tolerations[0].key: of which key?"),
+        (
+            "jobs:\n- {run: 1, tolerations: [{key: x, operator: In}]}\n",
+            "2: jobs[0].tolerations[0].operator: 'In' is",
+        ),
+        ("jobs:\n- {run: 1, groups: [{parent: x}]}\n", "2: jobs[0].groups[0]: a group has a name"),
+        ("jobs:\n- run: 1\n  roles:\n  - {group: ring}\n", "4: jobs[0].roles[0].group: the job has no group 'ring'"),
+        ("jobs:\n- run: 1\n  pods: 2\n  roles:\n  - {pods: 1}\n", "3: jobs[0].pods: there is no such field; "),
+        ("jobs:\n- {run: 1, after: [{when: ok}]}\n", "2: jobs[0].after[0].job: it has no job"),
+        (
+            "jobs:\n- {run: 1, after: [{job: a, when: done}]}\n",
+            "2: jobs[0].after[0].when: 'done' is none of",
+        ),
+        ("jobs:\n- {run: 1, deadline: tomorrow}\n", "2: jobs[0].deadline: 'tomorrow' is no length of time; write"),
+        (
+            "nodes:\n- {taints: [{key: a, effect: Never}]}\n",
+            "2: nodes[0].taints[0].effect: 'Never' is none of",
+        ),
+        ("nodes:\n- {taints: [{value: a}]}\n", "2: nodes[0].taints[0].key: it has no key"),
+        ("nodes:\n- {devices: [{name: a}, {name: a}]}\n", "2: nodes[0].devices: there are two devices 'a'"),
+        (
+            "nodes:\n- allocatable: {nvidia.com/gpu: 3}\n  devices: [{name: a, count: 4}]\n",
+            "3: nodes[0].devices: 4 devices of nvidia.com/gpu are listed, but allocatable says 3",
+        ),
+        ("nodes:\n- {devices: [{name: a, memory: -1}]}\n", "2: nodes[0].devices[0].memory: -1 is negative"),
+        ("topologies:\n- {levels: []}\n", "2: topologies[0].levels: a topology has one level at least"),
+        ("reservations:\n- {name: a, start: 0, end: 1}\n", "2: reservations[0].nodes: it reserves no nodes"),
+        (
+            "nodes: [{name: n}]\nreservations:\n- {name: a, start: 2h, end: 1h, nodes: [n]}\n",
+            "3: reservations[0].end: it ends before it begins",
+        ),
+        (
+            "nodes: [{name: n}]\nreservations:\n- {name: a, start: 1h, end: 2h, nodes: [n-0]}\n",
+            "3: reservations[0].nodes[0]: there is no node 'n-0', and no entry of nodes of that name",
+        ),
+        ("reservations:\n- {start: 0}\n", "2: reservations[0].name: it has no name"),
+        ("generate: {slice: 1}\n", "1: generate.slice: 1 is no text"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, text: str, complaint: str) -> None:
+    with pytest.raises(PhalanxError) as raised:
+        read(tmp_path, text)
+    assert f"own.yaml:{complaint}" in str(raised.value)
+
+
+def test_who_names_a_reservation_that_there_is_not_does_not_wait_for_ever(tmp_path: Path) -> None:
+    with pytest.raises(PhalanxError) as raised:
+        read(tmp_path, "nodes: [{name: n}]\njobs: [{id: a, run: 1, reservation: course}]\n")
+    assert "own.yaml: job a asks for the reservation course, but there is none at all" in str(raised.value)
+
+
+def test_a_cluster_s_file_says_its_racks_and_reservations(tmp_path: Path) -> None:
+    cluster = (
+        "topologies: [{levels: [rack]}]\n"
+        "nodes: [{name: n, count: 2, labels: {rack: a}}]\n"
+        "reservations: [{name: r, start: 1, end: 2, nodes: [n]}]\n"
+    )
+    found = read(tmp_path, "jobs: [{id: a, run: 1, reservation: r}]\n", cluster)
+    assert [each.levels for each in found.topologies] == [("rack",)]
+    assert [(each.start_s, each.nodes) for each in found.reservations] == [(1, ("n-0", "n-1"))]
+    with pytest.raises(PhalanxError, match="the reservation s is of the node m, which the cluster does not have"):
+        read(tmp_path, "reservations: [{name: s, start: 1, end: 2, nodes: [m]}]\n", cluster)
+
+
+ONE_NODE = "nodes: [{name: n, allocatable: {cpu: 4}}]\n"
+UPKEEP = "reservations: [{name: upkeep, start: 100, end: 200, nodes: [n]}]\n"
+
+
+@pytest.mark.parametrize("restart_every_s", [None, 30.0])
+def test_nobody_runs_into_maintenance_also_not_after_a_restart(tmp_path: Path, restart_every_s: float | None) -> None:
+    text = (
+        f"{ONE_NODE}{UPKEEP}jobs:\n"
+        "- {id: fits, run: 90, limit: 100, requests: {cpu: 1}}\n"
+        "- {id: too-long, run: 50, limit: 101, requests: {cpu: 1}}\n"
+        "- {id: no-limit, run: 5, requests: {cpu: 1}}\n"
+    )
+    faults = None if restart_every_s is None else Faults(restart_every_s=restart_every_s)
+    found = starts(played(tmp_path, text, faults=faults))
+    assert found["fits"] == 0
+    assert found["too-long"] == found["no-limit"] == 200
+
+
+def test_a_rack_is_asked_for_and_measured(tmp_path: Path) -> None:
+    text = (
+        "topologies: [{levels: [rack]}]\n"
+        "nodes:\n- {name: a, count: 2, allocatable: {cpu: 4}, labels: {rack: a}}\n"
+        "- {name: b, count: 2, allocatable: {cpu: 4}, labels: {rack: b}}\n"
+        "jobs:\n- {id: small, run: 100, requests: {cpu: 4}}\n"
+        "- {id: gang, run: 100, pods: 3, requests: {cpu: 4}}\n"
+        "- {id: close, submit: 10, run: 100, pods: 2, requests: {cpu: 4}, closeness: rack}\n"
+    )
+    found = measure(played(tmp_path, text))
+    assert (found["gangs"], found["by_level"]["rack"]["one_domain_ratio"]) == (2, 0.5)  # three pods need two racks
+
+
+def test_an_array_is_awaited_as_a_whole_or_by_one_of_its_jobs(tmp_path: Path) -> None:
+    text = (
+        f"{ONE_NODE}jobs:\n- {{id: a, array: 3, run: 10, requests: {{cpu: 4}}}}\n"
+        "- {id: all, run: 1, after: [{job: a}], requests: {cpu: 1}}\n"
+        "- {id: first, run: 1, after: [{job: a_0, when: any}], requests: {cpu: 1}}\n"
+    )
+    workload = read(tmp_path, text)
+    after = {task.job.id: task.job.after for task in workload.tasks}
+    assert after["all"] == tuple(Dependency(job=f"a_{each}") for each in range(3))
+    assert [each.job for each in after["first"]] == ["a_0"]
+    assert [task.job.array_cap for task in workload.tasks] == [None] * 5
+    assert starts(played(tmp_path, text))["all"] == 30
+
+
+def test_load_moves_what_a_job_says_of_times_along_with_it(tmp_path: Path) -> None:
+    text = f"{ONE_NODE}jobs:\n- {{run: 1}}\n- {{id: b, submit: 100, begin: 120, deadline: 150, run: 1}}\n"
+    job = scaled(read(tmp_path, text).tasks, 2.0)[1].job
+    assert (job.submitted_s, job.begin_s, job.deadline_s) == (50, 70, 100)
+
+
+def test_copies_are_not_tied_to_each_other(tmp_path: Path) -> None:
+    text = f"{ONE_NODE}jobs:\n- {{array: {{jobs: 2, running: 1}}, singleton: s, run: 1, requests: {{cpu: 1}}}}\n"
+    tasks = inflated(read(tmp_path, text), 1.0, 0).tasks
+    assert len(tasks) == 4
+    assert {(task.job.array, task.job.array_cap, task.job.singleton) for task in tasks} == {("", None, "")}
+
+
+def test_what_is_generated_may_ask_the_same(tmp_path: Path) -> None:
+    text = (
+        "nodes: [{name: n, count: 2, allocatable: {cpu: 8}, labels: {rack: a}, devices: [{name: g, count: 4}]}]\n"
+        "generate: {jobs: 9, pods: {values: {1: 1, 2: 1}}, gpuFraction: 0.25, closeness: rack}\n"
+    )
+    found = read(tmp_path, text)
+    assert found.counted == "nvidia.com/gpu"
+    roles = [task.job.roles[0] for task in found.tasks]
+    quarter = DeviceShare(resource="nvidia.com/gpu", milli=250)
+    assert {(role.shape.share, role.shape.requests) for role in roles} == {(quarter, ())}
+    assert {(task.job.roles[0].count, task.job.closeness is None) for task in found.tasks} == {(1, True), (2, False)}
