@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from phalanx.core import backfill
 from phalanx.core.backfill import Change, Horizon
+from phalanx.core.draft import Draft
 from phalanx.core.preempt import Found
 from phalanx.core.rights import Rights
 from phalanx.core.timeline import placed, running
@@ -34,12 +35,12 @@ class Aside:
             rights.outranks(horizon.cluster.jobs[hold.bid.job]) for hold in horizon.holds
         )
 
-    def cut(self) -> AbstractContextManager[None]:
+    def cut(self, draft: Draft) -> AbstractContextManager[None]:
         """For a moment the draft has no more room than the job may have."""
         kept, horizon = None, self.horizon
         if horizon is not None and self.guarded:
             kept = horizon.kept(self.record.job, horizon.ends(self.record, self.bid))
-        return nullcontext() if horizon is None or kept is None else backfill.cut(horizon.draft, kept)
+        return nullcontext() if kept is None else backfill.cut(draft, kept)
 
     def allows(self, found: Found) -> bool:
         """Whether those who have a reservation still have room; if so, what was found is foreseen from now on."""

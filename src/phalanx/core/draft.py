@@ -56,6 +56,7 @@ class Draft:
         self._ordinary: dict[Demand, tuple[int, bool]] = {}
         self._wishes: dict[Demand, Wishes] = {}
         self.touched: dict[int, None] = {}  # rows that the draft gave devices or room of, as far as scores ask
+        self._shut: dict[int, None] = {}  # rows
         self._puts = 0
         self._tenants: dict[int, dict[Demand, int]] = {}
         self._choosy = score is not Score.PACK or prefers(columns)
@@ -81,6 +82,17 @@ class Draft:
         """The node is overfull until others have left it: nothing more is put there in this cycle."""
         if self.views[PODS][position] >= SHUT:
             self.take(position, ((PODS, MOST),), 1)
+        self._shut[int(self.rows[position])] = None
+
+    def reopen(self) -> None:
+        """Nodes that were shut take something after all where those who are leaving are taken to be gone, and that is
+        enough."""
+        if not self._shut:
+            return
+        for position in np.isin(self.rows, list(self._shut)).nonzero()[0].tolist():
+            left = {name: view[position] for name, view in self.views.items()}
+            if left[PODS] < SHUT and left.pop(PODS) + MOST >= 0 and min(left.values(), default=0) >= 0:
+                self.take(position, ((PODS, MOST),), -1)
 
     def put(self, position: int, demand: Demand, pods: int) -> None:
         """Take what the pods ask; they are there from now on, as others see them (`pods` negative: they are gone)."""
@@ -221,6 +233,11 @@ class Draft:
             self.layout.renew()
             self._face()
             self._taken = 0
+
+    @property
+    def untouched(self) -> bool:
+        """It is as the book is."""
+        return not (self._log or self.layout.strayed)
 
     def leave(self) -> None:
         """Nothing is thought any more; the book keeps the layout for the next cycle."""

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from phalanx.core import circumstance, dependency, lifecycle, quota, replacement, usage
 from phalanx.core.lifecycle import LATE, IllegalMove
+from phalanx.core.promise import is_short, promised_in
 from phalanx.core.room import close_account, hold, leaves, let_go, put, settle, take_back
 from phalanx.model.alarms import NEVER_S
 from phalanx.model.cluster import Cluster, Record
@@ -340,6 +341,9 @@ def expected(cluster: Cluster, action: Action) -> Record:
 
 def put_all(cluster: Cluster, record: Record, placements: Iterable[Placement]) -> None:
     for placement in put(cluster, record, placements):
+        row = cluster.columns.row_of[placement.node]
+        if not is_short(cluster, row, promised_in(cluster, row, cluster.promised)):
+            continue  # who was promised room there later waits for more to leave
         cluster.breaches.append(f"we placed a pod of {record.job.id} on {placement.node}, which had no room for it")
 
 

@@ -10,12 +10,14 @@ A line that came too late for that is looked at in the next cycle, which follows
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from phalanx.core import consolidate, displace, explain_preemption, preempt, promise, quota, reserve
 from phalanx.core.backfill import Horizon
 from phalanx.core.draft import Draft
+from phalanx.core.overfull import with_overfull
 from phalanx.core.preempt import Found
 from phalanx.core.promise import State
 from phalanx.core.quota import Ledger, Offer
@@ -110,9 +112,9 @@ class Preempting:
         self.searches += 1
         scene = self.scene(draft)
         aside = displace.Aside(horizon, record, Rights(scene, record.job, offers[0].charge.cost))
-        with reserve.closed_off(draft, self.cluster, record.job, self.now_s), aside.cut():
-            searches = (self.search(scene, record.job, offer, wants) for offer in offers)
-            found = next((found for found in searches if found is not None and aside.allows(found)), None)
+        found = self.search(scene, record.job, offers, aside)
+        if found is None and not self.actions and (wider := with_overfull(self.cluster, draft, self.others)):
+            found = self.search(replace(scene, draft=wider), record.job, offers, aside)
         if found is not None:
             self.settle(scene, record.job, found)
             self.give_up(key)
@@ -142,11 +144,17 @@ class Preempting:
             self._chance = len(self.actions), next_chance_s(scene)
         return self._chance[1]
 
-    def search(self, scene: Scene, job: Job, offer: Offer, wants: Preemption) -> Found | None:
-        found = preempt.search(scene, job, offer)
-        if found is None and wants.consolidate and offer.short is None:
-            found = consolidate.search(scene, job, offer)
-        return found
+    def search(self, scene: Scene, job: Job, offers: Sequence[Offer], aside: displace.Aside) -> Found | None:
+        """For the first of the offers for which there is a way."""
+        wants = preemption_of(self.cluster, self.cluster.queue_of(job))
+        with reserve.closed_off(scene.draft, self.cluster, job, self.now_s), aside.cut(scene.draft):
+            for offer in offers:
+                found = preempt.search(scene, job, offer)
+                if found is None and wants.consolidate and offer.short is None:
+                    found = consolidate.search(scene, job, offer)
+                if found is not None and aside.allows(found):
+                    return found
+        return None
 
     def give_up(self, key: LineKey) -> None:
         """Nobody's going helps the line: it does not hunt."""
@@ -243,9 +251,9 @@ def keep(draft: Draft, cluster: Cluster, crew: Gang, placements: Sequence[Placem
         int(draft.rows[position]): position for position in np.isin(draft.rows, list(at)).nonzero()[0].tolist()
     }
     for placement in placements:
-        draft.occupy(position_of[rows[placement.node]], crew.demands[placement.role], placement.devices)
-    for node in dict.fromkeys(placement.node for placement in placements):
-        position = position_of[rows[node]]
+        if (position := position_of.get(rows[placement.node])) is not None:  # else it is overfull, and not laid out
+            draft.occupy(position, crew.demands[placement.role], placement.devices)
+    for position in position_of.values():
         if any(view[position] < 0 for view in draft.views.values()):
             draft.shut(position)
     draft.settle()

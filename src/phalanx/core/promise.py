@@ -3,8 +3,9 @@
 A promise is charged to its nodes when it is made, so they are overfull until the others are gone, and nobody else is
 placed there. Every cycle looks at every promise, before anything else is given away, and it is
 
-- *redeemed* when none of its nodes is overfull, and nobody who leaves still has a port or a device that it is promised,
-  or must be kept apart from it: the job starts there, and needs nothing of the draft, for its room is its own already;
+- *redeemed* when none of its nodes is overfull but for what was promised there later, and nobody who leaves still has a
+  port or a device that it is promised, or must be kept apart from it: the job starts there, and needs nothing of the
+  draft, for its room is its own already;
 - *withdrawn* when its time is over, when a node of it is gone, not ready or reserved for others, or when those who are
   leaving do not leave enough any more (one of them runs on, after a restart; a pod of others came): then the job stands
   in line again;
@@ -16,7 +17,7 @@ A job that is withdrawn, or changed while it waits, has lost its promise by that
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import cached_property
 
@@ -77,10 +78,27 @@ def state(cluster: Cluster, record: Record, now_s: float, others: Leaving) -> St
         return State.BROKEN
     if (closed := reserve.closed_now(cluster, record.job, now_s)) is not None and closed[rows].any():
         return State.BROKEN
-    short = rows[columns.lowest_free(rows) < 0]
-    if not len(short):
+    short = set(rows[columns.lowest_free(rows) < 0].tolist())
+    if not short or not any(is_short(cluster, row, promised_since(cluster, record, row)) for row in short):
         return State.KEPT if in_the_way(cluster, record, now_s) else State.FREE
-    return State.KEPT if leave_enough(cluster, set(short.tolist()), others) else State.BROKEN
+    return State.KEPT if leave_enough(cluster, short, others) else State.BROKEN
+
+
+def promised_since(cluster: Cluster, record: Record, row: int) -> Mapping[str, int]:
+    """What others were promised in that row later than the job: they wait for it, not it for them."""
+    order = list(cluster.promised)
+    return promised_in(cluster, row, order[order.index(record.job.id) + 1 :])
+
+
+def promised_in(cluster: Cluster, row: int, jobs: Iterable[str]) -> Mapping[str, int]:
+    """What those jobs were promised in that row. (Parts of devices do not add up: they are left out.)"""
+    found: Counter[str] = Counter()
+    for record in (cluster.jobs[job] for job in jobs):
+        for slot, node in record.promise.items():
+            demand = record.gang.demands[slot.role]
+            if cluster.columns.row_of[node] == row and demand.shape.share is None:
+                found.update(dict(demand.asks))
+    return found
 
 
 def in_the_way(cluster: Cluster, record: Record, now_s: float) -> bool:
@@ -130,11 +148,12 @@ def leaving(cluster: Cluster, now_s: float) -> Iterator[tuple[Record, Slot]]:
 
 def leave_enough(cluster: Cluster, rows: set[int], others: Leaving) -> bool:
     """Whether those rows are not overfull any more once all that are leaving have left."""
-    for row in rows:
-        back = others.gives_back.get(row, {})
-        if any(amount + back.get(resource, 0) < 0 for resource, amount in cluster.columns.free_of(row).items()):
-            return False
-    return True
+    return not any(is_short(cluster, row, others.gives_back.get(row, {})) for row in rows)
+
+
+def is_short(cluster: Cluster, row: int, back: Mapping[str, int]) -> bool:
+    """Whether the row is overfull even with that much given back."""
+    return any(amount + back.get(resource, 0) < 0 for resource, amount in cluster.columns.free_of(row).items())
 
 
 def holds(cluster: Cluster, record: Record, demand: Demand, now_s: float) -> int:

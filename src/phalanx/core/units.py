@@ -117,6 +117,7 @@ class Units:
             self._vacate(rows[record.placements[slot]], record.gang.demands[slot.role], record.devices.get(slot, ()))
         for node, demand, devices in scene.leaving:
             self._vacate(rows[node], demand, devices)
+        self.draft.reopen()
 
     def _vacate(self, row: int, demand: Demand, devices: tuple[str, ...]) -> None:
         position = int(self.field.position_of[row])
