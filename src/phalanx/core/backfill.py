@@ -158,7 +158,7 @@ class Horizon:
         reservation. Then it is taken in the forecast. `changes`: what those who leave give back, until they would have
         done so anyway, and what they take elsewhere."""
         end_s = self.ends(self.cluster.jobs[bid.job], bid)
-        if self.holds:
+        if self.holds or self.profile is not None:
             changes = [*changes, Change(end_s, placed(self.cluster.columns, gang, placements), -1)]
             for change in changes:
                 self.foresee(change)
