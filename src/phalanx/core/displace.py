@@ -19,21 +19,25 @@ from phalanx.core.backfill import Change, Horizon
 from phalanx.core.draft import Draft
 from phalanx.core.preempt import Found
 from phalanx.core.rights import Rights
+from phalanx.core.scene import Scene
 from phalanx.core.timeline import placed, running
 from phalanx.core.units import Victim
 from phalanx.model.cluster import Record
 from phalanx.model.job import Placement
 from phalanx.model.line import Bid
+from phalanx.model.tree import Cost
 
 
 class Aside:
-    """What is kept for others while that job looks for somebody to give way. `horizon` None: nothing is."""
+    """What is kept for others while that job, which would be charged `cost`, looks for somebody to give way. `horizon`
+    None: nothing is."""
 
-    def __init__(self, horizon: Horizon | None, record: Record, rights: Rights) -> None:
+    def __init__(self, horizon: Horizon | None, scene: Scene, record: Record, cost: Cost) -> None:
         self.horizon, self.record, self.bid = horizon, record, Bid(record.job.id)
-        self.guarded = horizon is not None and not all(
-            rights.outranks(horizon.cluster.jobs[hold.bid.job]) for hold in horizon.holds
-        )
+        self.guarded = False
+        if horizon is not None and horizon.holds:
+            rights, jobs = Rights(scene, record.job, cost), scene.cluster.jobs
+            self.guarded = not all(rights.outranks(jobs[hold.bid.job]) for hold in horizon.holds)
 
     def cut(self, draft: Draft) -> AbstractContextManager[None]:
         """For a moment the draft has no more room than the job may have."""

@@ -111,7 +111,7 @@ class Preempting:
             return False
         self.searches += 1
         scene = self.scene(draft)
-        aside = displace.Aside(horizon, record, Rights(scene, record.job, offers[0].charge.cost))
+        aside = displace.Aside(horizon, scene, record, offers[0].charge.cost)
         found = self.search(scene, record.job, offers, aside)
         if found is None and not self.actions and (wider := with_overfull(self.cluster, draft, self.others)):
             found = self.search(replace(scene, draft=wider), record.job, offers, aside)
