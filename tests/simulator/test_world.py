@@ -282,3 +282,17 @@ def test_what_is_decided_of_a_job_that_is_over_comes_too_late() -> None:
     late = Wait("a", why), Place("a", ()), Preempt("a", 1, "b", why), Shrink("a", (Slot(0, 0),), "b", why)
     world.apply(Plan(actions=late))
     assert world.live == {}
+
+
+def test_only_what_the_last_plan_asked_for_wakes_the_scheduler() -> None:
+    asks, passes = {0.0: 100.0, 10.0: 50.0, 50.0: 100.0, 100.0: 200.0, 150.0: None}, list[float]()
+
+    def step(cluster, events, policy, now_s, world):
+        passes.append(now_s)
+        plan = Plan(actions=(), wake_s=asks[now_s])
+        world.apply(plan)
+        return plan
+
+    play(workload(task("a", 0, 5), task("b", 10, 5), task("c", 150, 5)), built_in("greedy"), step)
+    # The cluster, then the jobs. Asked for twice, 100 is one pass; at 150 nothing is asked for any more, 200 is none.
+    assert passes == [0, 0, 10, 50, 100, 150]

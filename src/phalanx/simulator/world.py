@@ -122,7 +122,7 @@ class World:
                 self._unheard += events
             elif rounds is not None and self._round_over:
                 yield self._with_unheard((*events, *self._end_round(rounds)))
-            elif events or kind == Kind.WAKE:
+            elif events or (kind == Kind.WAKE and self._is_awaited()):
                 yield self._with_unheard(events)
             if not self._left or (self.disturbance is not None and self._is_over()):
                 return
@@ -151,9 +151,11 @@ class World:
                     self.preempt(live, action)
                 case Shrink():
                     self.shrink(live, action)
-        if plan.wake_s is not None and self.now_s < plan.wake_s < self._wake_s:
-            self._wake_s = plan.wake_s
-            self.agenda.put(plan.wake_s, Kind.WAKE, self._wake)
+        wake_s = inf if plan.wake_s is None else plan.wake_s
+        if wake_s != self._wake_s:
+            self._wake_s = wake_s
+            if self.now_s < wake_s < inf:
+                self.agenda.put(wake_s, Kind.WAKE, tuple)
 
     def close(self) -> None:
         """The run is over: what is still running has run until now."""
@@ -466,9 +468,12 @@ class World:
     def _deliver(self, era: int, event: Event) -> Sequence[Event]:
         return (event,) if era == self.era else ()
 
-    def _wake(self) -> Sequence[Event]:
-        self._wake_s = inf
-        return ()
+    def _is_awaited(self) -> bool:
+        """The last plan asked to be woken now; what those before it asked for counts no more."""
+        awaited = self._wake_s == self.now_s
+        if awaited:
+            self._wake_s = inf
+        return awaited
 
     def _with_unheard(self, events: Sequence[Event]) -> Sequence[Event]:
         if not self._unheard:
