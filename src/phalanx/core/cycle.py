@@ -42,7 +42,7 @@ from phalanx.core.once import once
 from phalanx.core.order import place_in_line, rank
 from phalanx.core.preempting import Preempting
 from phalanx.core.quota import Ledger, Offer
-from phalanx.core.rooms import Rooms
+from phalanx.core.rooms import BLOCK, Rooms
 from phalanx.core.typical import expected
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.demand import Demand, Gang
@@ -332,9 +332,12 @@ class Cycle:
         return room if room < gang.minimums[0] else None
 
     def waking(self) -> Iterator[Gang]:
-        """What lines ask that were woken by room, in the order in which they will roughly come up."""
-        keys = sorted((rank(key, self.waiting.lines[key].first()), key) for key in self.awake)
-        gangs = dict.fromkeys(key.gang for _, key in keys if self.waiting.watches.only(key) is not None)
+        """What lines ask that were woken by room; if not all are counted at once, in the order in which they will
+        roughly come up."""
+        keys = list(self.awake)
+        if len(keys) >= BLOCK:
+            keys.sort(key=lambda key: (rank(key, self.waiting.lines[key].first()), key))
+        gangs = dict.fromkeys(key.gang for key in keys if self.waiting.watches.only(key) is not None)
         yield from (gang for gang in gangs if len(gang.roles) == 1)
 
     # Deciding

@@ -83,6 +83,7 @@ class Rights:
 
     def __init__(self, scene: Scene, job: Job, cost: Cost) -> None:
         self.cluster, self.ledger, self.residents = scene.cluster, scene.ledger, scene.residents
+        self._scene = scene
         self.job, self.cost, self.now_s = job, cost, scene.now_s
         self.queue = self.cluster.queue_of(job)
         self.branch = self.cluster.tree.branch(self.queue)
@@ -110,8 +111,25 @@ class Rights:
     def anybody(self) -> bool:
         """Whether anybody who runs could be asked now."""
         residents = self.residents
+        if self._goes_by_share_alone() and not self._anybody_is_richer():
+            return False
         highest, own = self._highest_of_queues(), residents.queue_number(self.queue)
         return bool(highest) and bool(self._may_be_asked(highest, own)[residents.movable()].any())
+
+    def _goes_by_share_alone(self) -> bool:
+        """No other rule lets it ask anybody, since no side of its own is guaranteed anything."""
+        wants = self.preemption
+        others = wants.within is not Within.NEVER or wants.borrowing
+        return not others and not any(branch.guaranteed for branch in self.branch.path)
+
+    def _anybody_is_richer(self) -> bool:
+        """Whether, beside any side of its own, anybody's share is above what that one's would be with the job."""
+        richest = richest_children(self._scene)
+        for ours in self.branch.path:
+            above = ours.parent
+            if above is not None and len(above.children) > 1 and self._with(ours) < richest[above.name]:
+                return True
+        return False
 
     def _highest_of_queues(self) -> dict[int, int]:
         """By number, those queues of which anybody could be asked now, and up to which priority."""
@@ -199,13 +217,17 @@ class Rights:
 
     def _would_be_poorer(self, ours: Branch, theirs: Branch) -> bool:
         """Whether our side's share stays below theirs with the job."""
+        return self._with(ours) < self.ledger.share(theirs)
+
+    def _with(self, ours: Branch) -> Share:
+        """Our side's share with the job, as often as that was preempted."""
         if self._seen != self.ledger.version:
             self._seen = self.ledger.version
             self._with_it.clear()
         known = self._with_it.get(ours.name)
         if known is None:
             known = self._with_it[ours.name] = share.times(self.ledger.share(ours, self.cost), self._hurdle)
-        return known < self.ledger.share(theirs)
+        return known
 
     def _tie(self, queue: str) -> Tie:
         tie: Tie | None = self.branch.ties.get(queue)
@@ -241,6 +263,19 @@ def tie_of(ours: Branch, theirs: Branch) -> Tie:
     side = ours.path[meet - 1] if meet else None
     named = frozenset[Key]().union(*(each.guaranteed for each in (side, *way) if each is not None))
     return Tie(side, way[-1] if way else None, way, named)
+
+
+def richest_children(scene: Scene) -> Mapping[str, Share]:
+    """By branch, the highest share of those of its children in which anybody has run."""
+    version, richest = scene.ledger.version, scene.richest.get(scene.ledger.version)
+    if richest is None:
+        tree, richest = scene.cluster.tree, dict.fromkeys(scene.cluster.tree.branches, share.NOTHING)
+        sides = dict.fromkeys(side for queue in scene.residents.queues for side in tree.branch(queue).path)
+        for side in sides:
+            if side.parent is not None:
+                richest[side.parent.name] = max(richest[side.parent.name], scene.ledger.share(side))
+        scene.richest[version] = richest
+    return richest
 
 
 def latest_start_s(theirs: Preemption, now_s: float) -> float:

@@ -19,6 +19,7 @@ from phalanx.core.fit import Rows
 from phalanx.model.demand import Gang, Where
 
 BLOCK = 256  # gangs counted at once
+FEW = 1024  # gangs times nodes that are counted faster each by itself
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -55,8 +56,12 @@ class Rooms:
     def fits(self, gang: Gang) -> bool:
         """Whether by counting there is room for the gang now; if it was never counted, others are with it."""
         if gang not in self:
-            others = islice((each for each in self.uncounted if each not in self), BLOCK - 1)
-            self.count(self.asking([gang, *others]))
+            others = [*islice((each for each in self.uncounted if each not in self), BLOCK - 1)]
+            if len(others) * len(self.draft) > FEW:
+                self.count(self.asking([gang, *others]))
+            else:
+                for each in others:
+                    self.fits_alone(each)
         return self.fits_alone(gang)
 
     def fits_alone(self, gang: Gang) -> bool:

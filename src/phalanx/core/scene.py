@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from phalanx.core.draft import Draft
 from phalanx.core.quota import Ledger
+from phalanx.core.share import Share
 from phalanx.model.cluster import Cluster
 from phalanx.model.demand import Demand
 from phalanx.model.residents import Residents
@@ -15,7 +16,8 @@ from phalanx.model.residents import Residents
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
     """`leaving`: (node, demand, devices by name) of each pod that was told to go in this cycle;
-    `told`: of which jobs, and `spent`: of each queue how many whole. The residents do not show that yet."""
+    `told`: of which jobs, and `spent`: of each queue how many whole. The residents do not show that yet.
+    `richest`: by version of the ledger, what `core.rights` found of it."""
 
     cluster: Cluster
     draft: Draft
@@ -25,3 +27,4 @@ class Scene:
     leaving: Sequence[tuple[str, Demand, tuple[str, ...]]] = ()
     told: Collection[str] = ()
     spent: Mapping[str, int] = field(default_factory=dict)
+    richest: dict[int, Mapping[str, Share]] = field(default_factory=dict)
