@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from math import nextafter
+from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
 from phalanx.core import circumstance, dependency, lifecycle, quota, replacement, usage
@@ -53,6 +54,7 @@ from phalanx.model.reason import NEVER, SHORT
 News: TypeAlias = Event | Action
 
 REMEMBERED = 1 << 16  # preemptions of a queue
+ROLE = itemgetter(0)  # of a slot, or of a placement
 
 
 def fold(cluster: Cluster, news: Iterable[News]) -> None:
@@ -339,7 +341,7 @@ def expected(cluster: Cluster, action: Action) -> Record:
     return record
 
 
-def put_all(cluster: Cluster, record: Record, placements: Iterable[Placement]) -> None:
+def put_all(cluster: Cluster, record: Record, placements: Sequence[Placement]) -> None:
     for placement in put(cluster, record, placements):
         row = cluster.columns.row_of[placement.node]
         if not is_short(cluster, row, promised_in(cluster, row, cluster.promised)):
@@ -471,9 +473,9 @@ def admit(cluster: Cluster, jobs: Iterable[str]) -> None:
 
 def known_roles(record: Record, slots: Iterable[Slot | Placement]) -> None:
     roles = len(record.job.roles)
-    for slot in slots:
-        if not 0 <= slot[0] < roles:
-            raise IllegalMove(f"job {record.job.id!r} has {roles} roles; there is no slot {slot}")
+    for role in {*map(ROLE, slots)}:
+        if not 0 <= role < roles:
+            raise IllegalMove(f"job {record.job.id!r} has {roles} roles; there is no slot of role {role}")
 
 
 TAKEN_IN_BY: Final[dict[type[News], Callable[[Cluster, Any], None]]] = {

@@ -7,8 +7,10 @@ a job that was told to stop for nothing any more, though its pods still hold the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 
 from phalanx.model.amount import Amount
 from phalanx.model.cluster import Cluster, Record
@@ -19,23 +21,39 @@ from phalanx.model.line import Bid
 from phalanx.model.tree import Charge, Cost, Key
 
 SLOT = partial(tuple.__new__, Slot)  # as `Slot._make`, without a Python call for each pod
+# Of a placement: its slot; its node; and what makes pods one lot, which are role, node and devices.
+NAMED, NODE, LOT = itemgetter(0, 1), itemgetter(2), itemgetter(0, 2, 3)
 
 
-def put(cluster: Cluster, record: Record, placements: Iterable[Placement]) -> list[Placement]:
-    """The slots hold their room there; those whose node had none for them."""
+def put(cluster: Cluster, record: Record, placements: Sequence[Placement]) -> list[Placement]:
+    """The slots hold their room there; some of each lot whose node had none for it. If a slot is named twice, the last
+    counts."""
     record.make_ready()
-    taken, unfit, held = [0] * len(record.job.roles), [], record.placements
     cluster.ends.derived.pop(record.job.id, None)
-    for placement in placements:
-        role, ordinal, node, _ = placement
-        slot = SLOT((role, ordinal))
-        if slot in record.open or slot in held:
-            let_go(cluster, record, (slot,))
-        held[slot] = node
-        taken[role] += 1
-        if not cluster.take_up(record, placement):
-            unfit.append(placement)
-    note_holding(cluster, record, taken)
+    there = dict(zip(map(SLOT, map(NAMED, placements)), placements, strict=True))
+    if record.open or record.placements:
+        let_go(cluster, record, [slot for slot in there if slot in record.open or slot in record.placements])
+    record.placements.update(zip(there, map(NODE, there.values()), strict=True))
+    unfit = take_up(cluster, record, there.values())
+    note_holding(cluster, record, counted(there, len(record.job.roles)))
+    return unfit
+
+
+def take_up(cluster: Cluster, record: Record, placements: Iterable[Placement]) -> list[Placement]:
+    """The pods hold their room there; the last of each lot (pods of a role on one node, named one after the other) that
+    leaves its node with less than nothing."""
+    columns, unfit = cluster.columns, []
+    for (role, node, devices), lot in groupby(placements, LOT):
+        demand, pods = record.gang.demands[role], list(lot)
+        if demand.noted or devices:
+            for each in pods:
+                row = columns.hold(node, demand, devices)
+                if devices:
+                    record.devices[SLOT(NAMED(each))] = devices
+        else:
+            row = columns.charge(node, demand.asks, len(pods))
+        if columns.least_free(row) < 0:
+            unfit.append(pods[-1])
     return unfit
 
 
@@ -57,14 +75,14 @@ def let_go(cluster: Cluster, record: Record, slots: Iterable[Slot]) -> None:
     note_holding(cluster, record, freed)
 
 
-def hold(cluster: Cluster, record: Record, placements: Iterable[Placement]) -> None:
+def hold(cluster: Cluster, record: Record, placements: Sequence[Placement]) -> None:
     """Charged to their nodes at once, which may be overfull until others have left: so nobody else is placed there."""
     if placements:
         cluster.promised[record.job.id] = None
     record.make_ready()
-    for placement in placements:
-        record.promise[Slot(placement.role, placement.ordinal)] = placement.node
-        cluster.take_up(record, placement)
+    for role, ordinal, node, _ in placements:
+        record.promise[Slot(role, ordinal)] = node
+    take_up(cluster, record, placements)
 
 
 def take_back(cluster: Cluster, record: Record) -> None:
@@ -182,7 +200,10 @@ def charged_pods(cluster: Cluster, record: Record) -> list[int]:
     ]
 
 
-def counted(slots: Iterable[Slot], roles: int) -> list[int]:
+def counted(slots: Collection[Slot], roles: int) -> list[int]:
+    """How many of each role."""
+    if roles == 1:
+        return [len(slots)]
     pods = [0] * roles
     for slot in slots:
         pods[slot.role] += 1

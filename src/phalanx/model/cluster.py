@@ -21,7 +21,7 @@ from phalanx.model.ends import Ends
 from phalanx.model.entrants import Entrants
 from phalanx.model.flavor import Flavor
 from phalanx.model.holders import Holders
-from phalanx.model.job import Job, Phase, Placement, Slot
+from phalanx.model.job import Job, Phase, Slot
 from phalanx.model.node import Node
 from phalanx.model.peers import Kind
 from phalanx.model.policy import Policy
@@ -176,22 +176,9 @@ class Cluster:
             self.tree.pool_stale = True
             self.waiting.wake_exposed()
 
-    def charge(self, node: str, asks: Amounts) -> bool:
-        """One pod holds `asks` on the node; whether the node had that much, and held no more than it has before."""
-        return self.columns.least_free(self.columns.charge(node, asks)) >= 0
-
     def discharge(self, node: str, asks: Amounts) -> None:
         self.note_growth(self.columns.row_of[node])
         self.columns.discharge(node, asks)
-
-    def take_up(self, record: Record, placement: Placement) -> bool:
-        """The slot's pod holds its room there; whether the node had that much, and held no more than it has before."""
-        if placement.devices:
-            record.devices[Slot(placement.role, placement.ordinal)] = placement.devices
-        columns, demand = self.columns, record.gang.demands[placement.role]
-        if demand.noted or placement.devices:
-            return columns.least_free(columns.hold(placement.node, demand, placement.devices)) >= 0
-        return columns.least_free(columns.charge(placement.node, demand.asks)) >= 0
 
     def give_up(self, record: Record, slot: Slot, node: str) -> None:
         """It holds nothing there any more."""

@@ -81,19 +81,19 @@ class Columns:
         self._list(row, None)
         self._vacate_if_unused(row)
 
-    def charge(self, name: str, asks: Amounts) -> int:
-        """One pod holds `asks` there from now on; the row."""
+    def charge(self, name: str, asks: Amounts, pods: int = 1) -> int:
+        """So many pods hold `asks` each there from now on; the row."""
         row = self.row_of.get(name, -1)
         if row < 0:
             row = self.row(name)
-        self.charges[row] += 1
+        self.charges[row] += pods
         self.stamps[row] += 1
         self.touched[row] = None
         views = self._views
         for resource, amount in asks:
             if resource not in views:
                 self.view(resource)
-            views[resource][row] -= amount
+            views[resource][row] -= amount * pods
         return row
 
     def discharge(self, name: str, asks: Amounts) -> None:
