@@ -402,3 +402,4 @@ def cut(draft: Draft, kept: Free) -> Iterator[None]:
     finally:
         for name, column in less.items():
             draft.free[name] += column
+        draft.layout.loosened += 1

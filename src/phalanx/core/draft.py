@@ -18,7 +18,7 @@ from phalanx.core import fit
 from phalanx.core.company import Company
 from phalanx.core.devices import Choice, Ledger, asks_devices
 from phalanx.core.fragmentation import Typical
-from phalanx.core.layout import MOVED, Column, Layout
+from phalanx.core.layout import MOVED, Asked, Column, Layout
 from phalanx.core.wishes import Wishes
 from phalanx.model.columns import Columns
 from phalanx.model.demand import MOST, Demand, Where
@@ -74,6 +74,7 @@ class Draft:
         self._log.append((position, asks, count))
         if count < 0:
             self.layout.grown = True
+            self.layout.loosened += 1
         if self._choosy:
             self._puts += 1
             self.touched[int(self.rows[position])] = None
@@ -98,9 +99,20 @@ class Draft:
         """Take what the pods ask; they are there from now on, as others see them (`pods` negative: they are gone)."""
         self.take(position, demand.asks, pods)
         if demand.noted:
-            row = int(self.rows[position])
-            self._note(demand, row, pods)
-            self._log.append(partial(self._note, demand, row, -pods))
+            self._see(position, demand, pods)
+
+    def put_most(self, position: int, demand: Demand, asked: Asked, most: int) -> int:
+        """Put as many of the ordinary pods there as it holds, `most` at most; how many that are."""
+        for view, amount in asked.each:
+            if (holds := view[position] // amount) < most:
+                most = holds
+        if most > 0:
+            for view, amount in asked.each:
+                view[position] -= amount * most
+            self._log.append((position, demand.asks, most))
+            if demand.noted:
+                self._see(position, demand, most)
+        return most
 
     def put_on(self, position: int, demand: Demand, choice: Choice) -> None:
         """One pod goes there, on those devices; `names` gives them to it later."""
@@ -191,6 +203,12 @@ class Draft:
     def ledger(self) -> Ledger:
         return Ledger(self.columns)
 
+    def _see(self, position: int, demand: Demand, pods: int) -> None:
+        """The pods are there, for others."""
+        row = int(self.rows[position])
+        self._note(demand, row, pods)
+        self._log.append(partial(self._note, demand, row, -pods))
+
     def _note(self, demand: Demand, row: int, pods: int) -> None:
         if demand.kind is not None:
             self.company.note(demand.kind, row, pods)
@@ -214,6 +232,8 @@ class Draft:
 
     def rewind(self, mark: int) -> None:
         """As it was at `mark`."""
+        if len(self._log) > mark:
+            self.layout.loosened += 1
         while len(self._log) > mark:
             entry = self._log.pop()
             if isinstance(entry, partial):
@@ -303,14 +323,14 @@ class Draft:
 
     def room_up_to(self, most: int, demand: Demand) -> int:
         """How many pods of the demand fit in all, counted until there are so many."""
-        views = [(self.views[name], amount) for name, amount in demand.asks if name in self.views]
-        if len(views) < len(demand.asks):
+        asked = self.layout.asked(demand)
+        if asked is None:
             return 0
         if self.few:
             return self.room(demand)
         found = 0
-        for position in self.layout.holding(demand.asks, self.allowed(demand.where)):
-            pods = min([view[position] // amount for view, amount in views])
+        for position in self.layout.holding(asked, self.allowed(demand.where)):
+            pods = min([view[position] // amount for view, amount in asked.each])
             if pods > 0:
                 found += pods
                 if found >= most:

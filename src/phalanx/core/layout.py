@@ -14,14 +14,15 @@ none: a decision that comes to nothing leaves no trace.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phalanx.core import fit
 from phalanx.model.columns import Columns
+from phalanx.model.demand import Demand
 from phalanx.model.shape import CPU, MEMORY, PODS, Amounts
 
 Column: TypeAlias = NDArray[np.int64]
@@ -33,7 +34,38 @@ MOVED = 24  # rows; if more have changed, all are laid out anew
 PROBED = 8  # positions looked at one by one before that: most pods find their room in the first
 CHUNK = 4096  # positions compared at once: most gangs find their room in the first
 NONE: Final[memoryview[Any]] = np.zeros(0).data
+REMEMBERED = 1024  # demands
 ROUNDED = 1 - 1e-9  # sums of parts may differ in their last bits
+
+
+class Side(NamedTuple):
+    """A resource: what is free of it by position, and a view of that; and how much an amount of it loosens a node."""
+
+    column: Column
+    view: memoryview[int]
+    scale: int
+    behind: float
+
+
+class Asked:
+    """What a pod asks of a layout: `each` resource's view and amount; `counted`: those that tell where it may fit, with
+    their columns. `least`: no node is less loose that holds one. Before the position `at` none does, as long as `since`
+    is the layout's `loosened`."""
+
+    __slots__ = ("at", "counted", "each", "least", "since")
+
+    def __init__(self, asks: Amounts, sides: Mapping[str, Side], *, crowded: bool) -> None:
+        self.at = self.since = 0
+        self.each: list[tuple[memoryview[int], int]] = []
+        self.counted: list[tuple[Column, memoryview[int], int]] = []
+        least = 0.0
+        for name, amount in asks:
+            column, view, scale, behind = sides[name]
+            self.each.append((view, amount))
+            if crowded or name != PODS or len(asks) == 1:
+                self.counted.append((column, view, amount))
+            least += amount / scale + behind
+        self.least = least * ROUNDED
 
 
 class Layout:
@@ -47,7 +79,8 @@ class Layout:
         self.free: dict[str, Column] = {name: column[self.rows] for name, column in columns.free.items()}
         self.strayed: list[int] = []  # positions from which something was taken; those beyond `MOVED` are not told
         self.grown = False  # something was given back since all was put in order
-        self.crowded = False  # a node had the amounts for one more pod, and too many pods
+        self.loosened = 0  # how often nodes were put in order, or one may have got room (back)
+        self.crowded = False  # `pods` are looked at too
         self._looseness_of_row: memoryview[Any] | None = None  # NaN: not laid out. Made when somebody asks
         self.renew()
         self._ties_by_row = True
@@ -66,28 +99,45 @@ class Layout:
         self.views: dict[str, memoryview[int]] = {name: column.data for name, column in self.free.items()}
         self.row_at: memoryview[int] = self.rows.data
         self._parts: list[tuple[memoryview[int], memoryview[int], int, float]] = []
+        self._sides = {
+            name: Side(column, self.views[name], self.scales[name], 0.0 if name in ORDINARY else BEHIND)
+            for name, column in self.free.items()
+        }
+        self._asked: dict[Demand, Asked] = {}
         self.grown = False
+        self.loosened += 1
         self._ties_by_row = not (self.packed and len(self.rows) > 1)
 
-    def holding(self, asks: Amounts, allowed: fit.Rows | None) -> Iterator[int]:
-        """The positions that hold a pod with these asks (known resources all), in order; that there are `pods` left is
-        only looked at if it ever was not so (`crowded`). Somebody may take from those that were given out already.
-        `allowed`: by position, the only ones that count."""
-        counted = [each for each in asks if each[0] != PODS or self.crowded] or asks
-        first = self.first(asks)
-        probed, views = min(first + PROBED, len(self.rows)), [(self.views[name], amount) for name, amount in counted]
+    def asked(self, demand: Demand) -> Asked | None:
+        """What its pods ask; None if no node speaks of some of it."""
+        known = self._asked.get(demand)
+        if known is None:
+            if len(self._asked) >= REMEMBERED:
+                self._asked.clear()
+            try:
+                known = self._asked[demand] = Asked(demand.asks, self._sides, crowded=self.crowded)
+            except KeyError:
+                return None
+        return known
+
+    def holding(self, asked: Asked, allowed: fit.Rows | None) -> Iterator[int]:
+        """The positions that hold a pod that asks this, in order; that there are `pods` left is only looked at if it
+        ever was not so (`crowded`). Somebody may take from those that were given out already. `allowed`: by position,
+        the only ones that count."""
+        first = asked.at if asked.since == self.loosened else self.first(asked.least)
+        counted = asked.counted
+        probed = len(self.rows) if self.few else min(first + PROBED, len(self.rows))
         for position in range(first, probed):
-            for view, amount in views:
+            for _, view, amount in counted:
                 if view[position] < amount:
                     break
             else:
                 if allowed is None or allowed[position]:
                     yield position
-        columns = [(self.free[name], amount) for name, amount in counted]
-        for start in range(probed, len(self), CHUNK):
+        for start in range(probed, len(self.rows), CHUNK):
             stop = start + CHUNK
             fits = None if allowed is None else allowed[start:stop].copy()
-            for column, amount in columns:
+            for column, _, amount in counted:
                 enough = column[start:stop] >= amount
                 fits = enough if fits is None else np.logical_and(fits, enough, out=fits)
             assert fits is not None  # every pod asks one of `pods`
@@ -97,15 +147,17 @@ class Layout:
                 yield start + at
                 at = found.find(True, at + 1)
 
-    def first(self, asks: Amounts) -> int:
-        """No position before this one holds a pod with these asks: a node that does is at least as loose as the pod
-        would have it, and since they were put in order nodes have only lost room."""
+    def first(self, least: float) -> int:
+        """No position before this one holds a pod that is at least as loose as that: since they were put in order nodes
+        have only lost room."""
         if self.grown or not len(self._looseness):
             return 0
-        least = 0.0
-        for name, amount in asks:
-            least += amount / self.scales[name] + (0.0 if name in ORDINARY else BEHIND)
-        return bisect_left(self._looseness, least * ROUNDED)
+        return bisect_left(self._looseness, least)
+
+    def crowd(self) -> None:
+        """A node had the amounts for one more pod, and too many pods: from now on these are looked at too."""
+        self.crowded = True
+        self._asked.clear()
 
     def follow(self) -> bool:
         """Be as the book is now. False: other nodes than before may take something, or too much has changed."""
@@ -136,6 +188,7 @@ class Layout:
                 self._move(row, position, looseness)
         self.strayed.clear()
         self.grown = False
+        self.loosened += 1
         return True
 
     def _know_parts(self) -> list[tuple[memoryview[int], memoryview[int], int, float]]:

@@ -141,48 +141,22 @@ def fill(draft: Draft, demand: Demand, role: int, count: int, shares: list[Share
     allowed = draft.allowed(demand.where) if ordinary else None
     if within is not None:
         allowed = both(allowed, within)
-    if ordinary and draft.few:
-        return fill_few(draft, demand, role, count, shares, allowed)
-    views = [(draft.views[name], amount) for name, amount in demand.asks if name in draft.views]
-    if len(views) < len(demand.asks):
+    layout = draft.layout
+    if (asked := layout.asked(demand)) is None:
         return count  # no node speaks of some of it
     if not ordinary:
         return special.fill(draft, demand, role, count, shares, within)
-    for position in draft.layout.holding(demand.asks, allowed):
-        taken = count
-        for view, amount in views:
-            if (most := view[position] // amount) < taken:
-                taken = most
+    for position in layout.holding(asked, allowed):
+        taken = draft.put_most(position, demand, asked, count)
         if taken < 1:
-            draft.layout.crowded = True
+            layout.crowd()
             return fill(draft, demand, role, count, shares, within)
-        draft.put(position, demand, taken)
         shares.append((role, position, taken))
         count -= taken
         if not count:
+            if allowed is None:  # it is full, or the next looks here first
+                asked.at, asked.since = position, layout.loosened
             break
-    return count
-
-
-def fill_few(draft: Draft, demand: Demand, role: int, count: int, shares: list[Share], allowed: Rows | None) -> int:
-    """`fill`, node by node: where there are but a few, that is many times faster than arrays."""
-    views = draft.views
-    for resource, _ in demand.asks:
-        if resource not in views:
-            return count  # no node speaks of it
-    for position in range(len(draft.rows)):
-        if not count:
-            break
-        if allowed is not None and not allowed[position]:
-            continue
-        taken = count
-        for resource, amount in demand.asks:
-            if (most := views[resource][position] // amount) < taken:
-                taken = most
-        if taken > 0:
-            draft.put(position, demand, taken)
-            shares.append((role, position, taken))
-            count -= taken
     return count
 
 

@@ -113,6 +113,7 @@ def closed_off(draft: Draft, cluster: Cluster, job: Job, now_s: float) -> Iterat
     finally:
         for column in draft.free.values():
             column[shut] += MOST
+        draft.layout.loosened += 1
 
 
 def rows_of(cluster: Cluster, reservation: Reservation) -> Rows:
