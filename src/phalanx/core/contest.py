@@ -174,9 +174,11 @@ class Contest:
     def won(self, following: Entry | None) -> None:
         """The head has started; `following` is the next of its line."""
         runner = self.at
-        _, key, _ = heappop(runner.lines)
-        if following is not None:
-            heappush(runner.lines, (self.rank(runner.branch, key, following), key, following))
+        if following is None:
+            _, key, _ = heappop(runner.lines)
+        else:
+            key = runner.lines[0][1]
+            heapreplace(runner.lines, (self.rank(runner.branch, key, following), key, following))
         if key is runner.drawn:
             self.draw(runner)
         self.reseat(runner)

@@ -370,7 +370,8 @@ class Cycle:
             limit_s = quota.time_limit_s(self.cluster, record.job)
         self.starts.append(Start(record.job.id, record.attempt + 1, placements, self.now_s, flavors, limit_s))
 
-    def grant(self, key: LineKey, bid: Bid, offer: Offer, placements: list[Placement]) -> None:
+    def grant(self, key: LineKey, bid: Bid, offer: Offer, outcome: list[Placement]) -> None:
+        placements = tuple(outcome)
         if "rooms" in self.__dict__:
             self.rooms.grants += 1
         self.draft.settle()
@@ -381,7 +382,7 @@ class Cycle:
         self.won.add(bid)
         self.unnoted.append((key.gang, bid.job, placements))
         if bid.slot is None:
-            self.start(self.cluster.jobs[bid.job], tuple(placements), offer.flavors)
+            self.start(self.cluster.jobs[bid.job], placements, offer.flavors)
         else:
             self.seat(bid, bid.slot, placements)
         if key.kind != Kind.REPLACEMENT:

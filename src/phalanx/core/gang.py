@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from itertools import count as numbers
 from itertools import repeat
 from typing import TypeAlias
@@ -38,7 +37,7 @@ __all__ = ["Shortfall", "place"]
 
 Times: TypeAlias = NDArray[np.float64]
 
-PLACEMENT = partial(tuple.__new__, Placement)  # as `Placement._make`, without a Python call for each pod
+NEW, PLACEMENTS = tuple.__new__, repeat(Placement)  # as `Placement._make`, without a Python call for each pod
 NAMELESS: repeat[tuple[str, ...]] = repeat(())
 FIRST_ROLE = repeat(0)
 TRIES = 256
@@ -324,8 +323,8 @@ def named(draft: Draft, gang: Gang, shares: Sequence[Share]) -> list[Placement]:
     if len(gang.roles) == 1 and draft.nameless:
         nodes: list[str] = []
         for _, position, count in shares:
-            nodes += repeat(names[rows[position]], count)
-        return list(map(PLACEMENT, zip(FIRST_ROLE, numbers(), nodes, NAMELESS, strict=False)))
+            nodes += [names[rows[position]]] * count
+        return list(map(NEW, PLACEMENTS, zip(FIRST_ROLE, numbers(), nodes, NAMELESS, strict=False)))
     numbered: dict[int, int] = {}
     placements: list[Placement] = []
     for role, position, count in shares:
@@ -333,5 +332,5 @@ def named(draft: Draft, gang: Gang, shares: Sequence[Share]) -> list[Placement]:
         numbered[role] = first + count
         devices = draft.names(position, gang.demands[role], count)
         slots = zip(repeat(role), range(first, first + count), repeat(names[rows[position]]), devices, strict=False)
-        placements.extend(map(PLACEMENT, slots))
+        placements.extend(map(NEW, PLACEMENTS, slots))
     return placements

@@ -139,7 +139,10 @@ class Layout:
             fits = None if allowed is None else allowed[start:stop].copy()
             for column, _, amount in counted:
                 enough = column[start:stop] >= amount
-                fits = enough if fits is None else np.logical_and(fits, enough, out=fits)
+                if fits is None:
+                    fits = enough
+                else:
+                    fits &= enough
             assert fits is not None  # every pod asks one of `pods`
             found = fits.tobytes()  # looking for the next there is faster than making a list of all
             at = found.find(True)

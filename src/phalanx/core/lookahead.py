@@ -11,7 +11,7 @@ equal ones as the contest had them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from heapq import merge
 from typing import TYPE_CHECKING
 
@@ -146,7 +146,7 @@ class Lookahead:
         plain = key.kind == Kind.JOB and gang.rigid and self.cluster.tree.branches[key.queue].unbounded
         return plain and self.horizon.keeps_out(bid, gang)
 
-    def granted(self, bid: Bid, gang: Gang, placements: list[Placement]) -> None:
+    def granted(self, bid: Bid, gang: Gang, placements: Sequence[Placement]) -> None:
         if self.greedy or not placements:
             return
         self.horizon.grant(bid, gang, placements)

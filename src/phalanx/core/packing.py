@@ -137,6 +137,8 @@ def other_orders(rooms: dict[int, int], roles: Sequence[Role]) -> Iterator[Seque
 
 def fill(draft: Draft, demand: Demand, role: int, count: int, shares: list[Share], within: Rows | None = None) -> int:
     """Take room for `count` pods, the fullest nodes first; how many found none."""
+    if not count:
+        return 0
     ordinary = draft.ordinary(demand)
     allowed = draft.allowed(demand.where) if ordinary else None
     if within is not None:
