@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 FEW = 64  # lines in all: they contend each by itself
 EXPLAINED = 4  # failures explained in a cycle, at least
 MISS = 32  # crowds are counted together for what it costs to count one by itself
+HANDFUL = 64  # of so few crowds each is as soon counted by itself
 MANY = 2**30  # to be explained anew as soon as can be
 RENEW_REASON = 100  # a crowd's first is examined at the latest when it was screened out that often in a row
 
@@ -226,20 +227,20 @@ class Crowds:
 
     def in_order(self, crowds: Sequence[Sequence[Turn]]) -> Iterator[Turn]:
         """Merged; what dies meanwhile is left out."""
-        heap = [(turns[0][0], 0, turns) for turns in crowds]
+        heap = [(turns[0][0], 0, turns, turns[0][1].gang) for turns in crowds]
         heapify(heap)
         while heap:
             if len(heap) > 2 * len(self.live) and not self.draws_all():  # of a crowd there are old lines and new ones
-                heap = [each for each in heap if each[2][each[1]][1].gang in self.live]
+                heap = [each for each in heap if each[3] in self.live]
                 heapify(heap)
                 continue
-            _, at, turns = heap[0]
-            if not self.is_drawn_from(turns[at][1].gang):
+            _, at, turns, gang = heap[0]
+            if not self.is_drawn_from(gang):
                 heappop(heap)
                 continue
             yield turns[at]
             if at + 1 < len(turns):
-                heapreplace(heap, (turns[at + 1][0], at + 1, turns))
+                heapreplace(heap, (turns[at + 1][0], at + 1, turns, gang))
             else:
                 heappop(heap)
 
@@ -259,7 +260,7 @@ class Crowds:
             return True
         live.discard(gang)
         self.missed += 1
-        if self.missed * MISS > len(live):
+        if self.missed * MISS > len(live) > HANDFUL:
             self.count_all()
         return False
 

@@ -82,6 +82,8 @@ class Turns:
         turns = crowds.get(key.gang)
         if turns is None:
             crowds[key.gang] = [(place, key)]
+        elif turns[-1][0] < place:  # as for most: who is submitted is the latest
+            turns.append((place, key))
         else:
             insort(turns, (place, key))
 
