@@ -287,7 +287,7 @@ def crowds_are_true(cluster: Cluster) -> Iterator[str]:
     waiting = cluster.waiting
     crowded = {key for crowd in waiting.watches.crowds.values() for key in crowd}
     found = [(arena, gang, of) for arena, crowds in waiting.turns.of.items() for gang, of in crowds.items()]
-    turns = [(arena, gang, *turn) for arena, gang, of in found for turn in of]
+    turns = [(arena, gang, *turn) for arena, gang, of in found for turn in of if waiting.turns.stands(turn)]
     if crowded != {key for *_, key in turns} or len(crowded) != len(turns):
         yield f"{len(crowded)} lines sleep in crowds, {len(turns)} have a turn"
     for arena, gang, place, key in turns:

@@ -218,7 +218,7 @@ class Crowds:
         """By arena, the lines of live crowds that may contend, in order."""
         for arena, crowds in self.waiting.turns.of.items() if self.together else ():
             fewer, others = (self.live, crowds) if len(self.live) < len(crowds) else (crowds, self.live)
-            live = [crowds[gang] for gang in fewer if gang in others]
+            live: list[Sequence[Turn]] = [crowds[gang] for gang in fewer if gang in others]
             live += self.beside.pop(arena, {}).values()
             if live:
                 yield arena, self.in_order(live)
@@ -239,10 +239,16 @@ class Crowds:
                 heappop(heap)
                 continue
             yield turns[at]
-            if at + 1 < len(turns):
-                heapreplace(heap, (turns[at + 1][0], at + 1, turns, gang))
+            at += 1
+            while at < len(turns) and not self.stands(turns[at]):
+                at += 1
+            if at < len(turns):
+                heapreplace(heap, (turns[at][0], at, turns, gang))
             else:
                 heappop(heap)
+
+    def stands(self, turn: Turn) -> bool:
+        return turn[1] in self.standby or self.waiting.turns.stands(turn)
 
     def is_drawn_from(self, gang: Gang) -> bool:
         return self.lives(gang) or self.draws_all()

@@ -7,9 +7,10 @@ strict queue only the head counts; all its lines are kept in a heap, and the con
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections.abc import Iterator, Mapping
+from bisect import insort
+from collections.abc import Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
+from operator import itemgetter
 from typing import TypeAlias
 
 from phalanx.model.demand import Gang
@@ -19,6 +20,19 @@ from phalanx.model.sleepers import Place
 
 Turn: TypeAlias = tuple[Place, LineKey]
 
+PLACE = itemgetter(0)
+
+
+class Row(list[Turn]):
+    """In order. `gone`: how many of them stand no more. They are taken out when they are half of all, since to find one
+    means to look at turns that nobody has looked at for long. The first stands."""
+
+    __slots__ = ("gone",)
+
+    def __init__(self, turns: Iterable[Turn] = (), gone: int = 0) -> None:
+        super().__init__(turns)
+        self.gone = gone
+
 
 class Turns:
     """`of`: by arena and gang, the crowd's lines there in order of their first bids. No two have the same place.
@@ -27,7 +41,7 @@ class Turns:
     __slots__ = ("_place_of", "arenas", "of")
 
     def __init__(self) -> None:
-        self.of: dict[str, dict[Gang, list[Turn]]] = {}
+        self.of: dict[str, dict[Gang, Row]] = {}
         self.arenas: Mapping[str, str] = {}
         self._place_of: dict[LineKey, Place] = {}
 
@@ -46,6 +60,10 @@ class Turns:
         self._insert(key, place)
         return place
 
+    def stands(self, turn: Turn) -> bool:
+        """It is the line's turn still."""
+        return self._place_of.get(turn[1]) is turn[0]
+
     def move(self, key: LineKey, first: Entry) -> Place:
         """Another is the line's first now. Its place."""
         return self.put(key, self._place_of[key][0], first)
@@ -57,7 +75,12 @@ class Turns:
             arena = self.arenas.get(key.queue, "")
             crowds = self.of[arena]
             turns = crowds[key.gang]
-            del turns[bisect_left(turns, (place,))]  # a shorter tuple is before all that it begins
+            turns.gone += 1
+            if 2 * turns.gone > len(turns):
+                turns[:], turns.gone = filter(self.stands, turns), 0
+            while turns and not self.stands(turns[0]):
+                del turns[0]
+                turns.gone -= 1
             if not turns:
                 del crowds[key.gang]
                 if not crowds:
@@ -73,7 +96,9 @@ class Turns:
     def copy(self) -> Turns:
         other = Turns()
         other.arenas = self.arenas
-        other.of = {arena: {gang: list(turns) for gang, turns in crowds.items()} for arena, crowds in self.of.items()}
+        other.of = {
+            arena: {gang: Row(turns, turns.gone) for gang, turns in crowds.items()} for arena, crowds in self.of.items()
+        }
         other._place_of = dict(self._place_of)
         return other
 
@@ -81,11 +106,11 @@ class Turns:
         crowds = self.of.setdefault(self.arenas.get(key.queue, ""), {})
         turns = crowds.get(key.gang)
         if turns is None:
-            crowds[key.gang] = [(place, key)]
+            crowds[key.gang] = Row([(place, key)])
         elif turns[-1][0] < place:  # as for most: who is submitted is the latest
             turns.append((place, key))
         else:
-            insort(turns, (place, key))
+            insort(turns, (place, key), key=PLACE)
 
 
 class Heads:
