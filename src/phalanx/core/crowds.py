@@ -285,6 +285,10 @@ class Crowds:
         """The line may be drawn: so it is awake rather than asleep."""
         return key.gang in self.live and self.together and self.watches.in_crowd(key)
 
+    def all_live(self, arena: str) -> bool:
+        """Every line may that sleeps in a crowd there."""
+        return self.together and self.waiting.turns.of.get(arena, {}).keys() <= self.live
+
     def lacks(self, key: LineKey) -> bool:
         """A line that was drawn finds too little room, by counting."""
         if not self.lives(key.gang):

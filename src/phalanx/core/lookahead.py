@@ -72,13 +72,18 @@ class Lookahead:
             return {}
         found: dict[LineKey, None] = {}
         if not self.greedy and (self.cluster.ends.order or self.cluster.reservations):
-            found.update(dict.fromkeys(self.sleepers.best(awake, self.depth(), self.cycle.crowds.is_live)))
+            found.update(dict.fromkeys(self.best(self.depth())))
         if gone or (stirred and self.sleepers.first is None) or self.conservative:
             self.joined = True
             found.update(dict.fromkeys(self.sleepers.all_held()))
         held, untrue = self.sleepers.is_held, self.cycle.untrue
         self.asleep = {key for key in found if key not in awake and key not in untrue and not held(key)}
         return found
+
+    def best(self, count: int) -> Iterator[LineKey]:
+        """The first so many sleepers of each arena, of those that may not be drawn anyway."""
+        crowds = self.cycle.crowds
+        return self.sleepers.best(self.cycle.awake, count, crowds.is_live, crowds.all_live)
 
     def depth(self) -> int:
         """How many sleepers of a queue take part from the start."""
@@ -91,8 +96,7 @@ class Lookahead:
             return
         self.asked = True
         if self.cluster.ends.order or self.cluster.reservations:
-            best = self.sleepers.best(self.cycle.awake, SLEEPERS, self.cycle.crowds.is_live)
-            more = [key for key in best if key not in self.cycle.new]
+            more = [key for key in self.best(SLEEPERS) if key not in self.cycle.new]
             self.asleep.update(key for key in more if not self.sleepers.is_held(key))
             self.joining.update(dict.fromkeys(more))
 

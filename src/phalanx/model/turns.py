@@ -45,7 +45,7 @@ class Turns:
         self.arenas: Mapping[str, str] = {}
         self._place_of: dict[LineKey, Place] = {}
 
-    def __contains__(self, key: LineKey) -> bool:
+    def __contains__(self, key: object) -> bool:
         return key in self._place_of
 
     def put(self, key: LineKey, foremost: float, first: Entry) -> Place:

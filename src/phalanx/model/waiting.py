@@ -44,8 +44,8 @@ class Waiting:
         self.watches = Watches()
         self.heeding = Heeding()
         self.bars = Bars()
-        self.sleepers = Sleepers()
         self.turns = Turns()
+        self.sleepers = Sleepers(self.turns)
         self.heads = Heads()
         self.hunters = Hunters()
         self.dawns: list[tuple[float, int, LineKey]] = []  # heap: (when to look at a line again, seconds; …)
@@ -319,7 +319,8 @@ class Waiting:
         other.version, other.grown, other._line_of = self.version, dict(self.grown), dict(self._line_of)
         other.watches, other.bars, other.heeding = self.watches.copy(), self.bars.copy(), self.heeding.copy()
         other.timed = self.timed
-        other.sleepers, other.turns = self.sleepers.copy(), self.turns.copy()
+        other.turns = self.turns.copy()
+        other.sleepers = self.sleepers.copy(other.turns)
         other.hunters, other.heads = self.hunters.copy(), self.heads.copy()
         other.lines_of = {queue: dict(lines) for queue, lines in self.lines_of.items()}
         other.shaken, other.hopeless = dict(self.shaken), dict(self.hopeless)
