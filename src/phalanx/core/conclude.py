@@ -48,9 +48,10 @@ def plan(cycle: Cycle) -> Plan:
 
 
 def stirs(cycle: Cycle, first: tuple[Bid, float] | None) -> bool:
-    """Whether others run, or leave, when it is over, or another keeps room that who may push could have."""
+    """Whether others run, or leave, when it is over, or who may push is kept from other room than before: the first is
+    gone, or has come only now. (Which of two is the first may follow who is awake: that alone changes nothing.)"""
     decided = cycle.places or cycle.starts or cycle.preempting.actions
-    return bool(decided) or (cycle.lookahead.looked and first != cycle.lookahead.sleepers.first)
+    return bool(decided) or cycle.lookahead.first_is_gone() or (first is not None and first[0] in cycle.joined)
 
 
 def regrouped(cycle: Cycle) -> set[str]:
