@@ -31,7 +31,7 @@ ORDINARY = {CPU, MEMORY, PODS, "ephemeral-storage"}
 BEHIND = 16.0  # a node with a free device weighs more than any without, whatever else is free on it
 FEW = 32  # nodes; so many are looked at one by one faster than together
 MOVED = 24  # rows; if more have changed, all are laid out anew
-PROBED = 8  # positions looked at one by one before that: most pods find their room in the first
+PROBED = 8  # positions looked at one by one before that, if the last pods found their room there
 CHUNK = 4096  # positions compared at once: most gangs find their room in the first
 NONE: Final[memoryview[Any]] = np.zeros(0).data
 REMEMBERED = 1024  # demands
@@ -81,6 +81,7 @@ class Layout:
         self.grown = False  # something was given back since all was put in order
         self.loosened = 0  # how often nodes were put in order, or one may have got room (back)
         self.crowded = False  # `pods` are looked at too
+        self.near = True  # whoever was looked for last found room among the first few positions
         self._looseness_of_row: memoryview[Any] | None = None  # NaN: not laid out. Made when somebody asks
         self.renew()
         self._ties_by_row = True
@@ -124,9 +125,10 @@ class Layout:
         """The positions that hold a pod that asks this, in order; that there are `pods` left is only looked at if it
         ever was not so (`crowded`). Somebody may take from those that were given out already. `allowed`: by position,
         the only ones that count."""
-        first = asked.at if asked.since == self.loosened else self.first(asked.least)
-        counted = asked.counted
-        probed = len(self.rows) if self.few else min(first + PROBED, len(self.rows))
+        known, counted = asked.since == self.loosened, asked.counted
+        first = asked.at if known else self.first(asked.least)
+        near = len(self.rows) if self.few else min(first + PROBED, len(self.rows))
+        probed = near if known or self.near else first
         for position in range(first, probed):
             for _, view, amount in counted:
                 if view[position] < amount:
@@ -146,6 +148,7 @@ class Layout:
             assert fits is not None  # every pod asks one of `pods`
             found = fits.tobytes()  # looking for the next there is faster than making a list of all
             at = found.find(True)
+            self.near = -1 < at < near - start
             while at >= 0:
                 yield start + at
                 at = found.find(True, at + 1)
