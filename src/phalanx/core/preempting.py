@@ -2,9 +2,11 @@
 
 A search costs milliseconds, so it must be worth it: not for a job whose queue preempts nobody, not before its queue's
 delay is over, not again in this cycle for another that may push nobody either, and at most `SEARCHES` times in a cycle.
-A line that came too late for that is looked at in the next cycle, which follows at once; one whose search found nobody
-*hunts*: it is woken when something that runs has changed, a few lines a cycle, those that waited longest for it first
-(`model.waiting`), and when time makes somebody available (a minimum run time, or a budget's hour, passes).
+A line that came too late for that has its turn in the next cycle, which follows at once; those whose turn it is have a
+budget of their own, else those that come first would search again in every cycle, and the others never. One whose
+search found nobody *hunts*: it is woken when something that runs has changed, a few lines a cycle, those that waited
+longest for it first (`model.waiting`), and when time makes somebody available (a minimum run time, or a budget's hour,
+passes).
 """
 
 from __future__ import annotations
@@ -46,7 +48,8 @@ class Preempting:
         self.spent: dict[str, int] = {}
         self.leaving: list[tuple[str, Demand, tuple[str, ...]]] = []
         self.others = promise.Leaving(cluster, now_s)
-        self.searches = self.in_vain = 0
+        self.searches = [0, 0]  # of those that came up anyhow, and of those whose turn it is
+        self.in_vain = 0
         self.kept: list[str] = []  # whose promises stand
         self.withdrawn: dict[str, None] = {}  # whose promises do not
         self.hunting: dict[LineKey, bool] = {}
@@ -106,10 +109,11 @@ class Preempting:
         if (ready_s := since_s + max(0.0, wants.delay_s)) > self.now_s:
             self.again_s[key] = ready_s
             return False
-        if self.searches >= SEARCHES:
-            self.hunting[key] = True
+        its_turn = key in self.cluster.waiting.hunters.woken
+        if self.searches[its_turn] >= SEARCHES:
+            self.put_off(key)
             return False
-        self.searches += 1
+        self.searches[its_turn] += 1
         scene = self.scene(draft)
         aside = displace.Aside(horizon, scene, record, offers[0].charge.cost)
         found = self.search(scene, record.job, offers, aside)
@@ -123,16 +127,24 @@ class Preempting:
         self.again_s[key] = self.next_chance_s(scene)
         return False
 
+    def put_off(self, key: LineKey) -> None:
+        """As many have searched in this cycle as may: it is its turn in the next, unless it has searched since anything
+        changed."""
+        rests = key in self.cluster.waiting.hunters.resting
+        self.hunting[key] = not rests
+        if rests:
+            self.again_s[key] = self.cluster.waiting.dawn_of.get(key)
+
     def finds_nobody(self, draft: Draft, key: LineKey, record: Record) -> bool:
         """Of a hunting line that lacks room and nothing else: that a search would end before it begins. So it hunts
         on."""
         wants = preemption_of(self.cluster, key.queue)
-        if wants.delay_s > 0 or wants.consolidate or self.kept or self.searches >= SEARCHES:
+        if wants.delay_s > 0 or wants.consolidate or self.kept or self.searches[True] >= SEARCHES:
             return False
         scene = self.scene(draft)
         if preempt.changes_anything(scene, record.job, key.gang.due()):
             return False
-        self.searches += 1
+        self.searches[True] += 1
         self.in_vain += 1
         self.hunting[key] = False
         self.again_s[key] = self.next_chance_s(scene)

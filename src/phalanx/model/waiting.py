@@ -235,6 +235,7 @@ class Waiting:
             line.unexplained = MANY
             self.awake[key] = None
         self.sleepers.stirred = True
+        self.hunters.stir()
         self.wake_barred()
 
     def wake_exposed(self) -> None:
@@ -270,6 +271,7 @@ class Waiting:
 
     def arrange(self, tree: Tree) -> None:
         """The queue tree is another: so may be who is next."""
+        self.hunters.stir()
         arenas, orders = tree.arenas(), tree.closed_in_order()
         if arenas != self.turns.arenas:
             self.turns.arrange(arenas)

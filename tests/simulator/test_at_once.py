@@ -1,0 +1,79 @@
+"""A scheduler that asks for its next cycle at once, as who searches for somebody to give way does, comes to an end.
+
+The live loop then decides again without waiting (`loop.run`). If that went on for ever, it would do nothing else; the
+seeds are those where it once did: more lines hunted than may search in a cycle, and the same came first in each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from phalanx import loop
+from phalanx.cli.setup_file import setup_of
+from phalanx.cli.simulation import Source, workload_of
+from phalanx.simulator.play import play
+
+CYCLES = 60  # more than any of them takes
+
+CLUSTER = """
+nodes:
+- {name: a, count: 2, allocatable: {cpu: 6}, labels: {rack: a}}
+- {name: b, count: 2, allocatable: {cpu: 6}, labels: {rack: b}}
+reservations: [{name: r, start: 300, end: 5000, nodes: [b-0], users: [uz, vz]}]
+jobs:
+"""
+POLICY = """
+policy: {backfill: conservative, defaultQueue: x}
+queues:
+- {name: all, order: fair}
+- name: x
+  parent: all
+  quotas: [{guaranteed: {cpu: 12}, limit: {cpu: 20}}]
+  preemption: {within: lower, reclaim: never, grace: 10s}
+- {name: z, parent: all, quotas: [{guaranteed: {cpu: 12}}], preemption: {within: lower, reclaim: never}}
+"""
+
+
+def a_job(index: int, random: Random) -> str:
+    run_s, more = random.randint(10, 200), ""
+    if random.random() < 0.3:
+        more += f", array: {{jobs: {random.randint(1, 4)}, running: {random.randint(1, 2)}}}"
+    if random.random() < 0.3:
+        more += ", closeness: rack"
+    elif random.random() < 0.3:
+        more += ", preferredCloseness: rack"
+    if random.random() < 0.2:
+        more += ", singleton: s"
+    if random.random() < 0.1:
+        more += ", minimum: 1"
+    if random.random() < 0.1:
+        more += ", reservation: r"
+    if random.random() < 0.2 and index:
+        more += f", after: [{{job: j{random.randrange(index)}, when: any}}]"
+    return (
+        f"- {{id: j{index}, submit: {random.randint(0, 600)}, run: {run_s}, limit: {run_s * random.randint(1, 3)}, "
+        f"user: {random.choice('uv')}z, queue: {random.choice('xz')}, priority: {random.choice([0, 0, 5])}, "
+        f"pods: {random.randint(1, 4)}, requests: {{cpu: {random.randint(1, 5)}}}{more}}}\n"
+    )
+
+
+def think(cluster, events, policy, now_s, world):
+    """As the live loop does: again, as long as that is asked for."""
+    plan = loop.step(cluster, events, policy, now_s, world)
+    cycles = 1
+    while plan.wake_s is not None and plan.wake_s <= now_s:
+        assert cycles < CYCLES, f"{cycles} cycles at {now_s} s, and no end"
+        plan, cycles = loop.step(cluster, [], policy, now_s, world), cycles + 1
+    return plan
+
+
+@pytest.mark.parametrize("seed", [5, 12])
+def test_thinking_at_once_comes_to_an_end(tmp_path: Path, seed: int) -> None:
+    random = Random(seed)
+    trace, policy = tmp_path / "own.yaml", tmp_path / "policy.yaml"
+    trace.write_text(CLUSTER + "".join(a_job(index, random) for index in range(30)))
+    policy.write_text(POLICY)
+    schedule = play(workload_of(Source(trace=trace), 0), setup_of(str(policy)), think)
+    assert any(fate.end_s is not None for fate in schedule.fates)
