@@ -9,11 +9,14 @@ from random import Random
 
 import pytest
 
+from phalanx.core.backfill import Foreseen, Horizon
 from phalanx.core.check import check
 from phalanx.core.fold import fold
 from phalanx.core.forecast import forecast
+from phalanx.core.profile import Seat
 from phalanx.loop import step
 from phalanx.model.cluster import Cluster
+from phalanx.model.demand import Gang
 from phalanx.model.event import Event, Finished, NodeSeen, QueueSeen, Submitted
 from phalanx.model.job import Job, Role
 from phalanx.model.node import Node
@@ -112,6 +115,37 @@ def test_easy_the_first_that_waits_is_not_delayed_by_those_behind(seed: int, ord
         alone = all(each.submitted_s != job.submitted_s for each in jobs if each is not job)
         if job.id in world.expected and alone and all(world.starts[each.id] < job.submitted_s for each in earlier):
             assert world.starts[job.id] == world.expected[job.id]
+
+
+def test_easy_a_start_that_was_foreseen_before_is_the_one_found_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as nothing in the book is another, though time passes."""
+    shadow, find_start = Horizon.shadow, Horizon.find_start
+    found: list[Foreseen | None] = []
+    remembered = 0
+
+    def found_anew(self: Horizon, job: Job, gang: Gang, runs_s: float) -> Foreseen | None:
+        found.append(find_start(self, job, gang, runs_s))
+        return found[-1]
+
+    def compared(self: Horizon, job: Job, gang: Gang, runs_s: float) -> Seat | None:
+        nonlocal remembered
+        before = len(found)
+        seat = shadow(self, job, gang, runs_s)
+        remembered += len(found) == before
+        anew = find_start(self, job, gang, runs_s)
+        if seat is None or anew is None:
+            assert seat is anew
+        else:
+            assert (seat.start_s, seat.placements) == (anew.start_s, anew.placements)
+            assert all((self.free[name] == column).all() for name, column in anew.free.items())
+        return seat
+
+    monkeypatch.setattr(Horizon, "find_start", found_anew)
+    monkeypatch.setattr(Horizon, "shadow", compared)
+    for seed in range(10):
+        Exact(Policy(), 3, 4, foresees=False).play(some_jobs(Random(seed), 3, 4))
+    assert found
+    assert remembered
 
 
 @pytest.mark.parametrize("backfill", Backfill)

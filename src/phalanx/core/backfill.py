@@ -74,6 +74,15 @@ class Change(NamedTuple):
     sign: int
 
 
+class Foreseen(NamedTuple):
+    """When and where a gang can start (seconds since the epoch), and by row what is free beside it then."""
+
+    start_s: float
+    placements: tuple[Placement, ...]
+    held: Holding
+    free: Free
+
+
 @dataclass(slots=True)
 class Hold:
     """A reservation made in this cycle."""
@@ -338,6 +347,29 @@ class Horizon:
 
     def shadow(self, job: Job, gang: Gang, runs_s: float) -> Seat | None:
         """EASY: the earliest start; `free` is what is left then."""
+        ends, known, of_book = self.cluster.ends, None, None
+        if self.is_of_book():
+            of_book = gang, self.policy, sum(self.cluster.columns.stamps)
+            before, known = ends.foreseen or (None, None)
+            known = known if before == of_book else None
+        if known is None:
+            known = self.find_start(job, gang, runs_s)
+            if known is None:
+                return None
+            if of_book is not None and known.start_s > self.now_s:  # now is another time in the next cycle
+                ends.foreseen = of_book, known
+        start_s, placements, held, free = known
+        self.free = {name: column.copy() for name, column in free.items()}
+        return Seat(start_s, start_s + runs_s, placements, held)
+
+    def is_of_book(self) -> bool:
+        """What is foreseen follows from the book alone, so that it is the same as long as nothing there changes, though
+        time passes: this cycle has taken nothing, and nobody is overdue."""
+        overdue = any(end_s <= self.now_s for end_s, _ in self.cluster.ends.order[:1])
+        return not (overdue or self.given or self.leaving or self.cluster.reservations) and self.draft.untouched
+
+    def find_start(self, job: Job, gang: Gang, runs_s: float) -> Foreseen | None:
+        """With what runs, and what this cycle has granted."""
         columns = self.cluster.columns
         timeline = Timeline(columns, self.now_s, by_row(self.draft), self.releases())
         for start_s, free in islice(timeline.starts(gang), TRIES):
@@ -345,8 +377,7 @@ class Horizon:
             if isinstance(found, list):
                 held = placed(columns, gang, found)
                 held.add_to(free, -1)
-                self.free = free
-                return Seat(start_s, start_s + runs_s, tuple(found), held)
+                return Foreseen(start_s, tuple(found), held, free)
         return None
 
     def without_closed(self, free: Free, job: Job, start_s: float, end_s: float) -> Draft:
