@@ -315,6 +315,9 @@ def those_that_run(cluster: Cluster, ledger: Ledger, bar: Bar) -> list[str]:
 
 def use(cluster: Cluster, ledger: Ledger, job: str, key: Key) -> Amount:
     """What the job is charged with, or will be when this cycle is folded in."""
-    charges = [cluster.jobs[job].charge, *ledger.of_jobs.get(job, ())]
-    total: Amount = sum(dict(charge.cost).get(key, 0) for charge in charges if charge is not None)
+    charge, granted = cluster.jobs[job].charge, ledger.of_jobs.get(job, ())
+    if charge is None and not granted:
+        return 0  # as most, where many wait
+    charges = granted if charge is None else [charge, *granted]
+    total: Amount = sum([dict(each.cost).get(key, 0) for each in charges])
     return total
