@@ -77,3 +77,27 @@ def test_thinking_at_once_comes_to_an_end(tmp_path: Path, seed: int) -> None:
     policy.write_text(POLICY)
     schedule = play(workload_of(Source(trace=trace), 0), setup_of(str(policy)), think)
     assert any(fate.end_s is not None for fate in schedule.fates)
+
+
+HUNTERS = """
+nodes: [{name: a, count: 1, allocatable: {cpu: 4, memory: 64Gi}}]
+jobs:
+- {id: firm, submit: 0, run: 1000, requests: {memory: 64Gi}, preemptible: false}
+- {id: weak, submit: 0, run: 1000, requests: {cpu: 4}}
+"""
+
+
+def test_the_simulated_cluster_thinks_again_at_once(tmp_path: Path) -> None:
+    """When their delay is over nine search for somebody to give way, one more than may in a cycle; the last finds one.
+    Nothing else happens for 1,000 s."""
+    many = [
+        f"- {{id: h{at}, submit: 9, run: 1, priority: {20 - at}, requests: {{memory: {at}Gi}}}}" for at in range(1, 9)
+    ]
+    last = "- {id: last, submit: 9, run: 1, priority: 1, requests: {cpu: 4}}"
+    trace, policy = tmp_path / "own.yaml", tmp_path / "policy.yaml"
+    trace.write_text(HUNTERS + "\n".join([*many, last]))
+    policy.write_text("queues: [{name: default, order: priority, preemption: {within: lower, delay: 5s}}]")
+    schedule = play(workload_of(Source(trace=trace), 0), setup_of(str(policy)), loop.step)
+    start_s = {fate.task.job.id: fate.start_s for fate in schedule.fates}
+    assert start_s["last"] is not None
+    assert start_s["last"] < 60

@@ -166,9 +166,10 @@ class Ahead:
                     self._tell_in(grace_s or 0.0, job, Refused(job, attempt, reason))
                 case Shrink(job, slots, _, _, grace_s):
                     self._call_in(grace_s or 0.0, job, partial(self._released, job, slots))
-        if plan.wake_s is not None and plan.wake_s > self.now_s and plan.wake_s != self._wake_s:
-            self._wake_s = plan.wake_s
-            self.agenda.put(plan.wake_s, Kind.WAKE, tuple)
+        at_s = plan.wake_s
+        if at_s is not None and (at_s == self.now_s or (at_s > self.now_s and at_s != self._wake_s)):
+            self._wake_s = at_s
+            self.agenda.put(at_s, Kind.WAKE, tuple)
 
     def told(self, until_s: float) -> Future:
         for job in self.waiting:

@@ -154,7 +154,7 @@ class World:
         wake_s = inf if plan.wake_s is None else plan.wake_s
         if wake_s != self._wake_s:
             self._wake_s = wake_s
-            if self.now_s < wake_s < inf:
+            if self.now_s <= wake_s < inf:
                 self.agenda.put(wake_s, Kind.WAKE, tuple)
 
     def close(self) -> None:
