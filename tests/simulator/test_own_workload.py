@@ -26,7 +26,7 @@ from phalanx.simulator.workload import Workload
 from tests.simulator.builders import starts
 
 ROOT = Path(__file__).parents[2]
-EXAMPLE, PAGE = ROOT / "examples" / "workload.yaml", ROOT / "docs" / "guide" / "simulate.md"
+EXAMPLE, PAGE = ROOT / "examples" / "simulate" / "workload.yaml", ROOT / "docs" / "guide" / "simulate.md"
 M, H = 60, 3600
 
 
