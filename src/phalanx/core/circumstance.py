@@ -29,8 +29,23 @@ from phalanx.model.policy import Policy
 
 
 def node_seen(cluster: Cluster, event: NodeSeen) -> None:
-    if cluster.columns.node(event.node.name) != event.node:
-        cluster.see_node(event.node)
+    node = event.node
+    known = cluster.columns.node(node.name)
+    if known == node:
+        return
+    cluster.see_node(node)
+    if known is None or known.labels != node.labels:
+        look_at_others(cluster, node.name)
+
+
+def look_at_others(cluster: Cluster, node: str) -> None:
+    """The node is in other domains than was known: open slots of gangs that have pods there may be bound to these."""
+    if not cluster.columns.charges[cluster.columns.row_of[node]]:
+        return
+    for job, record in cluster.jobs.items():
+        if record.open and record.gang.tree is not None and node in record.placements.values():
+            for slot in record.open:
+                cluster.waiting.refresh(Bid(job, slot))
 
 
 def node_gone(cluster: Cluster, event: NodeGone) -> None:
