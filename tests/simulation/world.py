@@ -258,7 +258,7 @@ class World:
         """What it waits for is over, its time has come, and it is its turn."""
         met = {After.START: self.done | self.ever_started}
         early = [each.job for each in job.after if each.job not in met.get(each.after, self.done)]
-        if early or (job.begin_s is not None and "jump" not in self.chances and self.now_s() < job.begin_s):
+        if early or (job.begin_s is not None and self.jump_s == 0 and self.now_s() < job.begin_s):
             raise Wrong(f"{job.id} is started before {early or job.begin_s}")
         if job.deadline_s is not None and self.now_s() + (job.limit_s or 0.0) > job.deadline_s and self.jump_s == 0:
             raise Wrong(f"{job.id} is started at {self.now_s()}, and was to end by {job.deadline_s}")

@@ -120,9 +120,11 @@ class Hunt:
         rights: type[Rights] = Rights,
         spared: Collection[str] = (),
     ) -> None:
-        self.draft, self.ledger, self.job, self.offer, self.at_once = scene.draft, scene.ledger, job, offer, at_once
+        self.draft, self.ledger, self.job, self.at_once = scene.draft, scene.ledger, job, at_once
         self.gang = at_minimum(scene.cluster, offer.gang)
-        self.rights = rights(scene, job, offer.charge.cost)
+        charge = quota.charge_of(offer, [role.count for role in self.gang.roles])
+        self.offer = offer if charge is offer.charge else offer._replace(charge=charge)
+        self.rights = rights(scene, job, charge.cost)
         self.units = Units(scene, self.rights, spared)
         ordinary = all(self.draft.ordinary(demand) for demand in self.gang.demands)
         named = any(asks_devices(scene.cluster.columns, demand.asks) for demand in self.gang.demands)

@@ -228,7 +228,12 @@ def charge_for(offer: Offer, placements: Sequence[Placement]) -> Charge:
     pods = [0] * len(minimums)
     for placement in placements:
         pods[placement.role] += 1
-    if tuple(pods) == minimums:
+    return charge_of(offer, pods)
+
+
+def charge_of(offer: Offer, pods: Sequence[int]) -> Charge:
+    """The same, for so many pods of each role."""
+    if tuple(pods) == offer.gang.minimums:
         return offer.charge
     return offer.charge._replace(cost=room.cost(offer.gang, pods, offer.flavors))
 
