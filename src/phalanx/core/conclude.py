@@ -40,18 +40,11 @@ def plan(cycle: Cycle) -> Plan:
         still=tuple(cycle.still),
         quiet=tuple(cycle.crowds.quiet()),
         looked=cycle.lookahead.looked,
-        first=(first := cycle.lookahead.first()),
-        hunting=tuple(cycle.preempting.hunters(stirred=stirs(cycle, first))),
+        first=cycle.lookahead.first(),
+        hunting=tuple(cycle.preempting.hunters(stirred=bool(places or cycle.starts or cycle.preempting.actions))),
         again=tuple(cycle.preempting.again_s.items()),
     )
     return Plan(actions=actions, wake_s=wake_s(cycle), findings=findings)
-
-
-def stirs(cycle: Cycle, first: tuple[Bid, float] | None) -> bool:
-    """Whether others run, or leave, when it is over, or who may push is kept from other room than before: the first is
-    gone, or has come only now. (Which of two is the first may follow who is awake: that alone changes nothing.)"""
-    decided = cycle.places or cycle.starts or cycle.preempting.actions
-    return bool(decided) or cycle.lookahead.first_is_gone() or (first is not None and first[0] in cycle.joined)
 
 
 def regrouped(cycle: Cycle) -> set[str]:

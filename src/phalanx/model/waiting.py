@@ -84,6 +84,8 @@ class Waiting:
             was_first = line.first().bid == bid
             line.remove(bid)
             self.shaken[key.queue] = None
+            if self.sleepers.first is not None and self.sleepers.first[0] == bid:
+                self.hunters.stir()  # what was kept for it may be had by who may push
             if not line:
                 self._end(line)
             elif was_first:
