@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from phalanx.model.job import Job, Outcome, Placement, Role
@@ -176,7 +178,7 @@ def test_fragmentation_is_what_is_free_where_the_typical_pod_does_not_fit() -> N
         Workload(name="t", tasks=jobs, nodes=gpu_nodes(2, 4), counted=GPU, unit=1), [(0, 100), (0, 100)]
     )
     schedule.stints[:] = [Stint(0, 0, 100, (Placement(0, 0, "node-0"),), True)]
-    assert fragmentation(schedule) == pytest.approx(1 / 8)
+    assert fragmentation(schedule)["fragmentation"] == pytest.approx(1 / 8)
     assert measure(schedule)["fragmentation"] == pytest.approx(1 / 8)
 
 
@@ -276,6 +278,73 @@ def test_where_a_gang_goes_later_does_not_count_nor_do_pods_that_never_worked() 
 def test_without_gangs_or_with_one_node_there_is_no_such_measure() -> None:
     assert "gangs" not in measure(lying(rack("r", "a", "b"), "a", "b"))
     assert "gangs" not in measure(lying(rack("r", "a"), "aa"))
+
+
+def test_what_jobs_were_worth() -> None:
+    # a is over 30 s after its submission: worth 8 of 10. b has a deadline alone and misses it: 0 of 1. c fails in time.
+    jobs = (
+        replace(task("a", 10, 30), worth=((20.0, 10.0), (40.0, 8.0))),
+        task("b", 0, 30, deadline_s=25.0),
+        task("c", 0, 30, deadline_s=90.0),
+        task("d", 0, 30),
+    )
+    schedule = recorded(workload(*jobs), [(10, 40), (0, 30), (0, 30), (0, 30)])
+    assert measure(schedule)["value_attained_ratio"] == pytest.approx(9 / 12)
+    schedule.fates[2].outcome = Outcome.FAILED
+    assert measure(schedule)["value_attained_ratio"] == pytest.approx(8 / 12)
+    assert measure(schedule)["max_tardiness_s"] == 5
+
+
+def test_slowdown_per_processor() -> None:
+    found = measure(three_jobs())
+    # a: 30 / (2 * 30) counts as 1; b: 30 / (4 * 10) as 1; c: 25 / (1 * 10).
+    assert found["mean_per_processor_slowdown"] == pytest.approx((1 + 1 + 2.5) / 3)
+    assert found["max_per_processor_slowdown"] == 2.5
+
+
+def test_no_schedule_is_shorter_than_the_bound() -> None:
+    found = measure(three_jobs())
+    # In all 105 processor-seconds on 4: 26.25; from 10 on 45 / 4 more; by itself a takes 30 s: that is the longest.
+    assert found["makespan_bound_s"] == 30
+    assert found["makespan_to_bound"] == 45 / 30
+    late = recorded(
+        workload(task("a", 0, 1), task("b", 50, 20, 4), task("c", 50, 20, 4), size=4), [(0, 1), (50, 70), (70, 90)]
+    )
+    assert measure(late)["makespan_bound_s"] == 50 + (80 + 80) / 4
+
+
+def test_waits_that_are_those_of_the_trace() -> None:
+    waited = [replace(task(name, 0, 10), waited_s=said_s) for name, said_s in (("a", 0.0), ("b", 9.0), ("c", None))]
+    assert measure(recorded(workload(*waited), [(0, 10), (10, 20), (20, 30)]))["as_in_trace_ratio"] == 0.5
+    assert "as_in_trace_ratio" not in measure(three_jobs())
+
+
+def test_what_is_stranded_is_free_where_something_else_is_short() -> None:
+    # Pods ask 2 cpu per GPU. On one node 3 GPUs and 2 cpu are left, enough for one; on the other 4 GPUs and all 64.
+    role = Role(name="", count=1, minimum=1, shape=Shape(requests=(("cpu", 2000), (GPU, 1))))
+    greedy = Role(name="", count=1, minimum=1, shape=Shape(requests=(("cpu", 60_000),)))
+    jobs = [Task(job=Job(id=name, queue="", roles=(each,)), run_s=100) for name, each in (("a", role), ("b", greedy))]
+    schedule = recorded(
+        Workload(name="t", tasks=jobs, nodes=gpu_nodes(2, 4), counted=GPU, unit=1), [(0, 100), (0, 100)]
+    )
+    schedule.stints[:] = [Stint(at, 0, 100, (Placement(0, 0, "node-0"),), True) for at in (0, 1)]
+    found = measure(schedule)
+    assert found["stranded"] == pytest.approx((3 - 1) / 8)
+    # To the half of the pods that ask no GPU all 7 are fragments; the others fit on both nodes.
+    assert found["fragmentation"] == pytest.approx(0.5 * 7 / 8)
+    assert found["fragmentation_of_idle"] == pytest.approx(0.5)
+
+
+def test_hops_between_the_pods_of_a_gang() -> None:
+    # In one rack two nodes are 2 hops apart; in two racks 4; in two zones 6. Of three pairs of b one is on one node.
+    nodes = [
+        Node(name=name, allocatable=(("cpu", 8000),), labels=(("rack", rack), ("zone", zone)))
+        for name, rack, zone in (("a", "1", "x"), ("b", "1", "x"), ("c", "2", "x"), ("d", "3", "y"))
+    ]
+    schedule = lying(nodes, "ab", "ac", "ad", "aab")
+    assert measure(schedule)["mean_hops"] == pytest.approx((2 + 2 + 2 + 4 / 3) / 4)
+    schedule.topologies = (Topology(levels=("zone", "rack", "kubernetes.io/hostname")),)
+    assert measure(schedule)["mean_hops"] == pytest.approx((2 + 4 + 6 + 4 / 3) / 4)
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,7 @@ def test_the_example_runs_as_one_can_work_out() -> None:
     assert dict(zip(lying, sizes(schedule), strict=True))["inference"] == 0.5  # 40 GiB of 80
     assert set(lying["aligned"]) <= {"right-0", "right-1"}
     assert lying["elastic"] == {"right-0": 4, "right-1": 4}
+    assert measure(schedule)["value_attained_ratio"] == 1  # the report is over 68 minutes after its submission
 
 
 def where(schedule: Schedule, task: int) -> dict[str, int]:
@@ -155,6 +156,8 @@ def test_the_example_is_played_as_it_is_typed(tmp_path: Path, capsys: pytest.Cap
             "jobs:\n- {run: 1, after: [{job: a, when: done}]}\n",
             "2: jobs[0].after[0].when: 'done' is none of",
         ),
+        ("jobs:\n- {run: 1, worth: {soon: 1}}\n", "2: jobs[0].worth.soon: 'soon' is no length of time; write"),
+        ("jobs:\n- {run: 1, worth: {1h: -1}}\n", "2: jobs[0].worth.1h: -1 is no number of at least 0"),
         ("jobs:\n- {run: 1, deadline: tomorrow}\n", "2: jobs[0].deadline: 'tomorrow' is no length of time; write"),
         (
             "nodes:\n- {taints: [{key: a, effect: Never}]}\n",

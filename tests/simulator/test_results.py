@@ -93,3 +93,21 @@ def test_names_in_a_log_become_numbers_that_its_header_tells(tmp_path: Path, cap
     assert dict(found.tasks[0].job.roles[0].shape.requests) == {"cpu": 1000}  # half of one is one
     lines = {text for _, text in swf.Source(log).lines()}
     assert {"; Queue: 1 research", "; Queue: 2 production", "; Note: user: 1 ada"} <= lines
+
+
+def test_a_table_of_jobs_with_deadlines_says_what_was_missed_and_attained(tmp_path: Path, capsys) -> None:
+    work, report = tmp_path / "work.yaml", tmp_path / "r.html"
+    job = "submit: 0, run: 50, requests: {cpu: 8}"
+    work.write_text(
+        "nodes: [{name: n, allocatable: {cpu: 8}}]\n"
+        f"jobs:\n- {{id: a, deadline: 60, {job}}}\n- {{id: b, worth: {{60: 2, 100: 1}}, {job}}}\n"
+    )
+    assert simulate(work, "--report", report, "--processes", 1) == 0
+    heads, cells = (line.split() for line in capsys.readouterr().out.splitlines())
+    assert heads[-3:-1] == ["MISSED", "VALUE"]
+    assert cells[-3:-1] == ["0.0%", "66.7%"]  # b is over after 100 s: 1 of 2, and a its 1
+    assert "<th>value attained</th>" in report.read_text()
+    work.write_text(f"nodes: [{{name: n, allocatable: {{cpu: 8}}}}]\njobs: [{{id: a, {job}}}]\n")
+    assert simulate(work, "--report", report, "--processes", 1) == 0
+    assert "VALUE" not in capsys.readouterr().out
+    assert "value attained" not in report.read_text()

@@ -36,7 +36,11 @@ COLUMNS = (
     ("P95", "p95_bounded_slowdown", "{:,.2f}"),
     ("USED", "utilisation", "{:.1%}"),
     ("MAKESPAN", "makespan_s", "{:,.0f} s"),
-    ("JOBS/S", "jobs_per_s", "{:,.0f}"),
+)
+SPEED = ("JOBS/S", "jobs_per_s", "{:,.0f}")  # the last
+IF_ANY = (
+    ("MISSED", "deadline_miss_ratio", "{:.1%}"),
+    ("VALUE", "value_attained_ratio", "{:.1%}"),
 )
 NAMING = ("trace", "policy", "estimates")
 # Of this machine, not of the schedule.
@@ -116,10 +120,11 @@ def _paired(of_seeds: Sequence[Row], first: Sequence[Row]) -> Row:
 def table_rows(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
     """Headings and cells; what all rows share (the trace, the estimates) is left out."""
     naming = [name for name in NAMING if name == "policy" or len({row[name] for row in rows}) > 1]
+    columns = (*COLUMNS, *(each for each in IF_ANY if any(each[1] in row for row in rows)), SPEED)
     cells = [
-        [str(row[name]) for name in naming] + [_cell(row, name, form) for _, name, form in COLUMNS] for row in rows
+        [str(row[name]) for name in naming] + [_cell(row, name, form) for _, name, form in columns] for row in rows
     ]
-    return [*(name.upper() for name in naming), *(heading for heading, _, _ in COLUMNS)], cells
+    return [*(name.upper() for name in naming), *(heading for heading, _, _ in columns)], cells
 
 
 def _cell(row: Row, name: str, form: str) -> str:

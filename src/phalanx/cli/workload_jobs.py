@@ -10,14 +10,14 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from phalanx.dialects.fields import Fields, Misread
+from phalanx.dialects.fields import Fields, Misread, duration_s
 from phalanx.kube.company import share
 from phalanx.kube.labels import GPU_FRACTION, GPU_MEMORY
 from phalanx.kube.wishes import near, slices, subgroup
 from phalanx.model.job import After, Dependency, Group, Job, Role, Size
 from phalanx.model.shape import DeviceShare, Shape, Toleration, amounts
 from phalanx.model.topology import Closeness
-from phalanx.simulator.workload import Task
+from phalanx.simulator.workload import Task, Worth
 
 Value = TypeVar("Value")
 Members = Mapping[str, tuple[str, ...]]  # what an entry is called, or a job of its array -> the jobs that are meant
@@ -75,7 +75,7 @@ def _tasks(said: Fields, at: int) -> list[Task]:
     submitted_s, run_s = said.seconds("submit"), said.seconds_or_none("run")
     if run_s is None:
         raise Misread((*said.path, "run"), "a job says how long it runs")
-    name, queue = said.text("id", f"listed-{at}"), said.text("queue")
+    name, queue, worth = said.text("id", f"listed-{at}"), said.text("queue"), _worth(said)
     count, cap = _array(said)
     groups = tuple(subgroup(entry) for entry in said.each("groups"))
     job = Job(
@@ -88,9 +88,15 @@ def _tasks(said: Fields, at: int) -> list[Task]:
     )
     said.done()
     if count is None:
-        return [Task(job=job, run_s=run_s, queue=queue)]
+        return [Task(job=job, run_s=run_s, queue=queue, worth=worth)]
     jobs = (replace(job, id=f"{name}_{number}", array=name, array_cap=cap) for number in range(count))
-    return [Task(job=each, run_s=run_s, queue=queue) for each in jobs]
+    return [Task(job=each, run_s=run_s, queue=queue, worth=worth) for each in jobs]
+
+
+def _worth(said: Fields) -> Worth:
+    """length of time -> number."""
+    path = (*said.path, "worth")
+    return tuple(sorted((duration_s(within, (*path, within)), value) for within, value in said.weights("worth")))
 
 
 def _array(said: Fields) -> tuple[int | None, int | None]:

@@ -4,12 +4,16 @@ As in FGD (Weng et al., "Beware of Fragmentation", ATC'23, section 3): for a *ty
 pods' shapes by frequency, the most frequent that make up 95 % of all pods), what is free on a node counts as fragmented
 if the pod does not fit there, or asks none of the counted resource. The expectation over typical pods, summed over the
 nodes, by the cluster's capacity; the mean over the run, at `SAMPLES` moments evenly spread. Free parts of a shared
-device count as free amounts."""
+device count as free amounts.
+
+Apart from that, *stranded* is what is free of the counted resource beyond what the node's other free resources are
+enough for, at what the workload's pods that ask it ask of them per unit (what Borg, EuroSys'15, calls unusable since
+another resource on the machine is all allocated)."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,22 +29,27 @@ TYPICAL = 0.95
 Free = dict[str, NDArray[np.float64]]  # resource -> what is free per node
 
 
-def fragmentation(schedule: Schedule) -> float | None:
-    """Mean part of the cluster that is fragmented; None where it makes no sense: on one node, which only counts."""
+def fragmentation(schedule: Schedule) -> dict[str, float]:
+    """Nothing where it makes no sense: on one node, which only counts."""
     if len(schedule.workload.nodes) < 2 or not capacity(schedule):
-        return None
-    shapes = typical(schedule)
+        return {}
     counted, has = schedule.workload.counted, capacity(schedule) * schedule.workload.unit
-    parts = [fragmented(free, shapes, counted) / has for free in sampled(schedule)]
-    return sum(parts) / len(parts) if parts else 0.0
+    shapes, ratios = typical(schedule), beside(schedule)
+    in_pieces, idle, in_want = 0.0, 0.0, 0.0
+    for free in sampled(schedule):
+        in_pieces += fragmented(free, shapes, counted)
+        in_want += stranded(free, ratios, counted)
+        idle += float(np.maximum(free[counted], 0.0).sum())
+    return {
+        "fragmentation": in_pieces / SAMPLES / has,
+        "fragmentation_of_idle": in_pieces / idle if idle else 0.0,
+        "stranded": in_want / SAMPLES / has,
+    }
 
 
 def typical(schedule: Schedule) -> list[tuple[dict[str, float], float]]:
     """(what a typical pod asks, how likely it is)."""
-    counts: Counter[Shape] = Counter()
-    for fate in schedule.fates:
-        for role in fate.task.job.roles:
-            counts[role.shape] += role.count
+    counts = counts_of(schedule)
     enough, total, found = TYPICAL * counts.total(), 0, list[tuple[Shape, int]]()
     for shape, count in counts.most_common():
         if total >= enough:
@@ -49,6 +58,26 @@ def typical(schedule: Schedule) -> list[tuple[dict[str, float], float]]:
         total += count
     device_bytes = schedule.workload.device_bytes
     return [(asks(shape, device_bytes), count / total) for shape, count in found]
+
+
+def counts_of(schedule: Schedule) -> Counter[Shape]:
+    """How many pods there are of each shape."""
+    counts: Counter[Shape] = Counter()
+    for fate in schedule.fates:
+        for role in fate.task.job.roles:
+            counts[role.shape] += role.count
+    return counts
+
+
+def beside(schedule: Schedule) -> dict[str, float]:
+    """How much of each other resource pods ask per unit of the counted one, over all that ask any of it."""
+    counted, device_bytes = schedule.workload.counted, schedule.workload.device_bytes
+    asked: Counter[str] = Counter()
+    for shape, count in counts_of(schedule).items():
+        wanted = asks(shape, device_bytes)
+        if wanted.get(counted, 0.0) > 0:
+            asked.update({name: amount * count for name, amount in wanted.items()})
+    return {name: amount / asked[counted] for name, amount in asked.items() if name != counted and amount > 0}
 
 
 def asks(shape: Shape, device_bytes: float) -> dict[str, float]:
@@ -98,3 +127,12 @@ def fragmented(free: Free, shapes: list[tuple[dict[str, float], float]], counted
             fits &= free.get(name, np.zeros(len(there))) >= amount
         found += likelihood * float(there[~fits].sum())
     return found
+
+
+def stranded(free: Free, ratios: Mapping[str, float], counted: str) -> float:
+    """The amount of `counted` that is free where something else is short. `ratios`: as from `beside`."""
+    there = np.maximum(free[counted], 0.0)
+    enough = there.copy()
+    for name, per_unit in ratios.items():
+        np.minimum(enough, np.maximum(free.get(name, np.zeros(len(there))), 0.0) / per_unit, out=enough)
+    return float((there - enough).sum())

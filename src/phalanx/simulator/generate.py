@@ -101,9 +101,11 @@ def shaken(tasks: Sequence[Task], by_s: float, seed: int) -> list[Task]:
 
 
 def moved(task: Task, at_s: float) -> Task:
-    """Submitted at that time instead; before what it does not begin, and its deadline, move along."""
+    """Submitted at that time instead; before what it does not begin, and its deadline, move along. How long it waited
+    in the trace is no measure any more."""
     job, later_s = task.job, at_s - task.job.submitted_s
     if not later_s:
         return task
     begin_s, deadline_s = (None if each is None else each + later_s for each in (job.begin_s, job.deadline_s))
-    return replace(task, job=replace(job, submitted_s=at_s, begin_s=begin_s, deadline_s=deadline_s))
+    moved_job = replace(job, submitted_s=at_s, begin_s=begin_s, deadline_s=deadline_s)
+    return replace(task, job=moved_job, waited_s=None)

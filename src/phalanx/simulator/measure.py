@@ -5,12 +5,13 @@ GPUs), C: what the cluster has. Jobs that never ended count in `jobs` and `unfin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from math import fsum
 from typing import Any
 
 from phalanx.model.job import Outcome
 from phalanx.simulator.closeness import closeness
+from phalanx.simulator.deadline import deadlines
 from phalanx.simulator.fairness import fairness
 from phalanx.simulator.fragmentation import fragmentation
 from phalanx.simulator.schedule import Fate, Schedule
@@ -35,8 +36,11 @@ def measure(schedule: Schedule) -> dict[str, Any]:
         "finished": len(done),
         "unfinished": len(schedule.fates) - len(done),
         **times(done),
+        **per_processor(schedule),
         **use(schedule),
-        **optional("fragmentation", fragmentation(schedule)),
+        **shortest(schedule),
+        **fidelity(schedule),
+        **fragmentation(schedule),
         **closeness(schedule),
         **fairness(schedule),
         **deadlines(schedule.fates),
@@ -82,18 +86,29 @@ def bounded_slowdown(fate: Fate) -> float:
 
 def times(done: Sequence[Fate]) -> dict[str, float]:
     return {
-        **summary(done, wait_s, "wait_s"),
-        **summary(done, jct_s, "jct_s"),
-        **summary(done, bounded_slowdown, "bounded_slowdown"),
+        **summary(map(wait_s, done), "wait_s"),
+        **summary(map(jct_s, done), "jct_s"),
+        **summary(map(bounded_slowdown, done), "bounded_slowdown"),
     }
 
 
-def summary(done: Sequence[Fate], of: Callable[[Fate], float], name: str) -> dict[str, float]:
-    values = sorted(of(fate) for fate in done)
+def per_processor(schedule: Schedule) -> dict[str, float]:
+    """max(1, (e - s) / (n max(p, tau))): a large job may wait longer (Zotkin and Keleher 1999; Feitelson 2001)."""
+    both = zip(schedule.fates, sizes(schedule), strict=True)
+    values = (
+        max(1.0, jct_s(fate) / (max(1.0, size) * max(fate.ran_s, TAU_S)))
+        for fate, size in both
+        if fate.end_s is not None
+    )
+    return summary(values, "per_processor_slowdown")
+
+
+def summary(values: Iterable[float], name: str) -> dict[str, float]:
+    ordered = sorted(values)
     return {
-        f"mean_{name}": mean(values),
-        **{f"{part}_{name}": percentile(values, at) for part, at in PARTS},
-        f"max_{name}": values[-1] if values else 0.0,
+        f"mean_{name}": mean(ordered),
+        **{f"{part}_{name}": percentile(ordered, at) for part, at in PARTS},
+        f"max_{name}": ordered[-1] if ordered else 0.0,
     }
 
 
@@ -126,27 +141,29 @@ def use(schedule: Schedule) -> dict[str, float]:
     }
 
 
+def shortest(schedule: Schedule) -> dict[str, float]:
+    """No schedule of what ended is shorter: what is submitted from some moment on fills the cluster for so long, and no
+    job is over sooner than it would be by itself."""
+    since_s, until_s = window(schedule)
+    has, work, bound_s = capacity(schedule), 0.0, 0.0
+    both = [pair for pair in zip(schedule.fates, sizes(schedule), strict=True) if pair[0].end_s is not None]
+    for fate, size in sorted(both, key=lambda pair: pair[0].task.job.submitted_s, reverse=True):
+        work += size * fate.ran_s
+        after_s = fate.task.job.submitted_s - since_s
+        bound_s = max(bound_s, after_s + fate.ran_s, after_s + work / has if has else 0.0)
+    return {"makespan_bound_s": bound_s, "makespan_to_bound": (until_s - since_s) / bound_s if bound_s else 1.0}
+
+
+def fidelity(schedule: Schedule) -> dict[str, float]:
+    """Of the jobs whose trace says how long they waited: the part that waited as long here, to the second."""
+    known = [(fate, fate.task.waited_s) for fate in schedule.fates if fate.task.waited_s is not None]
+    same = [fate.start_s is not None and abs(wait_s(fate) - waited_s) < 1.0 for fate, waited_s in known]
+    return {"as_in_trace_ratio": mean(list(map(float, same)))} if known else {}
+
+
 def limit_of(fate: Fate) -> float:
     stop_s = fate.task.stop_s
     return fate.work_s if stop_s is None else stop_s
-
-
-def deadlines(fates: Sequence[Fate]) -> dict[str, float]:
-    """Of the jobs that have a deadline: the parts that were started at all (admitted), and that missed it; and by how
-    much those that ended late did."""
-    due = [(fate, fate.task.job.deadline_s) for fate in fates if fate.task.job.deadline_s is not None]
-    if not due:
-        return {}
-    late = [
-        fate.end_s - at_s for fate, at_s in due if fate.end_s is not None and at_s is not None and fate.end_s > at_s
-    ]
-    never = sum(fate.end_s is None for fate, _ in due)
-    return {
-        "jobs_with_deadline": len(due),
-        "deadline_admission_ratio": mean([float(fate.start_s is not None) for fate, _ in due]),
-        "deadline_miss_ratio": (len(late) + never) / len(due),
-        "mean_tardiness_s": mean(late),
-    }
 
 
 def stops(schedule: Schedule) -> dict[str, float]:
@@ -201,7 +218,3 @@ def natural(name: str) -> tuple[int, float, str]:
     if name == "<1":
         return (0, 0.5, name)
     return (0, float(first), name) if first.isdecimal() else (1, 0.0, name)
-
-
-def optional(name: str, value: float | None) -> dict[str, float]:
-    return {} if value is None else {name: value}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from phalanx.model.job import Job, Role
 from phalanx.model.node import Node
@@ -17,6 +18,7 @@ from phalanx.model.topology import Topology
 
 GPU = "nvidia.com/gpu"
 MILLI_CPU = MILLI = 1000  # cpu is held in millicores, shares of devices in thousandths
+Worth: TypeAlias = tuple[tuple[float, float], ...]  # (seconds from its submission, what it is worth to be over by then)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +28,7 @@ class Task:
     virtual cluster or partition. `waited_s`: how long it waited in the trace, where that is known.
     `restart_s`: how much of its work it loses when it is saved, stopped and started again. `active_s`:
     it fails when it was started that long ago (a Job's `activeDeadlineSeconds`), whether all its pods ran or not.
+    `worth`: by when it is worth how much to be over; of one with a deadline and no such row, 1 by then.
     `overruns`: nobody stops it at its limit, which is then only what the scheduler is told.
     `follows`: it is submitted `think_s` after that job is over, whenever that is; without a `think_s`, then, or when
     the job says if that is later."""
@@ -36,6 +39,7 @@ class Task:
     waited_s: float | None = None
     restart_s: float = 0.0
     active_s: float | None = None
+    worth: Worth = ()
     overruns: bool = False
     follows: str = ""
     think_s: float | None = None

@@ -2,7 +2,8 @@
 
 `job_id,user,num_gpu,submit_time,iterations,model_name,duration,interval,expect_time_list,expect_value_list,best_effort,
 job_type`; times in seconds. `user` is the virtual cluster, which becomes the queue. The deadline of a job that is not
-best effort is its submission and the first (for soft ones: the last) of `expect_time_list`, seconds apart by `-`."""
+best effort is its submission and the first (for soft ones: the last) of `expect_time_list`, seconds apart by `-`;
+`expect_value_list`, if there is one, says what it is worth to be over by each of them."""
 
 from __future__ import annotations
 
@@ -10,10 +11,11 @@ from pathlib import Path
 
 from phalanx.model.job import Job
 from phalanx.simulator.readers.gpus import MOST_GPUS, roles_of
-from phalanx.simulator.readers.lines import BadRecord, OnError, Source, number, unheard_of, whole
-from phalanx.simulator.workload import GPU, Task, Workload
+from phalanx.simulator.readers.lines import BadRecord, OnError, Source, number, unheard_of, whole, wrong
+from phalanx.simulator.workload import GPU, Task, Workload, Worth
 
-COLUMNS = ("job_id", "user", "num_gpu", "submit_time", "duration", "expect_time_list", "job_type")
+TIMES, VALUES = "expect_time_list", "expect_value_list"
+COLUMNS = ("job_id", "user", "num_gpu", "submit_time", "duration", TIMES, "job_type")
 BEST_EFFORT, SOFT = "best", "soft"
 
 
@@ -43,10 +45,21 @@ def task_of(source: Source, row: dict[str, str], seen: set[str]) -> Task | None:
         user=row["user"],
         deadline_s=None if row["job_type"] == BEST_EFFORT else submitted_s + expected_s(row),
     )
-    return Task(job=job, run_s=number(row, "duration", least=0.001), queue=row["user"])
+    worth = () if row["job_type"] == BEST_EFFORT or not row.get(VALUES) else worth_of(row)
+    return Task(job=job, run_s=number(row, "duration", least=0.001), queue=row["user"], worth=worth)
 
 
 def expected_s(row: dict[str, str]) -> float:
-    texts = row["expect_time_list"].split("-")
-    chosen = texts[-1] if row["job_type"] == SOFT else texts[0]
-    return number({**row, "expect_time_list": chosen}, "expect_time_list", least=0)
+    times_s = numbers(row, TIMES)
+    return times_s[-1] if row["job_type"] == SOFT else times_s[0]
+
+
+def worth_of(row: dict[str, str]) -> Worth:
+    times_s, values = numbers(row, TIMES), numbers(row, VALUES)
+    if len(values) != len(times_s):
+        raise wrong(row, VALUES, f"are not as many as the {len(times_s)} in {TIMES}")
+    return tuple(zip(times_s, values, strict=True))
+
+
+def numbers(row: dict[str, str], column: str) -> list[float]:
+    return [number({**row, column: text}, column, least=0) for text in row[column].split("-")]

@@ -41,6 +41,10 @@ MEASURES = (
     ("Jain fairness", "jain_fairness", "{:.3f}", False),
     ("makespan", "makespan_s", "duration", True),
 )
+IF_ANY = (
+    ("deadlines missed", "deadline_miss_ratio", "{:.1%}", True),
+    ("value attained", "value_attained_ratio", "{:.1%}", False),
+)
 CDF_TICKS_S = ((1, "none"), (60, "1 min"), (600, "10 min"), (3600, "1 h"), (21600, "6 h"), (86400, "1 d"))
 LONG_TICKS_S = ((604800, "7 d"), (2592000, "30 d"))
 UNITS = {"cpu": "processors", "nvidia.com/gpu": "GPUs"}
@@ -92,11 +96,12 @@ def longest(pictures: Sequence[Picture]) -> float:
 
 
 def comparison(pictures: Sequence[Picture], rows: Sequence[Mapping[str, Any]]) -> str:
-    heads = "".join(f"<th>{escape(heading)}</th>" for heading, *_ in MEASURES)
-    best = {name: best_of(rows, name, less=less) for _, name, _, less in MEASURES}
+    measures = (*MEASURES, *(each for each in IF_ANY if any(each[1] in row for row in rows)))
+    heads = "".join(f"<th>{escape(heading)}</th>" for heading, *_ in measures)
+    best = {name: best_of(rows, name, less=less) for _, name, _, less in measures}
     body = []
     for each, row in zip(pictures, rows, strict=True):
-        cells = "".join(cell(row, name, form, best[name]) for _, name, form, _ in MEASURES)
+        cells = "".join(cell(row, name, form, best[name]) for _, name, form, _ in measures)
         body.append(f"<tr><td>{escape(each.title)}</td>{cells}</tr>")
     table = f"<table><thead><tr><th>policy</th>{heads}</tr></thead><tbody>{''.join(body)}</tbody></table>"
     return f'<h2>Policy against policy</h2><div class="scroll">{table}</div>'
