@@ -376,6 +376,26 @@ def test_statistics() -> None:
     assert half_width_95([1, 2, 3]) == pytest.approx(4.303 / 3**0.5)
 
 
+def test_cascades_of_preemptions() -> None:
+    schedule = three_jobs()
+    schedule.cascades = [1, 2, 3]
+    schedule.fates[0].preemptions, schedule.fates[1].preemptions = 2, 1
+    found = measure(schedule)
+    assert (found["preemptions"], found["max_preemptions"]) == (3, 2)
+    assert (found["mean_cascade"], found["max_cascade"]) == (2, 3)
+
+
+def test_each_decision_takes_processor_time() -> None:
+    schedule = played(task("a", 0, 10), task("b", 5, 10))
+    assert len(schedule.decisions_s) == schedule.passes
+    assert min(schedule.decisions_s) > 0
+    schedule.decisions_s = [0.001] * 99 + [0.101]
+    found = measure(schedule)
+    assert found["mean_decision_s"] == pytest.approx(0.002)
+    assert (found["median_decision_s"], found["max_decision_s"]) == (0.001, 0.101)
+    assert found["p99_decision_s"] == pytest.approx(0.001 + 0.01 * 0.1)
+
+
 def test_speed_is_of_the_machine_and_by_the_time_that_the_run_took() -> None:
     schedule = three_jobs()
     schedule.wall_s, schedule.passes, schedule.peak_rss_bytes = 0.5, 7, 1 << 20

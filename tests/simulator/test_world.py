@@ -75,6 +75,24 @@ def test_a_preempted_job_loses_its_work_and_waits_again() -> None:
     assert driven.fate.start_s == 0
 
 
+def test_a_chain_of_jobs_that_give_way_for_one_another() -> None:
+    # c pushes b, which pushes a to be back: a is the second of a chain. Then d pushes b, which is the first of another.
+    fates = [Fate(at, task(name, 0, 100)) for at, name in enumerate("abcd")]
+    world = World(fates, [machine(10)], [], estimator=estimator("user"))
+    plans = [
+        (Start("a", 1, placed(1)), Start("b", 1, placed(1)), Preempt("b", 1, "c", REASON)),
+        (Preempt("a", 1, "b", REASON), Start("b", 2, placed(1))),
+        (Preempt("b", 2, "d", REASON, grace_s=30), Preempt("b", 2, "d", REASON, grace_s=30)),
+    ]
+    happenings = world.happenings()
+    while len(world.live) < 4:
+        next(happenings)
+    while plans:  # the next when those of the last are gone
+        world.apply(Plan(actions=plans.pop(0)))
+        assert not plans or isinstance(next(happenings)[-1], Refused)
+    assert (list(world.cascades), fates[0].cascade) == ([1, 2, 1], 2)
+
+
 def test_a_checkpoint_keeps_what_was_saved() -> None:
     plan = Plan(actions=(Start("a", 1, placed(1)), Preempt("a", 1, "b", REASON, grace_s=35)))
     driven = Driven(task("a", 0, 100), {0: plan}, checkpoint_s=10)

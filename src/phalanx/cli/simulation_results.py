@@ -44,7 +44,10 @@ IF_ANY = (
 )
 NAMING = ("trace", "policy", "estimates")
 # Of this machine, not of the schedule.
-MACHINE_MADE = {"wall_s", "jobs_per_s", "passes_per_s", "times_real_time", "peak_rss_bytes"}
+MACHINE_MADE = {
+    *("wall_s", "jobs_per_s", "passes_per_s", "times_real_time", "peak_rss_bytes"),
+    *(f"{part}_decision_s" for part in ("mean", "median", "p90", "p95", "p99", "max")),
+}
 
 Row = dict[str, Any]
 

@@ -45,6 +45,7 @@ def measure(schedule: Schedule) -> dict[str, Any]:
         **fairness(schedule),
         **deadlines(schedule.fates),
         **stops(schedule),
+        **preemptions(schedule),
         "by_queue": by(schedule, [fate.task.queue for fate in schedule.fates]),
         "by_size": by(schedule, [size_class(size) for size in sizes(schedule)]),
         "interrupted": schedule.interrupted,
@@ -59,6 +60,7 @@ def speed(schedule: Schedule, done: int) -> dict[str, float]:
     per_s = 1.0 / schedule.wall_s if schedule.wall_s else 0.0
     return {
         "passes": schedule.passes,
+        **summary(schedule.decisions_s, "decision_s"),
         "wall_s": round(schedule.wall_s, 6),
         "jobs_per_s": round(done * per_s, 1),
         "passes_per_s": round(schedule.passes * per_s, 1),
@@ -167,17 +169,26 @@ def limit_of(fate: Fate) -> float:
 
 
 def stops(schedule: Schedule) -> dict[str, float]:
-    """Jobs that were stopped at their user's limit; starts beyond the first, whatever for, and by preemption; and what
-    they ran for nothing, as time and as time times size."""
+    """Jobs that were stopped at their user's limit; starts beyond the first, whatever for; and what they ran for
+    nothing, as time and as time times size."""
     again = [max(0, fate.starts - 1) for fate in schedule.fates]
     return {
         "stopped_at_limit": sum(fate.outcome is Outcome.FAILED for fate in schedule.fates),
         "restarts": sum(again),
         "restarted_jobs": sum(each > 0 for each in again),
         "max_restarts": max(again, default=0),
-        "preemptions": sum(fate.preemptions for fate in schedule.fates),
         "lost_s": fsum(fate.lost_s for fate in schedule.fates),
         "lost_resource_hours": lost(schedule) / HOUR_S,
+    }
+
+
+def preemptions(schedule: Schedule) -> dict[str, float]:
+    counts, cascades = [fate.preemptions for fate in schedule.fates], schedule.cascades
+    return {
+        "preemptions": sum(counts),
+        "max_preemptions": max(counts, default=0),
+        "mean_cascade": mean([float(length) for length in cascades]),
+        "max_cascade": max(cascades, default=0),
     }
 
 

@@ -21,14 +21,11 @@ from phalanx.simulator.inflate import frequencies
 from phalanx.simulator.memory import peak_rss_bytes
 from phalanx.simulator.schedule import Fate, Schedule
 from phalanx.simulator.setup import Setup
+from phalanx.simulator.stopwatch import Applier, Stopwatch
 from phalanx.simulator.workload import Task, Workload
 from phalanx.simulator.world import World
 
 REPORT_EVERY = 512  # passes
-
-
-class Applier(Protocol):
-    def apply(self, plan: Plan) -> None: ...
 
 
 class Step(Protocol):
@@ -78,6 +75,8 @@ def play(
         default_queue=setup.policy.default_queue,
         topologies=policy.topologies,
     )
+    watched = Stopwatch(world)
+    found.decisions_s, found.cascades = watched.took_s, world.cascades
     began_s, cluster, era = time.perf_counter(), Cluster(), 0
     for events in world.happenings():
         if stopped():
@@ -85,7 +84,8 @@ def play(
             break
         if world.era != era:
             cluster, era = Cluster(), world.era
-        step(cluster, events, policy, world.now_s, world)
+        watched.begin()
+        step(cluster, events, policy, world.now_s, watched)
         found.passes += 1
         if not found.passes % REPORT_EVERY:
             progress(world.ended)

@@ -23,10 +23,23 @@ class Fate:
     """What became of one task. `work_s`: how long it has to run with all its pods (a disturbance may stretch it);
     `ran_s`: how long it ran for good, to its end or to its user's limit. `start_s`, `end_s`: its first start and its
     end, None: it never did. `lost_s`: time that it ran for nothing; `preemptions`: how often it gave way whole.
+    `cascade`: how long the chain of those who gave way for one another was when it last did, itself included.
     `told`: why it waited, as it was last told; `reason`: why it waits at the end, if it does."""
 
     __slots__ = (
-        *("end_s", "index", "lost_s", "outcome", "preemptions", "ran_s", "reason", "start_s", "starts", "task"),
+        *(
+            "cascade",
+            "end_s",
+            "index",
+            "lost_s",
+            "outcome",
+            "preemptions",
+            "ran_s",
+            "reason",
+            "start_s",
+            "starts",
+            "task",
+        ),
         *("told", "work_s"),
     )
 
@@ -35,7 +48,7 @@ class Fate:
         self.start_s: float | None = None
         self.end_s: float | None = None
         self.ran_s = 0.0
-        self.starts = self.preemptions = 0
+        self.starts = self.preemptions = self.cascade = 0
         self.lost_s = 0.0
         self.outcome: Outcome | None = None
         self.told: Reason | None = None
@@ -54,9 +67,10 @@ class Stint(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Schedule:
-    """`queues`, `topologies`: those under which it was played. `passes`: how often the scheduler decided; `wall_s`: how
-    long the run took on this machine's clock, and `peak_rss_bytes`: the most memory that its process had held by then.
-    `interrupted`: it was stopped before its end."""
+    """`queues`, `topologies`: those under which it was played. `cascades`: at each preemption that was decided, how
+    many gave way for one another. `passes`: how often the scheduler decided, and `decisions_s`: the processor time that
+    each took; `wall_s`: how long the run took on this machine's clock, and `peak_rss_bytes`: the most memory that its
+    process had held by then. `interrupted`: it was stopped before its end."""
 
     workload: Workload
     policy: str
@@ -68,6 +82,8 @@ class Schedule:
     default_queue: str = ""
     topologies: Sequence[Topology] = ()
     passes: int = 0
+    decisions_s: Sequence[float] = ()
+    cascades: Sequence[int] = ()
     wall_s: float = 0.0
     peak_rss_bytes: int = 0
     interrupted: bool = False

@@ -90,6 +90,7 @@ class World:
         self.running: dict[str, Live] = {}
         self.outcomes: dict[str, Outcome] = {}
         self.stints: list[Stint] = []
+        self.cascades: list[int] = []  # at each preemption: how many gave way for one another, down to this one
         self.ended = 0
         self.era = 0  # how often the scheduler was restarted
         self._round_over = False
@@ -211,9 +212,17 @@ class World:
     def preempt(self, live: Live, action: Preempt) -> None:
         if live.phase is Phase.QUEUED or live.attempt != action.attempt:
             return
+        if live.phase is not Phase.STOPPING:
+            self._cascade(live.fate, action.by)
         live.phase = Phase.STOPPING
         gone_s = self.now_s + (action.grace_s or 0.0)
         self.agenda.put(gone_s, Kind.POD, partial(self._go_back, live, live.number, GAVE_WAY))
+
+    def _cascade(self, fate: Fate, by: str) -> None:
+        """It gives way to one that may itself have given way before, and so has no room."""
+        winner = self.live.get(by)
+        fate.cascade = 1 + (winner.fate.cascade if winner is not None else 0)
+        self.cascades.append(fate.cascade)
 
     def shrink(self, live: Live, action: Shrink) -> None:
         if live.phase is not Phase.QUEUED:
