@@ -100,6 +100,16 @@ def crowds_from(lines: int) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def each_is_examined() -> Iterator[None]:
+    """Of a strict queue all lines take part, and whoever is short of quota is told why anew."""
+    with (
+        patch.object(Tree, "closed_in_order", lambda tree: {}),
+        patch.object(cycle.Cycle, "lacks_quota_still", lambda self, key: False),
+    ):
+        yield
+
+
 @pytest.mark.parametrize("seed", mostly_slow(range(40), fast=8))
 def test_together_or_each_by_itself(seed: int) -> None:
     world, together, apart = World(seed), Cluster(), Cluster()
@@ -108,7 +118,7 @@ def test_together_or_each_by_itself(seed: int) -> None:
         now_s = 10.0 * number
         with crowds_from(0):
             found = step(together, events, world.policy, now_s)
-        with crowds_from(10**9), patch.object(Tree, "closed_in_order", lambda tree: {}):
+        with crowds_from(10**9), each_is_examined():
             assert step(apart, events, world.policy, now_s) == found, f"cycle {number}"
         assert together.waiting.sleepers.first == apart.waiting.sleepers.first
         events = world.events(together, now_s + 10.0)

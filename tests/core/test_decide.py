@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from phalanx.core.check import check
+from phalanx.core.crowds import EXPLAINED
 from phalanx.core.decide import decide
 from phalanx.core.fold import fold, fold_plan
 from phalanx.model.cluster import Cluster
@@ -10,7 +11,7 @@ from phalanx.model.event import Finished, NodeSeen, QueueSeen, Submitted
 from phalanx.model.job import Job
 from phalanx.model.plan import Plan, Start, Wait
 from phalanx.model.policy import Policy
-from phalanx.model.queue import Queue
+from phalanx.model.queue import Queue, Quota
 
 from .builders import cluster, free, job, node, role
 
@@ -61,6 +62,25 @@ def test_a_sleeping_line_is_not_looked_at_until_its_threshold_is_reached() -> No
         fold(book, [Finished(name)])
         assert len(book.waiting.watches.roused) == awake
     assert started(decide(book, Policy(), 0.0)) == ["big"]
+
+
+def test_who_still_lacks_quota_sleeps_on_and_says_what_it_said() -> None:
+    limited = QueueSeen(Queue(name="q", quotas=(Quota(limit=(("cpu", 4),)),)))
+    runs = [job(f"r{n}", role("w", 1, cpu=2), queue="q", at=n) for n in range(2)]
+    waits = [job(f"j{n}", role("w", 1, cpu=2, memory=1 + n), queue="q", at=9 + n) for n in range(20)]
+    book = cluster(limited, node("a", cpu=64, memory=1000), *runs, *waits)
+    fold_plan(book, decide(book, Policy(), 0.0))
+    told = {each.id: book.reason(each.id) for each in waits}
+    for ended, starts in (("r0", "j0"), ("r1", "j1")):
+        fold(book, [Finished(ended)])
+        assert len(book.waiting.awake) >= len(waits) - 1
+        plan = decide(book, Policy(), 0.0)
+        assert started(plan) == [starts]
+        assert len([action for action in plan.actions if isinstance(action, Wait)]) == EXPLAINED
+        fold_plan(book, plan)
+        check(book)
+        assert not book.waiting.awake
+    assert book.reason("j19") == told["j19"]
 
 
 def test_alike_jobs_cost_one_trial_and_share_the_reason() -> None:

@@ -180,6 +180,8 @@ def tree_adds_up(cluster: Cluster) -> Iterator[str]:
         if name in tree.branches and not equal(noted := tree.branches[name].account, true.account):
             yield f"queue {name!r} is charged {noted.shown()}, the records say {true.account.shown()}"
     for name, branch in tree.branches.items():
+        if name in anew.branches and branch.charged != anew.branches[name].charged:
+            yield f"queue {name!r} is charged for {branch.charged}, the records say {anew.branches[name].charged}"
         for extra, known in branch.shares.items():
             if known != (now := share.of(branch, branch.account, tree.pool, extra)):
                 yield f"the share of queue {name!r} with {extra} more is kept as {known} and is {now}"

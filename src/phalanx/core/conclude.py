@@ -63,6 +63,13 @@ def passes_turn(cycle: Cycle, job: str, reason: Reason) -> bool:
     return dependency.waits_for_turn(record) or cycle.cluster.relations.contends(record.job)
 
 
+def bars_anyone(cycle: Cycle) -> bool:
+    """Whether somebody waits for quota."""
+    return bool(
+        cycle.waiting.bars or any(each.tolls for each in cycle.asleep) or any(room is None for _, room in cycle.still)
+    )
+
+
 def brings_company(cycle: Cycle) -> bool:
     """Pods are placed now that a line waits to be with, or evenly beside."""
     if not (heeding := [*cycle.waiting.heeding.lines, *[each.line for each in cycle.asleep if each.heeds]]):
@@ -79,7 +86,7 @@ def wake_s(cycle: Cycle) -> float | None:
     again_s = (*[at_s for _, at_s in cycle.resting], *cycle.preempting.again_s.values())
     times += [at_s for at_s in again_s if at_s is not None and at_s > cycle.now_s]
     times += cycle.preempting.wake_s()
-    if cycle.preempting.told and (cycle.waiting.bars or any(each.tolls for each in cycle.asleep)):
+    if cycle.preempting.told and bars_anyone(cycle):
         times.append(cycle.now_s)  # who gives way gives back quota that others wait for
     if cycle.cluster.relations.arrays and any(passes_turn(cycle, *each) for each in cycle.waits.items()):
         times.append(cycle.now_s)  # whose turn it is then is looked at next

@@ -79,7 +79,7 @@ class Cycle:
         self.parked: dict[Bid, None] = {}
         self.resting: list[tuple[Bid, float]] = []
         self.asleep: list[Asleep] = []
-        self.still: list[tuple[LineKey, int]] = []
+        self.still: list[tuple[LineKey, int | None]] = []
         self.won: set[Bid] = set()
         self.untrue: set[LineKey] = set()  # lines whose reason says that a newcomer to them holds what it waits for
         self.preempting = Preempting(cluster, self.ledger, now_s)
@@ -221,6 +221,8 @@ class Cycle:
                 self.contest.lost(holds_up=self.may_hold_up(key))
             elif self.lookahead.is_held_still(key, entry.bid) or self.lacks_room_still(key, entry):
                 self.give_way(key, entry)
+            elif self.lacks_quota_still(key):
+                self.contest.lost(holds_up=self.may_hold_up(key))
             else:
                 yield key, entry.bid
         self.crowds.tell_standby()
@@ -315,6 +317,21 @@ class Cycle:
         self.tell_new(key, line.reason)
         return True
 
+    def lacks_quota_still(self, key: LineKey) -> bool:
+        """Those before it have taken what was given back, or it was not enough: its line goes back to sleep."""
+        toll, line = self.waiting.bars.only(key), self.waiting.lines.get(key)
+        if toll is None or line is None or line.reason is None or line.reason.code in NEVER:
+            return False
+        if self.failures() < EXPLAINED or line.unexplained >= RENEW_REASON or key in self.untrue or key in self.rest:
+            return False  # all is said anew
+        if key.kind == Kind.GROWTH or self.waiting.watches.watched(key) or self.preempting.pushes(key):
+            return False  # another job may ask it of other flavors; or it may start in another way
+        if self.ledger.room(toll.bar) >= toll.need:
+            return False
+        self.still.append((key, None))
+        self.tell_new(key, line.reason)
+        return True
+
     def failures(self) -> int:
         """Lines that were looked at one by one in this cycle, in vain."""
         return len(self.asleep) + self.preempting.in_vain
@@ -386,9 +403,7 @@ class Cycle:
         else:
             self.seat(bid, bid.slot, placements)
         if key.kind != Kind.REPLACEMENT:
-            charge = quota.charge_for(offer, placements)
-            self.ledger.charge(charge)
-            self.ledger.of_jobs.setdefault(bid.job, []).append(charge)
+            self.ledger.grant(quota.charge_for(offer, placements))
         self.contest.won(next(self.following(key), None))
 
     def seat(self, bid: Bid, slot: Slot, placements: Sequence[Placement]) -> None:

@@ -287,16 +287,16 @@ def largest(cluster: Cluster, ledger: Ledger, bar: Bar) -> list[tuple[str, Amoun
 
 
 def candidates(cluster: Cluster, ledger: Ledger, bar: Bar) -> list[str]:
-    """The jobs in the queue, or below, that the rule counts; of very many, those that hold most."""
-    names = dict.fromkeys([each.name for each in cluster.tree.branch(bar.queue).below()])
-    if cluster.policy.default_queue in names:
-        names[""] = None
-    of_queues = [cluster.jobs_of[name] for name in names if name in cluster.jobs_of]
+    """The jobs charged to the queue, or below, that the rule counts; of very many, those that hold most."""
+    tree = cluster.tree
+    names = {each.name: None for each in tree.branch(bar.queue).below()}
+    of_queues = [each for name in names for each in (tree.branches[name].charged, ledger.of_queues.get(name, ()))]
     if sum(map(len, of_queues)) <= LOOKED_AT:
-        jobs = [job for each in of_queues for job in each]
+        jobs = list(dict.fromkeys([job for each in of_queues for job in each]))
     else:
         most = (job for job, _ in cluster.holders.largest(bar.key[1], LOOKED_AT // 10))
-        jobs = [job for job in dict.fromkeys((*most, *ledger.of_jobs)) if cluster.jobs[job].job.queue in names]
+        found = dict.fromkeys((*most, *ledger.of_jobs))
+        jobs = [job for job in found if cluster.queue_of(cluster.jobs[job].job) in names]
     match bar.rule:
         case Rule.USER | Rule.USER_RUNNING:
             return [job for job in jobs if cluster.jobs[job].job.user == bar.whose]

@@ -25,6 +25,7 @@ from phalanx.core.fewer import Way
 from phalanx.core.share import Share
 from phalanx.model.amount import Amount
 from phalanx.model.bars import Bar, Rule, Toll
+from phalanx.model.bars import room as room_of
 from phalanx.model.cluster import Cluster
 from phalanx.model.demand import Gang
 from phalanx.model.job import Job, Placement
@@ -70,6 +71,7 @@ class Ledger:
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
         self.of_jobs: dict[str, list[Charge]] = {}  # what this cycle has granted
+        self.of_queues: dict[str, dict[str, None]] = {}  # queue -> its jobs among these
         self._ending: list[str] = []  # of these, the jobs that end
         self._looked_at = 0  # so many of these were asked whether they do
         self._over: dict[str, Account] = {}
@@ -84,6 +86,11 @@ class Ledger:
                 self._enter(charge, sign)
             self._entered = len(self._log)
         return self._over.get(branch.name, branch.account)
+
+    def room(self, bar: Bar) -> Amount:
+        """How much more it lets in."""
+        branch = self.tree.branch(bar.queue)
+        return room_of(branch, self.account(branch), bar, self.tree.pool)
 
     def share(self, branch: Branch, extra: Cost = ()) -> Share:
         """The branch's weighted dominant share among its siblings, with that besides."""
@@ -114,6 +121,12 @@ class Ledger:
         """`sign` -1: given back (a victim's)."""
         self._log.append((charge, sign))
         self._changed()
+
+    def grant(self, charge: Charge) -> None:
+        """To the charge's job, for good."""
+        self.charge(charge)
+        self.of_jobs.setdefault(charge.job, []).append(charge)
+        self.of_queues.setdefault(charge.queue, {})[charge.job] = None
 
     def mark(self) -> int:
         return len(self._log)

@@ -10,14 +10,14 @@ above, gets back within its keep, which asks nothing of the pool. So it watches 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from phalanx.model.amount import Amount
 from phalanx.model.line import LineKey
-from phalanx.model.tree import ROOT, Branch, Key, Tree
+from phalanx.model.tree import ROOT, Account, Branch, Key, Tree
 
 
 class Rule(StrEnum):
@@ -51,17 +51,20 @@ class Toll(NamedTuple):
 
 class Bars:
     """The lines asleep on bars, by branch and bar, each in a heap by need; entries of lines that are not asleep any
-    more are dropped when they come up."""
+    more are dropped when they come up. What kept a line out is known while it is awake too, so that it can go back to
+    sleep as it was."""
 
     def __init__(self) -> None:
         self.heaps: dict[str, dict[Bar, list[tuple[Amount, int, LineKey]]]] = {}
         self._asleep: dict[LineKey, int] = {}
+        self._tolls: dict[LineKey, tuple[Toll, ...]] = {}
         self._tickets = 0
 
     def __len__(self) -> int:
         return len(self._asleep)
 
     def sleep(self, line: LineKey, tolls: tuple[Toll, ...]) -> None:
+        self._tolls[line] = tolls
         self._tickets += 1
         self._asleep[line] = self._tickets
         for bar, need in tolls:
@@ -71,8 +74,19 @@ class Bars:
                 heap[:] = [entry for entry in heap if self._asleep.get(entry[2]) == entry[1]]
                 heapify(heap)
 
+    def sleep_on(self, line: LineKey) -> None:
+        """It woke, and lacks what it lacked."""
+        if line not in self._asleep:
+            self.sleep(line, self._tolls[line])
+
+    def only(self, line: LineKey) -> Toll | None:
+        """What the line slept on last, if that was one bar."""
+        tolls = self._tolls.get(line, ())
+        return tolls[0] if len(tolls) == 1 else None
+
     def forget(self, line: LineKey) -> None:
-        self._asleep.pop(line, None)
+        if self._tolls.pop(line, None):
+            self._asleep.pop(line, None)
 
     def relieve(self, tree: Tree) -> Iterator[LineKey]:
         """The lines whose need the branches that were eased since the last time now meet; they sleep no more."""
@@ -83,7 +97,8 @@ class Bars:
         for name in eased:
             heaps = self.heaps.get(name, {})
             for bar, heap in list(heaps.items()):
-                left = room(tree.branch(name), bar, tree.pool)
+                branch = tree.branch(name)
+                left = room(branch, branch.account, bar, tree.pool)
                 while heap and heap[0][0] <= left:
                     _, ticket, line = heappop(heap)
                     if self._asleep.get(line) == ticket:
@@ -96,6 +111,7 @@ class Bars:
         """The tree is another: every line is looked at again."""
         yield from list(self._asleep)
         self._asleep.clear()
+        self._tolls.clear()
         self.heaps.clear()
 
     def release_pool(self) -> Iterator[LineKey]:
@@ -105,19 +121,19 @@ class Bars:
                 del self.heaps[ROOT][bar]
                 for _, ticket, line in heap:
                     if self._asleep.get(line) == ticket:
-                        del self._asleep[line]
+                        del self._asleep[line], self._tolls[line]
                         yield line
 
     def copy(self) -> Bars:
         other = Bars()
         other.heaps = {name: {bar: list(heap) for bar, heap in heaps.items()} for name, heaps in self.heaps.items()}
-        other._asleep, other._tickets = dict(self._asleep), self._tickets
+        other._asleep, other._tolls, other._tickets = dict(self._asleep), dict(self._tolls), self._tickets
         return other
 
 
-def room(branch: Branch, bar: Bar, pool: dict[Key, int]) -> Amount:
-    """How much more the bar lets in by what is charged now."""
-    account, queue, key = branch.account, branch.queue, bar.key
+def room(branch: Branch, account: Account, bar: Bar, pool: Mapping[Key, int]) -> Amount:
+    """How much more the bar lets in. `account`: what is charged to the branch."""
+    queue, key = branch.queue, bar.key
     match bar.rule:
         case Rule.LIMIT:
             return branch.limit.get(key, 0) - account.total.get(key, 0)

@@ -112,7 +112,8 @@ class Findings(NamedTuple):
 
     Nothing is lost but time if it is not folded. `version` is the book's at the time: what was found before the latest
     event is not taken in. `parked` bids wait for an event about themselves, `resting` ones also for a time. `still`:
-    lines of one role that go on sleeping for the same reason and need, and how many of their pods fit in all. `quiet`:
+    lines that go on sleeping for the same reason and need, and how many pods of their one role fit in all (None: they
+    are short of quota). `quiet`:
     the same of crowds that were roused (None: not counted), and how often in a row without asking why. `looked`:
     backfill looked at all that sleep; `first`: who has the first reservation, and since when (seconds). `hunting`:
     sleeping lines that may make others give way, and whether they are yet to search (else they found nobody); `again`:
@@ -123,7 +124,7 @@ class Findings(NamedTuple):
     parked: tuple[Bid, ...] = ()
     resting: tuple[tuple[Bid, float], ...] = ()
     asleep: tuple[Asleep, ...] = ()
-    still: tuple[tuple[LineKey, int], ...] = ()
+    still: tuple[tuple[LineKey, int | None], ...] = ()
     quiet: tuple[tuple[Gang, int | None, int], ...] = ()
     looked: bool = False
     first: tuple[Bid, float] | None = None

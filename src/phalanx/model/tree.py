@@ -131,11 +131,24 @@ class Branch:
     ask. `strict`: the highest strict queue on the path. `longest_s`: the longest time limit that the path allows a job
     (seconds). `order`: of its jobs and children.
 
+    `charged`: the jobs of the queue itself that are charged to it, and with what.
+
     `arena`: the highest branch above, itself included, up to which nothing but one order says who of all below is next,
     as if it were one queue. `split`: the branch is an arena, and some branch below is of another."""
 
     __slots__ = (
-        *("account", "arena", "by_factors", "by_group", "by_user", "caps_jobs", "children", "contested", "fault"),
+        *(
+            "account",
+            "arena",
+            "by_factors",
+            "by_group",
+            "by_user",
+            "caps_jobs",
+            "charged",
+            "children",
+            "contested",
+            "fault",
+        ),
         "flavors",
         *("gated", "guaranteed", "kept", "limit", "limits_groups", "limits_jobs", "limits_users", "longest_s", "name"),
         *("order", "parent", "path", "queue", "shares", "split", "stated", "states", "strict", "ties", "unbounded"),
@@ -151,6 +164,7 @@ class Branch:
         self.kept: dict[Key, int] = {}
         self.fault = ""
         self.account = Account()
+        self.charged: dict[str, Cost] = {}
         self.limits_users = queue is not None and _limits(queue.per_user)
         self.limits_groups = queue is not None and _limits(queue.per_group)
         self.limits_jobs = bool(queue and queue.per_job.resources)
@@ -244,7 +258,12 @@ class Tree:
 
     def charge(self, charge: Charge, sign: int) -> None:
         """`sign` 1: charged from now on; -1: given back."""
-        path = self.branches[charge.queue].path
+        own = self.branches[charge.queue]
+        path = own.path
+        if sign > 0:
+            own.charged[charge.job] = charge.cost
+        else:
+            own.charged.pop(charge.job, None)
         if self.keeps:
             post([(branch, branch.account) for branch in path], charge, sign, keeps=True)
         else:
@@ -289,6 +308,7 @@ class Tree:
         for name, branch in self.branches.items():
             branch.account = Account()
             branch.account.claimed.update(self.keeps_claimed.get(name, ()))
+            branch.charged.clear()
             branch.shares.clear()
 
     def copy(self) -> Tree:
@@ -296,7 +316,7 @@ class Tree:
         queues = {name: branch.queue for name, branch in self.branches.items() if branch.queue is not None}
         other.build(queues, {flavor for flavor, _ in self.pool})
         for name, branch in self.branches.items():
-            other.branches[name].account = branch.account.copy()
+            other.branches[name].account, other.branches[name].charged = branch.account.copy(), dict(branch.charged)
         other.pool, other.eased, other.outdated = dict(self.pool), dict(self.eased), list(self.outdated)
         other.stale, other.pool_stale = self.stale, self.pool_stale
         return other

@@ -216,13 +216,16 @@ class Waiting:
             return dawns[0][0] if dawns else None
         return min((at_s for at_s in self.dawn_of.values() if at_s > now_s), default=None)
 
-    def sleep_on(self, key: LineKey, room: int) -> None:
-        """The line still cannot be placed, for the same reason; `room` of its pods fit."""
+    def sleep_on(self, key: LineKey, room: int | None) -> None:
+        """The line still cannot start, for the same reason; `room` of its pods fit, or (None) it is short of quota."""
         line = self.lines.get(key)
         if line is not None:
             line.unexplained += 1
             self.awake.pop(key, None)
-            self.watches.posts[key.gang.demands[0]].room = room
+            if room is None:
+                self.bars.sleep_on(key)
+            else:
+                self.watches.posts[key.gang.demands[0]].room = room
 
     def note_growth(self, row: int, before: dict[str, int]) -> None:
         """There will be more room in that row in a moment; `before`: what was free there. Nothing, if the node could
