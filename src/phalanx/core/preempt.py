@@ -28,7 +28,7 @@ import numpy as np
 
 from phalanx.core import gang, promise, quota
 from phalanx.core.devices import asks_devices
-from phalanx.core.packing import fill
+from phalanx.core.packing import Share, fill
 from phalanx.core.quota import Offer
 from phalanx.core.rights import Rights, Rule
 from phalanx.core.scene import Scene
@@ -154,22 +154,26 @@ class Hunt:
     def make_room(self, extra: int) -> bool:
         """Units go until each role's minimum and `extra` pods more would fit by counting; whether the minimum does."""
         draft, known = self.draft, len(self.units.going)
-        mark = draft.mark()
-        for role in sorted(range(len(self.gang.roles)), key=lambda role: -draft.part_of_node(self.gang.demands[role])):
-            if not self.make_room_for(role, self.gang.roles[role].minimum, extra):
+        mark, filled = draft.mark(), list[Share]()
+        order = sorted(range(len(self.gang.roles)), key=lambda role: -draft.part_of_node(self.gang.demands[role]))
+        for role in order:
+            if not self.make_room_for(role, self.gang.roles[role].minimum, extra, filled, last=role == order[-1]):
                 return False
-        draft.rewind(mark)
-        for unit in list(self.units.going)[known:]:
-            self.units.field.leave(unit)
+        if filled:
+            draft.rewind(mark)
+            for unit in list(self.units.going)[known:]:
+                self.units.field.leave(unit)
         return True
 
-    def make_room_for(self, role: int, minimum: int, extra: int) -> bool:
+    def make_room_for(self, role: int, minimum: int, extra: int, filled: list[Share], *, last: bool) -> bool:
+        """`last`: there is no other role that its pods could be in the way of."""
         demand = self.gang.demands[role]
-        missing = fill(self.draft, demand, role, minimum + extra, [])
+        missing = fill(self.draft, demand, role, minimum + extra, filled)
         if not missing:
             return True
         _, still = collect(self.units.field, demand, missing, self.units, self.rights.share_of)
-        fill(self.draft, demand, role, missing - still, [])
+        if not last:
+            fill(self.draft, demand, role, missing - still, filled)
         return still <= extra or not self.by_amounts
 
     def more_go(self, count: int) -> bool:
@@ -231,9 +235,10 @@ class Hunt:
     def settled(self, placements: list[Placement]) -> Found:
         """With the job in its place: whoever can stay, stays. (Where rules or devices decide, that was found out by
         placing it anew.)"""
-        for unit in self.units.most_precious_first() if self.stays_by_amounts or self.at_once else ():
-            if not self.units.goes_with_its_gang(unit) and self.units.field.can_stay(unit):
-                self.stay_if_allowed(unit)
+        if self.stays_by_amounts or self.at_once:
+            for unit in self.units.field.could_stay(self.units.most_precious_first()):
+                if not self.units.goes_with_its_gang(unit) and self.units.field.can_stay(unit):
+                    self.stay_if_allowed(unit)
         victims = tuple(self.units.victims())
         return Found(offer=self.offer, placements=tuple(placements), victims=victims, at_once=self.at_once)
 

@@ -69,24 +69,23 @@ class Units:
         runs = np.zeros(len(may), np.bool_)
         runs[entry("job")[entries]] = True
         gangs = runs.nonzero()[0]
-        gang_of = np.zeros(len(may), np.int64)
-        gang_of[gangs] = np.arange(len(gangs))
         counts = entry("spare")[entries]
         spare = np.repeat(entries, counts)
         self.above = above = len(spare)
+        self.gang_unit = np.full(len(may), -1, np.int64)  # by job number
+        self.gang_unit[gangs] = np.arange(above, above + len(gangs))
         self._nth = np.arange(above) - np.repeat(np.cumsum(counts) - counts, counts)
         jobs = np.concatenate((entry("job")[spare], gangs))
         self.field = Field(
             self.draft,
             residents,
             entry=np.concatenate((spare, entries)),
-            unit=np.concatenate((np.arange(above), above + gang_of[entry("job")[entries]])),
+            unit=np.concatenate((np.arange(above), self.gang_unit[entry("job")[entries]])),
             pods=np.concatenate((np.ones(above, np.int64), entry("pods")[entries])),
             job=jobs,
         )
         self.field.tier = tier[jobs]
         self.field.tier[:above], self.field.weight[:above] = SURPLUS, LIGHT
-        self.gang_unit = dict(zip(gangs.tolist(), range(above, above + len(gangs)), strict=True))
         self._single = spare
 
     def _name_devices(self) -> None:
@@ -215,15 +214,13 @@ class Units:
     def most_precious_first(self) -> list[int]:
         """Of those that go: gangs before single pods, one's own queue's before others', the highest priority, the
         longest run."""
-        at = self.field
-
-        def precious(unit: int) -> tuple[object, ...]:
-            return (self.is_gang(unit), int(at.tier[unit]), int(at.priority[unit]), -float(at.started_s[unit]), -unit)
-
-        return sorted(self.going, key=precious, reverse=True)
+        field, at = self.field, np.fromiter(self.going, np.int64, len(self.going))
+        keys = (at, field.started_s[at], -field.priority[at], -field.tier[at], at < self.above)
+        found: list[int] = at[np.lexsort(keys)].tolist()
+        return found
 
     def goes_with_its_gang(self, unit: int) -> bool:
-        return not self.is_gang(unit) and self.gang_unit[int(self.field.job[unit])] in self.going
+        return not self.is_gang(unit) and int(self.gang_unit[self.field.job[unit]]) in self.going
 
     def victims(self) -> Iterator[Victim]:
         """Gangs first, the least precious of them first."""

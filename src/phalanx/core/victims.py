@@ -19,7 +19,7 @@ first answer, not yet minimal: who takes it puts back what turns out not to be n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heapreplace
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -82,12 +82,13 @@ class Field:
         self.given: dict[int, int] = {}  # entry -> pods of it that are free already, as units of their own
         self.named: dict[int, Callable[[], list[Holding]]] = {}  # units with devices by name -> their holdings
         self._holdings: dict[int, list[Holding]] = {}
-        self._by_unit = np.argsort(self.unit, kind="stable")
-        self._starts = np.searchsorted(self.unit[self._by_unit], np.arange(len(job) + 1)).tolist()
+        self._held: dict[str, Ints] = {}
+        self._by_unit = np.argsort(self.unit, kind="stable").data
+        self._starts = np.concatenate(([0], np.bincount(self.unit, minlength=len(job)).cumsum())).data
+        self._views = self.position.data, self.demand.data, self.pods.data  # they give numbers without any wrapping
 
-    def entries_of(self, unit: int) -> list[int]:
-        found: list[int] = self._by_unit[self._starts[unit] : self._starts[unit + 1]].tolist()
-        return found
+    def entries_of(self, unit: int) -> memoryview[int]:
+        return self._by_unit[self._starts[unit] : self._starts[unit + 1]]
 
     def holdings(self, unit: int) -> list[Holding]:
         """Per entry of the unit, or per pod if its pods have devices by name; less what is free already."""
@@ -95,18 +96,19 @@ class Field:
             return named()
         known = self._holdings.get(unit)
         if known is None:
-            demands, at = self.residents.demands, self.entries_of(unit)
-            columns = (self.position[at].tolist(), self.demand[at].tolist(), self.pods[at].tolist())
-            known = [Holding(position, demands[demand], pods) for position, demand, pods in zip(*columns, strict=True)]
+            demands, (position, demand, pods) = self.residents.demands, self._views
+            known = [Holding(position[at], demands[demand[at]], pods[at]) for at in self.entries_of(unit)]
             self._holdings[unit] = known
         if self.given and self.weight[unit] == 1:
             less = [self.given.get(entry, 0) for entry in self.entry[self.entries_of(unit)].tolist()]
             return [each._replace(pods=each.pods - given) for each, given in zip(known, less, strict=True)]
         return known
 
-    def amounts(self, resource: str, at: Any) -> Ints:
+    def amounts(self, resource: str) -> Ints:
         """By entry, what it holds of the resource."""
-        held: Ints = self.residents.amounts(resource)[self.demand[at]] * self.pods[at]
+        held = self._held.get(resource)
+        if held is None:
+            held = self._held[resource] = self.residents.amounts(resource)[self.demand] * self.pods
         return held
 
     def costs(self, resource: str) -> NDArray[np.float64]:
@@ -130,6 +132,20 @@ class Field:
             else:
                 self.draft.put(position, demand, pods)
 
+    def could_stay(self, units: Sequence[int]) -> list[int]:
+        """Of those units that go, in order: those for each of whose entries the draft has room still."""
+        if self.given or self.named:
+            return list(units)
+        looked_at = np.zeros(len(self.job), np.bool_)
+        looked_at[units] = True
+        at = looked_at[self.unit].nonzero()[0]
+        fits, position = np.ones(len(at), np.bool_), self.position[at]
+        for resource, free in self.draft.free.items():
+            held = self.amounts(resource)[at]
+            fits &= (held == 0) | (free[position] >= held)
+        looked_at[self.unit[at[~fits]]] = False
+        return [unit for unit in units if looked_at[unit]]
+
     def can_stay(self, unit: int) -> bool:
         """The draft has its room still."""
         views = self.draft.views
@@ -141,100 +157,97 @@ class Field:
 
 
 class Packages:
-    """The packages of one moment for one demand, in columns: `units[start[i]:stop[i]]` go together for `gain[i]` pods
-    on `position[i]` (-1: on all of the one unit's nodes)."""
+    """The packages of one moment for one demand, in columns: `units[start[i]:stop[i]]` go together for `gain[i]` pods on
+    one position, units `alone` on all of their nodes. `order`: what is taken first; below `len(alone)` units alone, then
+    runs."""
 
     def __init__(self, field: Field, demand: Demand, need: int) -> None:
+        """By position, `_base` pods find room, and the next one lacks so much (`_lacks`, of what is lacking anywhere)."""
         self.field, self.demand, self.need = field, demand, need
-        self.units: Ints = np.zeros(0, np.int64)
-        columns = field.draft.asked(demand)
-        if columns is None or not len(field.unit):
-            self.order = self.gains = self.lasts = self.alone = self.units
-            return
-        self.free = field.draft.free
-        everywhere = np.arange(len(field.draft))
-        self.base = fit.holds(self.free, demand.asks, everywhere)
-        self._find()
-
-    def _find(self) -> None:
-        field = self.field
-        allowed = field.draft.allowed(self.demand.where)
+        free = self._free = field.draft.free
+        self._base = fit.holds(free, demand.asks, np.arange(len(field.draft)))
+        lacks = {resource: ask - (free[resource] - self._base * ask) for resource, ask in demand.asks}
+        nodes = {resource: int(np.count_nonzero(each > 0)) for resource, each in lacks.items()}
+        self._lacks = {resource: each for resource, each in lacks.items() if nodes[resource]}
+        self._scarce = max(nodes, key=lambda resource: nodes[resource])  # what is lacking on most nodes
+        allowed = field.draft.allowed(demand.where)
         live = ~field.gone[field.unit]
         if allowed is not None:
             live &= allowed[field.position]
         at = live.nonzero()[0]
-        helps, part, scarce = self._helps(at)
-        at, part = at[helps], part[helps]
-        unit = field.unit[at]
-        position = field.position[at]
-        keys = (-field.started_s[unit], -part, field.priority[unit], field.tier[unit], position)
-        by_node = np.lexsort(keys)
-        self.units = unit[by_node]
-        self._alone(at, unit, position, scarce)
-        self._runs(at[by_node], position[by_node], scarce)
+        self._alone(at)
+        self._runs(self._in_order(at))
         self._rank()
 
-    def _helps(self, at: Ints) -> tuple[NDArray[np.bool_], NDArray[np.float64], str]:
-        """By entry: whether it frees anything that the next pod on its node lacks, and the largest part of that; and
-        the resource that is lacking on most nodes."""
-        field, demand = self.field, self.demand
-        position = field.position[at]
-        helps = np.zeros(len(at), np.bool_)
-        part = np.zeros(len(at), np.float64)
-        scarce, most = demand.asks[0][0], -1
-        for resource, ask in demand.asks:
-            lacks = ask - (self.free[resource] - self.base * ask)
-            lacking = int(np.count_nonzero(lacks > 0))
-            if lacking > most:
-                scarce, most = resource, lacking
-            gap, held = lacks[position], field.amounts(resource, at)
-            useful = (gap > 0) & (held > 0)
-            helps |= useful
-            np.maximum(part, np.where(useful, np.minimum(1.0, held / np.maximum(gap, 1)), 0.0), out=part)
-        return helps, part, scarce
-
-    def _alone(self, at: Ints, unit: Ints, position: Ints, scarce: str) -> None:
+    def _alone(self, at: Ints) -> None:
         """Units that make room by themselves."""
-        field, asks = self.field, self.demand.asks
-        holds = np.full(len(at), np.iinfo(np.int64).max, np.int64)
-        for resource, ask in asks:
-            np.minimum(holds, (self.free[resource][position] + field.amounts(resource, at)) // ask, out=holds)
+        field = self.field
+        for resource, lacks in self._lacks.items():
+            at = at[field.amounts(resource)[at] >= lacks[field.position[at]]]
+        held = {resource: field.amounts(resource)[at] for resource in self.demand.amounts}
         count = len(field.job)
-        gain = np.bincount(unit, np.maximum(holds - self.base[position], 0), count).astype(np.int64)
-        freed = np.bincount(field.unit, field.amounts(scarce, np.arange(len(field.unit))), count)
-        alone = gain.nonzero()[0]
-        ask = dict(asks)[scarce]
-        self.alone, self.alone_gain = alone, gain[alone]
-        self.alone_waste = freed[alone] / ask - np.minimum(gain[alone], self.need)
+        gain = np.bincount(field.unit[at], self._gain(field.position[at], held), count).astype(np.int64)
+        self.alone: Ints = gain.nonzero()[0]
+        self.alone_gain = gain[self.alone]
+        freed = np.bincount(field.unit, field.amounts(self._scarce), count)[self.alone]
+        self.alone_waste = self._waste(freed, self.alone_gain)
 
-    def _runs(self, at: Ints, position: Ints, scarce: str) -> None:
+    def _gain(self, position: Ints, freed: Mapping[str, Ints]) -> Ints:
+        """How many pods more those positions hold with what is freed there."""
+        holds = np.full(len(position), np.iinfo(np.int64).max, np.int64)
+        for resource, ask in self.demand.asks:
+            np.minimum(holds, (self._free[resource][position] + freed[resource]) // ask, out=holds)
+        holds -= self._base[position]
+        return holds
+
+    def _waste(self, freed: NDArray[Any], gain: Ints) -> NDArray[np.float64]:
+        """What is freed and not used, as a part of what a pod asks."""
+        waste: NDArray[np.float64] = freed / self.demand.amounts[self._scarce] - np.minimum(gain, self.need)
+        return waste
+
+    def _in_order(self, at: Ints) -> Ints:
+        """The entries that free anything that the next pod on their node lacks, node by node in victim order: tier,
+        priority, those that free the largest part of that, and the newest."""
+        field, position = self.field, self.field.position[at]
+        part = np.zeros(len(at), np.float64)
+        for resource, lacks in self._lacks.items():
+            gap, held = lacks[position], field.amounts(resource)[at]
+            useful = np.where(gap > 0, np.minimum(1.0, held / np.maximum(gap, 1)), 0.0)
+            np.maximum(part, useful, out=part)
+        helps = part > 0
+        at, part = at[helps], part[helps]
+        unit = field.unit[at]
+        at = at[np.lexsort((-field.started_s[unit], -part, field.priority[unit], field.tier[unit]))]
+        # By position, with what is behind it in one number: sorting numbers is faster than keeping their order.
+        in_turn = np.sort(field.position[at] * len(at) + np.arange(len(at)))
+        ordered: Ints = at[in_turn % max(1, len(at))]
+        return ordered
+
+    def _runs(self, at: Ints) -> None:
         """Per node, the shortest run of units that makes room for one more pod, if it is longer than one."""
-        field, asks = self.field, dict(self.demand.asks)
+        field, position = self.field, self.field.position[at]
+        self.units = field.unit[at]
         first = np.ones(len(at), np.bool_)
         first[1:] = position[1:] != position[:-1]
-        starts = first.nonzero()[0]
-        node = np.cumsum(first) - 1  # nth node with entries
-        start = starts[node] if len(at) else starts
-        holds = np.full(len(at), np.iinfo(np.int64).max, np.int64)
-        freed = np.zeros(len(at), np.float64)
-        for resource, ask in asks.items():
-            held = field.amounts(resource, at)
+        start = first.nonzero()[0][np.cumsum(first) - 1]
+        freed: dict[str, Ints] = {}
+        for resource in self.demand.amounts:
+            held = field.amounts(resource)[at]
             run = np.cumsum(held)
-            run = run - (run - held)[start] if len(at) else run
-            np.minimum(holds, (self.free[resource][position] + run) // ask, out=holds)
-            if resource == scarce:
-                freed = run / ask
-        gain = holds - self.base[position] if len(at) else holds
-        enough = gain > 0
+            freed[resource] = run - (run - held)[start]
+        enough = np.ones(len(at), np.bool_)
+        for resource, lacks in self._lacks.items():
+            enough &= freed[resource] >= lacks[position]
         before = np.zeros(len(at), np.bool_)
         before[1:] = enough[:-1] & ~first[1:]
         stop = (enough & ~before).nonzero()[0]
         stop = stop[stop > start[stop]]
-        self.start, self.stop, self.gain = start[stop], stop + 1, gain[stop]
-        self.waste = freed[stop] - np.minimum(gain[stop], self.need)
+        self.start, self.stop = start[stop], stop + 1
+        freed = {resource: amounts[stop] for resource, amounts in freed.items()}
+        self.gain = self._gain(position[stop], freed)
+        self.waste = self._waste(freed[self._scarce], self.gain)
 
     def _rank(self) -> None:
-        """`order`: packages by what is taken first; below `len(alone)` units alone, then runs."""
         field = self.field
         last = self.units[self.stop - 1]
         lasts = np.concatenate((self.alone, last))
@@ -261,6 +274,8 @@ def collect(
     """Units that go, so that `need` more pods of the demand find room on the draft; and how many still find none.
     `share(group)`: what decides which queue's turn it is, higher first (None: all are as one)."""
     chosen: list[int] = []
+    if not len(field.unit) or field.draft.asked(demand) is None:
+        return chosen, need
     for _ in range(PASSES):
         packages = Packages(field, demand, need)
         tried, gone = len(chosen), np.count_nonzero(field.gone)
