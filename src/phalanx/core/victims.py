@@ -157,12 +157,12 @@ class Field:
 
 
 class Packages:
-    """The packages of one moment for one demand, in columns: `units[start[i]:stop[i]]` go together for `gain[i]` pods on
-    one position, units `alone` on all of their nodes. `order`: what is taken first; below `len(alone)` units alone, then
-    runs."""
+    """The packages of one moment for one demand, in columns: `units[start[i]:stop[i]]` go together for `gain[i]` pods
+    on one position, units `alone` on all of their nodes. `order`: what is taken first; below `len(alone)` units alone,
+    then runs."""
 
     def __init__(self, field: Field, demand: Demand, need: int) -> None:
-        """By position, `_base` pods find room, and the next one lacks so much (`_lacks`, of what is lacking anywhere)."""
+        """By position, `_base` pods find room, and the next lacks so much (`_lacks`, of what is lacking anywhere)."""
         self.field, self.demand, self.need = field, demand, need
         free = self._free = field.draft.free
         self._base = fit.holds(free, demand.asks, np.arange(len(field.draft)))
