@@ -57,11 +57,18 @@ def test_every_measure_that_is_printed_is_in_the_guide(tmp_path: Path, capsys: p
         result_action="return_value",
     )
     build("simulate")(
-        [str(each) for each in ("simulate", work, "--inflate", 1.3, "--json", "--processes", 1)],
+        [
+            str(each)
+            for each in (
+                *("simulate", work, "--inflate", 1.3, "--json", "--processes", 1),
+                *("--fair-starts", 3, "--compactions", 2),
+            )
+        ],
         exit_on_error=False,
         result_action="return_value",
     )
     page = PAGE.read_text()
     found = {name for line in capsys.readouterr().out.splitlines() for name in json.loads(line)}
     assert {"mean_wait_s", "fragmentation", "deadline_miss_ratio", "versus", "ci95", "seed", "seeds"} <= found
+    assert {"fair_start_miss_ratio", "compacted_cell_ratio", "value_attained_ratio", "max_cascade"} <= found
     assert [name for name in sorted(found) if f"`{name}`" not in page] == []

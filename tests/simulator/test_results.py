@@ -111,3 +111,22 @@ def test_a_table_of_jobs_with_deadlines_says_what_was_missed_and_attained(tmp_pa
     assert simulate(work, "--report", report, "--processes", 1) == 0
     assert "VALUE" not in capsys.readouterr().out
     assert "value attained" not in report.read_text()
+
+
+def test_dear_measures_are_taken_when_they_are_asked_for(tmp_path: Path, capsys) -> None:
+    # b wants both nodes, and waits for a until 10; c, which comes later, runs on the other one until 50.
+    work = tmp_path / "work.yaml"
+    work.write_text(
+        "nodes: [{name: n, count: 2, allocatable: {cpu: 8}}]\n"
+        "jobs:\n- {id: a, submit: 0, run: 10, requests: {cpu: 8}}\n- {id: b, submit: 1, run: 5, pods: 2, requests: "
+        "{cpu: 8}}\n- {id: c, submit: 2, run: 48, requests: {cpu: 4}}\n"
+    )
+    dear = ("--fair-starts", 9, "--compactions", 3)
+    assert simulate(work, "--policy", "greedy", "--json", *dear, "--processes", 1) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["fair_start_jobs"], found["max_fair_start_miss_s"], found["compacted_cell_ratio"]) == (3, 40, 1)
+    assert simulate(work, "--policy", "greedy", "fifo", *dear, "--processes", 1) == 0
+    heads, greedy, fifo = (line.split() for line in capsys.readouterr().out.splitlines())
+    assert (heads[-3:-1], greedy[-3:-1], fifo[-3:-1]) == (["UNFAIR", "PACKED"], ["33.3%", "100.0%"], ["0.0%", "100.0%"])
+    assert simulate(work, "--json", "--processes", 1) == 0
+    assert not {"fair_start_jobs", "compacted_cell_ratio"} & json.loads(capsys.readouterr().out).keys()

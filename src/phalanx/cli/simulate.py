@@ -89,6 +89,8 @@ def simulate(
         checkpoint_s=chance.checkpoint_s(),
         keep=results.schedule is not None,
         draw=results.report is not None,
+        fair_starts=results.fair_starts or 0,
+        compactions=results.compactions or 0,
     )
     cells = [
         replace(of_all, source=source, policy=name, estimates=known, seed=seed)

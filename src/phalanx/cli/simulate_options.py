@@ -107,7 +107,7 @@ class Chance:
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """Where results go besides the screen."""
+    """Where results go besides the screen, and measures that are dear."""
 
     report: Path | None = None
     """Write a page (HTML) that draws what each policy made of it, for the first seed of each."""
@@ -120,6 +120,13 @@ class Results:
 
     parquet: Path | None = None
     """Write all measures as Parquet."""
+
+    fair_starts: Annotated[int | None, AtLeastOne] = None
+    """Find out of so many jobs whether jobs that came later delayed them; each is played again without these."""
+
+    compactions: Annotated[int | None, AtLeastOne] = None
+    """Find out into how small a part of the cluster the busiest moment could be packed; nodes are taken away in so many
+    orders by chance."""
 
     json: bool = False
     """Print all measures: a line of JSON for each policy."""

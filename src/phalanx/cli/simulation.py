@@ -14,6 +14,7 @@ from concurrent.futures import CancelledError, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from ctypes import c_bool
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 from multiprocessing import get_context
 from multiprocessing.sharedctypes import Synchronized
@@ -27,11 +28,13 @@ from phalanx.cli.stopping import die_with
 from phalanx.cli.workload_file import assembled, read_cluster, read_workload
 from phalanx.cli.workload_nodes import Site
 from phalanx.errors import PhalanxError
+from phalanx.simulator.compaction import compaction
 from phalanx.simulator.disturbance import Faults
+from phalanx.simulator.fair_start import fair_starts
 from phalanx.simulator.generate import generated, scaled, shaken
 from phalanx.simulator.inflate import allocated, inflated
 from phalanx.simulator.measure import measure
-from phalanx.simulator.play import play
+from phalanx.simulator.play import play, policy_for
 from phalanx.simulator.readers import swf
 from phalanx.simulator.readers.lines import OnError
 from phalanx.simulator.readers.openb import read_nodes
@@ -70,6 +73,8 @@ class Cell:
     checkpoint_s: float | None = None
     keep: bool = False  # the schedule itself is wanted, not its measures alone
     draw: bool = False  # and its picture, for a report
+    fair_starts: int = 0  # of how many jobs the fair start time is found out
+    compactions: int = 0  # in how many orders nodes are taken away
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,22 +187,30 @@ def run(
     progress: Callable[[int], None] = lambda done: None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Outcome:
-    workload = workload_of(cell.source, cell.seed)
+    workload, setup = workload_of(cell.source, cell.seed), setup_of(cell.policy)
     loop.spare_the_book()  # nor shall a million tasks be walked again and again
-    schedule = play(
-        workload,
-        setup_of(cell.policy),
-        loop.step,
+    alike = partial(
+        play,
+        setup=setup,
+        step=loop.step,
         estimates=cell.estimates,
         seed=cell.seed,
         faults=cell.faults,
         checkpoint_s=cell.checkpoint_s,
-        progress=progress,
         stopped=stopped,
     )
+    schedule = alike(workload, progress=progress)
+    measures = measure(schedule)
+    if cell.source.inflate is not None:
+        measures |= _filling(schedule)
+    if cell.compactions and not schedule.interrupted:
+        measures |= compaction(schedule, policy_for(setup, workload), loop.step, cell.compactions, stopped)
+    if cell.fair_starts and not schedule.interrupted:
+        measures |= fair_starts(schedule, alike, cell.fair_starts)
+    measures["interrupted"] |= bool(cell.compactions or cell.fair_starts) and stopped()
     return Outcome(
         cell=cell,
-        measures={**measure(schedule), **(_filling(schedule) if cell.source.inflate is not None else {})},
+        measures=measures,
         schedule=schedule if cell.keep else None,
         picture=picture(schedule) if cell.draw else None,
     )

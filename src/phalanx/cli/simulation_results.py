@@ -41,6 +41,8 @@ SPEED = ("JOBS/S", "jobs_per_s", "{:,.0f}")  # the last
 IF_ANY = (
     ("MISSED", "deadline_miss_ratio", "{:.1%}"),
     ("VALUE", "value_attained_ratio", "{:.1%}"),
+    ("UNFAIR", "fair_start_miss_ratio", "{:.1%}"),
+    ("PACKED", "compacted_cell_ratio", "{:.1%}"),
 )
 NAMING = ("trace", "policy", "estimates")
 # Of this machine, not of the schedule.

@@ -63,7 +63,7 @@ def play(
         counted=(workload.counted, workload.unit),
         reservations=workload.reservations,
     )
-    policy = expecting(knowing(setup.policy, workload), workload)
+    policy = policy_for(setup, workload)
     found = Schedule(
         workload=workload,
         policy=setup.name,
@@ -96,6 +96,11 @@ def play(
         reason = cluster.reason(live.job.id) if live.job.id in cluster.jobs else None
         live.fate.reason = reason.text if reason is not None else ""
     return found
+
+
+def policy_for(setup: Setup, workload: Workload) -> Policy:
+    """The setup's, with what it is to know of the workload."""
+    return expecting(knowing(setup.policy, workload), workload)
 
 
 def knowing(policy: Policy, workload: Workload) -> Policy:

@@ -44,6 +44,8 @@ MEASURES = (
 IF_ANY = (
     ("deadlines missed", "deadline_miss_ratio", "{:.1%}", True),
     ("value attained", "value_attained_ratio", "{:.1%}", False),
+    ("fair start missed", "fair_start_miss_ratio", "{:.1%}", True),
+    ("could be packed into", "compacted_cell_ratio", "{:.1%}", True),
 )
 CDF_TICKS_S = ((1, "none"), (60, "1 min"), (600, "10 min"), (3600, "1 h"), (21600, "6 h"), (86400, "1 d"))
 LONG_TICKS_S = ((604800, "7 d"), (2592000, "30 d"))
