@@ -19,7 +19,7 @@ def replica(name: str) -> Object:
     return made
 
 
-def test_two_of_three_replicas_start_and_the_third_follows_when_there_is_room() -> None:
+def test_two_of_three_replicas_start_and_the_third_follows_whole_when_there_is_room() -> None:
     async def scene() -> None:
         stage = Stage(nodes=[node("n1", 4)])
         stage.put(*map(replica, "abc"))
@@ -33,7 +33,11 @@ def test_two_of_three_replicas_start_and_the_third_follows_when_there_is_room() 
             stage.now_s += 3600.0
             await settle(stage)
             assert stage.phase("serve") is Phase.RUNNING
-            stage.put_node(node("n2", 2))
+            stage.put_node(node("n2", 1))
+            stage.now_s += 3600.0
+            await settle(stage)
+            assert len(stage.api.bound()) == 4  # half a replica is of no use
+            stage.put_node(node("n3", 1))
             await stage.until(lambda: len(stage.api.bound()) == 6)
             assert len({name.rsplit("-", 1)[0] for name in stage.api.bound()}) == 3
 

@@ -169,7 +169,7 @@ class Cycle:
             self.stand_in_line(record, bid, whole=whole)
 
     def stand_in_line(self, record: Record, bid: Bid, *, whole: bool) -> None:
-        if bid.slot is not None and bid.slot != replacement.together(record, bid.slot)[0]:
+        if bid.slot is not None and bid.slot != replacement.together(self.cluster, record, bid.slot)[0]:
             self.parked[bid] = None  # another stands in line for it
             return
         key, entry = place_in_line(self.cluster, self.policy.topologies, record, bid, whole=whole)
@@ -366,7 +366,7 @@ class Cycle:
         record = self.cluster.jobs[bid.job]
         given: tuple[str, ...] = ()
         if bid.slot is not None and key.kind == Kind.GROWTH and record.flavors:
-            given = tuple(record.flavors[role] for role in replacement.roles_with(record, bid.slot))
+            given = tuple(record.flavors[role] for role in replacement.roles_with(self.cluster, record, bid.slot))
         return quota.offers(self.cluster, self.ledger, key, record.job, given)
 
     def place(self, key: LineKey, bid: Bid, offer: Offer) -> Outcome | Lacking:
@@ -409,8 +409,8 @@ class Cycle:
     def seat(self, bid: Bid, slot: Slot, placements: Sequence[Placement]) -> None:
         """Open slots have a node: this one, and those that it stood in line for."""
         record = self.cluster.jobs[bid.job]
-        self.places.setdefault(bid.job, []).extend(replacement.seated(record, slot, placements))
-        for beside in replacement.together(record, slot)[1:]:
+        self.places.setdefault(bid.job, []).extend(replacement.seated(self.cluster, record, slot, placements))
+        for beside in replacement.together(self.cluster, record, slot)[1:]:
             self.parked.pop(Bid(bid.job, beside), None)
 
     def rather_pushes(self, key: LineKey, offer: Offer) -> bool:

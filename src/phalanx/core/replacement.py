@@ -6,7 +6,8 @@ domains are then different demands, stand in different lines, and are counted an
 
 The others are those of the job, of each group around the role, of the role, and of the slot's slice, each for its own
 closeness. Where none of them is left, the open slots of that unit are placed *together*, as a gang of their own that is
-as close as the unit asks: the first of them stands in line for all, and the others wait beside the lines.
+as close as the unit asks: the first of them stands in line for all, and the others wait beside the lines. So is a
+member of a group that the job was started without, close or not: it too starts whole.
 
 A job that was given flavors of nodes keeps to these."""
 
@@ -49,10 +50,10 @@ def grows_in_part(record: Record) -> bool:
     return any(has < role.minimum < has + more for has, more, role in zip(placed, wanted, roles, strict=True))
 
 
-def together(record: Record, slot: Slot) -> tuple[Slot, ...]:
+def together(cluster: Cluster, record: Record, slot: Slot) -> tuple[Slot, ...]:
     """The open slots of its unit that are placed at once, in order: those that were lost, which only then the others
     follow; or if none is below its minimum, all."""
-    if (unit := lost(record, slot)) is None:
+    if (unit := missing(cluster, record, slot)) is None:
         return (slot,)
     roles = set(unit.roles())
     inside = sorted(each for each in record.open if each.role in roles)
@@ -61,67 +62,76 @@ def together(record: Record, slot: Slot) -> tuple[Slot, ...]:
 
 def gang_of(cluster: Cluster, topologies: Sequence[Topology], record: Record, slot: Slot) -> Gang:
     """What the slot asks, with those that it must be together with."""
-    unit, roles = lost(record, slot), roles_with(record, slot)
+    unit, roles = missing(cluster, record, slot), roles_with(cluster, record, slot)
     found = [near_others(cluster, topologies, record, slot, role) for role in roles]
     if unit is None:
         gang = cluster.interned.one(found[0])
     else:
-        gang = cluster.interned.gang(*part(record, unit, together(record, slot), roles, found), unit.closeness)
+        gang = cluster.interned.gang(*part(unit, together(cluster, record, slot), roles, found))
     return cluster.flavored(gang, tuple(record.flavors[role] for role in roles)) if record.flavors else gang
 
 
-def seated(record: Record, slot: Slot, placements: Sequence[Placement]) -> list[Placement]:
+def seated(cluster: Cluster, record: Record, slot: Slot, placements: Sequence[Placement]) -> list[Placement]:
     """The placements of the gang of that slot, as those of the slots that it stands for."""
     vacant: dict[int, list[Slot]] = {}
-    for each in reversed(together(record, slot)):
+    for each in reversed(together(cluster, record, slot)):
         vacant.setdefault(each.role, []).append(each)
-    roles = roles_with(record, slot)
+    roles = roles_with(cluster, record, slot)
     return [Placement(*vacant[roles[each.role]].pop(), each.node, each.devices) for each in placements]
 
 
-def roles_with(record: Record, slot: Slot) -> list[int]:
+def roles_with(cluster: Cluster, record: Record, slot: Slot) -> list[int]:
     """The roles of the gang of that slot, in its order."""
-    unit = lost(record, slot)
-    return [slot.role] if unit is None else sorted(unit.roles())
+    return sorted({each.role for each in together(cluster, record, slot)})
 
 
-def lost(record: Record, slot: Slot) -> Unit | None:
-    """The outermost unit around the slot that must be close, has no pod placed, and wants more than one."""
-    for unit in () if record.gang.tree is None else path(record.gang.tree, slot.role):
-        if unit.closeness is not None and unit.closeness.level:
-            roles = set(unit.roles())
-            if sum(each.role in roles for each in record.open) < 2:
-                return None
-            if not any(record.placed[role] for role in roles):
-                return unit
+def missing(cluster: Cluster, record: Record, slot: Slot) -> Unit | None:
+    """The outermost unit around the slot that starts whole, has no pod placed, and wants more than one: it must be
+    close, or it is a member that its group can do without (in a queue of gangs)."""
+    units = [] if record.gang.tree is None else path(record.gang.tree, slot.role)
+    for above, unit in zip((None, *units), units, strict=False):
+        roles = set(unit.roles())
+        close = unit.closeness is not None and unit.closeness.level != ""
+        if any(record.placed[role] for role in roles) or not (close or spared(cluster, record, above, unit)):
+            continue
+        return unit if sum(each.role in roles for each in record.open) > 1 else None
     return None
 
 
+def spared(cluster: Cluster, record: Record, above: Unit | None, unit: Unit) -> bool:
+    """Whether its group can do without the unit, of which a part would be of no use."""
+    if above is None or above.minimum == len(above.members) or (unit.role >= 0 and unit.minimum < 2):
+        return False
+    queue = cluster.queues.get(cluster.queue_of(record.job))
+    return queue is None or queue.gang
+
+
 def part(
-    record: Record, unit: Unit, slots: Sequence[Slot], roles: Sequence[int], described: Sequence[Role]
-) -> tuple[tuple[Role, ...], tuple[Group, ...]]:
-    """The roles and groups of the unit as those of a job, with as many pods as those slots are."""
-    inside = set(names(unit))
+    unit: Unit, slots: Sequence[Slot], roles: Sequence[int], described: Sequence[Role]
+) -> tuple[tuple[Role, ...], tuple[Group, ...], Closeness | None]:
+    """The roles of the unit, its groups and its closeness as those of a job, with as many pods as those slots are."""
+    fewer = unit.role < 0 and unit.minimum < len(unit.members)
+    job = Unit(name="", members=(unit,)) if fewer else unit  # a job itself cannot do without any of its members
+    groups = {each.name: each for each in groups_of(job, "", set(roles))}
     found = []
     for at, role in zip(roles, described, strict=True):
         count = sum(each.role == at for each in slots)
-        group = role.group if role.group in inside else ""
+        group = role.group if role.group in groups else ""
         close = None if unit.role == at else role.closeness
-        least = min(count, role.minimum)
-        found.append(replace(role, count=count, minimum=least, group=group, closeness=close))
+        found.append(replace(role, count=count, minimum=min(count, role.minimum), group=group, closeness=close))
     if not any(role.minimum for role in found):
-        first = next(at for at, role in enumerate(found) if role.count)
-        found[first] = replace(found[first], minimum=1)
-    groups = (each for each in record.job.groups if each.name in inside)
-    return tuple(found), tuple(replace(each, parent=each.parent if each.parent in inside else "") for each in groups)
+        found[0] = replace(found[0], minimum=1)
+    return tuple(found), tuple(groups.values()), job.closeness
 
 
-def names(unit: Unit) -> Iterator[str]:
-    """Of the groups inside of the unit."""
+def groups_of(unit: Unit, parent: str, roles: set[int]) -> Iterator[Group]:
+    """The groups inside of the unit that have any of the roles. What they can do without, they still can."""
     for member in unit.members:
-        if member.role < 0:
-            yield member.name
-            yield from names(member)
+        if member.role < 0 and not roles.isdisjoint(member.roles()):
+            alive = sum(not roles.isdisjoint(each.roles()) for each in member.members)
+            least = None if member.minimum == len(member.members) else min(alive, member.minimum)
+            yield Group(name=member.name, parent=parent, minimum=least, closeness=member.closeness)
+            yield from groups_of(member, member.name, roles)
 
 
 def near_others(cluster: Cluster, topologies: Sequence[Topology], record: Record, slot: Slot, role: int) -> Role:

@@ -55,11 +55,11 @@ def stall(late: Sequence[Pod], waited_s: float) -> Reason:
 
 def shortfall(seats: Seats, waited_s: float, others: str = "") -> Reason:
     """Why the barrier was not reached, with numbers. `others`: the schedulers that were let bind since."""
-    needed = sum(row.role.minimum for row in seats.rows)
+    needed = sum(row.least for row in seats.rows)
     there = sum(row.taken for row in seats.rows)
-    ready = sum(min(row.ready, row.role.minimum) for row in seats.rows)
+    ready = sum(min(row.ready, row.least) for row in seats.rows)
     text = f"its start was taken back: {ready} of {needed} pods could be bound after {waited_s:.0f} s ({there} existed)"
     if others:
-        ready = sum(min(row.bound, row.role.minimum) for row in seats.rows)
+        ready = sum(min(row.bound, row.least) for row in seats.rows)
         text = f"its start was taken back: {others} bound {ready} of {needed} pods in {waited_s:.0f} s"
     return Reason(code=Code.BACKOFF, text=text, numbers={"ready": ready, "needed": needed, "exist": there})

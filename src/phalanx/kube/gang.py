@@ -28,7 +28,7 @@ from phalanx.kube.pod import Pod
 from phalanx.kube.record import Mark, Record
 from phalanx.kube.seats import Seats, source_of
 from phalanx.model.event import Finished, Refused, Released, Started, Submitted
-from phalanx.model.job import Placement, Role, Slot
+from phalanx.model.job import Placement, Slot
 from phalanx.model.plan import Start
 from phalanx.model.reason import Code, Reason
 from phalanx.model.shape import NodePreference, Operator, Requirement
@@ -156,7 +156,7 @@ class Gang(GivingWay):
         patience, now_s = self.outlet.patience, self.outlet.now_s()
         deadline_s = 0.0
         if self.stage is Stage.STARTING and (self.record is None or self.record.gang):
-            deadline_s = self._since_s + patience.barrier_s(sum(row.role.minimum for row in self.seats.rows))
+            deadline_s = self._since_s + patience.barrier_s(sum(row.least for row in self.seats.rows))
         elif self.stage is Stage.RUNNING and self._lacks_members():
             deadline_s = self._since_s + patience.place_s
         if deadline_s and now_s >= deadline_s:
@@ -181,7 +181,7 @@ class Gang(GivingWay):
     def _lacks_members(self) -> bool:
         """Started, yet below its minimum, and pods wait that cannot be bound."""
         gang = self.record is not None and self.record.gang
-        return gang and any(row.bound < row.role.minimum and row.taken > row.bound for row in self.seats.rows)
+        return gang and any(row.bound < row.least and row.taken > row.bound for row in self.seats.rows)
 
     def _end_holds(self) -> None:
         """Room for pods that do not come is given back; whoever runs, runs on."""
@@ -205,12 +205,13 @@ class Gang(GivingWay):
             text = "it changed while it was planned"
             self.outlet.tell(Refused(self.id, decided.attempt, Reason(code=Code.BACKOFF, text=text), now_s + 1.0))
             return
-        roles = without_left_out(declared.job.roles, decided) if gang else declared.job.roles
-        count = sum(role.minimum for role in roles)
+        self.seats = Seats(declared.job.roles, declared.sources)
+        if gang:
+            self.seats.leave_out({placement.role for placement in decided.placements})
         self.record = Record(
             attempt=decided.attempt,
             queue=declared.job.queue,
-            count=count,
+            count=sum(row.least for row in self.seats.rows),
             priority=declared.job.priority,
             at_s=now_s,
             gang=gang,
@@ -218,7 +219,6 @@ class Gang(GivingWay):
             limit_s=decided.limit_s,
         )
         self.stage, self.gate_open, self._since_s = Stage.STARTING, not gang, now_s
-        self.seats = Seats(roles, declared.sources)
         self.seats.plan(decided.placements)
         if gang:
             self._give([len(row.seats) for row in self.seats.rows])
@@ -323,8 +323,9 @@ class Gang(GivingWay):
         """Take up a start of before: `declared` describes the members as started ones (`recover`). `leaving`: it was
         being taken back, and with a `mark` it gives way to another."""
         self.told, self.record, self._since_s = declared, record, self.outlet.now_s()
-        roles = zip(declared.job.roles, declared.sources, strict=True)
-        self.seats = Seats([self._recalled(role, source) for role, source in roles], declared.sources)
+        self.seats = Seats(declared.job.roles, declared.sources)
+        for row in self.seats.rows:
+            row.left_out = self._was_left_out(row.source)
         self.stage, self.gate_open = Stage.STARTING, not record.gang
         for pod in sorted(self.pods.values(), key=lambda pod: (not pod.node, not pod.pin, pod.created_s, pod.name)):
             number = self.seats.role_of(source_of(pod, self.jobs))
@@ -352,17 +353,17 @@ class Gang(GivingWay):
         else:
             self._go_on_leaving(mark)
 
-    def _recalled(self, role: Role, source: Source) -> Role:
+    def _was_left_out(self, source: Source) -> bool:
         """A Job that was let go with no pods at all was left out by this start."""
         job = self.jobs.get(source.uid) if isinstance(source, JobPods) else None
-        return replace(role, minimum=0) if job is not None and not job.suspended and not job.parallelism else role
+        return job is not None and not job.suspended and not job.parallelism
 
     def _recall_seats(self) -> None:
         """Seats of pods that do not exist now: as many as the role has, of an elastic Job as it was given."""
         counts = []
         for row in self.seats.rows:
             job = self.jobs.get(row.source.uid) if isinstance(row.source, JobPods) else None
-            elastic = job is not None and row.role.minimum < row.role.count
+            elastic = job is not None and row.least < row.role.count
             count = min(row.role.count, job.parallelism) if job is not None and elastic else row.role.count
             for _ in range(count - len(row.seats)):
                 row.add(row.next_ordinal())
@@ -390,9 +391,3 @@ def _avoiding(declared: Declaration, nodes: tuple[str, ...]) -> Declaration:
     other = NodePreference(100, (Requirement("metadata.name", Operator.NOT_IN, nodes, field=True),))
     roles = (replace(r, shape=replace(r.shape, preferences=(*r.shape.preferences, other))) for r in declared.job.roles)
     return replace(declared, job=replace(declared.job, roles=tuple(roles)))
-
-
-def without_left_out(roles: Sequence[Role], decided: Start) -> tuple[Role, ...]:
-    """Roles of which nothing was placed were left out with their group: this start does not wait for them."""
-    placed = {placement.role for placement in decided.placements}
-    return tuple(role if at in placed else replace(role, minimum=0) for at, role in enumerate(roles))

@@ -145,7 +145,7 @@ class GivingWay(Seated):
         """What the role's Job was given is what it has without the seats to shed: never below the minimum."""
         row = self.seats.rows[number]
         has = sum(bool(seat.node or seat.pod) for seat in row.seats.values())
-        left = max(row.role.minimum, has - sum(slot.role == number for slot in self._shed))
+        left = max(row.least, has - sum(slot.role == number for slot in self._shed))
         if isinstance(row.source, JobPods) and (job := self.jobs.get(row.source.uid)) is not None:
             self._given[job.uid] = min(left, self._given.get(job.uid, job.parallelism))
 
@@ -229,5 +229,5 @@ class GivingWay(Seated):
         """At its start: elastic Jobs may run as many pods as were placed (`counts`, per role)."""
         self._given.clear()
         for row, count in zip(self.seats.rows, counts, strict=True):
-            if isinstance(row.source, JobPods) and row.role.minimum < row.role.count:
-                self._given[row.source.uid] = max(count, row.role.minimum)
+            if isinstance(row.source, JobPods) and row.least < row.role.count:
+                self._given[row.source.uid] = max(count, row.least)

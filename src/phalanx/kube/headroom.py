@@ -72,7 +72,7 @@ def _missing(gang: Gang, *, begun: bool) -> Needs:
     """For each Job of the gang, how many pods of its minimum do not exist yet. Before its start (`begun` false) those
     of Jobs that run all the same are taken to exist."""
     if begun:
-        rows = [(row.source, row.role.minimum - row.taken) for row in gang.seats.rows]
+        rows = [(row.source, row.least - row.taken) for row in gang.seats.rows]
     elif gang.told is not None:
         rows = [(source, role.minimum) for role, source in zip(gang.told.job.roles, gang.told.sources, strict=True)]
     else:

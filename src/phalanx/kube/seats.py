@@ -7,7 +7,7 @@ predecessor left. Everything here is cheap per pod, whatever the size of the gan
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from phalanx.kube.declare import BarePods, JobPods, Source, Unborn
@@ -34,7 +34,8 @@ class Seat:
 
 @dataclass(slots=True)
 class Row:
-    """The seats of one role by ordinal; `vacant` ones have no pod; `index` remembers who sat where."""
+    """The seats of one role by ordinal; `vacant` ones have no pod; `index` remembers who sat where. `left_out`: its
+    group can do without it, and this start did."""
 
     role: Role
     source: Source
@@ -44,6 +45,12 @@ class Row:
     ready: int = 0
     bound: int = 0
     reached: int = 0  # seats that were bound at least once: a pod may be over before the last one is bound
+    left_out: bool = False
+
+    @property
+    def least(self) -> int:
+        """So many pods the gang needs to start and to run on."""
+        return 0 if self.left_out else self.role.minimum
 
     @property
     def taken(self) -> int:
@@ -91,6 +98,11 @@ class Seats:
         return tuple(row.role for row in self.rows)
 
     # --- planning -------------------------------------------------------------------------------------------------
+
+    def leave_out(self, placed: Collection[int]) -> None:
+        """Roles of which nothing was placed at the start were left out with their group."""
+        for number, row in enumerate(self.rows):
+            row.left_out = number not in placed
 
     def plan(self, placements: Iterable[Placement]) -> list[Slot]:
         """Give slots their nodes, adding seats as needed; returns those of roles that do not exist."""
@@ -166,11 +178,11 @@ class Seats:
 
     def complete(self) -> bool:
         """Every pod of the minimum is there, and could be bound now (or is)."""
-        return all(row.ready >= row.role.minimum for row in self.rows if not isinstance(row.source, Unborn))
+        return all(row.ready >= row.least for row in self.rows if not isinstance(row.source, Unborn))
 
     def started(self) -> bool:
         """Every pod of the minimum was bound."""
-        return all(row.reached >= row.role.minimum for row in self.rows if not isinstance(row.source, Unborn))
+        return all(row.reached >= row.least for row in self.rows if not isinstance(row.source, Unborn))
 
     def surplus(self, role: int, wanted: int) -> list[Slot]:
         """Vacant seats beyond `wanted`: those without a node first, then the highest ordinals."""
