@@ -75,3 +75,21 @@ def test_a_wrong_gang_has_no_tree_and_a_right_one_knows_what_it_cannot_do_withou
     assert list(gang.needed()) == [0]
     assert [gang.enough(pods) for pods in ([1, 2, 0], [1, 0, 2], [1, 1, 1], [0, 2, 2])] == [True, True, False, False]
     assert tree(roles, groups, None).placed([1, 2, 2])
+
+
+def test_members_that_are_not_needed_go_whole_the_last_first() -> None:
+    """Three replicas of a head and two workers each, of which one is enough."""
+    groups = (Group(name="all", minimum=1), *(Group(name=name, parent="all") for name in "abc"))
+    roles = [role for name in "abc" for role in (in_group(f"head-{name}", name), in_group(f"work-{name}", name, 2))]
+    serve = tree(roles, groups, None)
+    assert list(serve.spare([1, 2, 1, 2, 1, 2])) == [2, 3, 4, 5]
+    assert list(serve.spare([1, 1, 1, 2, 1, 2])) == [0, 1, 4, 5]  # one that is not whole is of no use
+    assert list(serve.spare([1, 1, 0, 0, 1, 1])) == []  # less than it needs is left
+    assert list(serve.useless([1, 2, 1, 2, 0, 2])) == [(4, 5)]
+    assert list(serve.useless([1, 2, 1, 2, 1, 2])) == []
+
+
+def test_what_is_needed_is_not_spare() -> None:
+    roles = [in_group("a", "x"), in_group("b", "x")]
+    pair = tree(roles, (Group(name="x"),), None)
+    assert list(pair.spare([1, 1])) == list(pair.spare([1, 0])) == list(pair.useless([1, 0])) == []

@@ -14,7 +14,7 @@ from phalanx.model.cluster import Cluster, Record
 from phalanx.model.demand import charged
 from phalanx.model.job import Group, Job, Role, Slot
 from phalanx.model.node import Node
-from phalanx.model.plan import Place, Plan, Start
+from phalanx.model.plan import Place, Plan, Shrink, Start
 from phalanx.model.shape import PodTerm, Shape
 from phalanx.model.topology import Closeness
 from tests.core.brute import matches
@@ -35,7 +35,10 @@ class Pod(NamedTuple):
 
 
 def judge(cluster: Cluster, plan: Plan) -> Iterator[str]:
-    """What is wrong with the pods that the plan has placed, now that it is folded in."""
+    """What is wrong with the pods that the plan has placed or sent away, now that it is folded in."""
+    for each in plan.actions:
+        if isinstance(each, Place | Shrink):
+            yield from member_in_part(cluster, each)
     placed = [action for action in plan.actions if isinstance(action, Start | Place) and action.placements]
     if not placed:
         return
@@ -51,6 +54,35 @@ def judge(cluster: Cluster, plan: Plan) -> Iterator[str]:
             yield from beside_others(pods, new, next(pod for pod in pods if pod[:3] == own))
     if len(placed) == 1:
         yield from not_level(cluster, pods, placed[0])
+
+
+def member_in_part(cluster: Cluster, action: Place | Shrink) -> Iterator[str]:
+    """A member that its group can do without comes and goes whole: as much of each of its roles as there is to come."""
+    record = cluster.jobs[action.job]
+    queue, job = cluster.queues.get(cluster.queue_of(record.job)), record.job
+    for member in members_to_spare(job) if queue is not None and queue.gang else ():
+        there = Counter(slot.role for slot in record.placements if slot.role in member and slot not in record.leaving)
+        wanted = Counter(slot.role for slot in record.open if slot.role in member)
+        if isinstance(action, Shrink):
+            touched = any(slot.role in member for slot in action.slots)
+            whole = not there or all(there[role] >= job.roles[role].minimum for role in member)
+        else:
+            came = Counter(each.role for each in action.placements if each.role in member)
+            touched = came.total() == there.total() > 0
+            whole = all(there[role] >= min(job.roles[role].minimum, there[role] + wanted[role]) for role in member)
+        if touched and not whole:
+            yield f"of roles {sorted(member)} of {action.job} only {dict(there)} are there, after {action}"
+
+
+def members_to_spare(job: Job) -> Iterator[set[int]]:
+    """The roles of each: of groups in which everything is needed, and that are in one in which not."""
+    for group in job.groups:
+        if group.minimum is None:
+            continue
+        yield from ({at} for at, role in enumerate(job.roles) if role.group == group.name)
+        for inner in job.groups:
+            if inner.parent == group.name and inner.minimum is None:
+                yield {at for at, role in enumerate(job.roles) if role.group == inner.name}
 
 
 def everybody(cluster: Cluster) -> Iterator[Pod]:

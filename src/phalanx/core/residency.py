@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from phalanx.core.room import counted
 from phalanx.model.cluster import Cluster, Record
-from phalanx.model.job import Phase, Size
+from phalanx.model.job import Phase, Size, Slot
 from phalanx.model.residents import Residents
 
 MOST_DEMANDS = 1 << 16  # beyond that the columns are written anew, so that demands that nobody has are let go of
@@ -41,9 +43,27 @@ def read(cluster: Cluster, known: Residents, job: str) -> None:
 
 
 def spare_pods(record: Record) -> list[int]:
-    """By role, how many of its pods could go without breaking the gang."""
+    """By role, how many of its pods could go without breaking the gang: those above its minimum, and all of members
+    that their group can do without."""
     roles = record.job.roles
     if record.job.size is not Size.ELASTIC or record.phase is Phase.STOPPING:
         return [0] * len(roles)
     going = counted(record.leaving, len(roles)) if record.leaving else [0] * len(roles)
-    return [max(0, has - less - role.minimum) for has, less, role in zip(record.placed, going, roles, strict=True)]
+    left = [has - less for has, less in zip(record.placed, going, strict=True)]
+    spare = [max(0, has - role.minimum) for has, role in zip(left, roles, strict=True)]
+    if record.gang.optional and record.gang.tree is not None:
+        for role in record.gang.tree.spare(left):
+            spare[role] = left[role]
+    return spare
+
+
+def with_their_members(record: Record, slots: Collection[Slot]) -> tuple[Slot, ...]:
+    """Those that go, in order; and with them what they leave of a member that is not whole without them, and that its
+    group can do without: half of it would be of no use."""
+    if not record.gang.optional or record.gang.tree is None:
+        return tuple(sorted(slots))
+    kept = [slot for slot in record.placements if slot not in slots and slot not in record.leaving]
+    broken = record.gang.tree.useless(counted(kept, len(record.job.roles)))
+    touched = {slot.role for slot in slots}
+    useless = {role for roles in broken if not touched.isdisjoint(roles) for role in roles}
+    return tuple(sorted([*slots, *(slot for slot in kept if slot.role in useless)]))

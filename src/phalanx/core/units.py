@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from phalanx.core import promise, room
-from phalanx.core.residency import spare_pods
+from phalanx.core.residency import spare_pods, with_their_members
 from phalanx.core.rights import Rights, Rule
 from phalanx.core.scene import Scene
 from phalanx.core.victims import Field, Holding
@@ -235,7 +235,7 @@ class Units:
             yield self._shrunk(self.cluster.jobs[job], units)
 
     def _shrunk(self, record: Record, units: Sequence[int]) -> Victim:
-        slots = tuple(sorted(self.slot_of(unit) for unit in units))
+        slots = with_their_members(record, {self.slot_of(unit) for unit in units})
         cost = room.cost(record.gang, room.counted(slots, len(record.job.roles)), record.flavors)
         charge = record.charge._replace(cost=cost, jobs=0) if record.charge else None
         return Victim(job=record.job.id, rule=self.going[units[0]], slots=slots, charge=charge)

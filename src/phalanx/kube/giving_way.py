@@ -132,20 +132,23 @@ class GivingWay(Seated):
         if self.stage not in _STARTED:
             return
         self._offer_s = self.outlet.now_s() + self.outlet.patience.regrow_s
-        for slot in decided.slots:
-            if slot not in self.seats or slot in self._shed:
-                continue
-            self._shed[slot] = decided.reason
-            if isinstance(self.seats.rows[slot.role].source, JobPods):
-                self._lower(slot.role)
-            elif pod := self.pods.get(self.seats[slot].pod):
+        going = [slot for slot in decided.slots if slot in self.seats and slot not in self._shed]
+        self._shed.update(dict.fromkeys(going, decided.reason))
+        for number in dict.fromkeys(slot.role for slot in going):
+            self._lower(number)
+        for slot in going:
+            bare = not isinstance(self.seats.rows[slot.role].source, JobPods)
+            if bare and (pod := self.pods.get(self.seats[slot].pod)):
                 self.outlet.evict(self, pod, decided.grace_s)
 
     def _lower(self, number: int) -> None:
-        """What the role's Job was given is what it has without the seats to shed: never below the minimum."""
+        """What the role's Job was given is what it has without the seats to shed: never below the minimum, unless it
+        goes with a member that its group can do without."""
         row = self.seats.rows[number]
         has = sum(bool(seat.node or seat.pod) for seat in row.seats.values())
-        left = max(row.least, has - sum(slot.role == number for slot in self._shed))
+        shed = sum(slot.role == number for slot in self._shed)
+        row.left_out = row.left_out or len(row.seats) - shed < row.role.minimum
+        left = max(row.least, has - shed)
         if isinstance(row.source, JobPods) and (job := self.jobs.get(row.source.uid)) is not None:
             self._given[job.uid] = min(left, self._given.get(job.uid, job.parallelism))
 

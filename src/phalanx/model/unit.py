@@ -71,6 +71,24 @@ class Unit:
             return pods[self.role] >= self.minimum
         return sum(member.placed(pods) for member in self.members) >= self.minimum
 
+    def spare(self, pods: Sequence[int]) -> Iterator[int]:
+        """With so many pods of each role, the roles of members that can go and leave it enough: of a group the last."""
+        whole = [member for member in self.members if member.placed(pods)]
+        kept = whole[: self.minimum]
+        for member in self.members:
+            if member not in kept and self.minimum <= len(whole) and self.minimum < len(self.members):
+                yield from member.roles()
+            else:
+                yield from member.spare(pods)
+
+    def useless(self, pods: Sequence[int]) -> Iterator[tuple[int, ...]]:
+        """With so many pods of each role, the roles of each member that is not whole though its group needs it not."""
+        for member in self.members:
+            if self.minimum < len(self.members) and not member.placed(pods):
+                yield tuple(member.roles())
+            else:
+                yield from member.useless(pods)
+
 
 def tree(roles: Sequence[Role], groups: Sequence[Group], closeness: Closeness | None) -> Unit:
     """The job as a unit. Nothing may be `wrong` with it."""
