@@ -11,13 +11,14 @@ from math import ceil
 from phalanx.core import quota, relief
 from phalanx.core.moment import clock
 from phalanx.core.quota import Ledger, Offer, Shortfall
-from phalanx.model.amount import Amount, number, shown
+from phalanx.core.shortage import CODES, Had, Holders, Shortage, amount, who, whose
+from phalanx.model.amount import Amount, number
 from phalanx.model.bars import Bar, Rule
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.demand import Gang
 from phalanx.model.entrants import Gate
 from phalanx.model.queue import Queue, State
-from phalanx.model.reason import NEVER, Code, Reason
+from phalanx.model.reason import NEVER, Code, LateReason, Reason
 from phalanx.model.tree import Branch, Key
 
 OF_SOMEBODY = {Rule.USER, Rule.USER_RUNNING, Rule.GROUP, Rule.GROUP_RUNNING, Rule.JOB}
@@ -132,66 +133,23 @@ def never_allowed(cluster: Cluster, own: str, lack: Shortfall) -> Reason:
 
 def short(cluster: Cluster, ledger: Ledger, own: str, lack: Shortfall, within: tuple[int, int] | None = None) -> Reason:
     """`own`: the job's queue. `within`: of how many pods so many would be."""
-    bar = lack.bar
-    numbers: dict[str, object] = {"queue": bar.queue, "rule": str(bar.rule), "asked": number(lack.asked)}
-    numbers |= {
-        "used": number(lack.used),
-        "allowed": lack.allowed,
-        "flavor": bar.key[0],
-        "resource": bar.key[1],
-        "whose": bar.whose,
-    }
-    asked, used, allowed = (amount(bar.key, each) for each in (lack.asked, lack.used, lack.allowed))
-    queue = "" if not bar.queue else f"queue {whose(bar.queue, own)}"
-    match bar.rule:
-        case Rule.LIMIT:
-            code, text = Code.QUEUE_LIMIT, f"{asked} asked, but {queue} uses {used} of its limit of {allowed}"
-        case Rule.GUARANTEE:
-            code = Code.QUEUE_QUOTA
-            text = f"{asked} asked, but {queue} uses {used} of the {allowed} guaranteed to it, and this may not borrow"
-        case Rule.POOL | Rule.KEEP:
-            code = Code.QUEUE_QUOTA
-            left = amount(bar.key, max(0, lack.allowed - lack.used))
-            text = (
-                f"{asked} to borrow, but only {left} of the cluster's {allowed} are neither in use nor kept by queues"
-            )
-        case Rule.RUNNING:
-            code, text = Code.QUEUE_LIMIT, f"{queue} runs {lack.used} of at most {lack.allowed} jobs"
-        case Rule.USER_RUNNING | Rule.GROUP_RUNNING:
-            code, text = (
-                Code.USER_LIMIT,
-                f"{who(bar.rule, bar.whose)} runs {lack.used} of at most {lack.allowed} jobs in {queue}",
-            )
-        case Rule.USER | Rule.GROUP:
-            code = Code.USER_LIMIT
-            text = f"{asked} asked, but {who(bar.rule, bar.whose)} uses {used} of at most {allowed} in {queue}"
-        case Rule.JOB:
-            code, text = (
-                Code.QUEUE_LIMIT,
-                f"{asked} asked, but it uses {used} of the {allowed} that {queue} allows a job",
-            )
-    known = []
-    if within is not None:
-        numbers["fit"], numbers["pods"] = within
-        known.append(f"{within[0]} of its {within[1]} pods would be within that")
-    if bar.key[1] and bar.rule is not Rule.JOB and (holders := largest(cluster, ledger, bar)):
-        numbers["holders"] = {name: number(has) for name, has in holders}
-        known.append(f"most is used by {listed(bar, holders)}")
-    if not bar.key[1] and (running := those_that_run(cluster, ledger, bar)):
-        numbers["holders"] = dict.fromkeys(running, 1)
-        more = f" and {lack.used - len(running)} more" if lack.used > len(running) else ""
-        known.append(f"{', '.join(running)}{more}")
-    if bar.key[1] and (jobs := largest_jobs(cluster, ledger, bar)):
-        numbers["jobs"] = {name: number(has) for name, has in jobs}
-        known.append(f"the largest {'job is' if len(jobs) == 1 else 'jobs are'} {listed(bar, jobs)}")
-    if (enough_s := comes_back_s(cluster, ledger, lack)) is not None:
-        numbers["enough_s"] = enough_s
-        known.append(relief.expected(enough_s, relief.days(cluster, enough_s)))
-    return Reason(code=code, text=f"{text} ({'; '.join(known)})" if known else text, numbers=numbers)
+    enough_s = comes_back_s(cluster, ledger, lack)
+    enough = None if enough_s is None else (enough_s, relief.days(cluster, enough_s))
+    return LateReason(CODES[lack.bar.rule], Shortage(own, lack, within, had(cluster, ledger, lack.bar), enough))
 
 
-def listed(bar: Bar, holders: Sequence[tuple[str, Amount]]) -> str:
-    return ", ".join(f"{name} ({shown(bar.key[1], has)})" for name, has in holders)
+def had(cluster: Cluster, ledger: Ledger, bar: Bar) -> Had:
+    """Who has most of what the bar counts, what this cycle has granted included."""
+    known: Had | None = ledger.had.get(bar)
+    if known is None:
+        if not bar.key[1]:
+            known = Had(running=those_that_run(cluster, ledger, bar))
+        elif bar.rule is Rule.JOB:
+            known = Had()
+        else:
+            known = Had(largest(cluster, ledger, bar), (), largest_jobs(cluster, ledger, bar))
+        ledger.had[bar] = known
+    return known
 
 
 def comes_back_s(cluster: Cluster, ledger: Ledger, lack: Shortfall) -> float | None:
@@ -232,15 +190,15 @@ def counts(bar: Bar, record: Record, path: Sequence[Branch]) -> bool:
     return bar.rule not in OF_SOMEBODY or record.job.group == bar.whose
 
 
-def largest_jobs(cluster: Cluster, ledger: Ledger, bar: Bar) -> list[tuple[str, Amount]]:
+def largest_jobs(cluster: Cluster, ledger: Ledger, bar: Bar) -> Holders:
     """Where queues are named: of the jobs that hold most in the whole cluster, those that the bar counts."""
     if bar.rule in OF_SOMEBODY or not cluster.tree.branch(bar.queue).children:
-        return []
+        return ()
     jobs = dict.fromkeys((*(job for job, _ in cluster.holders.largest(bar.key[1], SEARCHED)), *ledger.of_jobs))
     records = ((job, cluster.jobs[job]) for job in islice(jobs, 2 * SEARCHED))
     counted = (job for job, each in records if counts(bar, each, cluster.tree.branch(cluster.queue_of(each.job)).path))
     found = [(job, use(cluster, ledger, job, bar.key)) for job in counted]
-    return sorted((each for each in found if each[1]), key=lambda each: (-each[1], each[0]))[:LARGEST]
+    return tuple(sorted((each for each in found if each[1]), key=lambda each: (-each[1], each[0]))[:LARGEST])
 
 
 def of_flavors(flavors: Sequence[tuple[str, ...]], reasons: Sequence[Reason]) -> Reason:
@@ -258,22 +216,7 @@ def of_flavors(flavors: Sequence[tuple[str, ...]], reasons: Sequence[Reason]) ->
     return Reason(code=first.code, text="; ".join(parts), numbers=first.numbers, more_nodes_help=help_)
 
 
-def who(rule: Rule, name: str) -> str:
-    kind = "user" if rule in {Rule.USER, Rule.USER_RUNNING} else "group"
-    return f"{kind} {name!r}" if name else f"whoever names no {kind}"
-
-
-def whose(name: str, own: str) -> str:
-    return f"{name!r}" if name == own else f"{name!r} (above {own!r})"
-
-
-def amount(key: Key, value: Amount) -> str:
-    """`4 cpu on spot`."""
-    flavor, resource = key
-    return f"{shown(resource, value)} {resource}{' on ' + flavor if flavor else ''}" if resource else str(value)
-
-
-def largest(cluster: Cluster, ledger: Ledger, bar: Bar) -> list[tuple[str, Amount]]:
+def largest(cluster: Cluster, ledger: Ledger, bar: Bar) -> Holders:
     """Who uses most of it, what this cycle has granted included: the queues below that one, or if there are none, its
     jobs; of what a user or group may use, their jobs."""
     branch = cluster.tree.branch(bar.queue)
@@ -283,7 +226,7 @@ def largest(cluster: Cluster, ledger: Ledger, bar: Bar) -> list[tuple[str, Amoun
         ]
     else:
         found = [(job, use(cluster, ledger, job, bar.key)) for job in candidates(cluster, ledger, bar)]
-    return sorted((each for each in found if each[1]), key=lambda each: (-each[1], each[0]))[:LARGEST]
+    return tuple(sorted((each for each in found if each[1]), key=lambda each: (-each[1], each[0]))[:LARGEST])
 
 
 def candidates(cluster: Cluster, ledger: Ledger, bar: Bar) -> list[str]:
@@ -305,12 +248,12 @@ def candidates(cluster: Cluster, ledger: Ledger, bar: Bar) -> list[str]:
     return jobs
 
 
-def those_that_run(cluster: Cluster, ledger: Ledger, bar: Bar) -> list[str]:
+def those_that_run(cluster: Cluster, ledger: Ledger, bar: Bar) -> tuple[str, ...]:
     """Of the started jobs that the bar counts, a few, those that have run longest first."""
     jobs = [(job, cluster.jobs[job]) for job in candidates(cluster, ledger, bar)]
     old = [job for _, job in sorted((record.started_s, job) for job, record in jobs if record.charge is not None)]
     new = [job for job, record in jobs if record.charge is None and job in ledger.of_jobs]
-    return [*old, *new][:LARGEST]
+    return (*old, *new)[:LARGEST]
 
 
 def use(cluster: Cluster, ledger: Ledger, job: str, key: Key) -> Amount:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from phalanx.core import denial, dependency, explain, fewer, misfit, quota, reserve, room
 from phalanx.core.dependency import Obstacle
+from phalanx.core.shortage import amount, whose
 from phalanx.model.amount import number
 from phalanx.model.cluster import Cluster, Record
 from phalanx.model.demand import Gang
@@ -102,8 +103,8 @@ def of_amounts(branch: Branch, cost: Cost) -> Reason | None:
             for allowed, rule, what in ceilings:
                 if allowed is not None and asked > allowed:
                     return denial.never(
-                        f"{denial.amount(key, asked)} asked, but queue {denial.whose(each.name, branch.name)} allows "
-                        f"{denial.amount(key, allowed)} {what}",
+                        f"{amount(key, asked)} asked, but queue {whose(each.name, branch.name)} allows "
+                        f"{amount(key, allowed)} {what}",
                         queue=each.name,
                         rule=rule,
                         flavor=key[0],

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import islice, product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from phalanx.core import fewer, room, share
 from phalanx.core.fewer import Way
@@ -37,6 +37,7 @@ COMBINATIONS = 64  # of flavors that a gang of several roles is tried with
 TRIED = 8  # ways to leave groups out, with the same flavors
 REMEMBERED = 256  # shares of a branch
 NOTHING = Tally()
+UNCHARGED = Account()
 SLIVER = Fraction(1, 1000)  # the least that can be charged of anything
 
 
@@ -78,6 +79,7 @@ class Ledger:
         self.version = 0  # another whenever anything was charged, or taken back
         self._log: list[tuple[Charge, int]] = []
         self._entered = 0  # so much of the log is in the accounts: the rest when somebody asks
+        self.had: dict[Bar, Any] = {}  # who has most of it, until anything is charged (`core.denial`)
         self._shares: dict[tuple[str, Cost], Share] = {}  # by branch, and what it would use besides
 
     def account(self, branch: Branch) -> Account:
@@ -143,6 +145,7 @@ class Ledger:
     def _changed(self) -> None:
         self.version += 1
         self._shares.clear()
+        self.had.clear()
 
     def _enter(self, charge: Charge, sign: int) -> None:
         accounts = []
@@ -158,8 +161,11 @@ class Idle(Ledger):
     """The accounts if nothing ran at all: what they do not allow, nobody's going mends."""
 
     def account(self, branch: Branch) -> Account:
+        claimed = self.tree.keeps_claimed.get(branch.name)
+        if not claimed:
+            return UNCHARGED
         account = Account()
-        account.claimed = self.tree.keeps_claimed.get(branch.name, {})
+        account.claimed = claimed
         return account
 
 

@@ -137,21 +137,10 @@ class Branch:
     as if it were one queue. `split`: the branch is an arena, and some branch below is of another."""
 
     __slots__ = (
-        *(
-            "account",
-            "arena",
-            "by_factors",
-            "by_group",
-            "by_user",
-            "caps_jobs",
-            "charged",
-            "children",
-            "contested",
-            "fault",
-        ),
-        "flavors",
-        *("gated", "guaranteed", "kept", "limit", "limits_groups", "limits_jobs", "limits_users", "longest_s", "name"),
-        *("order", "parent", "path", "queue", "shares", "split", "stated", "states", "strict", "ties", "unbounded"),
+        *("account", "arena", "by_factors", "by_group", "by_user", "caps_jobs", "charged", "children", "contested"),
+        *("fault", "flavors", "gated", "guaranteed", "kept", "limit", "limits_groups", "limits_jobs", "limits_users"),
+        *("longest_s", "name", "order", "parent", "path", "queue", "shares", "split", "stated", "states", "strict"),
+        *("ties", "unbounded"),
     )
 
     def __init__(self, name: str, queue: Queue | None, parent: Branch | None) -> None:
