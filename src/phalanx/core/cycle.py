@@ -204,6 +204,7 @@ class Cycle:
         for arena, lines in self.crowds.draws():
             self.contest.draw_from(arena, lines, in_crowd=True)
         self.contest.begin()
+        known, others = self.waiting.lines, self.lookahead.others
         while (head := self.lookahead.next_head()) is not None:
             key, entry = head
             runner = self.contest.at
@@ -215,6 +216,8 @@ class Cycle:
                 self.give_way(key, entry)
                 if not self.crowds.may_be_drawn():
                     self.contest.draw_no_more()
+            elif key not in known and not others:
+                yield key, entry.bid  # of newcomers alone: nothing is known of it
             elif self.lookahead.sleeps(key):
                 self.give_way(key, entry, holds_up=self.may_hold_up(key))
             elif key in self.dozing or (drawn and self.dozes(key)):
@@ -384,7 +387,7 @@ class Cycle:
     def start(self, record: Record, placements: tuple[Placement, ...] = (), flavors: tuple[str, ...] = ()) -> None:
         limit_s = record.job.limit_s
         if limit_s is None:
-            limit_s = quota.time_limit_s(self.cluster, record.job)
+            limit_s = self.cluster.tree.branches[self.cluster.queue_of(record.job)].longest_s
         self.starts.append(Start(record.job.id, record.attempt + 1, placements, self.now_s, flavors, limit_s))
 
     def grant(self, key: LineKey, bid: Bid, offer: Offer, outcome: list[Placement]) -> None:

@@ -251,7 +251,7 @@ class Draft:
             self._given.clear()
         if self._taken * RENEW_PART > len(self.rows) > 1:
             self.layout.renew()
-            self._face()
+            self._allowed.clear()
             self._taken = 0
 
     @property

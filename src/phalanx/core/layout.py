@@ -74,7 +74,7 @@ class Layout:
 
     def __init__(self, columns: Columns, *, packed: bool) -> None:
         self.columns, self.packed, self.scales = columns, packed, scales(columns)
-        self.rows = usable(columns)
+        self.rows = usable(columns).copy()
         self.few = len(self.rows) <= FEW
         self.free: dict[str, Column] = {name: column[self.rows] for name, column in columns.free.items()}
         self.strayed: list[int] = []  # positions from which something was taken; those beyond `MOVED` are not told
@@ -83,6 +83,14 @@ class Layout:
         self.crowded = False  # `pods` are looked at too
         self.near = True  # whoever was looked for last found room among the first few positions
         self._looseness_of_row: memoryview[Any] | None = None  # NaN: not laid out. Made when somebody asks
+        self.views: dict[str, memoryview[int]] = {name: column.data for name, column in self.free.items()}
+        self.row_at: memoryview[int] = self.rows.data
+        self._parts: list[tuple[memoryview[int], memoryview[int], int, float]] = []
+        self._sides = {
+            name: Side(column, self.views[name], self.scales[name], 0.0 if name in ORDINARY else BEHIND)
+            for name, column in self.free.items()
+        }
+        self._asked: dict[Demand, Asked] = {}
         self.renew()
         self._ties_by_row = True
 
@@ -95,16 +103,9 @@ class Layout:
         if self.packed and len(self.rows) > 1:
             looseness = self._loosenesses()
             order = np.argsort(looseness, kind="stable")
-            self.rows, self._looseness, self._looseness_of_row = self.rows[order], looseness[order].data, None
-            self.free = {name: column[order] for name, column in self.free.items()}
-        self.views: dict[str, memoryview[int]] = {name: column.data for name, column in self.free.items()}
-        self.row_at: memoryview[int] = self.rows.data
-        self._parts: list[tuple[memoryview[int], memoryview[int], int, float]] = []
-        self._sides = {
-            name: Side(column, self.views[name], self.scales[name], 0.0 if name in ORDINARY else BEHIND)
-            for name, column in self.free.items()
-        }
-        self._asked: dict[Demand, Asked] = {}
+            self._looseness, self._looseness_of_row = looseness[order].data, None
+            for column in (self.rows, *self.free.values()):
+                column[:] = column[order]  # in place: what was found for a demand holds on
         self.grown = False
         self.loosened += 1
         self._ties_by_row = not (self.packed and len(self.rows) > 1)

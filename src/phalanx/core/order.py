@@ -14,6 +14,7 @@ job's first."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import TypeAlias
 
 from phalanx.core import quota
@@ -24,6 +25,10 @@ from phalanx.model.line import BEHIND_ALL_S, PLAIN, Bid, Entry, Kind, LineKey, T
 from phalanx.model.queue import Order
 from phalanx.model.topology import Topology
 from phalanx.model.tree import Branch
+
+# What tells a job from others beside whose it is, and how long it may run; and what it is of most.
+DETAILS = attrgetter("limit_s", "estimate_s", "deadline_s", "preemptible", "preempts", "reservation")
+PLAIN_DETAILS = DETAILS(PLAIN)
 
 # (what the order counts most, lower first; arrival; kind; tie): `kind` is before `tie` so that ties are of one type.
 Rank: TypeAlias = tuple[float, float, int, str | int]
@@ -63,6 +68,9 @@ def place_in_line(
 def terms_of(job: Job, branch: Branch, *, by_person: bool) -> Terms:
     """What tells the job from others that ask the same. `by_person`: reservations are for some users or groups only."""
     factors = branch.by_factors
+    plain = DETAILS(job) == PLAIN_DETAILS and branch.longest_s is None
+    if plain and not (by_person or branch.by_user or branch.by_group or factors):
+        return PLAIN  # as most are
     user = job.user if by_person or branch.by_user or factors else ""
     group = job.group if by_person or branch.by_group else ""
     terms = Terms(

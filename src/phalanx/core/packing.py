@@ -67,9 +67,10 @@ class Shortfall(NamedTuple):
 
 def pack(draft: Draft, gang: Gang, roles: Sequence[int], within: Rows | None, shares: list[Share]) -> Shortfall | None:
     """The minimums of those roles; if they find no room, the draft and the shares are as before."""
-    order = roles if len(roles) == 1 else by_size(draft, gang, roles)
-    shortfall = try_in_order(draft, gang, order, within, shares)
-    if shortfall is None or (len(roles) > 1 and rearrange(draft, gang, roles, within, shares)):
+    if len(roles) == 1:
+        return try_in_order(draft, gang, roles, within, shares)
+    shortfall = try_in_order(draft, gang, by_size(draft, gang, roles), within, shares)
+    if shortfall is None or rearrange(draft, gang, roles, within, shares):
         return None
     return shortfall
 
