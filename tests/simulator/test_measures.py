@@ -385,7 +385,7 @@ def test_cascades_of_preemptions() -> None:
     assert (found["mean_cascade"], found["max_cascade"]) == (2, 3)
 
 
-def test_each_decision_takes_processor_time() -> None:
+def test_each_decision_takes_time() -> None:
     schedule = played(task("a", 0, 10), task("b", 5, 10))
     assert len(schedule.decisions_s) == schedule.passes
     assert min(schedule.decisions_s) > 0
