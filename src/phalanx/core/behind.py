@@ -7,7 +7,7 @@ get that far. Whoever asks (`phalanx explain`) has it decided anew, and is told 
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from phalanx.core import denial
 from phalanx.model.line import LineKey
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from phalanx.core.cycle import Cycle
 
 NEXT = 4  # lines right behind a head, which always name it
+
+Wait: TypeAlias = tuple[str | None, str | None]  # what one behind a head is told: the head, and the code of its reason
 
 
 def tell(cycle: Cycle) -> None:
@@ -32,14 +34,16 @@ def tell(cycle: Cycle) -> None:
     for queue, (key, entry) in cycle.contest.closed.items():
         line = cycle.waiting.lines.get(key)
         why = found.get(key) or (line.reason if line is not None else None)
+        held_up, now = behind.get(key, []), (entry.bid.job, None if why is None else str(why.code))
+        near = dict.fromkeys([each for each in next_few(cycle, queue, held_up, now) if each not in found])
+        if not (held_up or near):
+            continue
         reason = denial.behind_head(cycle.cluster, entry.bid.job, queue, why)
-        held_up = behind.get(key, [])
-        near = dict.fromkeys([each for each in next_few(cycle, queue, held_up, reason) if each not in found])
         for each in dict.fromkeys((*held_up, *near)):
             tell_line(cycle, each, reason, near=each in near)
 
 
-def next_few(cycle: Cycle, queue: str, held_up: list[LineKey], reason: Reason) -> list[LineKey]:
+def next_few(cycle: Cycle, queue: str, held_up: list[LineKey], now: Wait) -> list[LineKey]:
     """The lines right behind the head that sleep for its sake; none if the first of them has heard of it, since the
     others were told with it."""
     waiting = cycle.waiting
@@ -49,7 +53,7 @@ def next_few(cycle: Cycle, queue: str, held_up: list[LineKey], reason: Reason) -
     for _, key in islice(waiting.heads.of(queue), 2 * NEXT):
         said = waiting.lines[key].reason
         if said is not None and said.code is Code.BEHIND_HEAD:
-            if not found and not is_other(said, reason):
+            if not found and wait_of(said) == now:
                 break
             found.append(key)
             if len(found) == NEXT:
@@ -60,7 +64,7 @@ def next_few(cycle: Cycle, queue: str, held_up: list[LineKey], reason: Reason) -
 def tell_line(cycle: Cycle, key: LineKey, reason: Reason, *, near: bool) -> None:
     line = cycle.waiting.lines.get(key)
     said = None if line is None else line.reason
-    if said is None or not is_behind(said) or (near and is_other(said, reason)):
+    if said is None or not is_behind(said) or (near and wait_of(said) != wait_of(reason)):
         first = cycle.first_waiting(key)
         if first is not None:
             cycle.put_to_sleep(key, first.bid, Asleep(key, reason))
@@ -79,7 +83,7 @@ def takes_turns(said: Reason, reason: Reason) -> bool:
     return is_behind(said) != is_behind(reason) and not ALONE & {said.code, reason.code}
 
 
-def is_other(said: Reason, reason: Reason) -> bool:
-    """Another head, or one that waits for something else; when enough is expected back moves all the time."""
-    before, now = said.numbers, reason.numbers
-    return (before.get("head"), before.get("head_code")) != (now["head"], now["head_code"])
+def wait_of(reason: Reason) -> Wait:
+    """Another is the head, or it waits for something else: then that is another; when enough is expected back moves all
+    the time."""
+    return reason.numbers.get("head"), reason.numbers.get("head_code")
