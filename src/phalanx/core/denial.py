@@ -140,7 +140,8 @@ def short(cluster: Cluster, ledger: Ledger, own: str, lack: Shortfall, within: t
 
 def had(cluster: Cluster, ledger: Ledger, bar: Bar) -> Had:
     """Who has most of what the bar counts, what this cycle has granted included."""
-    known: Had | None = ledger.had.get(bar)
+    remembered = ledger.had.setdefault(bar.queue, {})
+    known: Had | None = remembered.get(bar)
     if known is None:
         if not bar.key[1]:
             known = Had(running=those_that_run(cluster, ledger, bar))
@@ -148,7 +149,7 @@ def had(cluster: Cluster, ledger: Ledger, bar: Bar) -> Had:
             known = Had()
         else:
             known = Had(largest(cluster, ledger, bar), (), largest_jobs(cluster, ledger, bar))
-        ledger.had[bar] = known
+        remembered[bar] = known
     return known
 
 

@@ -79,8 +79,10 @@ class Ledger:
         self.version = 0  # another whenever anything was charged, or taken back
         self._log: list[tuple[Charge, int]] = []
         self._entered = 0  # so much of the log is in the accounts: the rest when somebody asks
-        self.had: dict[Bar, Any] = {}  # who has most of it, until anything is charged (`core.denial`)
-        self._shares: dict[tuple[str, Cost], Share] = {}  # by branch, and what it would use besides
+        # By branch, until something is charged to it: who has most of what its bars count (`core.denial` remembers it
+        # here), and its shares, by what it would use besides.
+        self.had: dict[str, dict[Bar, Any]] = {}
+        self._shares: dict[str, dict[Cost, Share]] = {}
 
     def account(self, branch: Branch) -> Account:
         if self._entered < len(self._log):
@@ -106,9 +108,10 @@ class Ledger:
                     branch.shares.clear()
                 known = branch.shares[extra] = share.of(branch, account, self.tree.pool, extra)
             return known
-        known = self._shares.get((branch.name, extra))
+        shares = self._shares.setdefault(branch.name, {})
+        known = shares.get(extra)
         if known is None:
-            known = self._shares[branch.name, extra] = share.of(branch, account, self.tree.pool, extra)
+            known = shares[extra] = share.of(branch, account, self.tree.pool, extra)
         return known
 
     def ending(self, cluster: Cluster) -> list[str]:
@@ -122,7 +125,7 @@ class Ledger:
     def charge(self, charge: Charge, sign: int = 1) -> None:
         """`sign` -1: given back (a victim's)."""
         self._log.append((charge, sign))
-        self._changed()
+        self._changed(charge)
 
     def grant(self, charge: Charge) -> None:
         """To the charge's job, for good."""
@@ -137,15 +140,17 @@ class Ledger:
         """As it was at `mark`."""
         while len(self._log) > mark:
             charge, sign = self._log.pop()
-            self._changed()
+            self._changed(charge)
             if self._entered > len(self._log):
                 self._enter(charge, -sign)
                 self._entered -= 1
 
-    def _changed(self) -> None:
+    def _changed(self, charge: Charge) -> None:
         self.version += 1
-        self._shares.clear()
-        self.had.clear()
+        if self._shares or self.had:
+            for branch in self.tree.branches[charge.queue].path:
+                self._shares.pop(branch.name, None)
+                self.had.pop(branch.name, None)
 
     def _enter(self, charge: Charge, sign: int) -> None:
         accounts = []
