@@ -55,6 +55,18 @@ def test_a_wrong_field_is_named(kubectl: Kubectl) -> None:
     )
 
 
+def test_a_list_is_what_its_items_are(kubectl: Kubectl) -> None:
+    """As `kubectl get -o yaml` writes it, and back. kubectl looks such a file up in OpenAPI v2."""
+    kubectl("create", "-f", "-", stdin=POD)
+    saved = kubectl("get", "pods", "-o", "yaml")
+    assert "kind: List" in saved
+    kubectl("delete", "pod", "web", "--now")
+    assert kubectl("create", "-f", "-", stdin=saved.replace("resourceVersion:", "selfLink:")) == "pod/web created\n"
+    assert "pod/web configured" in kubectl("apply", "-f", "-", stdin=kubectl("get", "pods", "-o", "yaml"))
+    wrong = saved.replace("image:", "imaje:")
+    assert 'unknown field "spec.containers[0].imaje"' in kubectl("apply", "-f", "-", stdin=wrong, fails=True)
+
+
 def test_label_annotate_patch_and_select(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=POD)
     kubectl("label", "pod", "web", "tier=front")

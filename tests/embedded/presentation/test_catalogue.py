@@ -75,10 +75,18 @@ def test_the_media_type_names_the_aggregated_form(catalogue: Catalogue) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/apis/none", "/apis/batch/v9", "/openapi/v3/apis/batch/v7", "/openapi/v2", "/nothing", "/api/v2"]
+    "path", ["/apis/none", "/apis/batch/v9", "/openapi/v3/apis/batch/v7", "/openapi/v1", "/nothing", "/api/v2"]
 )
 def test_what_is_not_served_has_no_document(catalogue: Catalogue, path: str) -> None:
     assert catalogue.answer(path) is None
+
+
+def test_version_2_describes_nothing(catalogue: Catalogue) -> None:
+    assert value(catalogue, "/openapi/v2")["paths"] == {}
+    found = catalogue.answer("/openapi/v2", ())  # neither JSON nor YAML
+    assert found is not None
+    assert found.media == "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+    assert found.body == b"\n\x032.0\x12\x15\n\nKubernetes\x12\x07v1.36.0"
 
 
 def test_documents_change_with_what_is_served(catalogue: Catalogue, registry: Registry) -> None:

@@ -51,10 +51,13 @@ class Catalogue:
         self._generation = -1
 
     def answer(self, path: str, accept: Iterable[Accept] = (), server_address: str = "") -> Document | None:
-        """The document at `path` (without a trailing slash) in the best form; None where there is none.
+        """The document at `path` (without a trailing slash) in the best form; None where there is none. `accept`: forms
+        of JSON and YAML; none where the client wants neither.
 
         `server_address` is the `host:port` by which the client came, which /api tells old clients.
         """
+        if path == "/openapi/v2" and not accept:
+            return _tagged(openapi.swagger_protobuf(), openapi.SWAGGER_MEDIA)
         if self._generation != self._served.generation:
             self._documents, self._generation = {}, self._served.generation
         version = _aggregated_version(accept) if path in ("/api", "/apis") else ""
@@ -84,6 +87,8 @@ class Catalogue:
                 return discovery.api_group(resources, group)
             case ["apis", group, version]:
                 return discovery.api_resource_list(resources, group, version)
+            case ["openapi", "v2"]:
+                return openapi.SWAGGER
             case ["openapi", "v3"]:
                 return openapi.index(resources)
             case ["openapi", "v3", *rest]:
@@ -109,5 +114,8 @@ def _media(version: str) -> str:
 
 
 def _document(value: Any, media: str) -> Document:
-    body = _encode(value) + b"\n"
+    return _tagged(_encode(value) + b"\n", media)
+
+
+def _tagged(body: bytes, media: str) -> Document:
     return Document(body=body, media=media, etag=f'"{sha256(body).hexdigest().upper()[:32]}"')

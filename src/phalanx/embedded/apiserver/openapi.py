@@ -6,7 +6,12 @@ parameters that it takes (`fieldValidation` is how kubectl finds out that the se
 built-in kinds are the published definitions, turned back from JSON Schema to OpenAPI; those of custom resources come
 from their CustomResourceDefinition. A document is built when first asked for: core/v1 is a megabyte.
 
-Source of the forms: k8s.io/kube-openapi/pkg/handler3 and builder3, KEP-2896.
+`/openapi/v2` is there because kubectl still asks for it where a file holds a `kind: List`, which is in no document of
+v3, and gives up if there is none. What it has no schema for there it does not check itself, and the server does: so it
+has none.
+
+Source of the forms: k8s.io/kube-openapi/pkg/handler3 and builder3, KEP-2896; of v2 as protobuf: openapi_v2.Document and
+Info of github.com/google/gnostic-models.
 """
 
 from __future__ import annotations
@@ -32,6 +37,22 @@ PATCH_MEDIA = (
     "application/strategic-merge-patch+json",
     "application/apply-patch+yaml",
 )
+
+
+SWAGGER: Json = {"swagger": "2.0", "info": {"title": "Kubernetes", "version": "v1.36.0"}, "paths": {}}
+# Asked for as `v2@v1.0`; but Go reads no media type with an @.
+SWAGGER_MEDIA = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+
+
+def swagger_protobuf() -> bytes:
+    """`/openapi/v2` as kubectl reads it: fields 1 `swagger` and 2 `info`, of which 1 is `title` and 2 `version`."""
+
+    def text(field: int, value: bytes) -> bytes:  # all are shorter than 128 bytes
+        return bytes([field << 3 | 2, len(value)]) + value
+
+    about = SWAGGER["info"]
+    info = text(1, about["title"].encode()) + text(2, about["version"].encode())
+    return text(1, SWAGGER["swagger"].encode()) + text(2, info)
 
 
 def index(resources: Iterable[Resource]) -> Json:
