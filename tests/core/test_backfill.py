@@ -79,6 +79,7 @@ def some_jobs(random: Random, nodes: int, cpus: int) -> list[Job]:
     return jobs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_conservative_with_exact_limits_nobody_starts_later_than_expected_when_submitted(seed: int) -> None:
     random = Random(seed)
@@ -89,6 +90,7 @@ def test_conservative_with_exact_limits_nobody_starts_later_than_expected_when_s
     assert late == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_conservative_those_behind_delay_nobody(seed: int) -> None:
     """Without the later half of the jobs, the earlier half starts at the very same times."""
@@ -117,6 +119,7 @@ def test_easy_the_first_that_waits_is_not_delayed_by_those_behind(seed: int, ord
             assert world.starts[job.id] == world.expected[job.id]
 
 
+@pytest.mark.slow
 def test_easy_a_start_that_was_foreseen_before_is_the_one_found_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """As long as nothing in the book is another, though time passes."""
     shadow, find_start = Horizon.shadow, Horizon.find_start
@@ -148,6 +151,7 @@ def test_easy_a_start_that_was_foreseen_before_is_the_one_found_anew(monkeypatch
     assert remembered
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backfill", Backfill)
 def test_the_same_is_decided_if_nothing_that_was_found_is_remembered(backfill: Backfill) -> None:
     """What backfill keeps between cycles saves time and changes nothing."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from phalanx.core.check import check
 from phalanx.core.crowds import EXPLAINED
 from phalanx.core.decide import decide
@@ -104,6 +106,7 @@ def test_only_the_first_is_told_new_numbers() -> None:
     assert book.reason("j3") == book.reason("j0")
 
 
+@pytest.mark.slow
 def test_a_chain_of_queues_may_be_as_long_as_people_like() -> None:
     chain = [QueueSeen(Queue(name=f"q{n}", parent=f"q{n - 1}" if n else "")) for n in range(1200)]
     book = Cluster()

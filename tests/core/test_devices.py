@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,6 +35,7 @@ steps = st.lists(st.one_of(wholes, parts, memories, st.integers(0, 9)), min_size
 scores = st.sampled_from([Score.PACK, Score.SPREAD, Score.FRAGMENTATION, Score.FEWEST_LOST, Score.DEVICE_PACKING])
 
 
+@pytest.mark.slow
 @given(steps, scores)
 def test_no_device_is_given_twice_and_none_idles(things: list[Shape | int], score: Score) -> None:
     """A shape is submitted; a number ends one of the jobs."""

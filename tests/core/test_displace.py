@@ -73,6 +73,7 @@ def expected_s(cluster: Cluster, policy: Policy, bid: Bid) -> float | None:
     return None if hold is None else hold.seat.start_s
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backfill", [Backfill.EASY, Backfill.CONSERVATIVE])
 def test_who_pushes_others_does_not_delay_the_first(backfill: Backfill) -> None:
     late, pushed = [], 0

@@ -24,11 +24,13 @@ def matched(book: Cluster, shape: Shape) -> set[str]:
     return {book.columns.names[row] for row in np.flatnonzero(passed)}
 
 
+@pytest.mark.slow
 @given(node_lists(), shapes())
 def test_matching_is_what_the_plain_rules_say(nodes: list[Node], shape: Shape) -> None:
     assert matched(cluster(*nodes), shape) == {each.name for each in nodes if brute.matches(each, shape)}
 
 
+@pytest.mark.slow
 @given(node_lists(), node_lists(), shapes())
 def test_matching_follows_nodes_that_change(nodes: list[Node], later: list[Node], shape: Shape) -> None:
     book = cluster(*nodes)

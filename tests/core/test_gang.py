@@ -26,12 +26,14 @@ def amounts_free(nodes: list[Node]) -> dict[str, dict[str, int]]:
     return {each.name: dict(each.allocatable) for each in nodes}
 
 
+@pytest.mark.slow
 @given(node_lists(), plain_roles())
 def test_a_gang_is_placed_exactly_if_there_is_a_way(nodes: list[Node], roles: tuple[Role, ...]) -> None:
     placed = place(cluster(*nodes), *roles)
     assert isinstance(placed, list) is brute.gang_fits(nodes, amounts_free(nodes), roles)
 
 
+@pytest.mark.slow
 @given(node_lists(), shapes())
 def test_constraints_count_too(nodes: list[Node], shape) -> None:
     roles = (Role(name="r", count=2, minimum=2, shape=shape),)

@@ -151,6 +151,7 @@ def test_a_quota_shrinks_at_full_load() -> None:
     assert (reason.numbers["used"], reason.numbers["allowed"]) == (8, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [Order.PRIORITY, Order.FAIR])
 def test_a_thousand_levels(order: Order) -> None:
     book = cluster(node("n", gpu=8))

@@ -147,11 +147,13 @@ def test_preemption_comes_to_rest(block: int) -> None:
         assert world.idle, f"tree {number} has not come to rest: {world.preempted[-6:]}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", FOUND)
 def test_trees_that_took_turns_once_rest(number: int) -> None:
     world = run(number)
     assert (turns(world), world.idle) == ([], True)
 
 
+@pytest.mark.slow
 def test_something_is_preempted_at_all() -> None:
     assert sum(len(run(number).preempted) for number in range(20)) > 10

@@ -61,6 +61,7 @@ def half(draft: Draft) -> dict[str, Column]:
     return free
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 20, 33, 200])
 def test_every_node_with_room_is_taken_in_order(count: int) -> None:
     """Whatever was given back, or closed for a moment, since the same demand was looked for."""

@@ -14,6 +14,7 @@ TREES = range(24)
 BY_SHARE = Preemption(reclaim=Reclaim.ANY, down_to=Floor.FAIR_SHARE)
 
 
+@pytest.mark.slow
 def test_where_nobody_is_richer_no_rule_lets_anybody_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """`anybody` is over at once where shares alone count and none is above what one's own would be. All rules, asked
     job by job, say the same."""

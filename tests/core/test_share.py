@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import inf
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -138,6 +139,7 @@ def trees(draw: st.DrawFn) -> Tree:
 JOBS: st.SearchStrategy[dict[str, int]] = st.builds(dict, cpu=st.integers(1, 30), gpu=st.integers(0, 5))
 
 
+@pytest.mark.slow
 @given(trees(), st.data())
 def test_what_is_taken_cannot_be_taken_back(grown: Tree, data: st.DataObject) -> None:
     leaves = sorted(name for name, branch in grown.branches.items() if name and not branch.children)
@@ -159,6 +161,7 @@ def test_what_is_taken_cannot_be_taken_back(grown: Tree, data: st.DataObject) ->
     assert not share(grown, theirs, **held) < share(grown, ours)
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from([0.0, 0.3, 1.0, 1.0, 2.0, 7.0]), min_size=2, max_size=5), st.data())
 def test_among_siblings_no_sequence_of_preemptions_leads_back(weights: list[float], data: st.DataObject) -> None:
     """Everybody who takes stays below the highest share that anybody had who lost; so who had that one cannot come back

@@ -123,12 +123,14 @@ def granted(paths: Iterable[Path] = SCHEDULER) -> set[Right]:
     }
 
 
+@pytest.mark.slow
 def test_what_the_code_asks_for_is_granted_and_nothing_else() -> None:
     wanted = used() - MADE_BY_THE_MANIFESTS
     assert sorted(wanted - granted()) == [], "the code makes calls that deploy/base/rbac.yaml does not allow"
     assert sorted(granted() - wanted) == [], "deploy/base/rbac.yaml allows what the code never does"
 
 
+@pytest.mark.slow
 def test_the_derivation_sees_what_everybody_knows_it_does() -> None:
     """It is no empty comparison: a binding, an eviction and a condition are among the calls that are found."""
     assert {

@@ -29,6 +29,7 @@ def packages(needs: ModuleType, **more: object) -> object:
     return needs.Packages(**{**known, "room_bytes": 1, **more})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("folder", "program"), [("mpi", "mpirun"), ("spark", "java")])
 def test_a_program_that_is_not_there_is_named_with_how_to_get_it(folder: str, program: str, tmp_path: Path) -> None:
     """And nothing is installed in vain."""

@@ -125,6 +125,7 @@ def test_spark_says_what_it_takes() -> None:
     assert "(spark/" in (EXAMPLES / "README.md").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(FOLDERS))
 def test_it_says_what_it_takes(name: str) -> None:
     said = run(name, "--help")

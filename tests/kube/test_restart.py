@@ -325,6 +325,7 @@ def test_jobs_that_are_over_still_answer_those_that_wait_for_them() -> None:
     clockwork.run(scene())
 
 
+@pytest.mark.slow
 def test_how_often_a_job_was_preempted_survives_while_it_waits_and_while_it_runs() -> None:
     async def scene() -> None:
         stage = Stage(nodes=NODES)

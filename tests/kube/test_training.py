@@ -185,6 +185,7 @@ async def started(number: int, how: str) -> Stage:
     raise AssertionError("killed more than once")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["kill", "kill after", "lost"])
 def test_killed_at_every_write_it_starts_once(how: str) -> None:
     whole = clockwork.run(started(0, how)).api.writes

@@ -60,6 +60,7 @@ def test_one_object_for_each_policy_with_the_documented_names(capsys) -> None:
     assert unnamed <= {"trace", "policy", "estimates", "seed", "interrupted"}
 
 
+@pytest.mark.slow
 def test_many_at_once_give_what_one_after_the_other_gives(tmp_path: Path, capsys) -> None:
     words = (KTH, "--first", 60, "--policy", "fifo", "easy", "--seeds", 2, "--shake", "60s", "--json")
     hashes = []
@@ -70,6 +71,7 @@ def test_many_at_once_give_what_one_after_the_other_gives(tmp_path: Path, capsys
     assert len(set(hashes[0][0])) == 2  # each seed shakes in its own way
 
 
+@pytest.mark.slow
 def test_seeds_give_means_intervals_and_paired_differences(capsys) -> None:
     first, second = objects(
         capsys,

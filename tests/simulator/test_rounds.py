@@ -57,6 +57,7 @@ def test_all_that_comes_at_once_is_one_round() -> None:
     assert found.passes == 5  # nodes; the first job; three more; its end; the end of all three
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["srtf", "srsf"])
 def test_the_same_schedule_every_time(policy: str) -> None:
     workload = replace(muri.read(DATA / "muri.csv"), nodes=gpu_nodes(8, 8))

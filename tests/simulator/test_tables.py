@@ -39,6 +39,7 @@ def test_every_job_starts_when_the_rules_say(policy: str, estimates: str) -> Non
     assert len(different) <= len(right) // 1000, different[:10]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("policy", "estimates"), CASES)
 def test_a_busy_month_starts_as_the_rules_say(policy: str, estimates: str) -> None:
     whole = swf.read(KTH)

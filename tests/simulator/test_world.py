@@ -213,6 +213,7 @@ def test_the_same_things_go_wrong_under_every_policy() -> None:
     assert set(ran[0]) == {10, 30}
 
 
+@pytest.mark.slow
 def test_late_and_lost_messages_and_restarts_change_when_jobs_run_but_not_that_they_do() -> None:
     faults = Faults(
         late=0.5,

@@ -8,6 +8,8 @@ import datetime as dt
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from phalanx.client.connection import Connection
 from phalanx.kube.policy import INSTALLED, WEBHOOK, WEBHOOKS
 from phalanx.metrics.admissions import Admissions
@@ -101,6 +103,7 @@ class Direct:
         return answer.body
 
 
+@pytest.mark.slow
 def test_each_job_becomes_the_same_by_either(tmp_path: Path) -> None:
     admissions = Admissions()
     policy = asyncio.run(by_policy(tmp_path / "policy"))

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.embedded.apiserver.process import ServerProcess
 
 
@@ -37,6 +39,7 @@ def test_the_administrator_may_read_and_nobody_else(api_server: ServerProcess) -
     assert api_server.ask("GET", path, token="wrong").code == 401
 
 
+@pytest.mark.slow
 def test_a_second_server_on_one_directory_is_refused(api_server: ServerProcess) -> None:
     line = refused(api_server.data)
     assert "is in use by another API server" in line
@@ -44,11 +47,13 @@ def test_a_second_server_on_one_directory_is_refused(api_server: ServerProcess) 
     assert api_server.ask("GET", "/readyz").code == 200
 
 
+@pytest.mark.slow
 def test_a_port_in_use_is_named(api_server: ServerProcess, data_dir: Path) -> None:
     port = api_server.url.rpartition(":")[2]
     assert f"cannot listen on 127.0.0.1 port {port}" in refused(data_dir, "--port", port)
 
 
+@pytest.mark.slow
 def test_a_damaged_database_is_told_apart_from_an_empty_one(data_dir: Path) -> None:
     data_dir.mkdir()
     (data_dir / "apiserver.sqlite3").write_bytes(b"SQLite format 3\0" + b"\xff" * 8000)
@@ -57,6 +62,7 @@ def test_a_damaged_database_is_told_apart_from_an_empty_one(data_dir: Path) -> N
     assert "move it away" in line
 
 
+@pytest.mark.slow
 def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     assert "cannot write to the data directory" in refused(tmp_path / "file" / "data")

@@ -63,6 +63,7 @@ async def serve(api: Client, name: str, **spec: Any) -> None:
     await api.make(SERVICES, name, spec={"selector": {"app": "a"}, **spec})
 
 
+@pytest.mark.slow
 def test_two_pods_on_one_port_are_told_apart_by_name(api_server: ServerProcess) -> None:
     async def test(api: Client) -> None:
         for rank in ("rank-0", "rank-1"):
@@ -122,6 +123,7 @@ print(urllib.request.urlopen("https://kubernetes.default.svc/healthz", context=t
     scenario(api_server, test)
 
 
+@pytest.mark.slow
 def test_the_host_name_is_the_pods_and_no_one_elses(api_server: ServerProcess) -> None:
     look = "import socket; print(socket.gethostname(), socket.gethostbyname(socket.gethostname()))"
 

@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 import jsonpatch
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,6 +41,7 @@ pods = st.builds(lambda found: {"spec": {"containers": found}}, containers)
 data = st.dictionaries(names, st.sampled_from(["1", "2"]), max_size=4)
 
 
+@pytest.mark.slow
 @given(objects, objects)
 def test_a_json_patch_made_from_two_documents_leads_from_one_to_the_other(before: Object, after: Object) -> None:
     kept = copy.deepcopy(before)
@@ -47,12 +49,14 @@ def test_a_json_patch_made_from_two_documents_leads_from_one_to_the_other(before
     assert before == kept
 
 
+@pytest.mark.slow
 @given(objects, objects)
 def test_a_merge_patch_twice_is_a_merge_patch_once(current: Object, patch: Object) -> None:
     once = merge_patch(current, patch)
     assert merge_patch(once, patch) == once
 
 
+@pytest.mark.slow
 @given(pods, pods)
 def test_a_strategic_merge_has_every_item_of_both_and_the_fields_of_the_patch(current: Object, patch: Object) -> None:
     merged = {one["name"]: one for one in strategic_merge(current, patch, POD)["spec"]["containers"]}
@@ -62,6 +66,7 @@ def test_a_strategic_merge_has_every_item_of_both_and_the_fields_of_the_patch(cu
     assert all(merged[name] == before.get(name, {}) | wanted.get(name, {}) for name in merged)
 
 
+@pytest.mark.slow
 @given(pods, pods)
 def test_a_comparison_names_the_fields_that_came_changed_and_went(old: Object, new: Object) -> None:
     change, had, has = compare(old, new, POD), field_set(old, POD), field_set(new, POD)
@@ -74,6 +79,7 @@ def _by_name(pod: Object) -> Object:
     return {one["name"]: one for one in pod["spec"]["containers"]}
 
 
+@pytest.mark.slow
 @given(pods, pods)
 def test_field_sets_are_sets(one: Object, other: Object) -> None:
     a, b = field_set(one, POD), field_set(other, POD)
@@ -83,6 +89,7 @@ def test_field_sets_are_sets(one: Object, other: Object) -> None:
     assert set(paths(difference(a, b))) == left - right
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from(["one", "two", "three"]), data), min_size=1, max_size=6))
 def test_after_forced_applies_the_object_has_what_each_manager_last_wanted(writes: list[tuple[str, Object]]) -> None:
     """With force nobody is refused: a key has the value of whoever applied it last, and is there while anybody who
