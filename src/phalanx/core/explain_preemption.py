@@ -2,51 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from phalanx.core.rights import KUEUE, Rights, Rule
 from phalanx.model.cluster import Cluster, Record
-from phalanx.model.job import Job
-from phalanx.model.reason import Code, Reason
+from phalanx.model.reason import Code, LateReason, Reason
 
 NAMED = 3  # jobs named in a sentence
+
+
+class GaveWay(NamedTuple):
+    """A job of `queue` and `priority` gives up `pods`, which is all of it if it goes `whole`, to the job `by`. (One
+    search may make thousands go: it is put into words when somebody reads it.)"""
+
+    rule: Rule
+    by: str
+    by_queue: str
+    by_priority: int
+    queue: str
+    priority: int
+    pods: int
+    whole: bool
+
+    def text(self) -> str:
+        what = "gives way to" if self.whole else f"gives up {pods(self.pods)} above its minimum for"
+        return f"{what} {self.by} (priority {self.by_priority}, queue {self.by_queue}): {self.because()}"
+
+    def because(self) -> str:
+        match self.rule:
+            case Rule.WITHIN if self.priority == self.by_priority:
+                return "it was submitted later"
+            case Rule.WITHIN:
+                return f"it has priority {self.priority}"
+            case Rule.RECLAIM:
+                return f"{self.by_queue} stays within its guarantee, {self.queue} has more than its own"
+            case Rule.FAIR_SHARE:
+                return f"the share of {self.by_queue} stays below that of {self.queue}"
+            case Rule.BORROWING:
+                return f"{self.queue} borrows, and it has priority {self.priority}"
+            case Rule.CONSOLIDATION:
+                return "it is moved to other nodes, so that both fit"
+
+    def numbers(self) -> Mapping[str, Any]:
+        return {
+            "rule": str(self.rule),
+            "kueue": KUEUE.get(self.rule, ""),
+            "by": self.by,
+            "by_queue": self.by_queue,
+            "by_priority": self.by_priority,
+            "queue": self.queue,
+            "priority": self.priority,
+            "pods": self.pods,
+        }
+
+    def names(self, job: str) -> bool:
+        """Nobody is said to hold what is lacking."""
+        return False
 
 
 def gave_way(rights: Rights, victim: Record, rule: Rule, slots: int) -> Reason:
     """Why a job is preempted whole (`slots` 0), or gives up so many pods above its minimum."""
     by, queue = rights.job, rights.cluster.queue_of(victim.job)
-    what = f"gives up {pods(slots)} above its minimum for" if slots else "gives way to"
-    why = because(rights, victim.job, rule, queue)
-    return Reason(
-        code=Code.PREEMPTED,
-        text=f"{what} {by.id} (priority {by.priority}, queue {rights.queue}): {why}",
-        numbers={
-            "rule": str(rule),
-            "kueue": KUEUE.get(rule, ""),
-            "by": by.id,
-            "by_queue": rights.queue,
-            "by_priority": by.priority,
-            "queue": queue,
-            "priority": victim.job.priority,
-            "pods": slots or len(victim.placements),
-        },
-    )
-
-
-def because(rights: Rights, victim: Job, rule: Rule, queue: str) -> str:
-    match rule:
-        case Rule.WITHIN if victim.priority == rights.job.priority:
-            return "it was submitted later"
-        case Rule.WITHIN:
-            return f"it has priority {victim.priority}"
-        case Rule.RECLAIM:
-            return f"{rights.queue} stays within its guarantee, {queue} has more than its own"
-        case Rule.FAIR_SHARE:
-            return f"the share of {rights.queue} stays below that of {queue}"
-        case Rule.BORROWING:
-            return f"{queue} borrows, and it has priority {victim.priority}"
-        case Rule.CONSOLIDATION:
-            return "it is moved to other nodes, so that both fit"
+    held = slots or len(victim.placements)
+    facts = GaveWay(rule, by.id, rights.queue, by.priority, queue, victim.job.priority, held, not slots)
+    return LateReason(Code.PREEMPTED, facts)
 
 
 def preempting(cluster: Cluster, record: Record, leaving: Sequence[str]) -> Reason:

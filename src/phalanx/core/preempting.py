@@ -247,7 +247,8 @@ class Preempting:
         elif victim.charge is not None:
             self.ledger.charge(victim.charge, -1)
         self.told[victim.job] = None
-        for slot in victim.slots or sorted(record.placements.keys() - record.leaving):
+        stayed = record.placements.keys() - record.leaving if record.leaving else record.placements
+        for slot in victim.slots or sorted(stayed):
             demand = record.gang.demands[slot.role]
             self.leaving.append((record.placements[slot], demand, record.devices.get(slot, ())))
 

@@ -138,6 +138,11 @@ class Ledger:
 
     def rewind(self, mark: int) -> None:
         """As it was at `mark`."""
+        if self._entered - mark > mark:  # it is sooner entered anew than taken back
+            self._over.clear()
+            self._entered = 0
+            self._changed()
+            del self._log[mark:]
         while len(self._log) > mark:
             charge, sign = self._log.pop()
             self._changed(charge)
