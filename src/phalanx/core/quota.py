@@ -138,11 +138,12 @@ class Ledger:
 
     def rewind(self, mark: int) -> None:
         """As it was at `mark`."""
-        if self._entered - mark > mark:  # it is sooner entered anew than taken back
-            self._over.clear()
-            self._entered = 0
-            self._changed()
+        if self._entered - mark > mark:  # what stays is sooner entered anew than the rest taken back
             del self._log[mark:]
+            for known in (self._over, self._shares, self.had):
+                known.clear()
+            self._entered = 0
+            self.version += 1
         while len(self._log) > mark:
             charge, sign = self._log.pop()
             self._changed(charge)
