@@ -102,6 +102,28 @@ def test_a_ledger_rewinds_to_what_the_book_says() -> None:
     assert ledger.account(branch).shown() == branch.account.shown()
 
 
+CHARGES = st.lists(st.tuples(st.integers(0, 6), FEW, st.sampled_from([1, -1])), max_size=8)
+
+
+@given(forests(), CHARGES, CHARGES, st.booleans())
+def test_a_ledger_is_after_a_rewind_as_if_the_rest_had_never_been(queues, before, after, looked: bool) -> None:
+    tree = built(queues, 20)
+    rewound, plain = Ledger(tree), Ledger(tree)
+    for ledger, made in ((rewound, before), (plain, before)):
+        for index, amount, sign in made:
+            ledger.charge(Charge(queues[index % len(queues)].name, "u", "g", ((CPU, amount),)), sign)
+    mark = rewound.mark()
+    for index, amount, sign in after:
+        rewound.charge(Charge(queues[index % len(queues)].name, "v", "g", ((CPU, amount),)), sign)
+        if looked:
+            for branch in tree.branches.values():
+                rewound.share(branch)
+    rewound.rewind(mark)
+    for branch in tree.branches.values():
+        assert rewound.account(branch).shown() == plain.account(branch).shown()
+        assert rewound.share(branch) == plain.share(branch)
+
+
 def test_the_book_stays_exact_when_queues_change_under_load() -> None:
     book = cluster(node("a", cpu=9), QueueSeen(Queue(name="up")), QueueSeen(Queue(name="q", parent="up")))
     fold(book, [event(job(f"j{n}", role("w", 1, cpu=2), queue="q")) for n in range(3)])
