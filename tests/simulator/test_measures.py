@@ -11,6 +11,7 @@ from phalanx.model.node import Node
 from phalanx.model.queue import Queue
 from phalanx.model.shape import Shape
 from phalanx.model.topology import Closeness, Topology
+from phalanx.simulator.dominance import dominance
 from phalanx.simulator.due import due, lines_of
 from phalanx.simulator.fragmentation import fragmentation
 from phalanx.simulator.measure import measure, size_class
@@ -117,6 +118,32 @@ def test_jain_over_what_was_due() -> None:
     assert found["jain_fairness"] == pytest.approx((7 * 0.5 + 3 * 1) / 10)
     assert found["worst_jain_fairness"] == 0.5
     assert found["share_gap"] == pytest.approx(7 * 2 / 10)
+
+
+def test_dominant_shares() -> None:
+    # Ten nodes of 64 cpu and 4 GPUs. x holds 64 of 640 cpu and 2 of 40 GPUs all the time: a tenth. y holds 10 GPUs for
+    # half of it: a quarter, and then nothing, but nor does it wait then.
+    shapes = Shape(requests=(("cpu", 64_000), (GPU, 2))), Shape(requests=(("cpu", 1000), (GPU, 10)))
+    x, y = ((Role(name="", count=1, minimum=1, shape=shape),) for shape in shapes)
+    jobs = [Task(job=Job(id=name, queue="", roles=each), run_s=1, queue=name) for name, each in (("x", x), ("y", y))]
+    nodes = gpu_nodes(10, 4)
+    found = dominance(recorded(Workload(name="t", tasks=jobs, nodes=nodes, counted=GPU, unit=1), [(0, 100), (0, 50)]))
+    # Of ten rounds five have both, of five there is x alone.
+    assert found["dominant_share_gap"] == pytest.approx(5 * (0.25 - 0.1) / 10)
+    assert found["max_dominant_share_gap"] == pytest.approx(0.15)
+
+
+def test_each_month_is_a_sample() -> None:
+    day_s = 86_400.0
+    jobs = [task(name, day * day_s, 100) for name, day in (("a", 5), ("b", 34), ("c", 36), ("d", 96))]
+    found = measure(recorded(workload(*jobs), [(day * day_s, day * day_s + 100) for day in (5, 35, 36, 97)]))
+    # The months begin on days 5, 35, 65 and 95; the third has no job.
+    assert {month: (each["jobs"], each["mean_wait_s"]) for month, each in found["by_month"].items()} == {
+        "1": (2, day_s / 2),
+        "2": (1, 0),
+        "4": (1, day_s),
+    }
+    assert "by_month" not in measure(three_jobs())
 
 
 def test_max_min_parts() -> None:

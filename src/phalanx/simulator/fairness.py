@@ -42,8 +42,7 @@ def fairness(schedule: Schedule) -> dict[str, float]:
         return {}
     of, queues = parties(schedule)
     lines = lines_of(dict.fromkeys(of), queues, schedule.default_queue, schedule.workload.counted)
-    span_s = until_s - since_s
-    round_s = max(min(DAY_S, span_s / MIN_ROUNDS), span_s / MOST_ROUNDS)
+    round_s = round_s_of(until_s - since_s)
     indices, gaps = [], []
     for used, waited in rounds(schedule, of, since_s, until_s, round_s):
         demand = {party: used.get(party, 0.0) + waited.get(party, 0.0) for party in (*used, *waited)}
@@ -58,6 +57,10 @@ def fairness(schedule: Schedule) -> dict[str, float]:
         "share_gap": mean(gaps),
         **finish_times(schedule, of, {party: part * has for party, part in shares(lines).items()}),
     }
+
+
+def round_s_of(span_s: float) -> float:
+    return max(min(DAY_S, span_s / MIN_ROUNDS), span_s / MOST_ROUNDS)
 
 
 def finish_times(schedule: Schedule, of: list[str], parts: Mapping[str, float]) -> dict[str, float]:

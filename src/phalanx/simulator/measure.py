@@ -12,6 +12,7 @@ from typing import Any
 from phalanx.model.job import Outcome
 from phalanx.simulator.closeness import closeness
 from phalanx.simulator.deadline import deadlines
+from phalanx.simulator.dominance import dominance
 from phalanx.simulator.fairness import fairness
 from phalanx.simulator.fragmentation import fragmentation
 from phalanx.simulator.schedule import Fate, Schedule
@@ -20,12 +21,13 @@ from phalanx.simulator.sweep import capacity, held, sizes, spans, window
 
 TAU_S = 10.0  # of the bounded slowdown (Feitelson)
 HOUR_S = 3600.0
+MONTH_S = 30 * 86_400.0
 PARTS = (("median", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99))
 OF_GROUPS = frozenset({"mean", "median", "p95", "p99"})
 
 
 def measure(schedule: Schedule) -> dict[str, Any]:
-    """Everything, flat but for `by_level`, `by_queue` and `by_size`."""
+    """Everything, flat but for `by_level`, `by_queue`, `by_size` and `by_month`."""
     done = list(schedule.finished())
     return {
         "trace": schedule.workload.name,
@@ -43,11 +45,13 @@ def measure(schedule: Schedule) -> dict[str, Any]:
         **fragmentation(schedule),
         **closeness(schedule),
         **fairness(schedule),
+        **dominance(schedule),
         **deadlines(schedule.fates),
         **stops(schedule),
         **preemptions(schedule),
         "by_queue": by(schedule, [fate.task.queue for fate in schedule.fates]),
         "by_size": by(schedule, [size_class(size) for size in sizes(schedule)]),
+        **by_month(schedule),
         "interrupted": schedule.interrupted,
         **speed(schedule, len(done)),
         "schedule_sha256": schedule.sha256(),
@@ -212,6 +216,14 @@ def by(schedule: Schedule, groups: Sequence[str]) -> dict[str, dict[str, float |
             **{name: value if done else None for name, value in main.items()},
         }
     return found
+
+
+def by_month(schedule: Schedule) -> dict[str, Any]:
+    """A log is one sample, its months are several (Frachtenberg and Feitelson 2005). Of what is submitted over more."""
+    submitted_s = [fate.task.job.submitted_s for fate in schedule.fates]
+    since_s = min(submitted_s, default=0.0)
+    months = [str(int((at_s - since_s) // MONTH_S) + 1) for at_s in submitted_s]
+    return {"by_month": by(schedule, months)} if len(set(months)) > 1 else {}
 
 
 def size_class(size: float) -> str:
