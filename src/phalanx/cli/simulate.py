@@ -80,6 +80,8 @@ def simulate(
     given, chance, results = given or Given(), chance or Chance(), results or Results()
     sources, seeds = [given.source(trace) for trace in _each(traces)], range(chance.seed, chance.seed + chance.seeds)
     policy, estimates = _each(policy), _each(estimates)
+    _check_named("--policy", policy, "easy fifo")
+    _check_named("--estimates", estimates, "user exact")
     of_all = Cell(
         source=sources[0],
         policy="",
@@ -106,6 +108,12 @@ def simulate(
 def _each(named: Sequence[Name]) -> tuple[Name, ...]:
     """Nothing is played twice."""
     return tuple(dict.fromkeys(named))
+
+
+def _check_named(option: str, named: Sequence[str], for_instance: str) -> None:
+    """Raises PhalanxError."""
+    if not named:
+        raise PhalanxError(f"{option} names none; leave it out, or say for instance {option} {for_instance}")
 
 
 def _check(sources: Sequence[Source], policies: Sequence[str], estimates: Sequence[str], seed: int) -> int:

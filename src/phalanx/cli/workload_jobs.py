@@ -22,7 +22,7 @@ from phalanx.simulator.workload import Task, Worth
 Value = TypeVar("Value")
 Members = Mapping[str, tuple[str, ...]]  # what an entry is called, or a job of its array -> the jobs that are meant
 
-MOST_PODS, MOST_JOBS = 1_000_000, 100_000_000
+MOST_PODS, MOST_JOBS, MOST_WORTH = 1_000_000, 100_000_000, 1_000_000_000
 PARTS_OF_A_GPU = (("gpuFraction", GPU_FRACTION), ("gpuMemory", GPU_MEMORY))
 
 
@@ -95,8 +95,13 @@ def _tasks(said: Fields, at: int) -> list[Task]:
 
 def _worth(said: Fields) -> Worth:
     """length of time -> number."""
-    path = (*said.path, "worth")
-    return tuple(sorted((duration_s(within, (*path, within)), value) for within, value in said.weights("worth")))
+    found = []
+    for within, value in said.weights("worth"):
+        path = (*said.path, "worth", within)
+        if value > MOST_WORTH:
+            raise Misread(path, f"{value:g} is more than {MOST_WORTH}")
+        found.append((duration_s(within, path), value))
+    return tuple(sorted(found))
 
 
 def _array(said: Fields) -> tuple[int | None, int | None]:

@@ -111,5 +111,7 @@ def built_in(name: str) -> Setup:
     setup = BUILT_IN.get(name)
     if setup is None:
         known = ", ".join(BUILT_IN)
-        raise TraceError(f"there is no policy {name!r}: it is neither a file nor one of {known}")
+        raise TraceError(
+            f"there is no policy {name!r}: a file of one ends in .yaml, .yml or .json; built in are {known}"
+        )
     return setup
