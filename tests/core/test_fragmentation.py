@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from phalanx.core.fragmentation import UNTIDY, Typical, gains, rounded
+from phalanx.core.fragmentation import STRANDED, UNTIDY, WANTED, Typical, gains, rounded
 from phalanx.model.columns import Columns
 from phalanx.model.demand import Interned
 from phalanx.model.node import Device, Node
@@ -51,7 +53,7 @@ def test_devices_without_cpu_are_stranded(two: Columns) -> None:
     typical = Typical(two, [(shape(4, gpus=1), 1.0)], GPU)
     cpu, left = np.array([8_000, 40_000]), np.full((2, 4), 1000)
     assert typical.lost(rows(2), cpu, left).tolist() == [0.0, 0.0]
-    assert typical.wasted(rows(2), cpu, left).tolist() == [2000 + 4000 * UNTIDY, 4000 * UNTIDY]
+    assert typical.wasted(rows(2), cpu, left).tolist() == [2000 * STRANDED + 4000 * UNTIDY, 4000 * UNTIDY]
 
 
 def test_cpu_per_device_is_what_all_pods_ask_but_no_more_than_there_is(two: Columns) -> None:
@@ -71,6 +73,31 @@ def test_a_pod_that_asks_much_cpu_wastes_less_where_cpu_is_plenty(two: Columns) 
         assert found.argmax() == better
         by_fragmentation = gains(typical, demand, rows(2), cpu, left)[:, 0]
         assert by_fragmentation[0] == by_fragmentation[1]
+
+
+def test_a_lean_pod_does_not_break_up_a_whole_node() -> None:
+    # The large node has 12 cpu per device, less than the 15 that the pods to come ask, those without devices counted.
+    # So some of it is stranded, and less with a lean pod on it. But then nobody who needs all of it finds a place.
+    found = columns(node("large", 96, 8), node("small", 104, 2))
+    lean, whole, hungry = shape(2, gpus=1), shape(90, gpus=8), shape(16)
+    typical = Typical(found, [(lean, 9.0), (whole, 1.0), (hungry, 9.0)], GPU)
+    assert 14_000 < typical.cpu_per_device < 15_000
+    left = np.array([[1000] * 8, [1000] * 2 + [0] * 6])
+    gained = gains(typical, Interned().demand(lean), rows(2), np.array([96_000, 104_000]), left, Typical.wasted)[:, 0]
+    assert gained.argmax() == 1
+
+
+def test_where_many_can_go_nowhere_else_others_go_last() -> None:
+    two = columns(node("plain", 40, 4), replace(node("model", 40, 4), labels=(("model", "m"),)))
+    any_node, only_there = shape(4, gpus=1), replace(shape(4, gpus=1), selector=(("model", "m"),))
+    typical = Typical(two, [(any_node, 3.0), (only_there, 1.0)], GPU)
+    # Three devices are asked of eight, and one of the four of the second node: 3/8, and 3/8 + 1/4; the mean is 1/2.
+    assert typical.wanted[:2].tolist() == [0.75, 1.25]
+    left = np.full((2, 4), 1000)
+    gained = gains(typical, Interned().demand(any_node), rows(2), np.full(2, 40_000), left, Typical.wasted)[:, 0]
+    by_fragmentation = 0.25 * 1000  # on the first, one in four could not use the device that it takes
+    assert gained.tolist() == [by_fragmentation + (UNTIDY + WANTED / 4) * 1000, (UNTIDY - WANTED / 4) * 1000]
+    assert Typical(two, [(any_node, 3.0)], GPU).wanted[:2].tolist() == [1, 1]
 
 
 def test_where_it_does_not_fit_nothing_is_gained() -> None:

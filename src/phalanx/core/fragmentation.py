@@ -12,10 +12,12 @@ taken. Those ties are frequent and decide much: broken by chance, the same score
 
 `Typical.wasted` is our own measure. Fragmentation asks whether the next pod finds a device; a node of eight free
 devices and the cpu for one pod passes. So what is *stranded* is added: free devices beyond what the free cpu is enough
-for, at the cpu that the pods to come ask per device. Devices that lack cpu are as lost as devices that are too small,
-hence the same weight; and since the measure changes with every pod, it steers pods that ask much cpu to where cpu is
-plenty, long before some device is stranded. Unrounded gains of fragmentation alone would overrule packing (they are
-never equal), so what stays free counts a little too (`UNTIDY`)."""
+for, at the cpu that the pods to come ask per device. Since that changes with every pod, it steers pods that ask much
+cpu to where cpu is plenty, long before some device is stranded; but one that asks little cpu it would lead to the large
+nodes, which have least per device, and break these up, so it counts for a part only (`STRANDED`). Where many of the
+pods to come can go nowhere else (a model of GPU that they name), a node is *wanted*: others had better go elsewhere
+(`WANTED`). Unrounded gains of fragmentation alone would overrule packing (they are never equal), so what stays free
+counts a little too (`UNTIDY`)."""
 
 from __future__ import annotations
 
@@ -33,6 +35,8 @@ from phalanx.model.devices import MILLI
 from phalanx.model.shape import CPU, Shape
 
 POPULAR = 0.95  # of all pods: the most frequent shapes that make up so many are the typical ones
+STRANDED = 1 / 5  # a device without cpu, beside one that is a fragment
+WANTED = 1 / 4  # a free device for which twice as many compete as on average, beside one that is a fragment
 UNTIDY = 1 / 400  # what is free, beside what is lost: 2.5 thousandths of a device per device
 ROWS = 256  # looked at in one operation: the tables stay in the processor's cache
 
@@ -74,6 +78,17 @@ class Typical:
         interned = Interned()
         demands = [interned.demand(shape) for shape, _ in popular]
         self.may = np.stack([fit.selected(columns.facts, demand.where) for demand in demands], axis=1)
+        self.wanted = self.wanted_in(columns)
+
+    def wanted_in(self, columns: Columns) -> Floats:
+        """By row, over the mean of all devices: how many devices pods to come ask per device that they may have, summed
+        over the pods that may go there. Rounded, so that it is the same on every machine."""
+        has = (columns.devices.resource == columns.devices.codes.get(self.resource, -2)).sum(axis=1)
+        asked_in_all = self.weight * self.devices * self.milli
+        for_each = asked_in_all / np.maximum((self.may * has[:, None]).sum(axis=0), 1)
+        found = (self.may * for_each).sum(axis=1)
+        mean = (found * has).sum() / max(1, has.sum())
+        return np.asarray(np.round(found / mean, 3) if mean else np.ones(len(found)))
 
     def lost(self, rows: NDArray[np.intp], cpu: Ints, left: Ints) -> Floats:
         """For each row with so much free cpu and [row, device] left thousandths: its fragmentation."""
@@ -84,10 +99,12 @@ class Typical:
         return np.asarray(total - np.where(fits, usable, 0)) @ self.weight / self.total
 
     def wasted(self, rows: NDArray[np.intp], cpu: Ints, left: Ints) -> Floats:
-        """What of it is lost, what is stranded, and a little of what is free, in thousandths of a device."""
+        """What of it is lost, part of what is stranded, and a little of what is free, less as much as others want it;
+        in thousandths of a device."""
         free = left.sum(axis=1)
         fed = cpu * MILLI / self.cpu_per_device if self.cpu_per_device else free
-        return np.asarray(self.lost(rows, cpu, left) + np.maximum(free - fed, 0) + free * UNTIDY)
+        kept = UNTIDY - WANTED * (self.wanted[rows] - 1.0)
+        return np.asarray(self.lost(rows, cpu, left) + STRANDED * np.maximum(free - fed, 0) + free * kept)
 
 
 Measure: TypeAlias = Callable[[Typical, NDArray[np.intp], Ints, Ints], Floats]

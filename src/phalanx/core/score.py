@@ -8,8 +8,8 @@ order is its own criterion. Among devices of a node a share goes to the shared o
 - LOAD: the smallest of (measured use + what this cycle has given + what the pod asks) / allocatable, by its worst
   resource; nodes that are not measured count with what is charged to them.
 - FRAGMENTATION: `core.fragmentation`, as FGD's program rounds it.
-- FEWEST_LOST, ours: where what is fragmented, stranded without cpu and free grows least (`Typical.wasted`), to a
-  hundredth of a thousandth of a device; then BEST_FIT.
+- FEWEST_LOST, ours: where what is fragmented, stranded without cpu and free grows least, and others want it least
+  (`Typical.wasted`), to a hundredth of a thousandth of a device; then BEST_FIT.
 - BEST_FIT, DOT_PRODUCT, DEVICE_PACKING, DEVICE_CLUSTERING, RANDOM: the policies that FGD (ATC'23, section 6) is
   compared with, with the weights and roundings of its simulator: cpu and devices count half each, by the largest
   node; whole numbers from 0 to 100."""
