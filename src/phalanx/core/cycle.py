@@ -327,8 +327,8 @@ class Cycle:
             return False
         if self.failures() < EXPLAINED or line.unexplained >= RENEW_REASON or key in self.untrue or key in self.rest:
             return False  # all is said anew
-        if key.kind == Kind.GROWTH or self.waiting.watches.watched(key) or self.preempting.pushes(key):
-            return False  # another job may ask it of other flavors; or it may start in another way
+        if key.kind == Kind.GROWTH or self.preempting.pushes(key):
+            return False  # another job may ask it of other flavors; or others may be made to give it back
         if self.ledger.room(toll.bar) >= toll.need:
             return False
         self.still.append((key, None))

@@ -51,20 +51,22 @@ class Toll(NamedTuple):
 
 class Bars:
     """The lines asleep on bars, by branch and bar, each in a heap by need; entries of lines that are not asleep any
-    more are dropped when they come up. What kept a line out is known while it is awake too, so that it can go back to
-    sleep as it was."""
+    more are dropped when they come up. If one number alone kept a line out, it is known while the line is awake too, so
+    that this can go back to sleep as it was."""
 
     def __init__(self) -> None:
         self.heaps: dict[str, dict[Bar, list[tuple[Amount, int, LineKey]]]] = {}
         self._asleep: dict[LineKey, int] = {}
-        self._tolls: dict[LineKey, tuple[Toll, ...]] = {}
+        self._only: dict[LineKey, Toll] = {}
         self._tickets = 0
 
     def __len__(self) -> int:
         return len(self._asleep)
 
-    def sleep(self, line: LineKey, tolls: tuple[Toll, ...]) -> None:
-        self._tolls[line] = tolls
+    def sleep(self, line: LineKey, tolls: tuple[Toll, ...], *, alone: bool) -> None:
+        """`alone`: it waits for nothing besides."""
+        if alone and len(tolls) == 1:
+            self._only[line] = tolls[0]
         self._tickets += 1
         self._asleep[line] = self._tickets
         for bar, need in tolls:
@@ -77,16 +79,15 @@ class Bars:
     def sleep_on(self, line: LineKey) -> None:
         """It woke, and lacks what it lacked."""
         if line not in self._asleep:
-            self.sleep(line, self._tolls[line])
+            self.sleep(line, (self._only[line],), alone=True)
 
     def only(self, line: LineKey) -> Toll | None:
-        """What the line slept on last, if that was one bar."""
-        tolls = self._tolls.get(line, ())
-        return tolls[0] if len(tolls) == 1 else None
+        """What the line slept on last, if that was one bar and nothing besides."""
+        return self._only.get(line)
 
     def forget(self, line: LineKey) -> None:
-        if self._tolls.pop(line, None):
-            self._asleep.pop(line, None)
+        self._asleep.pop(line, None)
+        self._only.pop(line, None)
 
     def relieve(self, tree: Tree) -> Iterator[LineKey]:
         """The lines whose need the branches that were eased since the last time now meet; they sleep no more."""
@@ -111,7 +112,7 @@ class Bars:
         """The tree is another: every line is looked at again."""
         yield from list(self._asleep)
         self._asleep.clear()
-        self._tolls.clear()
+        self._only.clear()
         self.heaps.clear()
 
     def release_pool(self) -> Iterator[LineKey]:
@@ -121,13 +122,13 @@ class Bars:
                 del self.heaps[ROOT][bar]
                 for _, ticket, line in heap:
                     if self._asleep.get(line) == ticket:
-                        del self._asleep[line], self._tolls[line]
+                        self.forget(line)
                         yield line
 
     def copy(self) -> Bars:
         other = Bars()
         other.heaps = {name: {bar: list(heap) for bar, heap in heaps.items()} for name, heaps in self.heaps.items()}
-        other._asleep, other._tolls, other._tickets = dict(self._asleep), dict(self._tolls), self._tickets
+        other._asleep, other._only, other._tickets = dict(self._asleep), dict(self._only), self._tickets
         return other
 
 

@@ -168,7 +168,8 @@ class Waiting:
         if asleep.heeds:
             self.heeding.sleep(key)
         if asleep.tolls:
-            self.bars.sleep(key, asleep.tolls)
+            alone = not (asleep.watches or asleep.heeds or asleep.held or asleep.place)
+            self.bars.sleep(key, asleep.tolls, alone=alone)
 
     def look_again(self, key: LineKey, at_s: float | None) -> None:
         """The line, which sleeps, is woken at that time too (seconds since the epoch); None: at none."""

@@ -107,10 +107,6 @@ class Watches:
         self.roused.update(dict.fromkeys(self.crowds))
         self.unexplained.update(dict.fromkeys(self.crowds, unexplained))
 
-    def watched(self, key: LineKey) -> bool:
-        """The line watches anything."""
-        return key in self._watched
-
     def only(self, key: LineKey) -> Watch | None:
         """What the line watches, if that is one thing."""
         watched = self._watched.get(key, ())
