@@ -10,7 +10,7 @@ queue.
 
 `--queues 1000`: below a hundred others. `--order fair`: of these, and of the queues. `--limited`: each queue has a
 ceiling. `--strict`: a queue's first job holds up the others. `--timed`: all jobs state a time limit, so that one that
-waits has a reservation (EASY).
+waits has a reservation (EASY). `--changes 200`: so many jobs are submitted or withdrawn a cycle, however many wait.
 
     python benchmarks/decide_queue.py --queued 10000 100000 --queues 1000 --cycles 100
     python benchmarks/decide_queue.py --queued 1000000 --cycles 10
@@ -42,6 +42,7 @@ SIZES = (1, 2, 4, 8, 16, 32)
 LIMITS_S = (600.0, 3600.0, 4 * 3600.0, 24 * 3600.0)
 STEP_S = 60.0  # between cycles
 WARM = 3  # cycles that do not count
+VARIED = ("nodes", "shapes", "queues", "order", "limited", "strict", "timed", "changes")
 
 
 class Workload:
@@ -51,7 +52,7 @@ class Workload:
     def __init__(self, args: argparse.Namespace) -> None:
         self.seed = random.Random(7)
         self.cluster = Cluster()
-        self.timed = args.timed
+        self.timed, self.changes = args.timed, args.changes
         queues = tree(args.queues, args.order, limited=args.limited, strict=args.strict)
         self.queues = [queue.name for queue in queues if queue.parent or len(queues) == 1]
         fold(self.cluster, map(QueueSeen, queues))
@@ -86,13 +87,14 @@ class Workload:
     def churn(self, queued: int) -> list[Event]:
         finished = [self.drawn(self.running) for _ in range(max(1, len(self.running) // 100))]
         withdrawn: list[str] = []
-        while len(withdrawn) < queued // 200 - len(finished):
+        each = (self.changes or queued // 100) // 2
+        while len(withdrawn) < each - len(finished):
             name = self.drawn(self.waiting)
             if name in self.is_waiting:  # it has not started meanwhile
                 del self.is_waiting[name]
                 withdrawn.append(name)
         events: list[Event] = [Finished(job) for job in (*finished, *withdrawn)]
-        return events + [self.submission() for _ in range(queued // 200)]
+        return events + [self.submission() for _ in range(each)]
 
     def drawn(self, names: list[str]) -> str:
         """Any of them, taken out."""
@@ -143,7 +145,7 @@ def measure(queued: int, args: argparse.Namespace) -> dict[str, object]:
     return {
         "benchmark": "decide_queue",
         "queued": queued,
-        **{name: getattr(args, name) for name in ("nodes", "shapes", "queues", "order", "limited", "strict", "timed")},
+        **{name: getattr(args, name) for name in VARIED},
         "cycles": cycles,
         "memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
         "running": len(workload.running),
@@ -165,6 +167,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--shapes", type=int, default=1000)
     parser.add_argument("--cycles", type=int, default=60)
     parser.add_argument("--queues", type=int, default=1)
+    parser.add_argument("--changes", type=int, default=0, help="of the queue, a cycle; 0: 1 %% of its length")
     parser.add_argument("--order", default="priority", help="of the queues: priority, fifo, fair, multifactor")
     for name in ("limited", "strict", "timed"):
         parser.add_argument(f"--{name}", action="store_true")
