@@ -53,7 +53,7 @@ class Workload:
         self.seed = random.Random(7)
         self.cluster = Cluster()
         self.timed, self.changes = args.timed, args.changes
-        queues = tree(args.queues, args.order, limited=args.limited, strict=args.strict)
+        queues = tree(args.queues, args.order, args.nodes if args.limited else 0, strict=args.strict)
         self.queues = [queue.name for queue in queues if queue.parent or len(queues) == 1]
         fold(self.cluster, map(QueueSeen, queues))
         fold(self.cluster, nodes(args.nodes, self.seed))
@@ -117,13 +117,14 @@ class Workload:
         return took_s, cpu_s, len(starts)
 
 
-def tree(leaves: int, order: str, *, limited: bool, strict: bool) -> list[Queue]:
-    """One queue, or that many below as many tenths; each may be limited to about its even part of half the cluster."""
+def tree(leaves: int, order: str, nodes: int, *, strict: bool) -> list[Queue]:
+    """One queue, or that many below as many tenths; each limited to about its even part of half of so many nodes, if
+    any are named."""
     by = Order(order)
     if leaves == 1:
         return [Queue(name="default", order=by, strict=strict)]
     inner = [Queue(name=f"up-{n}", order=by) for n in range(max(1, leaves // 10))]
-    quota = (Quota(limit=(("cpu", 96_000 * 2500 // leaves),)),) if limited else ()
+    quota = (Quota(limit=(("cpu", 96_000 * nodes // 2 // leaves),)),) if nodes else ()
     leaf = Queue(name="", order=by, quotas=quota, strict=strict)
     return inner + [replace(leaf, name=f"q-{n}", parent=f"up-{n % len(inner)}") for n in range(leaves)]
 

@@ -90,10 +90,12 @@ def step(cluster: Cluster, events: list[Event], policy: Policy, now_s: float) ->
 
 
 @contextmanager
-def crowds_from(lines: int) -> Iterator[None]:
-    """Crowds are decided together if they have so many lines; and no reason is explained anew."""
+def crowds_from(lines: int, arenas: int = crowds.FEW_ARENAS) -> Iterator[None]:
+    """Crowds are decided together if they have so many lines, kept in order if there are more arenas; and no reason is
+    explained anew."""
     with (
         patch.object(crowds, "FEW", lines),
+        patch.object(crowds, "FEW_ARENAS", arenas),
         patch.object(crowds, "EXPLAINED", 0),
         patch.object(cycle, "EXPLAINED", 0),
     ):
@@ -116,7 +118,7 @@ def test_together_or_each_by_itself(seed: int) -> None:
     events = world.listed()
     for number in range(CYCLES):
         now_s = 10.0 * number
-        with crowds_from(0):
+        with crowds_from(0, arenas=seed % 2):
             found = step(together, events, world.policy, now_s)
         with crowds_from(10**9), each_is_examined():
             assert step(apart, events, world.policy, now_s) == found, f"cycle {number}"

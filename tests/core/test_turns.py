@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from random import Random
 
-from phalanx.model.demand import Interned
+from phalanx.model.demand import Gang, Interned
 from phalanx.model.job import Role
 from phalanx.model.line import PLAIN, Bid, Entry, Kind, LineKey
 from phalanx.model.shape import Shape, amounts
 from phalanx.model.turns import Turns
 
-GANG = Interned().one(Role(name="worker", count=1, minimum=1, shape=Shape(requests=amounts({"cpu": 1000}))))
+INTERNED = Interned()
+SHAPES = [Shape(requests=amounts({"cpu": 1000 * cpu})) for cpu in range(1, 6)]
+GANGS = [INTERNED.one(Role(name="worker", count=1, minimum=1, shape=shape)) for shape in SHAPES]
+GANG = GANGS[0]
 
 
-def line(queue: str, limit_s: float | None = None) -> LineKey:
-    return LineKey(int(Kind.JOB), 0, GANG, queue, PLAIN._replace(limit_s=limit_s))
+def line(queue: str, limit_s: float | None = None, gang: Gang = GANG) -> LineKey:
+    return LineKey(int(Kind.JOB), 0, gang, queue, PLAIN._replace(limit_s=limit_s))
 
 
 def first(job: str, arrival_s: float) -> Entry:
@@ -63,3 +66,20 @@ def test_a_row_of_which_all_have_gone_is_no_more() -> None:
     for at in (3, 1, 4, 0, 2):
         turns.drop(line(f"queue-{at}"))
     assert not turns.of
+
+
+def test_the_crowds_of_an_arena_are_in_the_order_of_their_firsts() -> None:
+    random, turns, arrivals = Random(5), Turns(), dict[LineKey, float]()
+    for step in range(2000):
+        key = line(f"queue-{random.randrange(6)}", gang=random.choice(GANGS))
+        if random.random() < 0.5:
+            turns.drop(key)
+            arrivals.pop(key, None)
+        else:
+            arrivals[key] = random.uniform(0, step)
+            turns.put(key, 0.0, first(f"job-{step}", arrivals[key]))
+        firsts: dict[Gang, float] = {}
+        for each, arrival_s in sorted(arrivals.items(), key=lambda item: item[1]):
+            firsts.setdefault(each.gang, arrival_s)
+        for book in (turns, turns.copy()):
+            assert [(place[1], gang) for place, gang in book.fronts("")] == [(at, gang) for gang, at in firsts.items()]

@@ -20,8 +20,8 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from heapq import heapify, heappop, heapreplace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import heapify, heappop, heappush, heapreplace
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -36,6 +36,7 @@ from phalanx.model.plan import Asleep, Watch
 from phalanx.model.policy import Backfill, BackfillOrder
 from phalanx.model.queue import Order
 from phalanx.model.reason import Code, Reason
+from phalanx.model.sleepers import Place
 from phalanx.model.turns import Turn
 
 if TYPE_CHECKING:
@@ -44,10 +45,12 @@ if TYPE_CHECKING:
 FEW = 64  # lines in all: they contend each by itself
 EXPLAINED = 4  # failures explained in a cycle, at least
 MISS = 32  # crowds are counted together for what it costs to count one by itself
+FEW_ARENAS = 16  # in each of which to put all crowds in order costs less than to keep them so
 HANDFUL = 64  # of so few crowds each is as soon counted by itself
 MANY = 2**30  # to be explained anew as soon as can be
 RENEW_REASON = 100  # a crowd's first is examined at the latest when it was screened out that often in a row
 
+NOBODY: Mapping[Gang, Sequence[Turn]] = {}
 
 # A new line's first bid, what the order of its queue counts most, and what the line is told if it lacks room; None:
 # nobody knows yet.
@@ -70,6 +73,7 @@ class Crowds:
         self.watches = cycle.waiting.watches
         self.roused = self.watches.roused
         self.live: set[Gang] = set()
+        self.began: set[Gang] = set()  # that lived when the first line was drawn
         self.due: set[Gang] = set()  # to be explained anew
         self.explained: set[Gang] = set()
         self.told: dict[LineKey, Asleep] = {}  # new lines that fell asleep as their crowd has
@@ -216,20 +220,39 @@ class Crowds:
 
     def draws(self) -> Iterator[tuple[str, Iterator[Turn]]]:
         """By arena, the lines of live crowds that may contend, in order."""
-        for arena, crowds in self.waiting.turns.of.items() if self.together else ():
+        arenas = self.waiting.turns.of if self.together else {}
+        self.began = set(self.live)
+        for arena, crowds in arenas.items():
+            beside = list(self.beside.pop(arena, {}).values())
+            if len(arenas) > FEW_ARENAS:
+                if beside or not self.began.isdisjoint(crowds):
+                    yield arena, self.in_order(beside, crowds, self.waiting.turns.fronts(arena))
+                continue
             fewer, others = (self.live, crowds) if len(self.live) < len(crowds) else (crowds, self.live)
-            live: list[Sequence[Turn]] = [crowds[gang] for gang in fewer if gang in others]
-            live += self.beside.pop(arena, {}).values()
-            if live:
+            if live := [*(crowds[gang] for gang in fewer if gang in others), *beside]:
                 yield arena, self.in_order(live)
-        for arena, beside in self.beside.items():
-            yield arena, self.in_order(list(beside.values()))
+        for arena, new in self.beside.items():
+            yield arena, self.in_order(list(new.values()))
 
-    def in_order(self, crowds: Sequence[Sequence[Turn]]) -> Iterator[Turn]:
-        """Merged; what dies meanwhile is left out."""
-        heap = [(turns[0][0], 0, turns, turns[0][1].gang) for turns in crowds]
+    def in_order(
+        self,
+        rows: Sequence[Sequence[Turn]],
+        crowds: Mapping[Gang, Sequence[Turn]] = NOBODY,
+        fronts: Iterable[tuple[Place, Gang]] = (),
+    ) -> Iterator[Turn]:
+        """Merged; what dies meanwhile is left out. `crowds` join when their first is the next, as `fronts` has them: of
+        many arenas most are asked for one line or two."""
+        heap = [(turns[0][0], 0, turns, turns[0][1].gang) for turns in rows]
         heapify(heap)
-        while heap:
+        coming = iter(fronts)
+        front = next(coming, None)
+        while heap or front is not None:
+            if front is not None and (not heap or front[0] < heap[0][0]):
+                place, gang = front
+                if gang in self.live or (gang in self.began and self.draws_all()):
+                    heappush(heap, (place, 0, crowds[gang], gang))
+                front = next(coming, None)
+                continue
             if len(heap) > 2 * len(self.live) and not self.draws_all():  # of a crowd there are old lines and new ones
                 heap = [each for each in heap if each[3] in self.live]
                 heapify(heap)

@@ -11,7 +11,7 @@ from bisect import insort
 from collections.abc import Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
 from operator import itemgetter
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from phalanx.model.demand import Gang
 from phalanx.model.line import Entry, LineKey
@@ -19,6 +19,9 @@ from phalanx.model.queue import Order
 from phalanx.model.sleepers import Place
 
 Turn: TypeAlias = tuple[Place, LineKey]
+Front: TypeAlias = tuple[Place, int, Gang]  # the number tells those apart whose place is the same
+
+Entered = TypeVar("Entered", bound=tuple[Place, int, Any])
 
 PLACE = itemgetter(0)
 
@@ -36,13 +39,16 @@ class Row(list[Turn]):
 
 class Turns:
     """`of`: by arena and gang, the crowd's lines there in order of their first bids. No two have the same place.
-    `arenas`: queue -> its arena."""
+    `arenas`: queue -> its arena. Which crowd comes first in its arena is kept in a heap by the places of their first
+    lines; entries that are not true any more are passed over, and dropped before they outweigh the rest."""
 
-    __slots__ = ("_place_of", "arenas", "of")
+    __slots__ = ("_fronts", "_place_of", "_tickets", "arenas", "of")
 
     def __init__(self) -> None:
         self.of: dict[str, dict[Gang, Row]] = {}
         self.arenas: Mapping[str, str] = {}
+        self._fronts: dict[str, list[Front]] = {}  # by arena
+        self._tickets = 0
         self._place_of: dict[LineKey, Place] = {}
 
     def __contains__(self, key: object) -> bool:
@@ -60,6 +66,15 @@ class Turns:
         self._insert(key, place)
         return place
 
+    def fronts(self, arena: str) -> Iterator[tuple[Place, Gang]]:
+        """The crowds of the arena in the order of their first lines, with their places."""
+        crowds, last = self.of.get(arena, {}), None
+        for place, _, gang in in_order(self._fronts.get(arena, [])):
+            row = crowds.get(gang)
+            if row is not None and row[0][0] is place and place is not last:
+                last = place
+                yield place, gang
+
     def stands(self, turn: Turn) -> bool:
         """It is the line's turn still."""
         return self._place_of.get(turn[1]) is turn[0]
@@ -75,6 +90,7 @@ class Turns:
             arena = self.arenas.get(key.queue, "")
             crowds = self.of[arena]
             turns = crowds[key.gang]
+            first = turns[0]
             turns.gone += 1
             if 2 * turns.gone > len(turns):
                 turns[:], turns.gone = filter(self.stands, turns), 0
@@ -84,12 +100,14 @@ class Turns:
             if not turns:
                 del crowds[key.gang]
                 if not crowds:
-                    del self.of[arena]
+                    del self.of[arena], self._fronts[arena]
+            elif turns[0] is not first:
+                self._come_to_front(arena, turns[0][0], key.gang)
 
     def arrange(self, arenas: Mapping[str, str]) -> None:
         """The queue tree is another."""
         self.arenas = arenas
-        self.of = {}
+        self.of, self._fronts = {}, {}
         for key, place in self._place_of.items():
             self._insert(key, place)
 
@@ -100,17 +118,32 @@ class Turns:
             arena: {gang: Row(turns, turns.gone) for gang, turns in crowds.items()} for arena, crowds in self.of.items()
         }
         other._place_of = dict(self._place_of)
+        other._fronts = {arena: list(fronts) for arena, fronts in self._fronts.items()}
+        other._tickets = self._tickets
         return other
 
     def _insert(self, key: LineKey, place: Place) -> None:
-        crowds = self.of.setdefault(self.arenas.get(key.queue, ""), {})
+        arena = self.arenas.get(key.queue, "")
+        crowds = self.of.setdefault(arena, {})
         turns = crowds.get(key.gang)
         if turns is None:
             crowds[key.gang] = Row([(place, key)])
+            self._come_to_front(arena, place, key.gang)
         elif turns[-1][0] < place:  # as for most: who is submitted is the latest
             turns.append((place, key))
         else:
             insort(turns, (place, key), key=PLACE)
+            if turns[0][0] is place:
+                self._come_to_front(arena, place, key.gang)
+
+    def _come_to_front(self, arena: str, place: Place, gang: Gang) -> None:
+        """That is the place of the crowd's first line now."""
+        fronts, crowds = self._fronts.setdefault(arena, []), self.of[arena]
+        self._tickets += 1
+        heappush(fronts, (place, self._tickets, gang))
+        if len(fronts) > 2 * len(crowds) + 64:
+            fronts[:] = [(row[0][0], at, each) for at, (each, row) in enumerate(crowds.items())]
+            heapify(fronts)
 
 
 class Heads:
@@ -152,14 +185,7 @@ class Heads:
         heap = self._heaps.get(queue, [])
         while heap and not self._stands(heap[0]):
             heappop(heap)
-        frontier = [(heap[0], 0)] if heap else []
-        while frontier:
-            entry, at = heappop(frontier)
-            if self._stands(entry):
-                yield entry[0], entry[2]
-            for child in (2 * at + 1, 2 * at + 2):
-                if child < len(heap):
-                    heappush(frontier, (heap[child], child))
+        return ((place, key) for place, ticket, key in in_order(heap) if self._ticket_of.get(key) == ticket)
 
     def arrange(self, arenas: Mapping[str, str], orders: Mapping[str, Order], firsts: Mapping[LineKey, Entry]) -> None:
         """The queue tree is another. `firsts`: of all lines."""
@@ -177,3 +203,14 @@ class Heads:
 
     def _stands(self, entry: tuple[Place, int, LineKey]) -> bool:
         return self._ticket_of.get(entry[2]) == entry[1]
+
+
+def in_order(heap: list[Entered]) -> Iterator[Entered]:
+    """What is in the heap, the least first, and none of it looked at before it is asked for."""
+    frontier = [(heap[0], 0)] if heap else []
+    while frontier:
+        entry, at = heappop(frontier)
+        yield entry
+        for child in (2 * at + 1, 2 * at + 2):
+            if child < len(heap):
+                heappush(frontier, (heap[child], child))
