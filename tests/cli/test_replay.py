@@ -136,6 +136,16 @@ def test_what_is_no_recording_is_refused(tmp_path: Path, text: str, complaint: s
         list(steps(file))
 
 
+def test_what_cannot_be_read_is_said_once(tmp_path: Path) -> None:
+    missing, packed = tmp_path / "missing.jsonl", tmp_path / "packed.jsonl"
+    with pytest.raises(PhalanxError) as raised:
+        replay(missing)
+    assert str(raised.value) == f"{missing} cannot be read: No such file or directory"
+    packed.write_bytes(b"\x1f\x8b\x08\x00\xff")
+    with pytest.raises(PhalanxError, match=r"packed\.jsonl is no recording"):
+        replay(packed)
+
+
 def test_a_file_that_is_something_else_is_not_written_to(tmp_path: Path) -> None:
     file = tmp_path / "notes.txt"
     file.write_text("dear diary\n")

@@ -230,5 +230,7 @@ def lines(file: Path) -> Iterator[tuple[int, str]]:
             for number, text in enumerate(stream, 2):
                 if text.endswith("\n"):
                     yield number, text
-    except (OSError, UnicodeDecodeError) as error:
-        raise PhalanxError(f"{file} cannot be read: {error}") from error
+    except OSError as error:
+        raise PhalanxError(f"{file} cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise PhalanxError(f"{file} is no recording, or damaged: {error}") from error
