@@ -158,6 +158,7 @@ def test_the_example_is_played_as_it_is_typed(tmp_path: Path, capsys: pytest.Cap
         ),
         ("jobs:\n- {run: 1, worth: {soon: 1}}\n", "2: jobs[0].worth.soon: 'soon' is no length of time; write"),
         ("jobs:\n- {run: 1, worth: {1h: 1.0e+308}}\n", "2: jobs[0].worth.1h: 1e+308 is more than 1000000000"),
+        ("jobs:\n- {run: 1, array: 99999999}\n", "2: jobs[0].array: 99999999 is no whole number from 1 to 10000000"),
         ("jobs:\n- {run: 1, worth: {1h: -1}}\n", "2: jobs[0].worth.1h: -1 is no number of at least 0"),
         ("jobs:\n- {run: 1, deadline: tomorrow}\n", "2: jobs[0].deadline: 'tomorrow' is no length of time; write"),
         (

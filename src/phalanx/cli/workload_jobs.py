@@ -22,7 +22,8 @@ from phalanx.simulator.workload import Task, Worth
 Value = TypeVar("Value")
 Members = Mapping[str, tuple[str, ...]]  # what an entry is called, or a job of its array -> the jobs that are meant
 
-MOST_PODS, MOST_JOBS, MOST_WORTH = 1_000_000, 100_000_000, 1_000_000_000
+MOST_PODS, MOST_WORTH = 1_000_000, 1_000_000_000
+MOST_JOBS = 10_000_000  # of one entry; they take a kilobyte each
 PARTS_OF_A_GPU = (("gpuFraction", GPU_FRACTION), ("gpuMemory", GPU_MEMORY))
 
 
