@@ -31,6 +31,7 @@ TREES = int(os.environ.get("PHALANX_TREES", "40"))
 CYCLES = 200
 BLOCK = 10  # trees per test
 FOUND = (374, 518, 534, 1025, 1471, 1527, 1664, 2070, 2177)  # took turns before each return had to be won by more
+BY_RIGHT = (3916, 5127)  # … and before a side of weight 0 was left what is its by right
 WEIGHTS = (0.0, 0.2, 1.0, 1.0, 1.0, 2.0, 5.0)
 
 
@@ -148,7 +149,7 @@ def test_preemption_comes_to_rest(block: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", FOUND)
+@pytest.mark.parametrize("number", [*FOUND, *BY_RIGHT])
 def test_trees_that_took_turns_once_rest(number: int) -> None:
     world = run(number)
     assert (turns(world), world.idle) == ([], True)

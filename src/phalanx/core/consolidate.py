@@ -13,7 +13,7 @@ search is made anew, a few times.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -27,6 +27,7 @@ from phalanx.core.scene import Scene
 from phalanx.core.units import Victim
 from phalanx.model.cluster import Record
 from phalanx.model.job import Job, Placement
+from phalanx.model.tree import Charge
 
 ATTEMPTS = 8
 
@@ -45,7 +46,7 @@ class Moves(Rights):
         may &= self.residents.of_jobs("started_s") <= latest[self.residents.of_jobs("queue")]
         return may, np.zeros(len(may), np.int64)
 
-    def rule_for(self, number: int, *, whole: bool) -> Rule | None:
+    def rule_for(self, number: int, *, whole: bool, loss: Callable[[], Charge | None]) -> Rule | None:
         queue = self.residents.queues[self.residents.of_jobs("queue")[number]]
         return Rule.CONSOLIDATION if whole and self._budget(queue) > 0 else None
 

@@ -8,8 +8,8 @@ Four rules, under the names that reasons use, with Kueue's names for them in bra
   its by right.
 - *fair-share* (InCohortFairSharing): the same, but the preemptor's side goes beyond its guarantee, and only as long as
   its share with the job is below the share that the victim's side has before losing the victim (Kueue's
-  LessThanInitialShare); a job that was preempted k times needs its share, times 2^k, to be below. So rivals do not push
-  each other back and forth (why: docs/decisions/0006-fair-share.md).
+  LessThanInitialShare); a job that was preempted k times needs its share, times 2^k, to be below, and leaves a side of
+  weight 0 what is its by right. So rivals do not push each other back and forth (docs/decisions/0006-fair-share.md).
 - *borrowing* (InCohortReclaimWhileBorrowing): the preemptor's queue borrows, and takes from queues that borrow too:
   victims of lower priority, at most of the threshold if there is one. Not to or from queues that go by shares: what
   priority gives, fairness would take back (Kueue forbids the combination too).
@@ -24,7 +24,7 @@ if its queue's budget of this hour is used up.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import takewhile
@@ -42,7 +42,7 @@ from phalanx.model.job import Job
 from phalanx.model.preemption import HOUR_S, Floor, Preemption, Reclaim, Within
 from phalanx.model.queue import NO_PREEMPTION
 from phalanx.model.residents import bounded
-from phalanx.model.tree import Branch, Cost, Key
+from phalanx.model.tree import Branch, Charge, Cost, Key
 
 NOBODY = -(2**62) - 1
 ANYBODY = 2**62
@@ -184,8 +184,9 @@ class Rights:
 
     # What allows it just now, given who goes already
 
-    def rule_for(self, number: int, *, whole: bool) -> Rule | None:
-        """What allows that job (by number) to be made to go now, `whole` or in part."""
+    def rule_for(self, number: int, *, whole: bool, loss: Callable[[], Charge | None]) -> Rule | None:
+        """What allows that job (by number) to be made to go now, `whole` or in part. `loss`: what it is charged with,
+        of what would go."""
         residents = self.residents
         queue = residents.queues[residents.of_jobs("queue")[number]]
         if whole and self._budget(queue) <= 0:
@@ -193,7 +194,21 @@ class Rights:
         if queue == self.queue:
             return Rule.WITHIN
         priority = int(residents.of_jobs("priority")[number])
-        return next((rule for rule in self._rules(queue) if priority <= self._bound(rule)), None)
+        rule = next((rule for rule in self._rules(queue) if priority <= self._bound(rule)), None)
+        if rule is Rule.FAIR_SHARE and self._hurdle > 1 and self._breaks_into_right(self._tie(queue), loss):
+            return None
+        return rule
+
+    def _breaks_into_right(self, tie: Tie, loss: Callable[[], Charge | None]) -> bool:
+        """Of a side of weight 0, which is richer whatever the hurdle: it would have less than is its by right."""
+        if tie.theirs is None or not self.ledger.share(tie.theirs).weightless or (lost := loss()) is None:
+            return False
+        return any(
+            self.ledger.account(branch).total.get(key, 0) - amount < branch.guaranteed.get(key, 0)
+            for key, amount in lost.cost
+            for branch in tie.way
+            if amount
+        )
 
     def _rules(self, queue: str) -> Sequence[Rule]:
         """What allows to take from that other queue as it stands, strongest first."""

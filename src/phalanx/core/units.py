@@ -151,7 +151,7 @@ class Units:
         number, gang = int(self.field.job[unit]), self.is_gang(unit)
         if not gang and (self.field.gone[self.gang_unit[number]] or not self._can_spare(unit)):
             return False
-        rule = self.rights.rule_for(number, whole=gang)
+        rule = self.rights.rule_for(number, whole=gang, loss=partial(self.charge_of, unit))
         if rule is None:
             return False
         self.go(unit, rule)
