@@ -17,7 +17,7 @@ setup: .venv/.ready  ## make .venv with the pinned requirements (about a minute 
 demo: setup      ## six applications at once, first pod by pod, then as gangs (under two minutes)
 	@$(BIN)/phalanx demo --timeline out/demo.svg
 
-check: setup     ## style, types, house rules and the fast tests (a little over a minute)
+check: setup     ## style, types, house rules and the fast tests (about a minute and a half)
 	@$(MAKE) --no-print-directory --jobs 2 style types fast
 
 test: setup      ## everything `make check` does, and the slow tests (under ten minutes on two cores)
