@@ -4,6 +4,7 @@ Jobs run exactly as long as their time limits say, in one queue in order of subm
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -13,29 +14,34 @@ from phalanx.core.backfill import Foreseen, Horizon
 from phalanx.core.check import check
 from phalanx.core.fold import fold
 from phalanx.core.forecast import forecast
+from phalanx.core.lookahead import Lookahead
 from phalanx.core.profile import Seat
 from phalanx.loop import step
 from phalanx.model.cluster import Cluster
 from phalanx.model.demand import Gang
 from phalanx.model.event import Event, Finished, NodeSeen, QueueSeen, Submitted
 from phalanx.model.job import Job, Role
+from phalanx.model.line import LineKey
 from phalanx.model.node import Node
 from phalanx.model.plan import Plan, Start
 from phalanx.model.policy import Backfill, BackfillOrder, Policy
 from phalanx.model.queue import Order, Queue
 from phalanx.model.shape import Shape, amounts
+from phalanx.model.sleepers import HeldLine
 
 SEEDS = range(4)
 
 
 @dataclass
 class Exact:
-    """A world in which every job takes exactly its time limit. `policy` decides; what happens is remembered."""
+    """A world in which every job takes exactly its time limit, or that `part` of it. `policy` decides; what happens is
+    remembered."""
 
     policy: Policy
     nodes: int
     cpus: int
     foresees: bool = True
+    part: Callable[[str], float] = lambda job: 1.0
     cluster: Cluster = field(default_factory=Cluster)
     now_s: float = 0.0
     starts: dict[str, float] = field(default_factory=dict)
@@ -51,7 +57,8 @@ class Exact:
         for action in plan.actions:
             if isinstance(action, Start):
                 self.starts[action.job] = self.now_s
-                self.ends.append((self.now_s + self.cluster.jobs[action.job].job.limit_s, action.job))
+                limit_s = self.cluster.jobs[action.job].job.limit_s
+                self.ends.append((self.now_s + limit_s * self.part(action.job), action.job))
 
     def play(self, jobs: list[Job]) -> None:
         left = sorted(jobs, key=lambda job: job.submitted_s)
@@ -163,6 +170,39 @@ def test_the_same_is_decided_if_nothing_that_was_found_is_remembered(backfill: B
         forgetting(forgetful)
         forgetful.play(jobs)
         assert remembering.starts == forgetful.starts
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("order", BackfillOrder)
+def test_of_those_held_back_that_ask_the_same_as_many_are_looked_at_as_there_is_room_for(
+    order: BackfillOrder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Small jobs with limits of their own, behind wide ones whose start moves, as what runs ends early: the same start
+    when, and fewer are asked, as if each were looked at."""
+    with_room, left_out = Lookahead.with_room, 0
+
+    def counted(self: Lookahead, gang: Gang, lines: Sequence[HeldLine]) -> Iterator[LineKey]:
+        nonlocal left_out
+        found = list(with_room(self, gang, lines))
+        left_out += len(lines) - len(found)
+        return iter(found)
+
+    monkeypatch.setattr(Lookahead, "with_room", counted)
+    for seed in range(3):
+        random, few = Random(seed), some_jobs(Random(seed), 3, 4)
+        role = Role(name="w", count=1, minimum=1, shape=Shape(requests=amounts({"cpu": 1000})))
+        many = [
+            Job(id=f"s{at}", queue="default", roles=(role,), submitted_s=random.uniform(0, 30), limit_s=1.0 + at / 4)
+            for at in range(60)
+        ]
+        parts = {job.id: random.uniform(0.1, 1.0) for job in few + many}
+        policy = Policy(backfill_order=order)
+        remembering, forgetful = (Exact(policy, 3, 4, foresees=False, part=parts.__getitem__) for _ in range(2))
+        remembering.play(few + many)
+        forgetting(forgetful)
+        forgetful.play(few + many)
+        assert remembering.starts == forgetful.starts
+    assert left_out or order is BackfillOrder.SHORTEST
 
 
 def forgetting(world: Exact) -> None:

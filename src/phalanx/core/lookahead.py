@@ -3,7 +3,8 @@
 A reservation goes to the first bid in order that finds no room, and most that find none sleep. So besides the awake
 lines the best sleeping ones of each queue take part (all up to the depth, if backfill is conservative). As soon as the
 first reservation is known, lines that were held back by the last one take part too, if they may start now: those over
-by then, and those that ask what now fits beside. If the one that held them back has started or is gone, all of them.
+by then, and those that ask what now fits beside; of many that ask the same, as many as there is room for. If the one
+that held them back has started or is gone, all of them.
 
 With `BackfillOrder.SHORTEST`, those behind the first reservation come in the order of their estimates (EASY-SJBF),
 equal ones as the contest had them.
@@ -11,8 +12,10 @@ equal ones as the contest had them.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from heapq import merge
+from heapq import merge, nsmallest
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from phalanx.core import order
@@ -23,11 +26,13 @@ from phalanx.model.demand import Gang
 from phalanx.model.job import Placement
 from phalanx.model.line import Bid, Entry, Kind, LineKey
 from phalanx.model.policy import Backfill, BackfillOrder
-from phalanx.model.sleepers import Place
+from phalanx.model.queue import Order
+from phalanx.model.sleepers import HeldLine, Place
 
 if TYPE_CHECKING:
     from phalanx.core.cycle import Cycle
 
+LIMIT_S = itemgetter(0)
 SLEEPERS = UNFORESEEN  # of each arena, in case that the start of the first cannot be foreseen: so many are tried
 
 
@@ -194,11 +199,33 @@ class Lookahead:
         """Lines held back that may start now, as far as one can tell without trying."""
         until_s = self.horizon.holds[0].seat.start_s - self.cycle.now_s
         for gang, lines in self.sleepers.held.items():
-            beside = self.horizon.may_fit_beside(gang)
-            for limit_s, _, key in lines:
-                if limit_s > until_s and not beside:
-                    break
+            over = bisect_right(lines, until_s, key=LIMIT_S)
+            yield from self.with_room(gang, lines[:over])
+            if over < len(lines) and self.horizon.may_fit_beside(gang):
+                yield from self.with_room(gang, lines[over:])
+
+    def with_room(self, gang: Gang, lines: Sequence[HeldLine]) -> Iterator[LineKey]:
+        """Of lines that ask the same, and are all over before the first starts or none of them, those for which there
+        may be room: of each arena as many as find some by counting, the best. Within a cycle room only shrinks: what
+        these cannot take none behind them can, and it stays held, so that nobody has to wake it for that. (Not so where
+        others could give way, where quota or a strict queue decides as well, or who is best changes.)"""
+        entered, tree = self.cycle.contest.entered, self.cluster.tree
+        keys = [key for _, _, key in lines if key not in entered]
+        minimum = gang.minimums[0]
+        most = self.cycle.draft.room_up_to(minimum * len(keys), gang.demands[0]) // minimum if minimum else len(keys)
+        if most >= len(keys) or self.by_estimates or tree.stricts or self.cluster.reservations:
+            yield from keys
+            return
+        alike: dict[str, list[LineKey]] = {}
+        for key in keys:
+            branch = tree.branches[key.queue]
+            plain = key.kind == Kind.JOB and branch.unbounded and branch.order is not Order.MULTIFACTOR
+            if plain and not self.cycle.preempting.pushes(key):
+                alike.setdefault(branch.arena.name, []).append(key)
+            else:
                 yield key
+        for each in alike.values():
+            yield from nsmallest(most, each, key=self.sleepers.place)
 
     def place_of(self, key: LineKey, entry: Entry, *, held: bool = False) -> Place | None:
         """The place of a line that sleeps for want of room among the others, in its queue's order. `entry`: its first;

@@ -24,6 +24,7 @@ from phalanx.model.ordered import Ordered
 Place: TypeAlias = tuple[float, float, int, str | int]  # `core.order.Rank`: lower is sooner
 # The number tells those apart whose place is the same; the last: whether it sleeps in a crowd.
 Sleeper: TypeAlias = tuple[Place, int, LineKey, bool]
+HeldLine: TypeAlias = tuple[float, int, LineKey]  # its time limit (s); the number tells those of the same apart
 Sort: TypeAlias = tuple[str, int, bool]  # see `_sort`
 Kept: TypeAlias = dict[Sort, tuple[Ordered[Sleeper], Ordered[Sleeper]]]  # those that sleep alone, and in crowds
 
@@ -38,7 +39,7 @@ class Sleepers:
 
     def __init__(self, in_crowds: Container[LineKey]) -> None:
         self.in_crowds = in_crowds
-        self.held: dict[Gang, list[tuple[float, int, LineKey]]] = {}
+        self.held: dict[Gang, list[HeldLine]] = {}
         self.first: tuple[Bid, float] | None = None
         self.stirred = False
         self.arenas: Mapping[str, str] = {}
@@ -88,6 +89,10 @@ class Sleepers:
             pair[sleeper[3]].remove(sleeper)
             if not any(pair):
                 del self._orders[sort]
+
+    def place(self, key: LineKey) -> Place:
+        """Of a line that sleeps for want of room."""
+        return self._of[key]
 
     def is_held(self, key: LineKey) -> bool:
         return key in self._ticket_of
