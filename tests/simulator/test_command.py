@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
@@ -309,13 +310,14 @@ def stopped_at_the_hundredth_start(act: str, *words: str) -> subprocess.Complete
 
 @pytest.mark.slow
 @pytest.mark.parametrize("signal", ["SIGINT", "SIGTERM"])
-def test_who_is_stopped_prints_the_results_so_far(signal: str) -> None:
-    words = ("--policy", "easy", "fifo", "--processes", "1")
+def test_who_is_stopped_prints_the_results_so_far(tmp_path: Path, signal: str) -> None:
+    words = ("--policy", "easy", "fifo", "--processes", "1", "--schedule", str(tmp_path / "s.csv"))
     done = stopped_at_the_hundredth_start(f"os.kill(os.getpid(), signal.{signal})", *words)
     assert done.returncode == 130, done.stderr
     (found,) = map(json.loads, done.stdout.splitlines()[:1])
     assert found["interrupted"] is True
     assert 0 < found["finished"] <= 100 <= found["jobs"]
+    assert [each.name for each in tmp_path.iterdir()] == ["s-kth-sp2-4000.swf-easy-user-0.csv"]
 
 
 @pytest.mark.slow
@@ -330,6 +332,16 @@ def test_of_several_side_by_side_each_gives_what_it_has(tmp_path: Path) -> None:
     assert found
     assert all(each["interrupted"] and each["finished"] <= 100 for each in found)
     assert "stopped before the end: these are the results so far" in done.stderr
+
+
+@pytest.mark.slow
+def test_who_is_stopped_twice_waits_for_nobody(tmp_path: Path) -> None:
+    twice = "[(os.kill(os.getppid(), signal.SIGINT), time.sleep(0.1)) for _ in range(2)]"
+    since_s = monotonic()
+    act = f"if first({str(tmp_path / 'told')!r}): {twice}\n        time.sleep(100)"
+    done = stopped_at_the_hundredth_start(act, "--policy", "easy", "fifo", "--processes", "2")
+    assert done.returncode == 130, done.stderr
+    assert monotonic() - since_s < 50
 
 
 @pytest.mark.slow

@@ -67,6 +67,22 @@ def test_where_nothing_can_be_written_is_said_before_anything_is_played(
     assert complaint.replace("FOLDER", str(tmp_path)) in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["LOG", "--schedule", "LOG"],
+        [KTH, "--policy", "LOG", "--csv", "LOG"],
+        [KTH, "--cluster", "LOG", "--report", "LOG"],
+    ],
+)
+def test_what_is_read_is_not_written_over(tmp_path: Path, words: list[object]) -> None:
+    log = tmp_path / "mine.yaml"
+    log.write_text(NAMED)
+    with pytest.raises(PhalanxError, match="is read; name another file for what comes of it"):
+        simulate(*(log if word == "LOG" else word for word in words))
+    assert log.read_text() == NAMED
+
+
 def test_logs_of_one_name_in_two_folders_are_told_apart(tmp_path: Path, capsys) -> None:
     for folder in ("x", "y"):
         (tmp_path / folder).mkdir()

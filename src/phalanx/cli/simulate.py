@@ -98,7 +98,7 @@ def simulate(
         replace(of_all, source=source, policy=name, estimates=known, seed=seed)
         for source, name, known, seed in product(sources, policy, estimates, seeds)
     ]
-    results.check()
+    results.check([*traces, *(file for file in map(Path, (given.cluster, *policy)) if file.suffix)])
     jobs = _check(sources, policy, estimates, chance.seed)
     with stop_asked() as stopped:
         outcomes, lost = _play(cells, jobs, processes, stopped)
@@ -195,7 +195,7 @@ def _report(outcomes: Sequence[Outcome], results: Results, *, missing: int, lost
         print_table(*table_rows(rows))
     for outcome in outcomes:
         _tell_unfinished(outcome)
-    complaints = [*([lost] if lost else []), *_write(outcomes, rows, results)]
+    complaints = [*([lost] if lost else []), *_write(outcomes, rows, results, several=len(outcomes) + missing > 1)]
     for complaint in complaints:
         note(f"phalanx: error: {complaint}")
     if any(outcome.measures["interrupted"] for outcome in outcomes) or (missing and not lost):
@@ -213,15 +213,15 @@ def _tell_unfinished(outcome: Outcome) -> None:
         note(f"{measures['trace']}: under {measures['policy']} {others} did not end; the means are of the others")
 
 
-def _write(outcomes: Sequence[Outcome], rows: Sequence[Row], results: Results) -> Iterator[str]:
-    """The files that are asked for; what could not be written, and why."""
+def _write(outcomes: Sequence[Outcome], rows: Sequence[Row], results: Results, *, several: bool) -> Iterator[str]:
+    """The files that are asked for; what could not be written, and why. `several`: more than one run was asked for."""
     wanted: list[tuple[Path | None, Callable[[Path], None]]] = [
         (results.report, lambda file: write_report(outcomes, file)),
         (results.csv, lambda file: write_csv(rows, file)),
         (results.parquet, lambda file: write_parquet(rows, file)),
     ]
     if results.schedule is not None:
-        files = _named(results.schedule, outcomes)
+        files = _named(results.schedule, outcomes) if several else [results.schedule] * len(outcomes)
         wanted += [(each, partial(_write_schedule, of)) for each, of in zip(files, outcomes, strict=True)]
     for file, write in wanted:
         if file is not None:
@@ -240,8 +240,6 @@ def _write_schedule(outcome: Outcome, file: Path) -> None:
 def _named(file: Path, outcomes: Sequence[Outcome]) -> list[Path]:
     """Of several schedules each has its own file: `out.csv` becomes `out-TRACE-POLICY-ESTIMATES-SEED.csv`, with a
     number behind it where traces or policies in several folders have one name."""
-    if len(outcomes) == 1:
-        return [file]
     stems = list[str]()
     for cell in (outcome.cell for outcome in outcomes):
         parts = (file.stem, cell.source.trace.stem, Path(cell.policy).stem, cell.estimates, str(cell.seed))

@@ -131,8 +131,10 @@ class Results:
     json: bool = False
     """Print all measures: a line of JSON for each policy."""
 
-    def check(self) -> None:
-        """Hours of playing shall not end with a file that cannot be written. Raises PhalanxError."""
+    def check(self, read: Sequence[Path]) -> None:
+        """Hours of playing shall not end with a file that cannot be written, or written over what was read. Raises
+        PhalanxError."""
+        known = {file.resolve() for file in read}
         files = [file for file in (self.report, self.schedule, self.csv, self.parquet) if file is not None]
         for at, file in enumerate(files):
             if not file.parent.is_dir():
@@ -140,6 +142,8 @@ class Results:
             if file.is_dir() or not os.access(file.parent if not file.exists() else file, os.W_OK):
                 why = "it is a folder" if file.is_dir() else "that is not permitted"
                 raise PhalanxError(f"{file} cannot be written: {why}")
+            if file.resolve() in known:
+                raise PhalanxError(f"{file} is read; name another file for what comes of it")
             if file in files[:at] and (file.is_file() or not file.exists()):
                 raise PhalanxError(f"{file} is named for two results; name another file for one of them")
         if self.parquet is not None:

@@ -12,11 +12,13 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from ctypes import c_bool
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 from multiprocessing import get_context
+from multiprocessing.context import BaseContext
 from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
 from typing import Any
@@ -272,6 +274,17 @@ def run_all(
     yield from _side_by_side(cells, processes, progress, stopped)
 
 
+@contextmanager
+def _nobody_left(context: BaseContext) -> Iterator[None]:
+    """Who gives up, as after a second Ctrl-C, does not wait for what is still played."""
+    try:
+        yield
+    except BaseException:
+        for process in context.active_children():
+            process.kill()
+        raise
+
+
 def _side_by_side(
     cells: Sequence[Cell], processes: int, progress: Callable[[int], None], stopped: Callable[[], bool]
 ) -> Iterator[Outcome]:
@@ -280,7 +293,7 @@ def _side_by_side(
     pool = ProcessPoolExecutor(
         min(processes, len(cells)), mp_context=context, initializer=_share, initargs=(os.getpid(), done, stop)
     )
-    with pool:
+    with pool, _nobody_left(context):
         futures = [pool.submit(_run_there, cell) for cell in cells]
         waiting = set(futures)
         while waiting:
