@@ -282,16 +282,21 @@ class Horizon:
         self.draft.rewind(mark)
         return Held(self.why(record.job, end_s))
 
-    def keeps_out(self, bid: Bid, gang: Gang) -> bool:
-        """Whether by counting the gang finds too little room beside the first, which is not moved any more, and the bid
-        is not over by then. Within a cycle that stays so."""
-        if not self.holds or self.may_move or self.profile is not None or self.one is not None:
+    def keeps_out(self, bid: Bid, gang: Gang, told: Reason) -> bool:
+        """Whether by counting the gang, which asks no more than room, finds too little beside the first, which is not
+        moved any more, and the bid is not over by then. Within a cycle that stays so. `told`: what its line was; on one
+        node that is to be true still."""
+        if not self.holds or self.may_move or self.profile is not None:
             return False
+        demand, minimum, start_s = gang.demands[0], gang.minimums[0], self.holds[0].seat.start_s
         if self.cluster.reservations or len(gang.roles) != 1 or not gang.simple:
             return False
-        demand, minimum = gang.demands[0], gang.minimums[0]
-        if self.ends(self.cluster.jobs[bid.job], bid) <= self.holds[0].seat.start_s or not self.draft.ordinary(demand):
+        if self.ends(self.cluster.jobs[bid.job], bid) <= start_s or not self.draft.ordinary(demand):
             return False
+        if self.one is not None:
+            said = told.numbers
+            same = said.get("for") == self.holds[0].bid.job and said.get("until_s") == start_s
+            return same and not self.one.fits(gang) and self.draft.room(demand) >= minimum
         if gang not in self.kept_out:
             with cut(self.draft, self.free):
                 if self.draft.room(demand) >= minimum:

@@ -149,11 +149,11 @@ class Lookahead:
         that again: so it sleeps on as it is."""
         if not self.sleepers.held or not self.sleepers.is_held(key) or not self.turned:
             return False
-        cycle, gang = self.cycle, key.gang
-        if key in cycle.awake or key in cycle.new or key in cycle.untrue or key in cycle.rest:
+        cycle, gang, told = self.cycle, key.gang, self.cycle.waiting.lines[key].reason
+        if told is None or key in cycle.awake or key in cycle.new or key in cycle.untrue or key in cycle.rest:
             return False
         plain = key.kind == Kind.JOB and gang.rigid and self.cluster.tree.branches[key.queue].unbounded
-        return plain and self.horizon.keeps_out(bid, gang)
+        return plain and self.horizon.keeps_out(bid, gang, told)
 
     def granted(self, bid: Bid, gang: Gang, placements: Sequence[Placement]) -> None:
         if self.greedy or not placements:
