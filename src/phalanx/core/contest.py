@@ -164,12 +164,9 @@ class Contest:
 
     def head(self) -> Head | None:
         """The best. Who asks for the next must have said what became of the last: `won` or `lost`."""
-        for runner in (self.urgent, self.root):
-            self.at = last = runner.last() if runner.children else runner
-            if last.lines:
-                _, key, entry = last.lines[0]
-                return key, entry
-        return None
+        runner = self.urgent if self.urgent.lines else self.root
+        self.at = runner = runner.last() if runner.children else runner
+        return runner.lines[0][1:] if runner.lines else None
 
     def won(self, following: Entry | None) -> None:
         """The head has started; `following` is the next of its line."""

@@ -220,6 +220,8 @@ class Crowds:
 
     def draws(self) -> Iterator[tuple[str, Iterator[Turn]]]:
         """By arena, the lines of live crowds that may contend, in order."""
+        if not (self.live or self.beside):
+            return
         arenas = self.waiting.turns.of if self.together else {}
         self.began = set(self.live)
         for arena, crowds in arenas.items():

@@ -250,11 +250,12 @@ class Cycle:
         return bid not in self.won
 
     def first_of(self, key: LineKey) -> Entry:
-        line, new = self.waiting.lines.get(key), self.new.get(key)
+        new = self.new.get(key)
         if new is None:
             return self.waiting.lines[key].first()
         if len(new) > 1:
             new.sort()
+        line = self.waiting.lines.get(key)
         return min(line.first(), new[0]) if line else new[0]
 
     def first_waiting(self, key: LineKey) -> Entry | None:

@@ -103,7 +103,7 @@ class Sleepers:
         count: int,
         passed_over: Callable[[LineKey], bool],
         all_drawn: Callable[[str], bool],
-    ) -> Iterator[LineKey]:
+    ) -> list[LineKey]:
         """Of every arena the first so many that are held, and that are not, each in order; not those that are awake, or
         to be passed over. `all_drawn`: whether that is every one that sleeps in a crowd of the arena.
 
@@ -114,12 +114,14 @@ class Sleepers:
             orders = self._orders = {}
             for key, place in sorted(self._of.items(), key=itemgetter(1)):
                 self._enter(orders, key, place, held=key in self._ticket_of)
+        found: list[LineKey] = []
         for (arena, _, _), (alone, in_crowds) in orders.items():
             order: Iterable[Sleeper] = alone
             if in_crowds and not all_drawn(arena):
-                order = merge(alone, in_crowds)
+                order = merge(alone, in_crowds) if alone else in_crowds
             ready = (key for _, _, key, _ in order if key not in awake and not passed_over(key))
-            yield from islice(ready, count)
+            found += islice(ready, count)
+        return found
 
     def arrange(self, arenas: Mapping[str, str]) -> None:
         """The queue tree is another."""
