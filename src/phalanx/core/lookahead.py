@@ -85,7 +85,7 @@ class Lookahead:
         self.asleep = {key for key in found if key not in awake and key not in untrue and not held(key)}
         return found
 
-    def best(self, count: int) -> Iterator[LineKey]:
+    def best(self, count: int) -> list[LineKey]:
         """The first so many sleepers of each arena, of those that may not be drawn anyway."""
         crowds = self.cycle.crowds
         return self.sleepers.best(self.cycle.awake, count, crowds.is_live, crowds.all_live)

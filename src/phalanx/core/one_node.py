@@ -7,13 +7,13 @@ the first array.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from heapq import merge
+from operator import itemgetter
 from typing import TypeAlias
 
 from phalanx.core.draft import SHUT, Draft
 from phalanx.core.timeline import Free, Holding
-from phalanx.model.amount import Amount
 from phalanx.model.cluster import Cluster
 from phalanx.model.demand import MOST, Gang
 from phalanx.model.job import Placement
@@ -21,9 +21,10 @@ from phalanx.model.shape import PODS
 
 Amounts: TypeAlias = dict[str, int]
 End: TypeAlias = tuple[float, str]  # when (seconds since the epoch), and the job
-Held: TypeAlias = list[tuple[str, Amount]]  # by resource
+Release: TypeAlias = tuple[float, str | Amounts]  # when; a job that runs, or what else comes back
 
 INFINITE_S = float("inf")
+WHEN = itemgetter(0)
 
 
 def alone(cluster: Cluster, draft: Draft) -> bool:
@@ -66,10 +67,12 @@ class OneNode:
         lacking = [resource for resource in left if left[resource] < 0]
         if not lacking:
             self.shadow_s = self.now_s
-        for end_s, held in self.releases(ends, granted):
+        held = [(name, of) for name, of in self.cluster.holders.held.items() if name in left]
+        for end_s, what in releases(ends, granted):
             if end_s > self.shadow_s:
                 break
-            for resource, given_back in held:
+            back = [(name, of[what]) for name, of in held if what in of] if isinstance(what, str) else what.items()
+            for resource, given_back in back:
                 if isinstance(given_back, int):  # parts of devices come back as whole ones, or not: who knows
                     left[resource] += given_back
             if lacking:
@@ -77,18 +80,6 @@ class OneNode:
                 if not lacking:
                     self.shadow_s = max(end_s, self.now_s)
         return self.shadow_s < INFINITE_S
-
-    def releases(
-        self, ends: Sequence[End], granted: Sequence[tuple[float, Gang, Sequence[Placement]]]
-    ) -> Iterator[tuple[float, Held]]:
-        """What ends when, in order, and what that gives back."""
-        views = self.draft.views
-        held = [(name, of) for name, of in self.cluster.holders.held.items() if name in views]
-        running = ((end_s, [(name, of[job]) for name, of in held if job in of]) for end_s, job in ends)
-        if not granted:
-            return running
-        started: list[tuple[float, Held]] = [(end_s, [*taken(gang, at).items()]) for end_s, gang, at in granted]
-        return merge(running, sorted(started, key=when), key=when)
 
     def fits(self, gang: Gang) -> bool:
         """Whether it fits beside the first at the shadow time."""
@@ -114,5 +105,9 @@ class OneNode:
         return free
 
 
-def when(release: tuple[float, Held]) -> float:
-    return release[0]
+def releases(ends: Sequence[End], granted: Sequence[tuple[float, Gang, Sequence[Placement]]]) -> Iterable[Release]:
+    """What ends when, in order."""
+    if not granted:
+        return ends
+    started: list[Release] = [(end_s, taken(gang, at)) for end_s, gang, at in granted]
+    return merge(ends, sorted(started, key=WHEN), key=WHEN)

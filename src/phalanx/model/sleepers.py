@@ -11,7 +11,7 @@ nearly all of them may be drawn, and then none is to be found among all the line
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from heapq import merge
 from itertools import islice
 from operator import itemgetter
