@@ -438,17 +438,19 @@ class Cycle:
 
     def deny(self, key: LineKey, bid: Bid, offers: Sequence[Offer], lacks: Sequence[tuple[Offer, Lack]]) -> None:
         """`lacks`: how far those offers came that quota allows; or that there is room, but it is kept."""
-        found = [self.lacking(offer.gang, lack) for offer, lack in lacks]
+        found: list[Lacking] = []
         watching: dict[Demand, Watch] = {}
-        heeds = held = False
-        for each, (_, lack) in zip(found, lacks, strict=True):
-            for watch in each.watches:
+        heeds = held = hopes = False
+        for offer, lack in lacks:
+            lacking = self.lacking(offer.gang, lack)
+            found.append(lacking)
+            for watch in lacking.watches:
                 watching[watch.demand] = watch
-            heeds, held = heeds or each.heeds, held or isinstance(lack, Held)
+            heeds, held = heeds or lacking.heeds, held or isinstance(lack, Held)
+            hopes = hopes or lacking.reason.code not in NEVER
         watches, reason, entry = tuple(watching.values()), self.why_not(key, offers, found), self.entry_of(key, bid)
-        dear = [each.short for offer in offers for each in (offer, *offer.besides) if each.short is not None]
-        tolls = tuple([toll for short in dear for toll in short.tolls])
-        hopes = any(each.reason.code not in NEVER for each in found)
+        wanted = [each for offer in offers for each in (offer, *offer.besides)]
+        tolls = tuple([toll for each in wanted if each.short is not None for toll in each.short.tolls])
         place = self.lookahead.place_of(key, entry, held=held) if hopes else None
         if reason.code not in SHORT and not held:
             self.preempting.give_up(key)

@@ -7,13 +7,14 @@ the first array.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import merge
 from operator import itemgetter
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from phalanx.core.draft import SHUT, Draft
 from phalanx.core.timeline import Free, Holding
+from phalanx.model.amount import Amount
 from phalanx.model.cluster import Cluster
 from phalanx.model.demand import MOST, Gang
 from phalanx.model.job import Placement
@@ -21,7 +22,8 @@ from phalanx.model.shape import PODS
 
 Amounts: TypeAlias = dict[str, int]
 End: TypeAlias = tuple[float, str]  # when (seconds since the epoch), and the job
-Release: TypeAlias = tuple[float, str | Amounts]  # when; a job that runs, or what else comes back
+Release: TypeAlias = tuple[float, str | int]  # when; a job that runs, or the number of something granted
+Held: TypeAlias = Mapping[Any, Amount]  # by whom
 
 INFINITE_S = float("inf")
 WHEN = itemgetter(0)
@@ -67,12 +69,17 @@ class OneNode:
         lacking = [resource for resource in left if left[resource] < 0]
         if not lacking:
             self.shadow_s = self.now_s
-        held = [(name, of) for name, of in self.cluster.holders.held.items() if name in left]
-        for end_s, what in releases(ends, granted):
+        held: list[tuple[str, Held]] = [(name, of) for name, of in self.cluster.holders.held.items() if name in left]
+        releases: Iterable[Release] = ends
+        if granted:
+            releases = merge(ends, sorted([(end_s, at) for at, (end_s, _, _) in enumerate(granted)]), key=WHEN)
+            for at, (_, of, where) in enumerate(granted):
+                held += [(name, {at: amount}) for name, amount in taken(of, where).items()]
+        for end_s, who in releases:
             if end_s > self.shadow_s:
                 break
-            back = [(name, of[what]) for name, of in held if what in of] if isinstance(what, str) else what.items()
-            for resource, given_back in back:
+            for resource, by in held:
+                given_back = by.get(who, 0)
                 if isinstance(given_back, int):  # parts of devices come back as whole ones, or not: who knows
                     left[resource] += given_back
             if lacking:
@@ -103,11 +110,3 @@ class OneNode:
         for resource, amount in self.left.items():
             free[resource][self.draft.rows] = amount
         return free
-
-
-def releases(ends: Sequence[End], granted: Sequence[tuple[float, Gang, Sequence[Placement]]]) -> Iterable[Release]:
-    """What ends when, in order."""
-    if not granted:
-        return ends
-    started: list[Release] = [(end_s, taken(gang, at)) for end_s, gang, at in granted]
-    return merge(ends, sorted(started, key=WHEN), key=WHEN)

@@ -204,12 +204,10 @@ class Watches:
 
 def held_by(amounts: Mapping[str, int], asks: tuple[tuple[str, int], ...]) -> int:
     """How many pods with these asks the amounts hold."""
-    most = MANY
-    for resource, amount in asks:
-        has = amounts[resource] // amount if resource in amounts else 0
-        if has < most:
-            most = has
-    return most if most > 0 else 0
+    try:
+        return max(0, min([amounts[resource] // amount for resource, amount in asks]))
+    except KeyError:
+        return 0  # there is none of some of it
 
 
 def holds(posts: list[Post], amounts: Amounts, rows: int) -> NDArray[np.float64]:
