@@ -26,6 +26,7 @@ from phalanx.model.node import Node
 from phalanx.model.plan import Plan, Start
 from phalanx.model.policy import Backfill, BackfillOrder, Policy
 from phalanx.model.queue import Order, Queue
+from phalanx.model.reason import Code
 from phalanx.model.shape import Shape, amounts
 from phalanx.model.sleepers import HeldLine
 
@@ -124,6 +125,31 @@ def test_easy_the_first_that_waits_is_not_delayed_by_those_behind(seed: int, ord
         alone = all(each.submitted_s != job.submitted_s for each in jobs if each is not job)
         if job.id in world.expected and alone and all(world.starts[each.id] < job.submitted_s for each in earlier):
             assert world.starts[job.id] == world.expected[job.id]
+
+
+def test_easy_on_one_node_who_is_held_back_is_told_anew_only_when_the_first_is_expected_at_another_time() -> None:
+    world = Exact(Policy(backfill=Backfill.EASY), nodes=1, cpus=8)
+    asked = {"a": (4, 100.0), "b": (2, 80.0), "c": (1, 90.0), "first": (8, 10.0), "behind": (1, 200.0)}
+    for at_s, (name, (cpus, limit_s)) in enumerate(asked.items()):
+        shape = Shape(requests=amounts({"cpu": 1000 * cpus}))
+        job = Job(
+            id=name,
+            queue="default",
+            roles=(Role(name="w", count=1, minimum=1, shape=shape),),
+            submitted_s=at_s,
+            limit_s=limit_s,
+        )
+        step(world.cluster, [Submitted(job)], world.policy, 0.0, world)
+    assert list(world.starts) == ["a", "b", "c"]
+    for ends, start_s, told in (("c", 100.0, False), ("a", 80.0, True)):
+        plan = step(world.cluster, [Finished(ends)], world.policy, 10.0, world)
+        reason = world.cluster.reason("behind")
+        assert reason is not None
+        assert (reason.code, reason.numbers["for"], reason.numbers["until_s"]) == (Code.RESERVED, "first", start_s)
+        assert [action.job for action in plan.actions] == ["behind"] * told
+        assert plan.findings is not None
+        assert [asleep.reason for asleep in plan.findings.asleep] == [reason] * told
+        check(world.cluster)
 
 
 @pytest.mark.slow

@@ -106,6 +106,25 @@ def test_only_the_first_is_told_new_numbers() -> None:
     assert book.reason("j3") == book.reason("j0")
 
 
+def test_who_wakes_and_finds_that_others_were_sooner_sleeps_on_and_is_told_the_new_numbers() -> None:
+    waits = [job(f"j{n}", role("w", 1, cpu=7 - n), at=n) for n in range(3)]
+    book = cluster(node("a", cpu=8), job("r", role("w", 1, cpu=8), at=-1), *waits)
+    fold_plan(book, decide(book, Policy(), 0.0))
+    assert book.reason("j2").numbers["free"]["cpu"] == 0
+    fold(book, [Finished("r")])
+    plan = decide(book, Policy(), 0.0)
+    assert started(plan) == ["j0"]
+    assert plan.findings is not None
+    assert not plan.findings.asleep
+    fold_plan(book, plan)
+    check(book)
+    for name in ("j1", "j2"):
+        assert book.reason(name).numbers["free"]["cpu"] == 1
+        assert book.reason(name).names("j0")
+    fold(book, [Finished("j0")])
+    assert started(decide(book, Policy(), 0.0)) == ["j1"]
+
+
 @pytest.mark.slow
 def test_a_chain_of_queues_may_be_as_long_as_people_like() -> None:
     chain = [QueueSeen(Queue(name=f"q{n}", parent=f"q{n - 1}" if n else "")) for n in range(1200)]

@@ -66,7 +66,7 @@ def passes_turn(cycle: Cycle, job: str, reason: Reason) -> bool:
 def bars_anyone(cycle: Cycle) -> bool:
     """Whether somebody waits for quota."""
     return bool(
-        cycle.waiting.bars or any(each.tolls for each in cycle.asleep) or any(room is None for _, room in cycle.still)
+        cycle.waiting.bars or any(each.tolls for each in cycle.asleep) or any(each.room is None for each in cycle.still)
     )
 
 

@@ -134,7 +134,7 @@ class Crowds:
         keys = list(islice(cycle.new, EXPLAINED, None))
         alike = Counter([key.gang for key in keys])
         for key in keys:
-            if not self.lacks_room_only(key):
+            if key in self.waiting.lines or not self.lacks_room_only(key):
                 continue
             if key.gang not in self.watches.crowds:
                 if alike[key.gang] > 1:  # one by itself is as soon tried as counted
@@ -175,7 +175,7 @@ class Crowds:
             self.tell(key, first, foremost, lacking)
 
     def explain(self, key: LineKey, first: Entry) -> Lacking:
-        """Why new lines that ask that find no room."""
+        """Why lines that ask that find no room."""
         known = self.lacked.get(key.gang)
         if known is not None:
             return known
@@ -206,15 +206,19 @@ class Crowds:
         return entries[0]
 
     def lacks_room_only(self, key: LineKey) -> bool:
-        """Nothing but room can keep the new line from starting, and its queue makes nobody give way for it."""
+        """Nothing but room can keep the line from starting, and its queue makes nobody give way for it."""
         tree = self.cycle.cluster.tree
-        plain = key.kind == Kind.JOB and key not in self.waiting.lines and self.cycle.is_whole(key)
         return (
-            plain
+            key.kind == Kind.JOB
+            and self.cycle.is_whole(key)
             and tree.branches[key.queue].unbounded
             and not self.cycle.preempting.pushes(key)
             and tree.strict_above(key.queue) is None
         )
+
+    def sleeps_for_room(self, key: LineKey, reason: Reason) -> bool:
+        """The line sleeps in a crowd, since it lacks room, and nothing else can keep it from starting."""
+        return reason.code is Code.NO_ROOM and self.watches.in_crowd(key) and self.lacks_room_only(key)
 
     # While contending
 

@@ -48,7 +48,7 @@ from phalanx.model.cluster import Cluster, Record
 from phalanx.model.demand import Demand, Gang
 from phalanx.model.job import Placement, Slot
 from phalanx.model.line import Bid, Entry, Kind, LineKey
-from phalanx.model.plan import Asleep, Joined, Start, Watch
+from phalanx.model.plan import Asleep, Joined, Start, Still, Watch
 from phalanx.model.policy import Policy, Score
 from phalanx.model.reason import ALONE, NEVER, SHORT, Code, Reason
 from phalanx.model.relations import Kin
@@ -79,7 +79,8 @@ class Cycle:
         self.parked: dict[Bid, None] = {}
         self.resting: list[tuple[Bid, float]] = []
         self.asleep: list[Asleep] = []
-        self.still: list[tuple[LineKey, int | None]] = []
+        self.still: list[Still] = []
+        self.renewed = 0  # of these, those that are told new numbers
         self.won: set[Bid] = set()
         self.untrue: set[LineKey] = set()  # lines whose reason says that a newcomer to them holds what it waits for
         self.preempting = Preempting(cluster, self.ledger, now_s)
@@ -300,25 +301,40 @@ class Cycle:
         """Those before it have taken what it needs, or what has grown was not enough: its line goes back to sleep, with
         `entry` its first."""
         line, hunts = self.waiting.lines.get(key), key in self.waiting.hunters.woken
-        if line is None or line.reason is None or self.failures() < (1 if hunts else EXPLAINED):
-            return False
-        if line.unexplained >= RENEW_REASON or key in self.untrue or self.crowds.is_due(key):
-            return False  # all is said anew
-        if line.reason.code in NEVER:
-            return False  # whether that is so still decides whom it holds up
+        if line is None or line.reason is None or line.reason.code in NEVER or key in self.untrue:
+            return False  # all is said anew: whether it can never start decides whom it holds up
+        few = self.failures() < (1 if hunts else EXPLAINED)
+        anew = few or line.unexplained >= RENEW_REASON or self.crowds.is_due(key)
+        if anew and (not self.won or key in self.rest or not self.crowds.sleeps_for_room(key, line.reason)):
+            return False  # it may well start, or sleeps otherwise from now on
         watch = self.waiting.watches.only(key)
         if watch is None or watch.demand is not key.gang.demands[0] or not watch.need:
             return False
         if (room := self.short(key.gang)) is None or (hunts and not self.hunts_on(key, entry)):
             return False
+        if anew:
+            return self.renew(key, entry, room)
         if key in self.rest:
             # What it was granted may have emptied the line that the book knows: all is said anew.
             place, foremost = self.lookahead.place_of(key, entry), self.crowds.foremost(key, entry)
             watches = (Watch(watch.demand, room, watch.need),)
             self.asleep.append(Asleep(key, line.reason, watches, place=place, foremost=foremost))
         else:
-            self.still.append((key, room))
+            self.still.append(Still(key, room))
         self.tell_new(key, line.reason)
+        return True
+
+    def renew(self, key: LineKey, entry: Entry, room: int) -> bool:
+        """The line sleeps on in its crowd, and is told as before what it lacks, with the numbers of now; whether that
+        is all there is to say."""
+        reason, _, heeds = self.crowds.explain(key, entry)
+        if heeds or reason.code is not Code.NO_ROOM:
+            return False
+        self.renewed += 1
+        self.still.append(Still(key, room, reason))
+        self.crowds.denied(key.gang, together=True)
+        self.tell_bid(entry.bid, reason)
+        self.tell_new(key, reason)
         return True
 
     def lacks_quota_still(self, key: LineKey) -> bool:
@@ -332,13 +348,13 @@ class Cycle:
             return False  # another job may ask it of other flavors; or others may be made to give it back
         if self.ledger.room(toll.bar) >= toll.need:
             return False
-        self.still.append((key, None))
+        self.still.append(Still(key, None))
         self.tell_new(key, line.reason)
         return True
 
     def failures(self) -> int:
         """Lines that were looked at one by one in this cycle, in vain."""
-        return len(self.asleep) + self.preempting.in_vain
+        return len(self.asleep) + self.renewed + self.preempting.in_vain
 
     def hunts_on(self, key: LineKey, entry: Entry) -> bool:
         """It was woken to search for somebody to give way, and there is nobody to be asked."""

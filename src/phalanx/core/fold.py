@@ -386,8 +386,8 @@ def learn(cluster: Cluster, findings: Findings) -> None:
         waiting.hunters.add(key, due=due)
     for key, at_s in findings.again:
         waiting.look_again(key, at_s)
-    for key, room in findings.still:
-        waiting.sleep_on(key, room)
+    for still in findings.still:
+        waiting.sleep_on(still)
     for gang, counted, unexplained in findings.quiet:
         waiting.watches.quieten(gang, counted, unexplained)
     if findings.looked:

@@ -100,6 +100,15 @@ class Asleep(NamedTuple):
     foremost: float | None = None
 
 
+class Still(NamedTuple):
+    """A line that goes on sleeping for the same reason and need. `room`: how many pods of its one role fit in all;
+    None: it is short of quota. `reason`: the same with new numbers, if it was explained anew."""
+
+    line: LineKey
+    room: int | None
+    reason: Reason | None = None
+
+
 class Joined(NamedTuple):
     """A bid takes its place in a line."""
 
@@ -111,20 +120,18 @@ class Findings(NamedTuple):
     """What deciding found out for the book, so that the next decision need not find it again. Worlds ignore it.
 
     Nothing is lost but time if it is not folded. `version` is the book's at the time: what was found before the latest
-    event is not taken in. `parked` bids wait for an event about themselves, `resting` ones also for a time. `still`:
-    lines that go on sleeping for the same reason and need, and how many pods of their one role fit in all (None: they
-    are short of quota). `quiet`:
-    the same of crowds that were roused (None: not counted), and how often in a row without asking why. `looked`:
-    backfill looked at all that sleep; `first`: who has the first reservation, and since when (seconds). `hunting`:
-    sleeping lines that may make others give way, and whether they are yet to search (else they found nobody); `again`:
-    when time makes that worth it (seconds since the epoch; None: it does not)."""
+    event is not taken in. `parked` bids wait for an event about themselves, `resting` ones also for a time. `quiet`: of
+    crowds that were roused, how many pods fit in all (None: not counted), and how often in a row without asking why.
+    `looked`: backfill looked at all that sleep; `first`: who has the first reservation, and since when (seconds).
+    `hunting`: sleeping lines that may make others give way, and whether they are yet to search (else they found
+    nobody); `again`: when time makes that worth it (seconds since the epoch; None: it does not)."""
 
     version: int
     joined: tuple[Joined, ...] = ()
     parked: tuple[Bid, ...] = ()
     resting: tuple[tuple[Bid, float], ...] = ()
     asleep: tuple[Asleep, ...] = ()
-    still: tuple[tuple[LineKey, int | None], ...] = ()
+    still: tuple[Still, ...] = ()
     quiet: tuple[tuple[Gang, int | None, int], ...] = ()
     looked: bool = False
     first: tuple[Bid, float] | None = None

@@ -21,7 +21,7 @@ from phalanx.model.columns import Columns
 from phalanx.model.heeding import Heeding
 from phalanx.model.hunting import Hunters
 from phalanx.model.line import Bid, Entry, Line, LineKey
-from phalanx.model.plan import Asleep
+from phalanx.model.plan import Asleep, Still
 from phalanx.model.reason import NEVER, Code
 from phalanx.model.sleepers import Sleepers
 from phalanx.model.tree import Tree
@@ -217,11 +217,15 @@ class Waiting:
             return dawns[0][0] if dawns else None
         return min((at_s for at_s in self.dawn_of.values() if at_s > now_s), default=None)
 
-    def sleep_on(self, key: LineKey, room: int | None) -> None:
-        """The line still cannot start, for the same reason; `room` of its pods fit, or (None) it is short of quota."""
+    def sleep_on(self, still: Still) -> None:
+        """The line still cannot start, for the same reason."""
+        key, room, reason = still
         line = self.lines.get(key)
         if line is not None:
-            line.unexplained += 1
+            if reason is None:
+                line.unexplained += 1
+            else:
+                line.unexplained, line.reason = 0, reason
             self.awake.pop(key, None)
             if room is None:
                 self.bars.sleep_on(key)
