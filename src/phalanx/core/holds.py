@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from phalanx.core import fit
+from phalanx.core.once import once
 from phalanx.model.amount import Amount
 from phalanx.model.cluster import Cluster
 from phalanx.model.demand import Gang, Where
@@ -27,13 +28,22 @@ class Granted(Holders):
     def __init__(self) -> None:
         super().__init__()
         self.given: dict[str, list[tuple[Gang, Sequence[Placement]]]] = {}  # by job
+        self._holds: dict[tuple[str, Where], Holds] = {}  # since more was given
 
     def note(self, gang: Gang, job: str, placements: Sequence[Placement]) -> None:
+        self._holds.clear()
         self.given.setdefault(job, []).append((gang, placements))
         for role, demand in enumerate(gang.demands):
             pods = sum([placement.role == role for placement in placements])
             if pods:
                 self.change(job, demand.costs, pods)
+
+    def holds(self, cluster: Cluster, resource: str, where: Where) -> Holds:
+        """Who holds the resource now: asked for every bid that is denied in the cycle."""
+        known = self._holds.get((resource, where))
+        if known is None:
+            known = self._holds[resource, where] = Holds(cluster, self, resource, where)
+        return known
 
 
 class Holds:
@@ -70,6 +80,7 @@ class Holds:
     def is_usable(self, node: str) -> bool:
         return self.usable is None or bool(self.usable[self.cluster.columns.row_of[node]])
 
+    @once
     def largest(self) -> tuple[tuple[str, Amount, str], ...]:
         """The jobs that hold most of it: (job, amount, its queue)."""
         cluster, default = self.cluster, self.cluster.policy.default_queue

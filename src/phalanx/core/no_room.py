@@ -82,9 +82,10 @@ class NoRoom(NamedTuple):
 def no_room(cluster: Cluster, draft: Draft, gang: Gang, shortfall: Shortfall, granted: Granted) -> Reason:
     """`granted`: what this cycle has given to whom so far."""
     demand, left = gang.demands[shortfall.role], shortfall.left
-    resource = scarcest(demand.asks, left)
-    free = draft.free_in_all(demand)
-    holds = Holds(cluster, granted, resource, demand.where)
+    free, at = draft.free_in_all(demand), scarcest(demand.asks, left)
+    resource, asked = demand.asks[at]
+    holds = granted.holds(cluster, resource, demand.where)
+    missing = max(gang.asked()[resource] - free[at], asked - left[at][1])
     facts = NoRoom(
         gang,
         shortfall.role,
@@ -93,31 +94,28 @@ def no_room(cluster: Cluster, draft: Draft, gang: Gang, shortfall: Shortfall, gr
         left,
         tuple(free),
         resource,
-        holds.largest(),
-        enough(cluster, gang, shortfall, dict(zip(demand.amounts, free, strict=True))[resource], holds),
+        holds.largest,
+        enough(cluster, missing, holds),
         holds.by_others() if cluster.others else 0,
         draft.overfull(demand.where),
     )
     return LateReason(Code.NO_ROOM, facts, more_nodes_help=True)
 
 
-def enough(cluster: Cluster, gang: Gang, shortfall: Shortfall, free: int, holds: Holds) -> tuple[float, int] | None:
+def enough(cluster: Cluster, missing: Amount, holds: Holds) -> tuple[float, int] | None:
     """When as much as is missing of the resource is expected back, and in how many days; None: nobody knows."""
-    resource = holds.resource
-    missing: Amount = gang.demands[shortfall.role].amounts[resource] - dict(shortfall.left)[resource]
-    missing = max(gang.asked()[resource] - free, missing)
     if missing <= 0:
         return None
     if cluster.promised:
         missing += holds.promised()
-    until_s = relief.enough_s(cluster, missing, holds.by, holds.granted.held.get(resource, ()))
+    until_s = relief.enough_s(cluster, missing, holds.by, holds.given)
     return None if until_s is None else (until_s, relief.days(cluster, until_s))
 
 
-def scarcest(asks: Amounts, left: Amounts) -> str:
-    """The resource of which one node has the smallest part of what a pod asks."""
-    (_, resource) = min([(has / amount, name) for (name, amount), (_, has) in zip(asks, left, strict=True)])
-    return resource
+def scarcest(asks: Amounts, left: Amounts) -> int:
+    """The place among what a pod asks of that of which one node has the smallest part; equal ones by name."""
+    parts = [(left[at][1] / amount, name, at) for at, (name, amount) in enumerate(asks)]
+    return min(parts)[2]
 
 
 def met(asks: Mapping[str, int], left: Mapping[str, int], resource: str, placed: int) -> str:
