@@ -107,6 +107,13 @@ def test_one_job_can_be_followed(recording: Path, capsys: pytest.CaptureFixture[
     assert shown == [1, 3]
 
 
+def test_a_job_that_no_step_is_about_is_said(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert replay(recording, job="tow") == 0
+    out, err = capsys.readouterr()
+    assert not out
+    assert "no step that was to be shown is about a job tow" in err
+
+
 def test_a_start_that_came_to_nothing_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "day.jsonl"
     refused = Refused("one", 1, Reason(code=Code.BACKOFF, text="its start was taken back"), not_before_s=2000.0)

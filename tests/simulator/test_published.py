@@ -25,6 +25,19 @@ def test_muris_third_trace_to_the_second() -> None:
         assert abs(row["ours"] - row["published"]) < 0.5, row
 
 
+def test_a_table_without_a_quick_cell_says_so(tmp_path: Path) -> None:
+    code = (
+        "import runpy, sys; sys.path.insert(0, 'benchmarks/tables')\n"
+        "import study\n"
+        "study.KEPT = study.Path(sys.argv.pop())\n"
+        "runpy.run_path('benchmarks/tables', run_name='__main__')"
+    )
+    command = [sys.executable, "-c", code, "--table", "philly", "--quick", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == "philly: no cell of it was played; --quick leaves out what takes longer than a minute\n"
+
+
 def test_a_table_says_what_it_lacks_and_where_to_get_it(tmp_path: Path) -> None:
     code = (
         "import sys; sys.path.insert(0, 'benchmarks/tables')\n"

@@ -56,7 +56,7 @@ def replay(
     json
         Print every step as a line of JSON.
     """
-    cluster, differing, seen = Cluster(), 0, 0
+    cluster, differing, seen, shown = Cluster(), 0, 0, 0
     for each in steps(recording):
         if last is not None and each.number > last:
             break
@@ -66,12 +66,15 @@ def replay(
         differing += differs
         if each.number < first or (job is not None and not concerns(each, plan, job)):
             continue
+        shown += 1
         if json:
             print_json_line(as_json(each, plan, differs=differs))
         else:
             print("\n".join(told(each, plan, differs=differs)))
         if step and not pressed_enter():
             break
+    if job is not None and not shown:
+        note(f"no step that was to be shown is about a job {job}; jobs are named NAMESPACE/NAME")
     whole = counted(seen, "step")
     note(f"{whole}; {differing} decided otherwise than recorded" if differing else f"{whole}, as recorded")
     return 1 if differing else 0
@@ -98,7 +101,7 @@ def as_json(each: Step, plan: Plan, *, differs: bool) -> dict[str, Any]:
 
 def told(each: Step, plan: Plan, *, differs: bool) -> Iterator[str]:
     at = clock(each.now_s, each.now_s)
-    yield f"step {each.number}, {at}: {len(each.events)} events, {len(plan.actions)} decisions"
+    yield f"step {each.number}, {at}: {counted(len(each.events), 'event')}, {counted(len(plan.actions), 'decision')}"
     yield from shortened("  told    ", [event_line(event) for event in each.events])
     yield from shortened("  decided ", [action_line(action) for action in plan.actions])
     if differs:
