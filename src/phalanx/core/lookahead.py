@@ -208,10 +208,11 @@ class Lookahead:
         """Of lines that ask the same, and are all over before the first starts or none of them, those for which there
         may be room: of each arena as many as find some by counting, the best. Within a cycle room only shrinks: what
         these cannot take none behind them can, and it stays held, so that nobody has to wake it for that. (Not so where
-        others could give way, where quota or a strict queue decides as well, or who is best changes.)"""
+        others could give way, where it can do without some groups, where quota or a strict queue decides as well, or
+        who is best changes.)"""
         entered, tree = self.cycle.contest.entered, self.cluster.tree
         keys = [key for _, _, key in lines if key not in entered]
-        minimum = gang.minimums[0]
+        minimum = 0 if gang.optional else gang.minimums[0]
         most = self.cycle.draft.room_up_to(minimum * len(keys), gang.demands[0]) // minimum if minimum else len(keys)
         if most >= len(keys) or self.by_estimates or tree.stricts or self.cluster.reservations:
             yield from keys
