@@ -306,12 +306,14 @@ class Draft:
 
     def room(self, demand: Demand, within: fit.Rows | None = None) -> int:
         """How many pods of the demand fit in all. `within`: by position, the only nodes that count."""
+        if self.few and within is None and self.matching(demand.where) is None:
+            asked = self.layout.asked(demand)
+            each = () if asked is None else asked.each
+            most = [min([view[at] // amount for view, amount in each], default=0) for at in range(len(self.rows))]
+            return sum([pods for pods in most if pods > 0])
         columns = self.asked(demand)
         if columns is None:
             return 0
-        if self.few and within is None and self.matching(demand.where) is None:
-            most = [min([view[at] // amount for _, view, amount in columns]) for at in range(len(self.rows))]
-            return sum([pods for pods in most if pods > 0])
         fits = self.allowed(demand.where)
         for column, _, amount in columns:
             enough = column >= amount
