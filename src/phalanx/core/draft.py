@@ -308,9 +308,13 @@ class Draft:
         """How many pods of the demand fit in all. `within`: by position, the only nodes that count."""
         if self.few and within is None and self.matching(demand.where) is None:
             asked = self.layout.asked(demand)
-            each = () if asked is None else asked.each
-            most = [min([view[at] // amount for view, amount in each], default=0) for at in range(len(self.rows))]
-            return sum([pods for pods in most if pods > 0])
+            if asked is None:
+                return 0
+            total = 0
+            for at in range(len(self.rows)):
+                pods = min([view[at] // amount for view, amount in asked.each])
+                total += max(pods, 0)
+            return total
         columns = self.asked(demand)
         if columns is None:
             return 0

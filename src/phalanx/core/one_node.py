@@ -83,7 +83,8 @@ class OneNode:
                 if isinstance(given_back, int):  # parts of devices come back as whole ones, or not: who knows
                     left[resource] += given_back
             if lacking:
-                lacking = [resource for resource in lacking if left[resource] < 0]
+                while lacking and left[lacking[-1]] >= 0:
+                    lacking.pop()
                 if not lacking:
                     self.shadow_s = max(end_s, self.now_s)
         return self.shadow_s < INFINITE_S
