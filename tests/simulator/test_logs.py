@@ -14,7 +14,7 @@ from phalanx.simulator.play import play
 from phalanx.simulator.readers import swf
 from phalanx.simulator.setup import built_in
 from tests.simulator.builders import ends, starts
-from tests.simulator.easy import Run, easy
+from tests.simulator.rules import Run, backfill
 
 MACHINE = 16
 HEADERS = (
@@ -75,10 +75,12 @@ def by_the_conventions(text: str) -> list[Run]:
     return sorted(runs.values(), key=lambda run: run.submit_s)
 
 
+POLICIES = ("easy", "easy-sjbf", "conservative")
 CASES = [
-    *(("easy", "user", ()), ("easy-sjbf", "user", ())),
-    *(("easy", "exact", (-1, 0)), ("easy-sjbf", "exact", (-1, 0))),
-    *(("easy", "last-two", ()), ("easy-sjbf", "last-two", ())),
+    *((policy, "user", ()) for policy in POLICIES),
+    *((policy, "exact", (-1, 0)) for policy in POLICIES),
+    *((policy, "last-two", ()) for policy in POLICIES),
+    ("conservative", "user", (-1, 0)),
 ]
 
 
@@ -93,7 +95,7 @@ def test_it_starts_and_ends_when_the_rules_say(
     assert [task.job.id for task in workload.tasks] == [run.job for run in runs]
     known = [run._replace(estimate_s=run.run_s) if estimates == "exact" else run for run in runs]
     fitting, last_two = [run for run in known if run.processors <= MACHINE], estimates == "last-two"
-    right = easy(fitting, MACHINE, shortest_first=policy == "easy-sjbf", last_two=last_two)
+    right = backfill(fitting, MACHINE, policy, last_two=last_two)
     schedule = play(workload, built_in(policy), loop.step, estimates=estimates)
     assert starts(schedule) == {run.job: right.get(run.job) for run in runs}
     assert ends(schedule) == {run.job: right[run.job] + run.run_s if run.job in right else None for run in runs}

@@ -1,4 +1,4 @@
-"""The scheduler, simulated, against the rules written down alone (`easy.py`): the same start for every job."""
+"""The scheduler, simulated, against the rules written down alone (`rules.py`): the same start for every job."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from phalanx.simulator.readers import swf
 from phalanx.simulator.setup import built_in
 from phalanx.simulator.workload import Workload
 from tests.simulator.builders import KTH, starts
-from tests.simulator.easy import Run, easy
+from tests.simulator.rules import Run, backfill
 
 # Of the log's first 4,000 jobs, by the rules alone.
 CASES = [("easy", "user"), ("easy-sjbf", "user"), ("easy", "exact"), ("easy-sjbf", "exact")]
@@ -26,7 +26,7 @@ def by_the_rules(workload: Workload, policy: str, estimates: str) -> dict[str, f
         run_s = min(task.run_s, job.limit_s)
         size = dict(job.roles[0].shape.requests)["cpu"] // 1000
         runs.append(Run(job.id, job.submitted_s, run_s, size, run_s if estimates == "exact" else job.limit_s))
-    return easy(runs, 100, shortest_first=policy == "easy-sjbf")
+    return backfill(runs, 100, policy)
 
 
 @pytest.mark.slow

@@ -1,15 +1,17 @@
-"""EASY backfilling on a machine of processors, by the rules alone: what the simulated scheduler is held against.
+"""Backfilling on a machine of processors, by the rules alone: what the simulated scheduler is held against.
 
-Written for being right at a glance; it knows nothing of the code under test. Rules: Mu'alem and Feitelson (TPDS 2001);
-at equal times submissions come before ends, and ends in the order of the starts; but a job whose estimate is over
-counts as gone. Predictions: Tsafrir, Etsion, Feitelson (TPDS 2007): the mean of what the user's last two jobs ran; one
-that was too short is mended before all else that happens then, with no pass of its own."""
+Written for being right at a glance; it knows nothing of the code under test. Rules: Mu'alem and Feitelson (TPDS 2001;
+`conservative` promises anew whenever anything happens); at equal times submissions come before ends, and ends in the
+order of the starts; but a job whose estimate is over counts as gone. Predictions: Tsafrir, Etsion, Feitelson (TPDS
+2007): the mean of what the user's last two jobs ran; one that was too short is mended before all else that happens
+then, with no pass of its own."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
 from heapq import heapify, heappop, heappush
+from math import inf
 from typing import NamedTuple
 
 LONGER_S = (60, 300, 900, 1800, 3600, 7200, 18_000, 36_000, 72_000, 180_000, 360_000)
@@ -30,10 +32,8 @@ class Run(NamedTuple):
     user: str = ""
 
 
-def easy(
-    runs: Sequence[Run], machine: int, *, shortest_first: bool = False, last_two: bool = False
-) -> dict[str, float]:
-    """When each starts."""
+def backfill(runs: Sequence[Run], machine: int, policy: str, *, last_two: bool = False) -> dict[str, float]:
+    """When each starts under `easy`, `easy-sjbf` or `conservative`."""
     known = list(runs)  # with the estimates of now
     events = [(run.submit_s, Kind.SUBMITTED, at, at) for at, run in enumerate(runs)]
     heapify(events)
@@ -61,7 +61,7 @@ def easy(
             case Kind.ENDED:
                 del running[at]
                 ran.setdefault(run.user, []).append(run.run_s)
-        for chosen in choose(known, queue, running, machine, now_s, shortest_first):
+        for chosen in choose(policy, known, queue, running, machine, now_s):
             queue.remove(chosen)
             running[chosen] = now_s + known[chosen].estimate_s
             heappush(events, (now_s + known[chosen].run_s, Kind.ENDED, len(starts), chosen))
@@ -72,14 +72,24 @@ def easy(
 
 
 def choose(
+    policy: str, runs: Sequence[Run], queue: Sequence[int], running: dict[int, float], machine: int, now_s: float
+) -> list[int]:
+    """What starts now."""
+    if policy == "conservative":
+        return beside_all_before(runs, queue, running, machine, now_s)
+    return beside_the_first(runs, queue, running, machine, now_s, shortest_first=policy == "easy-sjbf")
+
+
+def beside_the_first(
     runs: Sequence[Run],
     queue: Sequence[int],
     running: dict[int, float],
     machine: int,
     now_s: float,
+    *,
     shortest_first: bool,
 ) -> list[int]:
-    """What starts now."""
+    """What starts now, where the first that waits is promised its earliest start."""
     held = [(end_s, runs[at].processors) for at, end_s in running.items() if end_s > now_s]
     free = machine - sum(processors for _, processors in held)
     waiting, chosen = list(queue), list[int]()
@@ -102,4 +112,23 @@ def choose(
             chosen.append(at)
             free -= run.processors
             beside -= run.processors if late else 0
+    return chosen
+
+
+def beside_all_before(
+    runs: Sequence[Run], queue: Sequence[int], running: dict[int, float], machine: int, now_s: float
+) -> list[int]:
+    """What starts now, where each is promised the earliest time from which on it fits beside all before it."""
+    taken = [(now_s, end_s, runs[at].processors) for at, end_s in running.items() if end_s > now_s]
+    chosen = list[int]()
+    for at in queue:
+        run = runs[at]
+        for start_s in sorted({now_s, *(end_s for _, end_s, _ in taken)} - {inf}):
+            end_s = start_s + run.estimate_s
+            moments = {start_s, *(since_s for since_s, _, _ in taken if start_s < since_s < end_s)}
+            busiest = max(sum(p for since_s, until_s, p in taken if since_s <= t < until_s) for t in moments)
+            if busiest + run.processors <= machine:
+                taken.append((start_s, end_s, run.processors))
+                chosen += [at] if start_s == now_s else []
+                break
     return chosen
