@@ -101,6 +101,15 @@ def test_of_several_traces_each_picture_says_whose_it_is(tmp_path: Path) -> None
     assert "<h2>tuesday.swf: fifo (user)</h2>" in text
 
 
+def test_the_best_is_that_of_the_policies_of_one_trace(tmp_path: Path) -> None:
+    pictures, rows = [], []
+    for name, waits_s in (("short.swf", (5.0, 7.0)), ("long.swf", (700.0, 500.0))):
+        picture = replace(drawn(played(tmp_path, line(1, 0, 10, 4))), trace=name)
+        pictures += [picture, picture]
+        rows += [{"mean_wait_s": wait_s} for wait_s in waits_s]
+    assert re.findall('<td class="best">(.*?)</td>', page(pictures, rows, made_by="")) == ["5 s", "8.3 min"]
+
+
 def test_the_page_is_whole_and_loads_nothing(tmp_path: Path) -> None:
     outcomes = [played(tmp_path, line(1, 0, 100, 4), line(2, 0, 100, 2), policy=name) for name in ("fifo", "easy")]
     text = page([drawn(each) for each in outcomes], [each.measures for each in outcomes], made_by="phalanx simulate")

@@ -100,10 +100,15 @@ def longest(pictures: Sequence[Picture]) -> float:
 def comparison(pictures: Sequence[Picture], rows: Sequence[Mapping[str, Any]]) -> str:
     measures = (*MEASURES, *(each for each in IF_ANY if any(each[1] in row for row in rows)))
     heads = "".join(f"<th>{escape(heading)}</th>" for heading, *_ in measures)
-    best = {name: best_of(rows, name, less=less) for _, name, _, less in measures}
+    rivals: dict[str, list[Mapping[str, Any]]] = {}
+    for each, row in zip(pictures, rows, strict=True):
+        rivals.setdefault(each.trace, []).append(row)
+    best = {
+        (trace, name): best_of(of, name, less=less) for trace, of in rivals.items() for _, name, _, less in measures
+    }
     body = []
     for each, row in zip(pictures, rows, strict=True):
-        cells = "".join(cell(row, name, form, best[name]) for _, name, form, _ in measures)
+        cells = "".join(cell(row, name, form, best[each.trace, name]) for _, name, form, _ in measures)
         body.append(f"<tr><td>{escape(each.title)}</td>{cells}</tr>")
     table = f"<table><thead><tr><th>policy</th>{heads}</tr></thead><tbody>{''.join(body)}</tbody></table>"
     return f'<h2>Policy against policy</h2><div class="scroll">{table}</div>'

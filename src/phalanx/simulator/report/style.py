@@ -26,9 +26,10 @@ body{{margin:0 auto;max-width:1080px;padding:28px 20px 60px;background:var(--gro
 font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",sans-serif}}
 h1{{font-size:26px;margin:0 0 4px}}h2{{font-size:19px;margin:40px 0 6px}}h3{{font-size:15px;margin:18px 0 2px}}
 p{{margin:4px 0 10px;color:var(--soft);max-width:75ch}}
-figure{{margin:8px 0 14px;padding:10px 10px 4px;background:var(--panel);border:1px solid var(--rule);border-radius:8px}}
+figure{{margin:8px 0 14px;padding:10px 10px 4px;background:var(--panel);border:1px solid var(--rule);border-radius:8px;
+overflow-x:auto}}
 figcaption{{font-weight:600;padding:0 4px 4px}}
-svg{{display:block;width:100%;height:auto}}
+svg{{display:block;width:100%;min-width:640px;height:auto}}
 .grid{{stroke:var(--rule);stroke-width:1}}.tick{{fill:var(--soft);font-size:11.5px}}
 .level{{stroke:var(--soft);stroke-width:1;stroke-dasharray:5 4}}
 polyline{{fill:none;stroke-width:2;stroke-linejoin:round}}
