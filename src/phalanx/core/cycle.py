@@ -261,6 +261,8 @@ class Cycle:
 
     def first_waiting(self, key: LineKey) -> Entry | None:
         """The first bid of the line that this cycle has not granted what it asks."""
+        if key not in self.rest:
+            return self.first_of(key)  # none of it was granted anything
         entries = merge(self.waiting.lines.get(key, ()), sorted(self.new.get(key, ())))
         return next((entry for entry in entries if self.still_waits(entry.bid)), None)
 
