@@ -11,7 +11,7 @@ zones as possible. All kinds of device a pod asks (GPU and RDMA) are looked for 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ from phalanx.model.devices import MILLI, NOWHERE, ZONE, Table, use_of, zone_name
 from phalanx.model.shape import Amounts, DeviceShare
 
 Ints = NDArray[np.int64]
+Left: TypeAlias = tuple[Ints, Ints]  # of devices: thousandths, and bytes of memory
+
+ALL = slice(None)
 
 
 class Choice(NamedTuple):
@@ -33,28 +36,47 @@ class Choice(NamedTuple):
 
 
 class Ledger:
-    """`whole`: by row and device, whether it is free altogether."""
+    """`whole`: by row and device, whether it is free altogether. Most cycles take from a few rows and look at no other:
+    so rows are copied when something is taken there, and the columns when all are looked at after that."""
 
     def __init__(self, columns: Columns) -> None:
         self.columns, self.book = columns, columns.devices
-        self.milli, self.memory = self.book.milli.copy(), self.book.memory.copy()
         self.size, self.resource, self.zone = self.book.size, self.book.resource, self.book.zone
         self.zoned = self.book.zoned
         self.known = {resource: table.copy() for resource, table in self.book.known.items()}
+        self._rows: dict[int, Left] = {}
+        self._all: Left | None = None
 
-    def whole(self, resource: str, row: int | slice = slice(None)) -> NDArray[np.bool_]:
-        code = self.book.codes.get(resource, -2)
-        free: NDArray[np.bool_] = (self.milli[row] == MILLI) & (self.memory[row] == self.size[row])
-        return np.asarray(free & (self.resource[row] == code))
+    def left(self, row: int | None = None) -> Left:
+        """Of each device of the row, or of all by row; to look at only."""
+        if row is not None and self._all is None:
+            return self._rows.get(row) or (self.book.milli[row], self.book.memory[row])
+        if self._all is None:
+            if not self._rows:
+                return self.book.milli, self.book.memory
+            self._all = self.book.milli.copy(), self.book.memory.copy()
+            for at, (milli, memory) in self._rows.items():
+                self._all[0][at], self._all[1][at] = milli, memory
+        return self._all if row is None else (self._all[0][row], self._all[1][row])
 
-    def open_to(self, share: DeviceShare, row: int | slice = slice(None)) -> NDArray[np.bool_]:
+    def _to_change(self, row: int) -> Left:
+        if self._all is None and row not in self._rows:
+            self._rows[row] = self.book.milli[row].copy(), self.book.memory[row].copy()
+        return self.left(row)
+
+    def whole(self, resource: str, row: int | None = None) -> NDArray[np.bool_]:
+        code, (milli, memory), some = self.book.codes.get(resource, -2), self.left(row), ALL if row is None else row
+        free: NDArray[np.bool_] = (milli == MILLI) & (memory == self.size[some])
+        return np.asarray(free & (self.resource[some] == code))
+
+    def open_to(self, share: DeviceShare, row: int | None = None) -> NDArray[np.bool_]:
         """Devices with room for one such share."""
-        mine = self.resource[row] == self.book.codes.get(share.resource, -2)
+        (milli, memory), some = self.left(row), ALL if row is None else row
+        mine, size = self.resource[some] == self.book.codes.get(share.resource, -2), self.size[some]
         if share.memory_bytes:
-            milli = share.memory_bytes * MILLI // np.maximum(self.size[row], 1)
-            return np.asarray(mine & (self.memory[row] >= share.memory_bytes) & (self.milli[row] >= milli))
-        memory = self.size[row] * share.milli // MILLI
-        return np.asarray(mine & (self.milli[row] >= share.milli) & (self.memory[row] >= memory))
+            part = share.memory_bytes * MILLI // np.maximum(size, 1)
+            return np.asarray(mine & (memory >= share.memory_bytes) & (milli >= part))
+        return np.asarray(mine & (milli >= share.milli) & (memory >= size * share.milli // MILLI))
 
     def holds_share(self, share: DeviceShare, rows: NDArray[np.intp], whole: Ints) -> Rows:
         """For each of those rows, with so many whole devices by count: whether it holds the share."""
@@ -90,7 +112,7 @@ class Ledger:
             elif resource in self.book.codes:
                 total += float((self.whole(resource, row) & (self.zone[row] == zone)).sum()) / amount
         if share is not None:
-            total += float(self.milli[row][self.open_to(share, row) & (self.zone[row] == zone)].sum()) / MILLI
+            total += float(self.left(row)[0][self.open_to(share, row) & (self.zone[row] == zone)].sum()) / MILLI
         return total
 
     def _enough(
@@ -141,8 +163,7 @@ class Ledger:
     ) -> list[int]:
         """Shared devices with least left first; free ones are opened last, no more than the count says."""
         fits, free = self.open_to(share, row), self.whole(share.resource, row)
-        zones, left = self.zone[row].tolist(), self.milli[row].tolist()
-        memory = self.memory[row].tolist()
+        zones, (left, memory) = self.zone[row].tolist(), [each.tolist() for each in self.left(row)]
         first = zone if zone != NOWHERE else zones[beside[0]] if beside else NOWHERE
         listed = [each for each in fits.nonzero()[0].tolist() if zone == NOWHERE or zones[each] == zone]
 
@@ -163,23 +184,21 @@ class Ledger:
     def take(self, demand: Demand, row: int, choice: Choice, pods: int = 1) -> dict[str, int]:
         """The pod holds them (gives them back, if `pods` is -1); by how many whole devices each count shrinks."""
         share, use = demand.shape.share, use_of(demand.shape.share)
-        opened = 0
+        opened, (left, memory_left) = 0, self._to_change(row)
         for at in choice.devices:
+            size = int(self.size[row, at])
             mine = share is not None and self.resource[row, at] == self.book.codes.get(share.resource, -2)
-            milli, memory = use.of(int(self.size[row, at])) if mine else (MILLI, int(self.size[row, at]))
-            before = self._free(row, at)
-            self.milli[row, at] -= milli * pods
-            self.memory[row, at] -= memory * pods
+            milli, memory = use.of(size) if mine else (MILLI, size)
+            was_free = bool(left[at] == MILLI and memory_left[at] == size)
+            left[at] -= milli * pods
+            memory_left[at] -= memory * pods
             if mine:
-                opened += before - self._free(row, at)
+                opened += was_free - bool(left[at] == MILLI and memory_left[at] == size)
         if choice.zone != NOWHERE:
             for resource, amount in demand.asks:
                 if resource in self.known:
                     self.known[resource][row, choice.zone] += amount * pods
         return {share.resource: opened} if share is not None and opened else {}
-
-    def _free(self, row: int, at: int) -> int:
-        return int(self.milli[row, at] == MILLI and self.memory[row, at] == self.size[row, at])
 
     def names(self, row: int, choice: Choice) -> tuple[str, ...]:
         """As a placement says it: the zone, if one is promised, then the devices."""

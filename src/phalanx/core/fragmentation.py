@@ -139,7 +139,7 @@ def most_frequent(weighted: Sequence[tuple[Shape, float]]) -> list[tuple[Shape, 
 def left_of(ledger: Ledger, resource: str, rows: NDArray[np.intp]) -> Ints:
     """[row, device]: the thousandths left of its devices of the resource."""
     counted = ledger.resource[rows] == ledger.book.codes.get(resource, -2)
-    return np.where(counted, np.maximum(ledger.milli[rows], 0), 0)
+    return np.where(counted, np.maximum(ledger.left()[0][rows], 0), 0)
 
 
 def gains(

@@ -68,6 +68,7 @@ class Devices:
         self.zoned: dict[str, Table] = {}  # resource -> [row, zone]: allocatable there
         self.known: dict[str, Table] = {}  # resource -> [row, zone]: held by pods known to be there
         self._held: dict[int, dict[str, dict[Use, int]]] = {}  # row -> device name -> uses
+        self._places: dict[int, dict[str, list[int]]] = {}  # row -> device name -> its places in the row's list
         self._settled: dict[int, dict[str, dict[str, int]]] = {}  # row -> zone name -> resource -> amount
         self._shape(0, 0)
 
@@ -86,7 +87,10 @@ class Devices:
             if said:
                 known[row] = said  # type: ignore[assignment]  # one of two dicts, each with its own kind of values
         self.resource[row], self.zone[row], self.size[row] = -1, NOWHERE, 0
+        self.milli[row], self.memory[row] = 0, 0
+        self._places[row] = places = dict[str, list[int]]()
         for at, device in enumerate(devices):
+            places.setdefault(device.name, []).append(at)
             self.resource[row, at] = self.codes.setdefault(device.resource, len(self.codes))
             self.zone[row, at] = names.index(device.zone) if device.zone else NOWHERE
             self.size[row, at] = max(0, device.memory_bytes)
@@ -95,7 +99,8 @@ class Devices:
         for at, zone in enumerate(zones):
             for resource, amount in zone.allocatable:
                 self._zoned(resource)[row, at] = max(0, amount)
-        self._refresh(row)
+        for name in places:
+            self._refresh(row, name)
         self._refresh_zones(row)
 
     def hold(self, row: int, names: Sequence[str], use: Use, asks: Amounts) -> dict[str, int]:
@@ -139,6 +144,7 @@ class Devices:
         other = Devices(self.capacity)
         other.listed, other.zones, other.codes = dict(self.listed), dict(self.zones), dict(self.codes)
         other._held = {row: {name: dict(uses) for name, uses in devices.items()} for row, devices in self._held.items()}
+        other._places = dict(self._places)
         other._settled = {
             row: {zone: dict(amounts) for zone, amounts in zones.items()} for row, zones in self._settled.items()
         }
@@ -150,7 +156,9 @@ class Devices:
 
     def _change(self, row: int, names: Sequence[str], use: Use, asks: Amounts, pods: int) -> dict[str, int]:
         before = self.shared(row) if use.resource else {}
-        held = self._held.setdefault(row, {})
+        held = self._held.get(row)
+        if held is None:
+            held = self._held[row] = {}
         for name in names:
             if name.startswith(ZONE):
                 self._settle(row, name.removeprefix(ZONE), asks, pods)
@@ -161,9 +169,9 @@ class Devices:
                 del uses[use]
             if not uses:
                 del held[name]
+            self._refresh(row, name)
         if not held:
             del self._held[row]
-        self._refresh(row)
         if not use.resource:
             return {}
         after = self.shared(row)
@@ -182,17 +190,13 @@ class Devices:
             del self._settled[row]
         self._refresh_zones(row)
 
-    def _refresh(self, row: int) -> None:
-        """What is left of the row's devices, from what is held of them by name."""
-        held = self._held.get(row, {})
-        if row >= len(self.milli) or not self.milli.shape[1]:
-            return
-        self.milli[row], self.memory[row] = 0, 0
-        for at, device in enumerate(self.listed.get(row, ())):
-            size = int(self.size[row, at])
+    def _refresh(self, row: int, name: str) -> None:
+        """What is left of that device of the row, from what is held of it by name."""
+        for at in self._places.get(row, {}).get(name, ()):
+            resource, size = self.listed[row][at].resource, int(self.size[row, at])
             milli, memory = MILLI, size
-            for use, pods in held.get(device.name, {}).items():
-                part, part_bytes = (use if use.resource == device.resource else WHOLE).of(size)
+            for use, pods in self._held.get(row, {}).get(name, {}).items():
+                part, part_bytes = (use if use.resource == resource else WHOLE).of(size)
                 milli, memory = milli - part * pods, memory - part_bytes * pods
             self.milli[row, at], self.memory[row, at] = milli, memory
 
