@@ -3,7 +3,7 @@ strict queues.
 
 A crowd wakes as one, whatever queues its lines are in; so each arena (`model.tree`: queues among which nothing but
 their order decides) keeps its lines of each crowd sorted, and the contest reads from the front as far as it needs. Of a
-strict queue only the head counts; all its lines are kept in a heap, and the contest reads them from the top."""
+strict queue only the head counts; all its lines are kept in order, and the contest reads them from the front."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from bisect import insort
 from collections.abc import Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
 from operator import itemgetter
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias
 
 from phalanx.model.demand import Gang
 from phalanx.model.line import Entry, LineKey
+from phalanx.model.ordered import Ordered
 from phalanx.model.queue import Order
 from phalanx.model.sleepers import Place
 
 Turn: TypeAlias = tuple[Place, LineKey]
-Front: TypeAlias = tuple[Place, int, Gang]  # the number tells those apart whose place is the same
-
-Entered = TypeVar("Entered", bound=tuple[Place, int, Any])
+# The number tells those apart whose place is the same.
+Front: TypeAlias = tuple[Place, int, Gang]
+Waiter: TypeAlias = tuple[Place, int, LineKey]
 
 PLACE = itemgetter(0)
 
@@ -149,17 +150,17 @@ class Turns:
 class Heads:
     """Lines of strict queues. `orders`: the queues of which it is kept who is next -> by which order."""
 
-    __slots__ = ("_arenas", "_heaps", "_ticket_of", "_tickets", "orders")
+    __slots__ = ("_arenas", "_kept", "_lines", "_tickets", "orders")
 
     def __init__(self) -> None:
         self.orders: Mapping[str, Order] = {}
         self._arenas: Mapping[str, str] = {}
-        self._heaps: dict[str, list[tuple[Place, int, LineKey]]] = {}
-        self._ticket_of: dict[LineKey, int] = {}
+        self._lines: dict[str, Ordered[Waiter]] = {}  # by arena
+        self._kept: dict[LineKey, Waiter] = {}  # in these
         self._tickets = 0
 
     def __len__(self) -> int:
-        return len(self._ticket_of)
+        return len(self._kept)
 
     def put(self, key: LineKey, first: Entry) -> None:
         """The line's first is that."""
@@ -167,45 +168,40 @@ class Heads:
         order = self.orders.get(arena)
         if order is None:
             return
+        self.drop(key)
         self._tickets += 1
-        self._ticket_of[key] = self._tickets
         foremost = 0.0 if order is Order.FIFO else -float(key.priority)
-        heap = self._heaps.setdefault(arena, [])
-        heappush(heap, ((foremost, first.arrival_s, key.kind, first.tie), self._tickets, key))
-        if len(heap) > 2 * len(self._ticket_of) + 64:
-            heap[:] = [entry for entry in heap if self._stands(entry)]
-            heapify(heap)
+        waiter = self._kept[key] = (foremost, first.arrival_s, key.kind, first.tie), self._tickets, key
+        if arena not in self._lines:
+            self._lines[arena] = Ordered()
+        self._lines[arena].add(waiter)
 
     def drop(self, key: LineKey) -> None:
         """It is no more."""
-        self._ticket_of.pop(key, None)
+        waiter = self._kept.pop(key, None)
+        if waiter is not None:
+            self._lines[self._arenas.get(key.queue, "")].remove(waiter)
 
     def of(self, queue: str) -> Iterator[Turn]:
         """Its lines, in order."""
-        heap = self._heaps.get(queue, [])
-        while heap and not self._stands(heap[0]):
-            heappop(heap)
-        return ((place, key) for place, ticket, key in in_order(heap) if self._ticket_of.get(key) == ticket)
+        return ((place, key) for place, _, key in self._lines.get(queue, ()))
 
     def arrange(self, arenas: Mapping[str, str], orders: Mapping[str, Order], firsts: Mapping[LineKey, Entry]) -> None:
         """The queue tree is another. `firsts`: of all lines."""
         self._arenas, self.orders = arenas, orders
-        self._heaps, self._ticket_of = {}, {}
+        self._lines, self._kept = {}, {}
         for key, first in firsts.items():
             self.put(key, first)
 
     def copy(self) -> Heads:
         other = Heads()
         other.orders, other._arenas, other._tickets = self.orders, self._arenas, self._tickets
-        other._heaps = {queue: list(heap) for queue, heap in self._heaps.items()}
-        other._ticket_of = dict(self._ticket_of)
+        other._lines = {arena: lines.copy() for arena, lines in self._lines.items()}
+        other._kept = dict(self._kept)
         return other
 
-    def _stands(self, entry: tuple[Place, int, LineKey]) -> bool:
-        return self._ticket_of.get(entry[2]) == entry[1]
 
-
-def in_order(heap: list[Entered]) -> Iterator[Entered]:
+def in_order(heap: list[Front]) -> Iterator[Front]:
     """What is in the heap, the least first, and none of it looked at before it is asked for."""
     frontier = [(heap[0], 0)] if heap else []
     while frontier:
