@@ -14,6 +14,7 @@ from time import monotonic
 import pytest
 
 from phalanx.cli.app import build
+from phalanx.cli.simulation import Source, workload_of
 from phalanx.cli.simulation_results import combined
 from phalanx.errors import PhalanxError
 from phalanx.simulator.readers import swf
@@ -96,6 +97,27 @@ def test_seeds_give_means_intervals_and_paired_differences(capsys) -> None:
     assert "versus" not in first
     difference = second["versus"]["mean_wait_s"]
     assert difference["difference"] == pytest.approx(second["mean_wait_s"] - first["mean_wait_s"])
+
+
+@pytest.mark.parametrize(
+    ("trace", "resource", "pods"),
+    [
+        ("; MaxProcs: 64\n1 0 -1 9 10 -1 -1 10 9 -1 1 1 1 1 1 1 -1 -1\n", "cpu", [(2, 4000), (1, 2000)]),
+        (
+            "timestamp,duration,num_gpus,gpu_time,cluster\n2017-10-09 07:01:55,60,7,420,a\n",
+            "nvidia.com/gpu",
+            [(3, 2), (1, 1)],
+        ),
+    ],
+)
+def test_jobs_larger_than_any_node_are_gangs_of_pods(
+    tmp_path: Path, trace: str, resource: str, pods: list[tuple[int, int]]
+) -> None:
+    log = tmp_path / "log"
+    log.write_text(trace)
+    (tmp_path / "nodes.yaml").write_text("nodes: [{name: n, count: 9, allocatable: {cpu: 4500m, nvidia.com/gpu: 2}}]")
+    (task,) = workload_of(Source(trace=log, cluster=str(tmp_path / "nodes.yaml")), seed=0).tasks
+    assert [(role.count, dict(role.shape.requests)[resource]) for role in task.job.roles] == pods
 
 
 def test_a_workload_of_one_s_own(tmp_path: Path, capsys) -> None:

@@ -43,7 +43,7 @@ from phalanx.simulator.readers.openb import read_nodes
 from phalanx.simulator.readers.recognise import is_node_list, reader_of
 from phalanx.simulator.report.picture import Picture, picture
 from phalanx.simulator.schedule import Schedule
-from phalanx.simulator.workload import Task, Workload, gpu_nodes, machine
+from phalanx.simulator.workload import Task, Workload, gpu_nodes, machine, on_nodes
 
 MOST_NODES = 1_000_000
 LOOK_S = 0.2
@@ -91,14 +91,7 @@ class Outcome:
 
 def workload_of(source: Source, seed: int) -> Workload:
     """Raises PhalanxError."""
-    if source.trace.suffix in SUFFIXES:
-        found = _own(source, seed)
-    else:
-        read = reader_of(source.trace)
-        extra = {}
-        if read is swf.read:  # logs are in order of submission; other tables are not, and are read whole
-            extra = {"follow": source.follow, "size": source.processors or _size(source), "first": source.first}
-        found = read(source.trace, on_error=source.on_error, **extra)
+    found = _as_written(source, seed)
     tasks: Sequence[Task] = found.tasks
     if source.first is not None:
         tasks = tasks[: source.first]
@@ -109,6 +102,7 @@ def workload_of(source: Source, seed: int) -> Workload:
     found = replace(found, tasks=tasks)
     if source.cluster:
         found = placed_on(found, cluster_of(source.cluster, source.on_error))
+        found = found if source.trace.suffix in SUFFIXES else on_nodes(found)
     if source.processors:
         found = replace(found, nodes=(machine(source.processors),))
     if not found.nodes:
@@ -148,6 +142,16 @@ def _check_reservations(workload: Workload) -> None:
             )
 
 
+def _as_written(source: Source, seed: int) -> Workload:
+    if source.trace.suffix in SUFFIXES:
+        return _own(source, seed)
+    read = reader_of(source.trace)
+    extra = {}
+    if read is swf.read:  # logs are in order of submission; other tables are not, and are read whole
+        extra = {"follow": source.follow, "size": source.processors or _size(source), "first": source.first}
+    return read(source.trace, on_error=source.on_error, **extra)
+
+
 def _size(source: Source) -> int | None:
     """A log whose header says no size can be played on a cluster that is given."""
     return 1 if source.cluster else None
@@ -159,8 +163,8 @@ def _own(source: Source, seed: int) -> Workload:
     if written.recipe is not None:
         recipe = written.recipe
         if written.like:
-            like = replace(source, trace=source.trace.parent / written.like, cluster="1x1", processors=None)
-            recipe = replace(recipe, like=workload_of(replace(like, first=None, load=1.0, shake_s=0.0), seed).tasks)
+            like = replace(source, trace=source.trace.parent / written.like, cluster="1x1", processors=None, first=None)
+            recipe = replace(recipe, like=_as_written(like, seed).tasks)
         tasks += generated(recipe, seed)
     return assembled(source.trace.name, tasks, written.site)
 

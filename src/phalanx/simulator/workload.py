@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TypeAlias
 
 from phalanx.model.job import Job, Role
@@ -102,6 +103,33 @@ def of_resource(roles: Sequence[Role], resource: str, device_bytes: float = 0.0)
 def processors(count: int) -> Role:
     """One pod that asks that many processors: how a log's machine, which is counted and not placed, is asked."""
     return Role(name="", count=1, minimum=1, shape=Shape(requests=amounts({CPU: count * MILLI_CPU})))
+
+
+@lru_cache(maxsize=65536)
+def gang(resource: str, amount: int, per_node: int) -> tuple[Role, ...]:
+    """As many pods of all that a node has as that takes, and one of what is left over."""
+    full, left = divmod(amount, per_node)
+    pods = [("full", full, per_node)] if full else []
+    pods += [("rest" if full else "", 1, left)] if left else []
+    return tuple(
+        Role(name=name, count=count, minimum=count, shape=Shape(requests=amounts({resource: each})))
+        for name, count, each in pods
+    )
+
+
+def on_nodes(workload: Workload) -> Workload:
+    """Where a trace says no more than how much a job asks in all: no pod asks more than the largest node has."""
+    counted, unit = workload.counted, workload.unit
+    most = max((dict(node.allocatable).get(counted, 0) for node in workload.nodes), default=0) // unit * unit
+    return workload if not most else replace(workload, tasks=[divided(task, counted, most) for task in workload.tasks])
+
+
+def divided(task: Task, resource: str, most: int) -> Task:
+    asked = [role.shape.requests for role in task.job.roles]
+    if any([name for name, _ in each] != [resource] for each in asked) or all(each[0][1] <= most for each in asked):
+        return task
+    whole = int(of_resource(task.job.roles, resource))
+    return replace(task, job=replace(task.job, roles=gang(resource, whole, most)))
 
 
 def machine(count: int, name: str = "machine") -> Node:
