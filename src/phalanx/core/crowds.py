@@ -13,8 +13,8 @@ costs its shapes.
 
 Where backfill may make a reservation each failure counts, in order, so until it is made lines are drawn from crowds
 that live no more as well, and the best of those that sleep contend (`core.lookahead`). Where many reservations are
-made, or those behind the first come in another order, all lines of roused crowds contend by themselves; as they do
-where they are few."""
+made all lines of roused crowds contend by themselves, as they do where they are few; and where those behind the first
+come in another order, the best in either, as many as there may be room for."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bisect import insort
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
@@ -98,8 +98,10 @@ class Crowds:
 
     def divided(self) -> dict[LineKey, None]:
         if not (self.together and self.many()):
-            self.together = False
-            return dict.fromkeys(key for gang in self.roused for key in self.watches.crowds[gang])
+            with_room, crowds = self.cycle.lookahead.with_room, self.watches.crowds
+            few, self.together = self.together, False  # if they are not few, they may not be drawn
+            each = (crowds[gang] if few else with_room(gang, crowds[gang], first=True) for gang in self.roused)
+            return dict.fromkeys(chain.from_iterable(each))
         unexplained = self.watches.unexplained
         self.due = set(islice((gang for gang in self.roused if unexplained.get(gang, 0) >= RENEW_REASON), EXPLAINED))
         self.live = set(self.roused)

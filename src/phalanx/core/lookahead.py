@@ -13,7 +13,7 @@ equal ones as the contest had them.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from heapq import merge, nsmallest
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -27,7 +27,7 @@ from phalanx.model.job import Placement
 from phalanx.model.line import Bid, Entry, Kind, LineKey
 from phalanx.model.policy import Backfill, BackfillOrder
 from phalanx.model.queue import Order
-from phalanx.model.sleepers import HeldLine, Place
+from phalanx.model.sleepers import Place, limit_s
 
 if TYPE_CHECKING:
     from phalanx.core.cycle import Cycle
@@ -51,6 +51,7 @@ class Lookahead:
         self.reserved: set[Bid] = set()
         self.joining: dict[LineKey, None] = {}
         self.by_estimate = False
+        self._arenas: dict[tuple[str, int, bool], str | None] = {}
         self.looked = self.turned = self.joined = self.asked = False
 
     @once
@@ -197,36 +198,52 @@ class Lookahead:
 
     def revived(self) -> Iterator[LineKey]:
         """Lines held back that may start now, as far as one can tell without trying."""
-        until_s = self.horizon.holds[0].seat.start_s - self.cycle.now_s
+        until_s, entered = self.horizon.holds[0].seat.start_s - self.cycle.now_s, self.cycle.contest.entered
         for gang, lines in self.sleepers.held.items():
             over = bisect_right(lines, until_s, key=LIMIT_S)
-            yield from self.with_room(gang, lines[:over])
+            yield from self.with_room(gang, [key for _, _, key in lines[:over] if key not in entered])
             if over < len(lines) and self.horizon.may_fit_beside(gang):
-                yield from self.with_room(gang, lines[over:])
+                yield from self.with_room(gang, [key for _, _, key in lines[over:] if key not in entered])
 
-    def with_room(self, gang: Gang, lines: Sequence[HeldLine]) -> Iterator[LineKey]:
-        """Of lines that ask the same, and are all over before the first starts or none of them, those for which there
-        may be room: of each arena as many as find some by counting, the best. Within a cycle room only shrinks: what
-        these cannot take none behind them can, and it stays held, so that nobody has to wake it for that. (Not so where
-        others could give way, where it can do without some groups, where quota or a strict queue decides as well, or
-        who is best changes.)"""
-        entered, tree = self.cycle.contest.entered, self.cluster.tree
-        keys = [key for _, _, key in lines if key not in entered]
-        minimum = 0 if gang.optional else gang.minimums[0]
-        most = self.cycle.draft.room_up_to(minimum * len(keys), gang.demands[0]) // minimum if minimum else len(keys)
-        if most >= len(keys) or self.by_estimates or tree.stricts or self.cluster.reservations:
-            yield from keys
-            return
-        alike: dict[str, list[LineKey]] = {}
+    def with_room(self, gang: Gang, keys: Collection[LineKey], *, first: bool = False) -> Iterable[LineKey]:
+        """Of lines that sleep for want of room and ask the same, and of which none may start that a better one may not,
+        those for which there may be some: of each arena as many as find room by counting, the best. Within a cycle room
+        only shrinks: what these cannot take none behind them can, and it sleeps on as it is. (Not so where others could
+        give way, where it can do without some groups, where quota or a strict queue decides as well, or who is best
+        changes. Where estimates decide who is next, the best by these as well as by the queue's order; but if they are
+        not the limits, a worse one may be over in time.) `first`: nobody has a reservation yet, so one more in the
+        queue's order, as it may be the first that finds no room."""
+        minimum = 0 if gang.optional or len(gang.roles) != 1 else gang.minimums[0]
+        if not minimum or self.conservative or self.cluster.reservations or self.cluster.tree.stricts:
+            return keys
+        most = self.cycle.draft.room_up_to(minimum * len(keys), gang.demands[0]) // minimum
+        if most >= len(keys):
+            return keys
+        found, alike = dict[LineKey, None](), dict[str, list[LineKey]]()
         for key in keys:
-            branch = tree.branches[key.queue]
-            plain = key.kind == Kind.JOB and branch.unbounded and branch.order is not Order.MULTIFACTOR
-            if plain and not self.cycle.preempting.pushes(key):
-                alike.setdefault(branch.arena.name, []).append(key)
+            arena = self.arena_of(key)
+            if arena is None or key not in self.sleepers or (self.by_estimates and key.terms.estimate_s is not None):
+                found[key] = None  # (It has no place if it fell asleep under another policy.)
             else:
-                yield key
+                alike.setdefault(arena, []).append(key)
         for each in alike.values():
-            yield from nsmallest(most, each, key=self.sleepers.place)
+            found.update(dict.fromkeys(nsmallest(most + first, each, key=self.sleepers.place)))
+            if self.by_estimates:
+                found.update(dict.fromkeys(nsmallest(most, each, key=self.by_limit)))
+        return found
+
+    def arena_of(self, key: LineKey) -> str | None:
+        """That in which the line's place decides when it comes up, and then room alone whether it starts."""
+        asks = key.queue, key.kind, key.terms.preempts
+        if asks not in self._arenas:
+            branch = self.cluster.tree.branches[key.queue]
+            plain = key.kind == Kind.JOB and branch.unbounded and branch.order is not Order.MULTIFACTOR
+            plain = plain and not self.cycle.preempting.pushes(key)
+            self._arenas[asks] = branch.arena.name if plain else None
+        return self._arenas[asks]
+
+    def by_limit(self, key: LineKey) -> tuple[float, Place]:
+        return limit_s(key), self.sleepers.place(key)
 
     def place_of(self, key: LineKey, entry: Entry, *, held: bool = False) -> Place | None:
         """The place of a line that sleeps for want of room among the others, in its queue's order. `entry`: its first;

@@ -90,6 +90,9 @@ class Sleepers:
             if not any(pair):
                 del self._orders[sort]
 
+    def __contains__(self, key: object) -> bool:
+        return key in self._of
+
     def place(self, key: LineKey) -> Place:
         """Of a line that sleeps for want of room."""
         return self._of[key]
