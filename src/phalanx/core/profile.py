@@ -14,7 +14,7 @@ nobody is expected earlier than it can be. (Slurm's bf_resolution does the same.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from phalanx.core import fit, reserve
 from phalanx.core import gang as gangs
 from phalanx.core.draft import Draft
+from phalanx.core.one_node import alone
 from phalanx.core.timeline import Free, Holding, Release, draft_of, placed
 from phalanx.model.cluster import Cluster
 from phalanx.model.demand import Demand, Gang
@@ -64,15 +65,26 @@ class Profile:
         for demand, role in zip(gang.demands, gang.roles, strict=True):
             if role.minimum:
                 enough &= self.rooms(demand)[self.order] >= role.minimum
-        stops = np.maximum(np.searchsorted(self.times, self.times + runs_s), np.arange(1, len(self.times) + 1))
+        stops = np.maximum(self.times.searchsorted(self.times + runs_s), np.arange(1, len(self.times) + 1))
         lacking = np.concatenate(([0], np.cumsum(~enough)))
         possible = (lacking[stops] == lacking[:-1]).nonzero()[0]
+        only = self.only_place(gang)
         for at in possible[:TRIES].tolist():
             start_s = float(self.times[at])
-            found = gangs.place(self.window(job, at, int(stops[at]), start_s + runs_s), gang)
+            found = only or gangs.place(self.window(job, at, int(stops[at]), start_s + runs_s), gang)
             if isinstance(found, list):
                 return Seat(start_s, start_s + runs_s, tuple(found), placed(self.cluster.columns, gang, found))
         return None
+
+    def only_place(self, gang: Gang) -> list[Placement]:
+        """Where its pods go, if there is but one node, and whatever has room for them there by counting has them: pods
+        that ask for amounts and no more. Else nothing."""
+        if not alone(self.cluster, self.draft) or self.cluster.reservations or len(gang.roles) != 1:
+            return []
+        if not (gang.rigid and gang.simple and self.draft.ordinary(gang.demands[0])):
+            return []
+        node = self.cluster.columns.names[int(self.draft.rows[0])]
+        return [Placement(0, ordinal, node) for ordinal in range(gang.minimums[0])]
 
     def take(self, seat: Seat) -> None:
         """The seat is reserved."""
@@ -102,7 +114,7 @@ class Profile:
 
     def level(self, end_s: float) -> int:
         """The first that begins no earlier, but the one that begins now."""
-        return int(np.searchsorted(self.times, end_s)) or 1
+        return int(self.times.searchsorted(end_s)) or 1
 
     def change(self, held: Holding, start_s: float, end_s: float, sign: int) -> None:
         """That much is free, or taken, from then till then."""
@@ -118,7 +130,7 @@ class Profile:
 
     def cut(self, at_s: float) -> int:
         """The level that begins then, made if there is none."""
-        at = int(np.searchsorted(self.times, at_s))
+        at = int(self.times.searchsorted(at_s))
         if at < len(self.times) and self.times[at] == at_s:
             return at
         if at == 0:
@@ -126,7 +138,7 @@ class Profile:
         level, like = self.spare(), self.order[at - 1]
         for column in (*self.free.values(), *self.counts.values()):
             column[level] = column[like]
-        self.times, self.order = np.insert(self.times, at, at_s), np.insert(self.order, at, level)
+        self.times, self.order = inserted(self.times, at, at_s), inserted(self.order, at, level)
         return at
 
     def spare(self) -> int:
@@ -181,6 +193,13 @@ def levels(
     np.cumsum(free, axis=0, out=free)
     free += now
     return free
+
+
+def inserted(column: NDArray[Any], at: int, value: float) -> NDArray[Any]:
+    """As `numpy.insert`, which takes ten times as long for one value."""
+    longer = np.empty(len(column) + 1, column.dtype)
+    longer[:at], longer[at], longer[at + 1 :] = column[:at], value, column[at:]
+    return longer
 
 
 def lengthened(column: NDArray[np.int64]) -> NDArray[np.int64]:
