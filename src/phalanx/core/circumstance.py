@@ -39,7 +39,8 @@ def node_seen(cluster: Cluster, event: NodeSeen) -> None:
 
 
 def look_at_others(cluster: Cluster, node: str) -> None:
-    """The node is in other domains than was known: open slots of gangs that have pods there may be bound to these."""
+    """The node is in other domains than was known, or gone: open slots of gangs that have pods there may be bound to
+    these, or to none."""
     if not cluster.columns.charges[cluster.columns.row_of[node]]:
         return
     for job, record in cluster.jobs.items():
@@ -49,7 +50,10 @@ def look_at_others(cluster: Cluster, node: str) -> None:
 
 
 def node_gone(cluster: Cluster, event: NodeGone) -> None:
+    known = cluster.columns.node(event.name) is not None
     cluster.lose_node(event.name)
+    if known and event.name in cluster.columns.row_of:
+        look_at_others(cluster, event.name)
 
 
 def queue_seen(cluster: Cluster, event: QueueSeen) -> None:

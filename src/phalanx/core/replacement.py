@@ -5,15 +5,16 @@ required, requirements; of what was preferred, preferences, the finer level the 
 domains are then different demands, stand in different lines, and are counted and explained like any other pod.
 
 The others are those of the job, of each group around the role, of the role, and of the slot's slice, each for its own
-closeness. Where none of them is left, the open slots of that unit are placed *together*, as a gang of their own that is
-as close as the unit asks: the first of them stands in line for all, and the others wait beside the lines. So is a
-member of a group that the job was started without, close or not: it too starts whole.
+closeness. Where none of them is left, or only on nodes that are gone, so that nobody knows where, the open slots
+of that unit are placed *together*, as a gang of their own that is as close as the unit asks: the first of them stands
+in line for all, and the others wait beside the lines. So is a member of a group that the job was started without, close
+or not: it too starts whole.
 
 A job that was given flavors of nodes keeps to these."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from phalanx.core import topology
@@ -87,15 +88,25 @@ def roles_with(cluster: Cluster, record: Record, slot: Slot) -> list[int]:
 
 def missing(cluster: Cluster, record: Record, slot: Slot) -> Unit | None:
     """The outermost unit around the slot that starts whole, has no pod placed, and wants more than one: it must be
-    close, or it is a member that its group can do without (in a queue of gangs)."""
+    close, and then pods on nodes that are gone do not count; or it is a member that its group can do without (in a
+    queue of gangs)."""
     units = [] if record.gang.tree is None else path(record.gang.tree, slot.role)
     for above, unit in zip((None, *units), units, strict=False):
         roles = set(unit.roles())
+        placed = any(record.placed[role] for role in roles)
         close = unit.closeness is not None and unit.closeness.level != ""
-        if any(record.placed[role] for role in roles) or not (close or spared(cluster, record, above, unit)):
+        if placed and (not close or is_somewhere(cluster, record, roles)):
+            continue
+        if not (close or spared(cluster, record, above, unit)):
             continue
         return unit if sum(each.role in roles for each in record.open) > 1 else None
     return None
+
+
+def is_somewhere(cluster: Cluster, record: Record, roles: Collection[int]) -> bool:
+    """Whether a pod of one of the roles is on a node that is there."""
+    there = (node for slot, node in record.placements.items() if slot.role in roles)
+    return any(cluster.columns.node(node) is not None for node in there)
 
 
 def spared(cluster: Cluster, record: Record, above: Unit | None, unit: Unit) -> bool:
