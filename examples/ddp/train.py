@@ -4,6 +4,7 @@
 all ranks must have the same weights, and these must be the ones that made the data.
 """
 
+import gc
 import json
 import os
 import socket
@@ -18,7 +19,13 @@ ROWS, STEPS = 256, 200
 def main() -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
-    rank, world = dist.get_rank(), dist.get_world_size()
+    report(dist.get_rank(), dist.get_world_size(), *learn(dist.get_rank()))
+    gc.collect()  # a model that is still there keeps gloo's threads, and one that ends with Python's aborts the process
+    dist.destroy_process_group()
+
+
+def learn(rank: int) -> tuple[float, torch.Tensor]:
+    """The loss at the end, and the weights."""
     true = torch.tensor([[3.0], [-2.0], [0.5]])
     mine = torch.Generator().manual_seed(rank)
     rows = torch.randn(ROWS, 3, generator=mine)
@@ -33,8 +40,7 @@ def main() -> None:
         optimizer.step()
         if rank == 0 and step % 50 == 0:
             print(f"step {step}: loss {loss.item():.6f}", flush=True)
-    report(rank, world, loss.item(), torch.cat([p.detach().flatten() for p in model.parameters()]))
-    dist.destroy_process_group()
+    return loss.item(), torch.cat([each.detach().flatten() for each in model.parameters()])
 
 
 def report(rank: int, world: int, loss: float, weights: torch.Tensor) -> None:
