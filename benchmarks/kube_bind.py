@@ -33,7 +33,7 @@ from typing import Any
 import uvloop
 
 from phalanx import loop
-from phalanx.cli.informers import Informers
+from phalanx.cli.cluster.informers import Informers
 from phalanx.client.connection import Connection, Object
 from phalanx.client.informer import Change
 from phalanx.client.kind import JOBS, NODES, PODS

@@ -9,7 +9,7 @@ from dataclasses import replace
 from study import HERE, Cell, Figures, Row, Study, trace
 
 from phalanx import loop
-from phalanx.cli.setup_file import setup_of
+from phalanx.cli.files.setup_file import setup_of
 from phalanx.simulator.measure import measure
 from phalanx.simulator.play import play as simulate
 from phalanx.simulator.readers import philly

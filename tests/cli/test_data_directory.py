@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.cli.data_directory import DataDirectory, default_directory, is_running, owned, unwritable
+from phalanx.cli.local.data_directory import DataDirectory, default_directory, is_running, owned, unwritable
 from phalanx.errors import PhalanxError
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.cli.policy_file import settings_from, settings_of
+from phalanx.cli.files.policy_file import settings_from, settings_of
 from phalanx.errors import PhalanxError
 from phalanx.model.policy import Backfill, Policy, Score
 

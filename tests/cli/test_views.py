@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from phalanx.cli import attend, job_view, node_view, queue_view
-from phalanx.cli.explain import as_said_by, find
-from phalanx.cli.output import counted, duration, table
-from phalanx.cli.sending import beyond, shut
-from phalanx.cli.sight import Snapshot, think
+from phalanx.cli.cluster import job_watch
+from phalanx.cli.cluster.live_state import Snapshot, think
+from phalanx.cli.commands.explain import as_said_by, find
+from phalanx.cli.submission.sending import beyond, shut
+from phalanx.cli.terminal.output import counted, duration, table
+from phalanx.cli.views import job_view, node_view, queue_view
 from phalanx.client.connection import Connection
 from phalanx.client.informer import Informer
 from phalanx.client.kind import JOBS, NODES, PODS, Kind
@@ -285,8 +286,8 @@ async def test_a_pod_that_cannot_start_its_container_says_why() -> None:
 def test_a_program_that_was_never_started_is_told_beside_its_exit_code() -> None:
     ended = {"terminated": {"exitCode": 128, "reason": "StartError", "message": "no such program"}}
     job = batch_job("web", 1, "1")
-    watch = attend._Watch(job=job, say=print, prefixed=False)
-    assert attend._outcome("failed", watch, [started_pod(job, "n1", ended)]).why == (
+    watch = job_watch._Watch(job=job, say=print, prefixed=False)
+    assert job_watch._outcome("failed", watch, [started_pod(job, "n1", ended)]).why == (
         "exit code 128; StartError: no such program"
     )
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from phalanx.cli import whatif as command
 from phalanx.cli.app import build
-from phalanx.cli.recording import step_of
-from phalanx.cli.snapshot import write
-from phalanx.cli.whatif import Changes, last_book, whatif
+from phalanx.cli.commands import whatif as command
+from phalanx.cli.commands.snapshot import write
+from phalanx.cli.commands.whatif import Changes, last_book, whatif
+from phalanx.cli.files.recording import step_of
 from phalanx.errors import PhalanxError
 from phalanx.model.event import Adopted, Event, NodeSeen, Occupied, QueueSeen, Started, Submitted
 from phalanx.model.job import Job, Phase, Placement, Role

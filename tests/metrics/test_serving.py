@@ -9,7 +9,7 @@ from urllib.request import urlopen
 import pytest
 from prometheus_client.registry import CollectorRegistry
 
-from phalanx.cli.monitoring import overdue, unreachable
+from phalanx.cli.cluster.monitoring import overdue, unreachable
 from phalanx.client.tally import Tally
 from phalanx.errors import PhalanxError
 from phalanx.metrics.collector import Leader, Scheduler, registry

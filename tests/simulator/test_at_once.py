@@ -11,8 +11,8 @@ from random import Random
 import pytest
 
 from phalanx import loop
-from phalanx.cli.setup_file import setup_of
-from phalanx.cli.simulation import Source, workload_of
+from phalanx.cli.files.setup_file import setup_of
+from phalanx.cli.simulation.cells import Source, workload_of
 from phalanx.simulator.play import play
 
 CYCLES = 60  # more than any of them takes

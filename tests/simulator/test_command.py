@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from phalanx.cli.app import build
-from phalanx.cli.simulation import Source, workload_of
-from phalanx.cli.simulation_results import combined
+from phalanx.cli.simulation.cells import Source, workload_of
+from phalanx.cli.simulation.results import combined
 from phalanx.errors import PhalanxError
 from phalanx.simulator.readers import swf
 from phalanx.simulator.statistic import mean
@@ -300,10 +300,10 @@ def test_faults_of_a_trace_are_told_and_left_out(tmp_path: Path, capsys) -> None
 
 
 # The flag lies in shared memory and nobody tells of it, so who waits for it must ask.
-UNTIL_STOPPED = "while not simulation._stop.value: time.sleep(0.01)"
+UNTIL_STOPPED = "while not cells._stop.value: time.sleep(0.01)"
 HUNDREDTH = """
 import os, signal, sys, time
-from phalanx.cli import simulation
+from phalanx.cli.simulation import cells
 from phalanx.cli.app import main
 from phalanx.simulator.world import World
 signal.signal(signal.SIGINT, signal.default_int_handler)  # shells let what is in the background ignore it

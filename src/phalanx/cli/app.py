@@ -30,7 +30,7 @@ _OVERVIEW = """For example:
 `phalanx COMMAND --help` says more.
 """
 
-# name -> (group, what it does in a line). Each is the function of that name in the module of that name.
+# name -> (group, what it does in a line). Each is the function of that name in the module of that name in `commands`.
 COMMANDS = {
     "up": (CLUSTER, "Start a Kubernetes on this machine. Ctrl-C stops it."),
     "demo": (CLUSTER, "Six applications at once: first pod by pod, then as gangs."),
@@ -61,8 +61,8 @@ def build(asked: str = "") -> App:
     )
     app["--help"].group = app["--version"].group = Group("Options", sort_key=9)
     for name, (group, line) in COMMANDS.items():
-        app.command(f"phalanx.cli.{name}:{name}", name=name, group=group, help=None if name == asked else line)
-    app.command("phalanx.cli.control_plane:control_plane", name="control-plane", show=False)
+        app.command(f"phalanx.cli.commands.{name}:{name}", name=name, group=group, help=None if name == asked else line)
+    app.command("phalanx.cli.commands.control_plane:control_plane", name="control-plane", show=False)
     return app
 
 

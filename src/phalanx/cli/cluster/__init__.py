@@ -1,0 +1,9 @@
+"""A Kubernetes API, as commands use it.
+
+informers     one list and watch per kind, shared
+target        which cluster a command talks to
+monitoring    metrics, health and readiness of a scheduler
+scheduling    the scheduler, wired to an API server
+live_state    the cluster's state as it is now, and what would be decided now
+job_watch     one Job from its queueing to its end
+"""

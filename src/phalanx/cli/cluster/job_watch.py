@@ -1,0 +1,199 @@
+"""Attending a Job from its queueing to its end: its reasons while it waits, its output while it runs, its exit code.
+
+The output of a pod is followed from the moment when its container has started. Lines of several pods are prefixed with
+the pod's number and never torn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from phalanx.cli.terminal.output import duration
+from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
+from phalanx.client.informer import Change, Informer
+from phalanx.client.kind import JOBS, PODS
+from phalanx.kube.labels import COMPLETION_INDEX, REASON
+
+Say = Callable[[str], None]
+
+_LOG_TRIES = 20
+_LOG_PAUSE_S = 0.25
+_LOST = 1  # the exit code of a job that has none of its own
+_TIMED_OUT = 124  # as timeout(1) says it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attendance:
+    """How it ended. `state`: complete, failed or deleted."""
+
+    state: str
+    exit_code: int
+    why: str
+
+
+@dataclass(slots=True, kw_only=True)
+class _Watch:
+    """What is known of the Job so far."""
+
+    job: Object
+    say: Say
+    prefixed: bool
+    reason: str = ""
+    gone: bool = False
+    followed: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def see_job(self, change: Change) -> None:
+        old = change.new or change.old or {}
+        if old["metadata"]["uid"] != self.job["metadata"]["uid"]:
+            return
+        self.gone = change.new is None
+        self.job = old
+        said = (old["metadata"].get("annotations") or {}).get(REASON, "")
+        if old["spec"].get("suspend") and said and said != self.reason:
+            self.reason = said
+            self.say(f"waiting: {said}")
+        self.news.set()
+
+
+async def attend(connection: Connection, job: Object, say: Say) -> Attendance:
+    """Until the Job is over and all its output is shown."""
+    meta = job["metadata"]
+    watch = _Watch(job=job, say=say, prefixed=(job["spec"].get("parallelism") or 1) > 1)
+    selector = f"metadata.name={meta['name']}"
+    jobs = Informer(connection, JOBS, namespace=meta["namespace"], fieldSelector=selector)
+    pods = Informer(
+        connection, PODS, namespace=meta["namespace"], labelSelector=f"batch.kubernetes.io/job-name={meta['name']}"
+    )
+    jobs.subscribe(watch.see_job)
+    pods.subscribe(lambda change: _see_pod(connection, watch, change))
+    watching = [asyncio.create_task(informer.run()) for informer in (jobs, pods)]
+    try:
+        while (ended := _ended(watch)) is None:
+            await watch.news.wait()
+            watch.news.clear()
+        async with asyncio.timeout(10):
+            await pods.synced.wait()
+        _follow_rest(connection, watch, pods)
+        await asyncio.gather(*watch.followed.values())
+        return _outcome(ended, watch, list(pods.objects.values()))
+    finally:
+        for task in [*watching, *watch.followed.values()]:
+            task.cancel()
+
+
+def _ended(watch: _Watch) -> str | None:
+    if watch.gone:
+        return "deleted"
+    for condition in (watch.job.get("status") or {}).get("conditions") or ():
+        if condition["type"] in {"Complete", "Failed"} and condition["status"] == "True":
+            return str(condition["type"]).lower()
+    return None
+
+
+def _outcome(state: str, watch: _Watch, pods: list[Object]) -> Attendance:
+    if state == "complete":
+        return Attendance(state=state, exit_code=0, why="")
+    if state == "deleted":
+        return Attendance(state=state, exit_code=_LOST, why="it was deleted by somebody else")
+    if _timed_out(watch.job):
+        return Attendance(state=state, exit_code=_TIMED_OUT, why=failure(watch.job))
+    code = next((code for pod in pods if (code := exit_code(pod))), _LOST)
+    known = [f"exit code {code}", *dict.fromkeys(text for pod in pods for text in _last_words(pod))]
+    return Attendance(state=state, exit_code=code, why="; ".join(text for text in [*known, failure(watch.job)] if text))
+
+
+def failure(job: Object) -> str:
+    """Why the Job failed, as its controller says it; nothing if it did not."""
+    if _timed_out(job):
+        return f"it had run as long as it may ({duration(job['spec'].get('activeDeadlineSeconds') or 0)}) and was ended"
+    return str(_failed(job).get("message", ""))
+
+
+def _timed_out(job: Object) -> bool:
+    return _failed(job).get("reason") == "DeadlineExceeded"
+
+
+def _failed(job: Object) -> Object:
+    conditions = (job.get("status") or {}).get("conditions") or ()
+    return next((each for each in conditions if (each["type"], each["status"]) == ("Failed", "True")), {})
+
+
+def exit_code(pod: Object) -> int:
+    """Of its first container that failed; 0 if none did."""
+    for container in (pod.get("status") or {}).get("containerStatuses") or ():
+        if code := ((container.get("state") or {}).get("terminated") or {}).get("exitCode"):
+            return int(code)
+    return 0
+
+
+def _last_words(pod: Object) -> list[str]:
+    """What the node says of containers that ended: StartError, OOMKilled and their like."""
+    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    ended = ((container.get("state") or {}).get("terminated") or {} for container in statuses)
+    told = (t for t in ended if t.get("reason") not in {None, "Completed", "Error"})
+    return [": ".join(filter(None, (t["reason"], t.get("message")))) for t in told]
+
+
+def _has_output(pod: Object) -> bool:
+    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    return any({"running", "terminated"} & set(container.get("state") or ()) for container in statuses)
+
+
+def _see_pod(connection: Connection, watch: _Watch, change: Change) -> None:
+    pod = change.new
+    if pod is not None and pod["metadata"]["uid"] not in watch.followed and _has_output(pod):
+        follow = _follow(connection, pod, _prefix(pod) if watch.prefixed else "")
+        watch.followed[pod["metadata"]["uid"]] = asyncio.create_task(follow)
+    if pod is not None:
+        for complaint in complaints(pod):
+            text = f"{pod['metadata']['name']}: {complaint}"
+            if text != watch.reason:
+                watch.reason = text
+                watch.say(text)
+
+
+def complaints(pod: Object) -> list[str]:
+    """Containers that cannot start say why: ErrImagePull and its like."""
+    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    waiting = ((container.get("state") or {}).get("waiting") or {} for container in statuses)
+    return [f"{w['reason']}: {w['message']}" for w in waiting if w.get("message")]
+
+
+def _follow_rest(connection: Connection, watch: _Watch, pods: Informer) -> None:
+    """Pods that ran and ended between two looks."""
+    for pod in list(pods.objects.values()):
+        _see_pod(connection, watch, Change(kind=PODS, old=None, new=pod))
+
+
+def _prefix(pod: Object) -> str:
+    index = (pod["metadata"].get("annotations") or {}).get(COMPLETION_INDEX)
+    return f"[{index if index is not None else pod['metadata']['name']}] "
+
+
+async def _follow(connection: Connection, pod: Object, prefix: str) -> None:
+    """Copy the pod's log to standard output, line by line, until its container ends.
+
+    A connection that breaks is taken up again after the lines that were already shown."""
+    meta, shown = pod["metadata"], 0
+    path = PODS.path(meta["namespace"], meta["name"], "log")
+    for _ in range(_LOG_TRIES):
+        try:
+            async with connection.stream(path, {"follow": "true"}) as lines:
+                number = 0
+                async for line in lines:
+                    number += 1
+                    if number > shown:
+                        sys.stdout.write(f"{prefix}{line.decode(errors='replace')}\n")
+                        sys.stdout.flush()
+                        shown = number
+            return
+        except ApiRefusal as error:
+            if error.code == 404:  # the pod is gone, and its log with it
+                return
+        except ApiError:
+            pass
+        await asyncio.sleep(_LOG_PAUSE_S)

@@ -1,0 +1,169 @@
+"""A cluster as it is now, and what would be decided now: what every command that explains is made of.
+
+The objects are listed once, and read and folded by the very code that schedules; then the same pure `decide` runs on
+the copy. So the numbers of a reason are current, and they are those that the scheduler itself would give. Nothing is
+written. What only the scheduler's memory knows (that a job rests after a start that came to nothing) is taken from the
+reason that it wrote on the Job.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from phalanx.cli.cluster.informers import Informers
+from phalanx.cli.files.policy_file import Settings as Policies
+from phalanx.cli.files.policy_file import settings_from
+from phalanx.client.connection import ApiRefusal, Connection, Object
+from phalanx.client.informer import Informer
+from phalanx.client.kind import JOBS, LEASES, NODES, PODS, Kind
+from phalanx.core.decide import decide
+from phalanx.core.fold import fold
+from phalanx.core.forecast import forecast
+from phalanx.errors import PhalanxError
+from phalanx.kube.definitions import QUEUES
+from phalanx.kube.gang import Gang
+from phalanx.kube.labels import POLICY, REASON
+from phalanx.kube.lease import NAME, NAMESPACE
+from phalanx.kube.world import KubeWorld, Settings
+from phalanx.model.cluster import Cluster
+from phalanx.model.event import Event, PolicySeen, Ticked
+from phalanx.model.plan import Place, Plan, Promise, Start, Wait
+from phalanx.model.policy import Policy
+from phalanx.model.reason import Code, Forecast, Reason
+
+_LISTING_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """`events`: what it was folded from. `gangs`: job id -> its members. `objects`: all that was listed, by kind.
+    `wrong`: queue -> what of it cannot be read. `now_s`: seconds since the epoch."""
+
+    cluster: Cluster
+    events: tuple[Event, ...]
+    plan: Plan
+    gangs: Mapping[str, Gang]
+    objects: Mapping[Kind, Mapping[str, Object]]
+    wrong: Mapping[str, str]
+    now_s: float
+
+    @property
+    def jobs(self) -> Mapping[str, Object]:
+        return self.objects[JOBS]
+
+    @property
+    def pods(self) -> Mapping[str, Object]:
+        return self.objects[PODS]
+
+    @property
+    def nodes(self) -> Mapping[str, Object]:
+        return self.objects[NODES]
+
+    @property
+    def queues(self) -> Mapping[str, Object]:
+        return self.objects[QUEUES]
+
+    def expected(self, job: str) -> Forecast | None:
+        """When the queued job is expected to start, if time limits tell."""
+        return forecast(self.cluster, self.cluster.policy, self.now_s, [job]).get(job)
+
+    @property
+    def promised(self) -> set[str]:
+        """Jobs for which others are made to leave."""
+        return {action.job for action in self.plan.actions if isinstance(action, Promise) and action.placements}
+
+    @property
+    def reasons(self) -> dict[str, Reason]:
+        """Job id -> why it waits, or why its open slots do."""
+        found = {action.job: action.reason for action in self.plan.actions if isinstance(action, Wait)}
+        return {**self.resting, **found}
+
+    @property
+    def resting(self) -> dict[str, Reason]:
+        """Job id -> what the scheduler wrote on a Job that would start now for all that the objects say."""
+        starts = [action.job for action in self.plan.actions if isinstance(action, Start)]
+        return {job: reason for job in starts if (reason := _written(self.gangs[job])) is not None}
+
+    @property
+    def starting(self) -> dict[str, Start | Place]:
+        """Job id -> what the scheduler is about to do for it."""
+        resting = self.resting
+        return {
+            action.job: action
+            for action in self.plan.actions
+            if isinstance(action, Start | Place) and not (isinstance(action, Start) and action.job in resting)
+        }
+
+
+def _written(gang: Gang) -> Reason | None:
+    for job in gang.jobs.values():
+        code, _, text = job.said.get(REASON, "").partition(": ")
+        if code in {Code.BACKOFF, Code.QUOTA} and job.suspended:
+            return Reason(code=Code(code), text=text)
+    return None
+
+
+async def look(connection: Connection) -> Snapshot:
+    """Raises PhalanxError if the cluster has no Phalanx in it."""
+    await _require_queues(connection)
+    settings = await _settings(connection)
+    policy = settings.policy
+    async with asyncio.TaskGroup() as group:
+        informers = Informers(connection, group)
+        how = Settings(default_queue=policy.default_queue, dialects=settings.dialects)
+        world = KubeWorld(connection, informers, how, time.time)
+        try:
+            async with asyncio.timeout(_LISTING_S):
+                await world.sync()
+        except TimeoutError as error:
+            raise PhalanxError(
+                f"{connection.server} did not list pods, Jobs, nodes and queues within {_LISTING_S:g} s, so there is "
+                "nothing to show. May you list them all? (kubectl auth can-i list pods -A)"
+            ) from error
+        snapshot = think(world, informers, time.time(), policy)
+        informers.stop()
+    return snapshot
+
+
+async def _settings(connection: Connection) -> Policies:
+    """How the scheduler that leads decides: it says so on its Lease."""
+    try:
+        lease = await connection.get(LEASES, NAME, NAMESPACE)
+    except ApiRefusal:
+        return settings_from("")
+    return settings_from((lease["metadata"].get("annotations") or {}).get(POLICY, ""))
+
+
+def think(
+    world: KubeWorld, informers: Callable[[Kind], Informer], now_s: float, policy: Policy | None = None
+) -> Snapshot:
+    """Fold what the world sees, and decide on it. The world's writes are never sent: its writer does not run."""
+    cluster, policy = Cluster(), policy or Policy()
+    events = tuple(world.events())
+    fold(cluster, (PolicySeen(policy), Ticked(now_s), *events))
+    plan = decide(cluster, policy, now_s)
+    kinds = (JOBS, PODS, NODES, QUEUES, *sorted(world.served, key=lambda kind: kind.plural))
+    return Snapshot(
+        cluster=cluster,
+        events=events,
+        plan=plan,
+        gangs=world.gangs,
+        objects={kind: dict(informers(kind).objects) for kind in kinds},
+        wrong=dict(world.tree.wrong),
+        now_s=now_s,
+    )
+
+
+async def _require_queues(connection: Connection) -> None:
+    try:
+        await connection.list(QUEUES)
+    except ApiRefusal as error:
+        if error.code != 404:
+            raise
+        raise PhalanxError(
+            f"the cluster at {connection.server} knows no queues, so no Phalanx schedules there. Start one with "
+            "`phalanx scheduler`, or a cluster on this machine with `phalanx up`."
+        ) from error

@@ -1,0 +1,49 @@
+"""What monitoring sees of a scheduler process: its metrics, whether it is healthy, whether it is ready.
+
+*Ready*, leading or standing by: the API server has answered it in the last seconds (both renew or read the lease every
+two). *Healthy*: its event loop answers, and it does not believe that it leads when its lease has run out: such a
+process is on its way out, and one that is not gone soon is to be killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from phalanx.cli.terminal.output import note
+from phalanx.client.connection import Connection
+from phalanx.client.tally import Tally
+from phalanx.kube.lease import Lease
+from phalanx.metrics.collector import Scheduler, registry
+from phalanx.metrics.serving import serving, url
+
+SILENT_S = 15.0  # an API server that has not answered for so long is not there
+
+
+@asynccontextmanager
+async def monitored(
+    connection: Connection, lease: Lease, where: tuple[str, int] | None
+) -> AsyncIterator[Scheduler | None]:
+    """The metrics of this process, served at that address inside; None: nowhere, and nothing is counted."""
+    if where is None:
+        yield None
+        return
+    found = Scheduler(connection.tally, lambda: lease.fence() - asyncio.get_running_loop().time())
+    reached = lambda: unreachable(connection.tally, time.monotonic())  # noqa: E731 (it is passed on, not called)
+    async with serving(where, registry(found), lambda: overdue(found), reached) as port:
+        note(f"metrics at {url((where[0], port))}")
+        yield found
+
+
+def unreachable(tally: Tally, now_s: float) -> str:
+    if tally.answered_s is None:
+        return "the API server has not answered yet"
+    silent_s = now_s - tally.answered_s
+    return f"the API server has not answered for {silent_s:.0f} s" if silent_s > SILENT_S else ""
+
+
+def overdue(scheduler: Scheduler) -> str:
+    """It began to lead, and may not write any more."""
+    return "the lease has run out" if scheduler.leader is not None and not scheduler.leads else ""

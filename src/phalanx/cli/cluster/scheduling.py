@@ -1,0 +1,130 @@
+"""The scheduler of a cluster, wired: the loop over the world that is an API server, and the status of its queues."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from phalanx import loop
+from phalanx.cli.files.policy_file import Settings as Policies
+from phalanx.cli.files.recording import Recorder
+from phalanx.cli.terminal.output import note
+from phalanx.client.connection import Connection
+from phalanx.client.informer import Informer
+from phalanx.client.kind import Kind
+from phalanx.core.overview import overview
+from phalanx.core.standing import foreseen, standings
+from phalanx.kube.definitions import QUEUES
+from phalanx.kube.lease import Lease, leading
+from phalanx.kube.policy import Admission
+from phalanx.kube.queue_status import Sight, keep_statuses
+from phalanx.kube.usage import keep_usage
+from phalanx.kube.volcano import QUEUES as VOLCANO_QUEUES
+from phalanx.kube.world import KubeWorld, Settings, open_world
+from phalanx.metrics.collector import Leader, Scheduler
+from phalanx.metrics.decisions import Decisions, Measured
+from phalanx.model.cluster import Cluster
+from phalanx.model.overview import Overview
+from phalanx.model.policy import Policy
+from phalanx.model.standing import Standing
+
+FORESEEN_JOBS = 200  # with more live jobs than these, a status does not say when jobs are expected to start
+
+
+async def schedule(
+    connection: Connection,
+    informers: Callable[[Kind], Informer],
+    lease: Lease,
+    policies: Policies,
+    leads: Callable[[], None] = lambda: None,
+    record: Path | None = None,
+    metrics: Scheduler | None = None,
+    admits: Callable[[Admission], None] = lambda _: None,
+) -> None:
+    """As soon as no other leads (`leads` is called then), until cancelled. `record`: the recording that every step is
+    added to. `metrics`: told what this process does. `admits`: told what makes Jobs ours in this cluster. Raises
+    LeaseLost if another may lead."""
+    async with leading(lease):
+        leads()
+        await _lead(connection, informers, lease, policies, record, metrics, admits)
+
+
+async def _lead(
+    connection: Connection,
+    informers: Callable[[Kind], Informer],
+    lease: Lease,
+    policies: Policies,
+    record: Path | None,
+    metrics: Scheduler | None,
+    admits: Callable[[Admission], None],
+) -> None:
+    cluster, policy = Cluster(), policies.policy
+    settings = Settings(default_queue=policy.default_queue, dialects=policies.dialects)
+    async with open_world(connection, informers, settings, fence=lease.fence) as world:
+        admits(world.admission)
+        glance = Glance(cluster, now_s=time.time)
+        sight = seen(world, glance, informers, lease)
+        keeping = (
+            asyncio.ensure_future(keep_statuses(connection, sight, time.time)),
+            asyncio.ensure_future(keep_usage(connection, cluster.usage, time.time, sight.may_write)),
+        )
+        try:
+            await _run(_measured(world, glance, metrics), cluster, policy, record)
+        finally:
+            for task in keeping:
+                task.cancel()
+            await asyncio.wait(keeping)
+
+
+def _measured(world: KubeWorld, glance: Glance, metrics: Scheduler | None) -> loop.World:
+    if metrics is None:
+        return world
+    decisions = Decisions()
+    metrics.leader = Leader(
+        decisions=decisions,
+        standings=lambda: glance.standings,
+        overview=lambda: glance.overview,
+        unanswered=lambda: world.effects.writer.unanswered,
+        unsent=lambda: world.effects.writer.unsent,
+        breaches=lambda: len(glance.cluster.breaches),
+    )
+    return Measured(world, glance.cluster, decisions)
+
+
+async def _run(world: loop.World, cluster: Cluster, policy: Policy, record: Path | None) -> None:
+    if record is None:
+        await loop.run(world, cluster, policy, time.time)
+        return
+    recorder = Recorder(world, record, policy, time.time, note)
+    try:
+        await loop.run(recorder, cluster, policy, recorder.clock)
+    finally:
+        recorder.close()
+
+
+class Glance:
+    """The book as it was last looked at, for statuses and metrics alike: looking costs what there are jobs, so it is
+    done at the leisure of who writes the statuses (`queue_status`), and never by who scrapes."""
+
+    def __init__(self, cluster: Cluster, now_s: Callable[[], float]) -> None:
+        self.cluster, self._now_s = cluster, now_s
+        self.standings: Sequence[Standing] = ()
+        self.overview = Overview()
+
+    def look(self) -> Sequence[Standing]:
+        self.overview = overview(self.cluster)
+        self.standings = foreseen(self.cluster, list(standings(self.cluster)), self._now_s(), FORESEEN_JOBS)
+        return self.standings
+
+
+def seen(world: KubeWorld, glance: Glance, informers: Callable[[Kind], Informer], lease: Lease) -> Sight:
+    """What the writer of statuses sees."""
+    return Sight(
+        standings=glance.look,
+        wrong=lambda: world.tree.wrong,
+        objects=lambda: informers(QUEUES).objects,
+        may_write=lambda: asyncio.get_running_loop().time() < lease.fence(),
+        volcano=lambda: informers(VOLCANO_QUEUES).objects if VOLCANO_QUEUES in world.served else {},
+    )

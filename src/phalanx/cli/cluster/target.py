@@ -1,0 +1,115 @@
+"""Which cluster a command talks to.
+
+`--kubeconfig`, else `$KUBECONFIG`, else that of the `phalanx up` that runs in the default data directory, else what
+kubectl would take: `~/.kube/config`, or inside a pod its service account.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from phalanx.cli.local.data_directory import default_directory, is_running
+from phalanx.client.connection import ApiRefusal, ApiUnknown, Connection
+from phalanx.client.kind import NAMESPACES
+from phalanx.errors import PhalanxError
+
+_SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Options of every command that talks to a cluster."""
+
+    kubeconfig: Path | None = None
+    """The cluster to talk to. [default: $KUBECONFIG, else a running `phalanx up`, else ~/.kube/config]"""
+
+    context: str | None = None
+    """A context of that kubeconfig other than its current one."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Namespace:
+    """The option of commands that speak of one thing."""
+
+    namespace: Annotated[str, Parameter(alias="-n")] = "default"
+    """The namespace."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """Options of commands that list namespaced things."""
+
+    namespace: Annotated[str, Parameter(alias="-n")] = "default"
+    """The namespace."""
+
+    all_namespaces: Annotated[bool, Parameter(alias="-A")] = False
+    """Every namespace."""
+
+    @property
+    def one(self) -> str:
+        """The one namespace, or the empty name for all."""
+        return "" if self.all_namespaces else self.namespace
+
+
+def find_kubeconfig(target: Target, environment: Mapping[str, str]) -> Path | None:
+    """The file that is said or that runs; None leaves the choice to kubectl's rules.
+
+    Raises PhalanxError if there is nothing to choose from."""
+    if target.kubeconfig is not None:
+        return target.kubeconfig.expanduser()
+    if environment.get("KUBECONFIG"):
+        return None
+    directory = default_directory(environment)
+    if is_running(directory) and directory.kubeconfig.exists():
+        return directory.kubeconfig
+    if Path(environment.get("HOME", "/"), ".kube", "config").exists() or _SERVICE_ACCOUNT.exists():
+        return None
+    raise PhalanxError(
+        f"there is no cluster to talk to: no --kubeconfig, no KUBECONFIG, no `phalanx up` in {directory.path} and no "
+        "~/.kube/config. Start one with `phalanx up`; for one in another directory say --kubeconfig DIR/kubeconfig."
+    )
+
+
+@asynccontextmanager
+async def connected(target: Target | None) -> AsyncIterator[Connection]:
+    """A connection that was seen to work. Raises PhalanxError if nobody answers, or refuses us."""
+    target = target or Target()
+    kubeconfig = find_kubeconfig(target, os.environ)
+    async with await Connection.open(kubeconfig, target.context) as connection:
+        where = f"{connection.server} ({kubeconfig or os.environ.get('KUBECONFIG') or '~/.kube/config'})"
+        try:
+            await connection.request("GET", "/version")
+        except ApiUnknown as error:
+            raise PhalanxError(
+                f"the API server at {where} does not answer: {error}. Nothing was done. Is it running? "
+                "A local one is started with `phalanx up`."
+            ) from error
+        except ApiRefusal as error:
+            raise PhalanxError(
+                f"the API server at {where} refuses us: {error.message}. Nothing was done. "
+                "Name another kubeconfig with --kubeconfig, or renew its credentials."
+            ) from error
+        yield connection
+
+
+async def require_namespace(connection: Connection, namespace: str) -> None:
+    """Raises PhalanxError if it is certain that there is none of that name; asked where nothing was found in it."""
+    try:
+        await connection.get(NAMESPACES, namespace)
+    except ApiRefusal as error:
+        if error.code != 404:  # we may not look: then nobody can say
+            return
+        raise PhalanxError(
+            f"there is no namespace {namespace} at {connection.server}. `kubectl get namespaces` lists those there "
+            f"are; `kubectl create namespace {namespace}` makes it."
+        ) from error

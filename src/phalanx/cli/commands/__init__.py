@@ -1,0 +1,1 @@
+"""The commands: module `NAME` has the function `NAME`, which is `phalanx NAME`. `app` imports it when it is called."""

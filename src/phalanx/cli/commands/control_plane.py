@@ -1,0 +1,138 @@
+"""`phalanx control-plane` (internal): all that `phalanx up` runs besides the API server, in one process.
+
+Scheduler, Job controller and its companions, this machine's node agent and simulated nodes share one connection and
+one cache per kind. They know each other through the API alone. If any of them breaks, the process ends with its
+traceback in the log, and `phalanx up` starts it again: everything they know is in the API.
+
+The scheduler leads by the same Lease as `phalanx scheduler`, so that one of the two stands by. A data directory has
+one `up` only, so its identity is fixed: after a crash the next process takes over at once, however long the lease is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import sys
+from collections.abc import Coroutine, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from phalanx.cli.cluster.informers import Informers
+from phalanx.cli.cluster.monitoring import monitored
+from phalanx.cli.cluster.scheduling import schedule
+from phalanx.cli.files.policy_file import DIALECTS, Settings, settings_of
+from phalanx.cli.local.data_directory import DataDirectory
+from phalanx.cli.local.local_cluster import Machines
+from phalanx.cli.terminal.stopping import until_stopped
+from phalanx.client.connection import Connection
+from phalanx.client.kind import NODES
+from phalanx.embedded.controllers.run import Settings as ControllerSettings
+from phalanx.embedded.controllers.run import run_controllers
+from phalanx.embedded.controllers.training_definition import install_training
+from phalanx.embedded.node.image import read_images
+from phalanx.embedded.node.run import run_node, run_simulated_nodes
+from phalanx.embedded.node.settings import NodeSettings, SimulatedSettings
+from phalanx.embedded.node.simulated import retire
+from phalanx.kube.definitions import install
+from phalanx.kube.lease import Lease, Terms
+from phalanx.kube.node import read_node
+from phalanx.kube.policy import install_policy
+from phalanx.metrics.collector import Scheduler
+from phalanx.metrics.serving import address
+
+IDENTITY = "phalanx-up"
+# Longer than those of `phalanx scheduler`: nobody waits for this lease to run out, and a machine that everything runs
+# on may be slow to answer for a while.
+TERMS = Terms(lease_s=60.0, renew_s=45.0, retry_s=5.0)
+
+
+def control_plane(
+    *,
+    data: Path,
+    policy: Path | None = None,
+    record: Path | None = None,
+    metrics_address: str | None = None,
+    machines: Machines | None = None,
+) -> None:
+    """Run the control plane of `phalanx up` (started by it, not by hand).
+
+    For example:
+
+        phalanx control-plane --data ~/.phalanx
+    """
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    gc.set_threshold(50_000, 20, 50)  # a watch makes many objects and few cycles
+    settings = replace(settings_of(policy), dialects=DIALECTS)  # nobody else's scheduler is here to answer to a name
+    where = None if metrics_address is None else address(metrics_address)
+    uvloop.run(_serve(DataDirectory(data), settings, machines or Machines(), record, where))
+
+
+async def _serve(
+    directory: DataDirectory,
+    settings: Settings,
+    machines: Machines,
+    record: Path | None,
+    where: tuple[str, int] | None,
+) -> None:
+    """Run every part until SIGTERM; pods of this machine go on running."""
+    async with await Connection.open(directory.kubeconfig) as connection:
+        lease = Lease(connection, IDENTITY, terms=TERMS, policy=settings.text())
+        async with monitored(connection, lease, where) as metrics:
+            await until_stopped(_run_all(connection, directory, settings, machines, record, lease, metrics))
+
+
+async def _run_all(
+    connection: Connection,
+    directory: DataDirectory,
+    settings: Settings,
+    machines: Machines,
+    record: Path | None,
+    lease: Lease,
+    metrics: Scheduler | None,
+) -> None:
+    async with asyncio.TaskGroup() as group:
+        informers = Informers(connection, group)
+        await install(connection)
+        await install_policy(connection)
+        await install_training(connection)  # before the scheduler asks which kinds there are
+        await retire(connection, machines.simulate_nodes)
+        for part in _companions(connection, informers, directory, machines):
+            group.create_task(part)
+        group.create_task(_say_ready(informers, machines))
+        await schedule(connection, informers, lease, settings, record=record, metrics=metrics)
+
+
+def _companions(
+    connection: Connection, informers: Informers, directory: DataDirectory, machines: Machines
+) -> Iterator[Coroutine[Any, Any, None]]:
+    yield run_controllers(connection, informers, ControllerSettings(root_ca=directory.authority.read_text()))
+    if machines.local_node:
+        asked = {"cpu": machines.local_cpu, "memory": machines.local_memory, "nvidia.com/gpu": machines.local_gpu}
+        resources = {name: str(amount) for name, amount in asked.items() if amount is not None}
+        images = read_images(machines.local_images) if machines.local_images is not None else {}
+        node = NodeSettings(data_dir=directory.path, resources=resources, images=images)
+        yield run_node(connection, informers, node)
+    if machines.simulate_nodes:
+        simulated = SimulatedSettings(
+            nodes=machines.simulate_nodes,
+            cpu=machines.node_cpu,
+            memory=machines.node_memory,
+            gpu=machines.node_gpu,
+            pods=machines.node_pods,
+        )
+        yield run_simulated_nodes(connection, informers, simulated)
+
+
+async def _say_ready(informers: Informers, machines: Machines) -> None:
+    """Tell `phalanx up`, by a line on standard output, once the nodes are there."""
+    expected, changed = machines.simulate_nodes + machines.local_node, asyncio.Event()
+    cache = informers(NODES)
+    cache.subscribe(lambda change: changed.set())
+    while sum(read_node(node).ready for node in cache.objects.values()) < expected:
+        changed.clear()
+        await changed.wait()
+    print("ready", flush=True)

@@ -1,0 +1,129 @@
+"""`phalanx demo`: six applications at once, first pod by pod, then as gangs, on a cluster of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+from rich.console import Console
+from rich.text import Text
+
+from phalanx.cli.local.data_directory import DataDirectory
+from phalanx.cli.local.local_cluster import Machines, running
+from phalanx.cli.local.local_pods import drain
+from phalanx.cli.terminal.output import note, print_json
+from phalanx.cli.terminal.stopping import stop_wish
+from phalanx.client.connection import Connection
+from phalanx.demo.play import Access, Verdict, play
+from phalanx.demo.stage import LiveStage, PlainStage, SilentStage, bars
+from phalanx.demo.timeline import draw, require_drawable
+from phalanx.demo.trial import APPLICATIONS, Trial
+
+CPUS = 6
+INTERRUPTED = 130
+
+
+async def demo(*, timeline: Path = Path("phalanx-demo.svg"), keep: bool = False, json: bool = False) -> int:
+    """Six applications at once, on a Kubernetes of its own with one six-CPU node: pod by pod, then as gangs.
+
+    Each application is a driver that, once it runs, asks the API for its two executors, as Spark does. Together they
+    count the words of Python's own library, over sockets; every process is real. Pod by pod, six drivers take six CPUs
+    and wait for executors that can never start. As gangs, each application starts whole or not at all, and all finish.
+
+    Exit code 0 only if that is what happened: 0 of 6 finished pod by pod, 6 of 6 as gangs, with the right counts.
+
+    For example:
+
+        phalanx demo
+        phalanx demo --timeline timeline.png
+        phalanx demo --json | jq .gangs
+
+    Parameters
+    ----------
+    timeline
+        The picture to draw: .svg, .png or .pdf.
+    keep
+        Leave the data directory (and print where) instead of deleting it.
+    json
+        Print one JSON document at the end, and nothing else.
+    """
+    require_drawable(timeline)
+    with stop_wish() as wish, _directory(keep) as directory:
+        playing = asyncio.create_task(_play(directory, timeline, json))
+        stopping = asyncio.create_task(wish.wait())
+        await asyncio.wait({playing, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if not playing.done():
+            note("\nphalanx demo: stopping")
+            playing.cancel()
+            await asyncio.wait({playing})
+            return INTERRUPTED
+        return 0 if playing.result().holds else 1
+
+
+@contextlib.contextmanager
+def _directory(keep: bool) -> Iterator[DataDirectory]:
+    path = Path(tempfile.mkdtemp(prefix="phalanx-demo-"))
+    try:
+        yield DataDirectory(path)
+    finally:
+        if keep:
+            note(f"kept: {path} (phalanx up --data {path} starts it again)")
+        else:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+async def _play(directory: DataDirectory, timeline: Path, json: bool) -> Verdict:
+    console = Console(highlight=False)
+    stage = SilentStage() if json else LiveStage(console) if console.is_terminal else PlainStage(console)
+    stage.say(f"starting a Kubernetes with one node of {CPUS} CPUs")
+    async with (
+        running(directory, 0, Machines(local_cpu=str(CPUS)), note),
+        await Connection.open(directory.kubeconfig) as connection,
+    ):
+        try:
+            verdict = await play(connection, _access(directory.kubeconfig), CPUS, stage)
+        finally:
+            await asyncio.shield(drain(connection, note))
+    trials = _titled(verdict)
+    await asyncio.to_thread(draw, trials, timeline)
+    if json:
+        print_json({**verdict.record(), "timeline": str(timeline)})
+    else:
+        console.print(bars(trials, min(console.width, 110)))
+        console.print(_conclusion(verdict, timeline), soft_wrap=True)
+    return verdict
+
+
+def _titled(verdict: Verdict) -> list[tuple[str, Trial]]:
+    def title(name: str, trial: Trial) -> str:
+        return f"{name}: {trial.finished} of {APPLICATIONS} finished"
+
+    return [(title("pod by pod", verdict.without), verdict.without), (title("as gangs", verdict.gangs), verdict.gangs)]
+
+
+def _conclusion(verdict: Verdict, timeline: Path) -> Text:
+    common = ", ".join(f"{word} {number:,}" for word, number in verdict.reference.most_common)
+    words = verdict.reference.words
+    found = Text(
+        f"{verdict.right} of {APPLICATIONS} counts agree with that of a single process: {words:,} words ({common}).\n"
+        f"The timeline is drawn in {timeline}.\n"
+    )
+    finished = f"{verdict.without.finished} of {APPLICATIONS} finished pod by pod, {verdict.gangs.finished} as gangs"
+    if verdict.holds:
+        return found.append(f"{finished}: a job starts whole or not at all.", style="bold green")
+    return found.append(f"{finished}: this is not what should have happened.", style="bold red")
+
+
+def _access(kubeconfig: Path) -> Access:
+    """What the kubeconfig says, in a form that fits into a pod's environment."""
+    found = yaml.safe_load(kubeconfig.read_text())
+    cluster, user = found["clusters"][0]["cluster"], found["users"][0]["user"]
+    ca = base64.b64decode(cluster["certificate-authority-data"]).decode()
+    return Access(server=cluster["server"], token=user["token"], ca=ca)

@@ -1,0 +1,151 @@
+"""`phalanx replay`: a recording, decision by decision."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from phalanx.cli.files.recording import Step, decided, steps
+from phalanx.cli.terminal.output import counted, note, print_json_line
+from phalanx.core.moment import clock
+from phalanx.dialects.recording import written
+from phalanx.model.cluster import Cluster
+from phalanx.model.event import Event
+from phalanx.model.job import Placement
+from phalanx.model.plan import Action, Place, Plan, Preempt, Promise, Shrink, Start, Wait
+
+SHOWN = 12  # events and decisions of a step that are written out
+
+
+def replay(
+    recording: Annotated[Path, Parameter(name="RECORDING")],
+    /,
+    *,
+    step: bool = False,
+    first: int = 1,
+    last: int | None = None,
+    job: str | None = None,
+    json: bool = False,
+) -> int:
+    """Replay a recording: what the scheduler was told at each step, and what it decides.
+
+    Every step is decided again by this version. Where the recording decided otherwise, both are shown, and the exit
+    code is 1 at the end.
+
+    For example:
+
+        phalanx scheduler --record monday.jsonl      # or `phalanx up --record`, or `phalanx snapshot now.jsonl`
+        phalanx replay monday.jsonl --job default/train
+        phalanx replay monday.jsonl --step --first 120
+
+    Parameters
+    ----------
+    step
+        Stop after every step until Enter is pressed.
+    first
+        Show steps from this number on; those before are replayed unseen.
+    last
+        The last step to replay.
+    job
+        Show only steps in which this job (NAMESPACE/NAME) is told of or decided about.
+    json
+        Print every step as a line of JSON.
+    """
+    cluster, differing, seen, shown = Cluster(), 0, 0, 0
+    for each in steps(recording):
+        if last is not None and each.number > last:
+            break
+        cluster = Cluster() if each.begins else cluster
+        plan = decided(cluster, each)
+        seen, differs = each.number, each.actions is not None and list(each.actions) != list(plan.actions)
+        differing += differs
+        if each.number < first or (job is not None and not concerns(each, plan, job)):
+            continue
+        shown += 1
+        if json:
+            print_json_line(as_json(each, plan, differs=differs))
+        else:
+            print("\n".join(told(each, plan, differs=differs)))
+        if step and not pressed_enter():
+            break
+    if job is not None and not shown:
+        note(f"no step that was to be shown is about a job {job}; jobs are named NAMESPACE/NAME")
+    whole = counted(seen, "step")
+    note(f"{whole}; {differing} decided otherwise than recorded" if differing else f"{whole}, as recorded")
+    return 1 if differing else 0
+
+
+def concerns(each: Step, plan: Plan, job: str) -> bool:
+    return any(subject(item) == job for item in (*each.events, *plan.actions))
+
+
+def subject(item: Event | Action) -> str:
+    """The job that it is about; empty for none."""
+    about = getattr(item, "job", "")
+    return about if isinstance(about, str) else str(about.id)
+
+
+def as_json(each: Step, plan: Plan, *, differs: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {"step": each.number, "now_s": each.now_s}
+    found["events"] = [written(event) for event in each.events]
+    found["actions"] = [written(action) for action in plan.actions]
+    if differs:
+        found["recorded"] = [written(action) for action in each.actions or ()]
+    return found
+
+
+def told(each: Step, plan: Plan, *, differs: bool) -> Iterator[str]:
+    at = clock(each.now_s, each.now_s)
+    yield f"step {each.number}, {at}: {counted(len(each.events), 'event')}, {counted(len(plan.actions), 'decision')}"
+    yield from shortened("  told    ", [event_line(event) for event in each.events])
+    yield from shortened("  decided ", [action_line(action) for action in plan.actions])
+    if differs:
+        yield from shortened("  recorded", [action_line(action) for action in each.actions or ()])
+
+
+def shortened(head: str, found: list[str]) -> Iterator[str]:
+    yield from (f"{head} {line}" for line in found[:SHOWN])
+    if len(found) > SHOWN:
+        yield f"{head} and {len(found) - SHOWN} more"
+
+
+def event_line(event: Event) -> str:
+    """Its kind and whom it is about."""
+    plain = written(event)
+    names = [value for key, value in plain.items() if key in {"is", "job", "name", "pod", "queue"} and value]
+    inner = [value.get("id") or value.get("name") for value in plain.values() if isinstance(value, dict)]
+    words = [str(name) for name in names if isinstance(name, str)]
+    return " ".join([*words, *(str(name) for name in inner if name)])
+
+
+def action_line(action: Action) -> str:
+    match action:
+        case Start(job, attempt, placements):
+            return f"start {job}#{attempt} {where(placements) or 'pod by pod'}"
+        case Place(job, placements):
+            return f"place {job} {where(placements)}"
+        case Wait(job, reason):
+            return f"wait {job}: {reason.code}: {reason.text}"
+        case Preempt(job, _, by, reason):
+            return f"preempt {job} for {by}: {reason.text}"
+        case Shrink(job, slots, by, reason):
+            return f"shrink {job} by {len(slots)} for {by}: {reason.text}"
+        case Promise(job, placements):
+            return f"promise {job} {where(placements) or 'nothing more'}"
+
+
+def where(placements: tuple[Placement, ...]) -> str:
+    """`on a*2 b`."""
+    counted = Counter(placement.node for placement in placements)
+    return "on " + " ".join(node if n == 1 else f"{node}*{n}" for node, n in counted.items()) if counted else ""
+
+
+def pressed_enter() -> bool:
+    """False at the end of the input."""
+    print("-- Enter for the next step, Ctrl-D to stop --", file=sys.stderr, end="", flush=True)
+    return bool(sys.stdin.readline())

@@ -1,0 +1,116 @@
+"""`phalanx scheduler`: only the scheduler, for any Kubernetes cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import socket
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import uvloop
+
+from phalanx.cli.cluster.informers import Informers
+from phalanx.cli.cluster.monitoring import monitored
+from phalanx.cli.cluster.scheduling import schedule
+from phalanx.cli.cluster.target import Target, connected
+from phalanx.cli.files.policy_file import Settings, settings_of
+from phalanx.cli.files.recording import require_recordable
+from phalanx.cli.terminal.output import note
+from phalanx.cli.terminal.stopping import until_stopped
+from phalanx.client.connection import Connection
+from phalanx.kube.lean import LEAN
+from phalanx.kube.lease import Lease, Terms
+from phalanx.kube.policy import Admission
+from phalanx.metrics.serving import address
+
+# Two containers of one host network have one host name, and each is process 1.
+IDENTITY = f"{socket.gethostname()}-{secrets.token_hex(4)}-{os.getpid()}"
+
+
+def scheduler(
+    *,
+    target: Target | None = None,
+    default_queue: str | None = None,
+    policy: Path | None = None,
+    dialect: tuple[Literal["volcano", "kubeflow"], ...] = (),
+    record: Path | None = None,
+    metrics_address: str | None = None,
+    verbose: bool = False,
+) -> None:
+    """Schedule the jobs of a cluster, until Ctrl-C. (`phalanx up` does this too, for its own cluster.)
+
+    Jobs with the label `phalanx.dev/queue` and pods with `schedulerName: phalanx` are its work; everything else it
+    counts and leaves alone. Installs the definitions of queues, flavors and reservations, or brings them up to date,
+    and the queue `default` where it is missing. Stopping it stops nothing that runs. Start it twice, or for the cluster
+    of a `phalanx up`, and one stands by until the other is gone (a Lease, `kube-system/phalanx`).
+
+    For example:
+
+        phalanx scheduler
+        phalanx scheduler --kubeconfig ~/.kube/config --context production
+        phalanx scheduler --policy policy.yaml
+        phalanx scheduler --dialect volcano
+        phalanx scheduler --record monday.jsonl
+        phalanx scheduler --metrics-address 127.0.0.1:9090
+
+    Parameters
+    ----------
+    default_queue
+        The queue of jobs that name none. [default: what the policy says, else default]
+    policy
+        How to decide, as YAML: backfill, scores, topologies, factors. docs/guide/kubernetes.md has every field.
+    dialect
+        Read other people's kinds too. volcano: its PodGroups and queues, defined where they are absent, and pods that
+        name its scheduler, which itself must not run. kubeflow: training jobs (PyTorchJob, TFJob and others), beside
+        their operator. docs/dialects says what becomes of each field.
+    record
+        Add all that happens and all that is decided to this file, for `phalanx replay` and `phalanx whatif`.
+    metrics_address
+        Serve /metrics (for Prometheus), /healthz and /readyz there, without a token: nothing in them is secret, and
+        they change nothing. Not served if this is not said. docs/guide/metrics.md lists what there is.
+    verbose
+        Say more on standard error.
+    """
+    level = logging.INFO if verbose else logging.WARNING
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    settings = replace(settings_of(policy, default_queue), dialects=frozenset(dialect))
+    if record is not None:
+        require_recordable(record)
+    where = None if metrics_address is None else address(metrics_address)
+    uvloop.run(_connected(target, settings, record, where))
+
+
+async def _connected(
+    target: Target | None, settings: Settings, record: Path | None, where: tuple[str, int] | None
+) -> None:
+    # Renewals have a connection of their own: they wait for nobody, and are the only writes that need no lease.
+    async with connected(target) as connection, connected(target) as apart:
+        note(f"scheduling for {connection.server}, as soon as no other does; Ctrl-C stops it, and nothing that runs")
+        await until_stopped(_serve(connection, apart, settings, record, where))
+
+
+async def _serve(
+    connection: Connection,
+    apart: Connection,
+    settings: Settings,
+    record: Path | None,
+    where: tuple[str, int] | None,
+) -> None:
+    lease = Lease(apart, IDENTITY, terms=Terms(), policy=settings.text())
+    connection.fence(lease.fence)
+    apart.tally = connection.tally  # who stands by is known to be well by these calls alone
+    async with monitored(connection, lease, where) as metrics, asyncio.TaskGroup() as group:
+        informers = Informers(connection, group, LEAN)
+        leads = lambda: note("this process leads")  # noqa: E731 (it is passed on, not called)
+        await schedule(connection, informers, lease, settings, leads, record, metrics, _say)
+
+
+def _say(admission: Admission) -> None:
+    """Where it is neither, the log says so (`install_policy`)."""
+    if admission is not Admission.NEITHER:
+        note(admission.value)

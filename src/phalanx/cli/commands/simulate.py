@@ -1,0 +1,250 @@
+"""`phalanx simulate`: what a policy would make of a workload."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+from cyclopts import Parameter
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from phalanx.cli.files.setup_file import setup_of
+from phalanx.cli.simulation.cells import Cell, Lost, Outcome, Source, run_all, workload_of
+from phalanx.cli.simulation.options import AtLeastOne, Chance, Given, Results
+from phalanx.cli.simulation.results import (
+    Row,
+    rows_of,
+    table_rows,
+    whole,
+    write_csv,
+    write_parquet,
+    write_report,
+    write_schedule,
+)
+from phalanx.cli.terminal.output import counted, note, print_json_line, print_table
+from phalanx.cli.terminal.stopping import stop_asked
+from phalanx.errors import PhalanxError
+from phalanx.loop import step
+from phalanx.simulator.estimate import estimator
+from phalanx.simulator.feasible import never_fitting
+from phalanx.simulator.readers.lines import told
+from phalanx.simulator.setup import Setup
+from phalanx.simulator.workload import Workload
+
+Name = TypeVar("Name")
+
+_NEVER_SHOWN = 5
+
+
+def simulate(
+    traces: Annotated[tuple[Path, ...], Parameter(name="TRACE", negative=())],
+    /,
+    *,
+    policy: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = ("easy",),
+    estimates: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = ("user",),
+    given: Given | None = None,
+    chance: Chance | None = None,
+    results: Results | None = None,
+    processes: Annotated[int | None, AtLeastOne] = None,
+) -> int:
+    """Play traces through the scheduler in virtual time, and compare policies.
+
+    A trace is a log in the Standard Workload Format, a table of Philly, Muri, Chronus or openb (Alibaba), or a workload
+    of your own in YAML or JSON; `.gz` is unpacked. A log's header says how large its machine is.
+
+    For example:
+
+        phalanx simulate KTH-SP2-1996-2.1-cln.swf --policy fifo easy easy-sjbf
+        phalanx simulate philly.csv --cluster 128x8 --policy fair
+        phalanx simulate mine.yaml --policy mine-today.yaml mine-tomorrow.yaml --seeds 10
+
+    Parameters
+    ----------
+    traces
+        Logs and workloads.
+    policy
+        Built-in (easy, fair and others; an unknown name lists them all) or files with a policy and queues.
+    estimates
+        What the scheduler knows of run times: user, exact, last-two, x2 (twice the user's) or exact-x2.
+    processes
+        How many simulations to run side by side; as many as there are processors if not given.
+    """
+    given, chance, results = given or Given(), chance or Chance(), results or Results()
+    sources, seeds = [given.source(trace) for trace in _each(traces)], range(chance.seed, chance.seed + chance.seeds)
+    policy, estimates = _each(policy), _each(estimates)
+    _check_named("--policy", policy, "easy fifo")
+    _check_named("--estimates", estimates, "user exact")
+    of_all = Cell(
+        source=sources[0],
+        policy="",
+        estimates="",
+        seed=0,
+        faults=chance.faults(),
+        checkpoint_s=chance.checkpoint_s(),
+        keep=results.schedule is not None,
+        draw=results.report is not None,
+        fair_starts=results.fair_starts or 0,
+        compactions=results.compactions or 0,
+    )
+    cells = [
+        replace(of_all, source=source, policy=name, estimates=known, seed=seed)
+        for source, name, known, seed in product(sources, policy, estimates, seeds)
+    ]
+    results.check([*traces, *(file for file in map(Path, (given.cluster, *policy)) if file.suffix)])
+    jobs = _check(sources, policy, estimates, chance.seed)
+    with stop_asked() as stopped:
+        outcomes, lost = _play(cells, jobs, processes, stopped)
+        return _report(outcomes, results, missing=len(cells) - len(outcomes), lost=lost)
+
+
+def _each(named: Sequence[Name]) -> tuple[Name, ...]:
+    """Nothing is played twice."""
+    return tuple(dict.fromkeys(named))
+
+
+def _check_named(option: str, named: Sequence[str], for_instance: str) -> None:
+    """Raises PhalanxError."""
+    if not named:
+        raise PhalanxError(f"{option} names none; leave it out, or say for instance {option} {for_instance}")
+
+
+def _check(sources: Sequence[Source], policies: Sequence[str], estimates: Sequence[str], seed: int) -> int:
+    """Everything that the command line names is there, and what cannot run is told; how many jobs a round has."""
+    setups = [setup_of(name) for name in policies]
+    for name in estimates:
+        estimator(name)
+    jobs = 0
+    for source in sources:
+        workload = workload_of(source, seed)
+        _tell(workload)
+        _tell_never(workload, setups)
+        jobs += len(workload.tasks)
+    return jobs
+
+
+def _tell(workload: Workload) -> None:
+    for line in told(workload.faults):
+        note(line)
+    if workload.dropped:
+        left = ", ".join(f"{count} {why}" for why, count in workload.dropped)
+        note(f"{workload.name}: {counted(len(workload.tasks), 'job')}; left out: {left}")
+    elif not workload.tasks:
+        note(f"{workload.name}: there are no jobs in it")
+
+
+def _tell_never(workload: Workload, setups: Sequence[Setup]) -> None:
+    """Who can never run, and why; said once where it is so under every policy."""
+    found = {setup.name: never_fitting(workload, setup, step) for setup in setups}
+    alike = len({tuple((task.job.id, why) for task, why in never) for never in found.values()}) == 1
+    for name, never in list(found.items())[: 1 if alike else None]:
+        under = "" if alike else f" under {name}"
+        for task, why in never[:_NEVER_SHOWN]:
+            note(f"{workload.name}: job {task.job.id} can never run{under}: {why}")
+        if len(never) > _NEVER_SHOWN:
+            note(f"{workload.name}: {len(never)} jobs in all can never run{under}")
+
+
+def _play(
+    cells: Sequence[Cell], jobs: int, processes: int | None, stopped: Callable[[], bool]
+) -> tuple[list[Outcome], str]:
+    """What came, and why some is lost (empty: none is)."""
+    rounds = len(cells) // max(1, len({cell.source for cell in cells}))
+    at_once = max(1, processes or os.cpu_count() or 1)
+    outcomes = list[Outcome]()
+    with _progress(jobs * rounds) as progress:
+        try:
+            for outcome in run_all(cells, processes=at_once, progress=progress, stopped=stopped):
+                outcomes.append(outcome)  # those before one that is lost are not
+        except Lost as lost:
+            return outcomes, str(lost)
+    return outcomes, ""
+
+
+class _Rate(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed or 0:,.0f} jobs/s")
+
+
+@contextmanager
+def _progress(jobs: int) -> Iterator[Callable[[int], None]]:
+    """A bar with rate and time left, on a terminal only, and never where results go."""
+    screen = Console(stderr=True)
+    columns = (TextColumn("{task.completed:,.0f} of {task.total:,.0f} jobs"), BarColumn(), _Rate())
+    with Progress(
+        *columns, TimeRemainingColumn(), console=screen, disable=not screen.is_terminal, transient=True
+    ) as bar:
+        task = bar.add_task("", total=jobs)
+        yield lambda done: bar.update(task, completed=done)
+
+
+def _report(outcomes: Sequence[Outcome], results: Results, *, missing: int, lost: str) -> int:
+    """On the screen first: a file that cannot be written costs nothing but itself."""
+    rows = rows_of(outcomes)
+    if results.json:
+        for row in rows:
+            print_json_line(row)
+    elif rows:
+        print_table(*table_rows(rows))
+    for outcome in outcomes:
+        _tell_unfinished(outcome)
+    complaints = [*([lost] if lost else []), *_write(outcomes, rows, results, several=len(outcomes) + missing > 1)]
+    for complaint in complaints:
+        note(f"phalanx: error: {complaint}")
+    if any(outcome.measures["interrupted"] for outcome in outcomes) or (missing and not lost):
+        rest = f"; {missing} of {len(outcomes) + missing} runs were not begun" if missing else ""
+        note(f"stopped before the end: these are the results so far{rest}")
+        return 130
+    return 1 if complaints else 0
+
+
+def _tell_unfinished(outcome: Outcome) -> None:
+    """Means are of those that ended; whoever reads them should know of the others."""
+    cell, measures = outcome.cell, outcome.measures
+    if measures["unfinished"] and not measures["interrupted"] and cell.source.inflate is None:
+        others = f"{measures['unfinished']:,} of {counted(measures['jobs'], 'job')}"
+        note(f"{measures['trace']}: under {measures['policy']} {others} did not end; the means are of the others")
+
+
+def _write(outcomes: Sequence[Outcome], rows: Sequence[Row], results: Results, *, several: bool) -> Iterator[str]:
+    """The files that are asked for; what could not be written, and why. `several`: more than one run was asked for."""
+    wanted: list[tuple[Path | None, Callable[[Path], None]]] = [
+        (results.report, lambda file: write_report(outcomes, file)),
+        (results.csv, lambda file: write_csv(rows, file)),
+        (results.parquet, lambda file: write_parquet(rows, file)),
+    ]
+    if results.schedule is not None:
+        files = _named(results.schedule, outcomes) if several else [results.schedule] * len(outcomes)
+        wanted += [(each, partial(_write_schedule, of)) for each, of in zip(files, outcomes, strict=True)]
+    for file, write in wanted:
+        if file is not None:
+            try:
+                with whole(file) as part:
+                    write(part)
+            except PhalanxError as error:
+                yield str(error)
+
+
+def _write_schedule(outcome: Outcome, file: Path) -> None:
+    if outcome.schedule is not None:
+        write_schedule(outcome.schedule, file)
+
+
+def _named(file: Path, outcomes: Sequence[Outcome]) -> list[Path]:
+    """Of several schedules each has its own file: `out.csv` becomes `out-TRACE-POLICY-ESTIMATES-SEED.csv`, with a
+    number behind it where traces or policies in several folders have one name."""
+    stems = list[str]()
+    for cell in (outcome.cell for outcome in outcomes):
+        parts = (file.stem, cell.source.trace.stem, Path(cell.policy).stem, cell.estimates, str(cell.seed))
+        stem, number = "-".join(parts), 1
+        while (found := stem if number == 1 else f"{stem}-{number}") in stems:
+            number += 1
+        stems.append(found)
+    return [file.with_name(stem + file.suffix) for stem in stems]

@@ -1,0 +1,141 @@
+"""`phalanx submit`: queue Jobs from files, or one made from a command."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from cyclopts import Parameter
+
+from phalanx.cli.cluster.target import Namespace, Target, connected
+from phalanx.cli.files.manifest import Document, is_job, job, queued, read_files
+from phalanx.cli.submission.job_options import JobOptions, given
+from phalanx.cli.submission.scheduling_options import WishOptions
+from phalanx.cli.submission.sending import (
+    create_document,
+    not_known,
+    queue_of,
+    require_class,
+    require_queues,
+    too_large,
+)
+from phalanx.cli.terminal.output import note, print_json
+from phalanx.client.connection import Connection, Object
+from phalanx.errors import PhalanxError
+from phalanx.kube.definitions import QUEUES
+
+
+async def submit(
+    *words: str,
+    queue: Annotated[str | None, Parameter(alias="-q")] = None,
+    options: JobOptions | None = None,
+    wishes: WishOptions | None = None,
+    space: Namespace | None = None,
+    target: Target | None = None,
+    dry_run: bool = False,
+    json: bool = False,
+) -> None:
+    """Queue Jobs and return at once. `phalanx jobs` shows what becomes of them.
+
+    From files: Jobs get what they need to be queued (`suspend: true`, our scheduler, the queue's label) where they do
+    not say it, and what the options say of queue and time counts instead of what they do; other objects are created as
+    they are. From a command: a Job is made, as `phalanx run` does.
+
+    For example:
+
+        phalanx submit train.yaml
+        phalanx submit server.yaml workers.yaml --queue research
+        phalanx submit --name train --pods 4 --cpu 8 --gpu 1 --time-limit 8h -- python train.py
+        phalanx submit --name report --after train:ok -- python report.py
+        phalanx submit --dry-run -- python train.py > train.yaml
+
+    Parameters
+    ----------
+    words
+        Files of YAML or JSON (`-` is standard input); or, after two dashes, a command.
+    queue
+        The queue. [default: what the file says, else default]
+    dry_run
+        Print what would be created, as YAML (or, with --json, as JSON), and create nothing.
+    json
+        Print the created objects as JSON.
+    """
+    namespace = (space or Namespace()).namespace
+    files, command = split(words, sys.argv)
+    wishes = wishes or WishOptions()
+    said = wishes.words(time.time())
+    documents = _documents(files, command, queue, options or JobOptions(), namespace)
+    if (option := "--queue" if queue else given(wishes)) and not any(is_job(each.obj) for each in documents):
+        raise PhalanxError(f"{option} is for Jobs, and there is none in {documents[0].file}. Nothing was created.")
+    objects = [(document, queued(document, queue, said, wishes.priority)) for document in documents]
+    if dry_run and json:
+        print_json([obj for _, obj in objects])
+        return
+    if dry_run:
+        print(yaml.safe_dump_all([obj for _, obj in objects], sort_keys=False), end="")
+        return
+    async with connected(target) as connection:
+        warnings = await _look(connection, objects, wishes, namespace)
+        created = await _create_all(connection, objects, namespace, tell=not json)
+        jobs = [obj for obj in created if obj.get("kind") == "Job"]
+        for warning in (*warnings, *await too_large(connection, jobs)):
+            note(f"warning: {warning}")
+    if json:
+        print_json(created)
+
+
+def split(words: Sequence[str], line: Sequence[str]) -> tuple[tuple[Path, ...], tuple[str, ...]]:
+    """Files and command: what stands after the first two dashes of the command line is the command."""
+    command = tuple(line[line.index("--") + 1 :]) if "--" in line else ()
+    return tuple(Path(word) for word in words[: len(words) - len(command)]), command
+
+
+def _documents(
+    files: Sequence[Path], command: Sequence[str], queue: str | None, options: JobOptions, namespace: str
+) -> list[Document]:
+    if files and command:
+        raise PhalanxError("files and a command at once: submit the files, and the command by itself")
+    if files and (option := given(options)):
+        raise PhalanxError(
+            f"{option} is for a command, and {files[0]} says itself what its pods ask. Nothing was created."
+        )
+    if files:
+        return read_files(files)
+    if not command:
+        raise PhalanxError("there is nothing to submit. Name files, or write a command after two dashes.")
+    return [Document(file="the command", obj=job(options.request(command, namespace, queue or "default")))]
+
+
+async def _look(
+    connection: Connection, objects: Sequence[tuple[Document, Object]], wishes: WishOptions, namespace: str
+) -> list[str]:
+    """What lets them wait, and is known before they are created. Raises PhalanxError for what would do so for ever."""
+    queues = {obj["metadata"].get("name") for _, obj in objects if obj["kind"] == QUEUES.name}
+    named = ((name, document.place()) for document, obj in objects if (name := queue_of(obj)))
+    warnings = await require_queues(connection, [(name, where) for name, where in named if name not in queues])
+    if wishes.priority:
+        await require_class(connection, wishes.priority)
+    return warnings + await not_known(connection, wishes.after, namespace)
+
+
+async def _create_all(
+    connection: Connection, objects: Sequence[tuple[Document, Object]], namespace: str, *, tell: bool
+) -> list[Object]:
+    """One after the other; each is told as soon as it is there, so that it is known where an error left off."""
+    created = []
+    for document, obj in objects:
+        created.append(await create_document(connection, document, obj, namespace))
+        if tell:
+            _tell(created[-1])
+    return created
+
+
+def _tell(obj: Object) -> None:
+    meta: dict[str, Any] = obj["metadata"]
+    where = f" in queue {name}" if obj["kind"] == "Job" and (name := queue_of(obj)) else ""
+    place = f"{meta['namespace']}/" if meta.get("namespace") else ""
+    print(f"{obj['kind'].lower()} {place}{meta['name']} created{where}", flush=True)

@@ -1,0 +1,159 @@
+"""`phalanx up`: a Kubernetes on this machine, until Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from phalanx.cli.files.policy_file import settings_of
+from phalanx.cli.files.recording import require_recordable
+from phalanx.cli.local.data_directory import DataDirectory, chosen_directory
+from phalanx.cli.local.local_cluster import LocalCluster, Machines, free_port, running
+from phalanx.cli.local.local_pods import cordon, drain, running_pods
+from phalanx.cli.terminal.output import counted
+from phalanx.cli.terminal.stopping import stop_wish
+from phalanx.client.connection import ApiError, Connection
+from phalanx.metrics.serving import address, url
+
+
+async def up(
+    *,
+    data: Path | None = None,
+    port: Annotated[int, Parameter(validator=Number(gte=0, lte=65535))] = 6443,
+    machines: Machines | None = None,
+    policy: Path | None = None,
+    record: Path | None = None,
+    metrics_address: str | None = None,
+    stop_pods: bool = False,
+) -> None:
+    """Start a Kubernetes on this machine, with Phalanx as its scheduler. Ctrl-C stops it.
+
+    It is a real Kubernetes API on this machine's loopback address: kubectl and every client library work with it. Pods
+    with `image: host` are real processes on this machine. When it stops, running pods go on running, and the next
+    `phalanx up` on the same directory finds them.
+
+    For example:
+
+        phalanx up
+        phalanx up --data ./cluster --port 7443
+        phalanx up --simulate-nodes 100 --node-cpu 100 --node-gpu 8
+        phalanx up --policy policy.yaml
+
+    Parameters
+    ----------
+    data
+        Where everything is kept. [default: $XDG_DATA_HOME/phalanx, else ~/.phalanx]
+    port
+        The port of the API; 0 takes any free one.
+    policy
+        How to decide, as YAML: backfill, scores, topologies, factors. docs/guide/kubernetes.md has every field.
+    record
+        Add all that happens and all that is decided to this file, for `phalanx replay` and `phalanx whatif`.
+    metrics_address
+        Serve the scheduler's /metrics, /healthz and /readyz there, without a token: 127.0.0.1:9090, for instance
+        (port 0 takes any free one, and it is printed which). docs/guide/metrics.md lists what there is.
+    stop_pods
+        When it stops, end the pods that run on this machine too. Their Jobs are queued again for the next `up`.
+    """
+    directory = chosen_directory(data, os.environ)
+    settings_of(policy)  # what is wrong with it is said before anything starts
+    if record is not None:
+        require_recordable(record)
+    metrics = None if metrics_address is None else _chosen(address(metrics_address))
+    with stop_wish() as wish:
+        ready = asyncio.Event()
+        cluster = running(directory, port, machines or Machines(), _say, _options(policy, record, metrics))
+        serving = asyncio.create_task(_serve(directory, cluster, metrics, ready, wish, stop_pods))
+        stopping = asyncio.create_task(wish.wait())
+        await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if not ready.is_set():
+            serving.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await serving
+
+
+def _chosen(where: tuple[str, int]) -> tuple[str, int]:
+    """With a free port in place of 0: after a crash the metrics must come back where they were."""
+    host, port = where
+    return host, port or free_port()
+
+
+def _options(policy: Path | None, record: Path | None, metrics: tuple[str, int] | None) -> list[str]:
+    """As the control plane's command line says them."""
+    said = {
+        "--policy": policy and str(policy.resolve()),
+        "--record": record and str(record.resolve()),
+        "--metrics-address": metrics and f"{metrics[0]}:{metrics[1]}",
+    }
+    return [f"{name}={value}" for name, value in said.items() if value is not None]
+
+
+async def _serve(
+    directory: DataDirectory,
+    starting: AbstractAsyncContextManager[LocalCluster],
+    metrics: tuple[str, int] | None,
+    ready: asyncio.Event,
+    wish: asyncio.Event,
+    stop_pods: bool,
+) -> None:
+    _say(f"phalanx up: starting in {directory.path}")
+    async with starting as cluster:
+        _greet(cluster, metrics)
+        ready.set()
+        await wish.wait()
+        _say("stopping")
+        farewell = await _farewell(cluster, stop_pods)
+    _say(farewell)
+
+
+def _greet(cluster: LocalCluster, metrics: tuple[str, int] | None) -> None:
+    kubeconfig = cluster.directory.kubeconfig
+    also = f"\n  metrics     {url(metrics)}" if metrics is not None else ""
+    _say(
+        f"""ready
+
+  API         {cluster.url}
+  kubeconfig  {kubeconfig}{also}
+
+Try, in another terminal:
+
+  export KUBECONFIG={kubeconfig}
+  kubectl get nodes
+  phalanx run -- echo hello
+  phalanx jobs
+
+Ctrl-C stops it; running pods go on, and the next `phalanx up` finds them."""
+    )
+
+
+async def _farewell(cluster: LocalCluster, stop_pods: bool) -> str:
+    """Count the pods that go on, or end them; the sentence that says so."""
+    try:
+        async with await Connection.open(cluster.directory.kubeconfig) as connection:
+            if stop_pods:
+                ended, nodes = await drain(connection, _say)
+                await cluster.stop_control_plane()  # before it can start anything in their place
+                await cordon(connection, nodes, unschedulable=False)
+                return f"stopped; ended {counted(ended, 'pod')}"
+            pods = await running_pods(connection)
+    except ApiError as error:
+        return f"stopped; the API did not say which pods are running ({error})"
+    if not pods:
+        return "stopped; no pod was running"
+    return (
+        f"stopped; {counted(len(pods), 'running pod')} left to go on, and the next `phalanx up` finds them again "
+        "(--stop-pods would end them)"
+    )
+
+
+def _say(text: str) -> None:
+    with contextlib.suppress(OSError):  # the terminal is gone, and we are about to be
+        print(text, flush=True)

@@ -1,0 +1,125 @@
+"""`phalanx webhook`: the admission of Jobs, for API servers that serve no MutatingAdmissionPolicy."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import logging
+import ssl
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from phalanx.cli.cluster.target import Target, connected
+from phalanx.cli.terminal.output import note
+from phalanx.cli.terminal.stopping import until_stopped
+from phalanx.embedded.apiserver.authority import Pair
+from phalanx.errors import PhalanxError
+from phalanx.kube.policy import PATH, SERVICE, SERVICE_NAMESPACE
+from phalanx.metrics import serving as monitoring
+from phalanx.metrics.admissions import Admissions
+from phalanx.metrics.collector import registry
+from phalanx.webhook.serving import Answerer, Files, serving, show, tls_context
+from phalanx.webhook.trust import Keeper
+
+Verdict = Callable[[], str]
+Keeping = Callable[[], Coroutine[Any, Any, None]]
+
+
+def webhook(
+    *,
+    address: str,
+    target: Target | None = None,
+    namespace: str = SERVICE_NAMESPACE,
+    tls_cert: Path | None = None,
+    tls_key: Path | None = None,
+    metrics_address: str | None = None,
+    verbose: bool = False,
+) -> None:
+    """Make Jobs ours when they are created, on Kubernetes 1.29 to 1.35, until Ctrl-C.
+
+    From 1.36 on, API servers do it themselves (MutatingAdmissionPolicy) and nobody needs this. Before, they ask this
+    webhook about each Job that carries our label: it is created suspended, for the scheduler phalanx, and signed with
+    who created it, exactly as the policies say. deploy/overlays/webhook runs two of them, and the configuration by
+    which API servers call them; both answer. While none does, Jobs with our label cannot be created, and nothing else
+    is in anybody's way.
+
+    Its certificate it makes by itself and renews in time, from an authority that the replicas share in the Secret
+    phalanx-webhook; API servers are told whom to trust in the configuration. Or name files that somebody else renews.
+
+    For example:
+
+        phalanx webhook --address 0.0.0.0:8443
+        phalanx webhook --address 0.0.0.0:8443 --tls-cert /tls/tls.crt --tls-key /tls/tls.key
+
+    Parameters
+    ----------
+    address
+        Where API servers reach it, HOST:PORT. There is no token, as API servers have none for webhooks: who asks is
+        answered what would become of the Job that he sent, and nothing else.
+    namespace
+        Where its Secret is, and the Service phalanx-webhook, for whose name the certificate is made.
+    tls_cert
+        A certificate in PEM, and those that it leads to; read again when the file changes. With --tls-key; then nothing
+        is read or written in the cluster, and who makes the certificate tells API servers to trust it (caBundle).
+    tls_key
+        Its key, in PEM.
+    metrics_address
+        Serve /metrics (for Prometheus), /healthz and /readyz there, over plain HTTP and without a token.
+    verbose
+        Say more on standard error.
+    """
+    level = logging.INFO if verbose else logging.WARNING
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    where = monitoring.address(address)
+    watched = None if metrics_address is None else monitoring.address(metrics_address)
+    if (tls_cert is None) != (tls_key is None):
+        raise PhalanxError("a certificate and its key belong together: name both --tls-cert and --tls-key, or neither")
+    names = [f"{SERVICE}.{namespace}.svc", where[0]]
+    context, admissions = tls_context(), Admissions()
+    if tls_cert is not None and tls_key is not None:
+        files = Files(context, tls_cert, tls_key)
+        asyncio.run(_serve(where, watched, context, admissions, lambda: "", files.keep))
+    else:
+        asyncio.run(_with_its_own(target, namespace, names, where, watched, context, admissions))
+
+
+async def _with_its_own(
+    target: Target | None,
+    namespace: str,
+    names: list[str],
+    where: tuple[str, int],
+    watched: tuple[str, int] | None,
+    context: ssl.SSLContext,
+    admissions: Admissions,
+) -> None:
+    async with connected(target) as connection:
+        take: Callable[[Pair], None] = lambda pair: show(context, pair)  # noqa: E731 (it is passed on, not called)
+        keeper = Keeper(connection, namespace, names, take, lambda: dt.datetime.now(dt.UTC))
+        admissions.ends_s = lambda: keeper.ends_s
+        await _serve(where, watched, context, admissions, keeper.wrong, keeper.keep)
+
+
+async def _serve(
+    where: tuple[str, int],
+    watched: tuple[str, int] | None,
+    context: ssl.SSLContext,
+    admissions: Admissions,
+    ready: Verdict,
+    keep: Keeping,
+) -> None:
+    async with _monitored(watched, admissions, ready), serving(where, context, Answerer(admissions)) as port:
+        note(f"answering at https://{monitoring.place((where[0], port))}{PATH}; Ctrl-C stops it")
+        await until_stopped(keep())
+
+
+@asynccontextmanager
+async def _monitored(where: tuple[str, int] | None, admissions: Admissions, ready: Verdict) -> AsyncIterator[None]:
+    if where is None:
+        yield
+        return
+    async with monitoring.serving(where, registry(admissions), lambda: "", ready) as port:
+        note(f"metrics at {monitoring.url((where[0], port))}")
+        yield

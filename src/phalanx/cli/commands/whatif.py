@@ -1,0 +1,212 @@
+"""`phalanx whatif`: the same decisions, on a cluster that is supposed to be a little otherwise."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from phalanx import loop
+from phalanx.cli.cluster.live_state import look
+from phalanx.cli.cluster.target import Namespace, Target, connected
+from phalanx.cli.files.manifest import Document, read_files
+from phalanx.cli.files.policy_file import settings_of
+from phalanx.cli.files.recording import decided, steps
+from phalanx.cli.terminal.output import note, print_json, print_table
+from phalanx.cli.whatif.alteration import additions, deletions
+from phalanx.cli.whatif.outlook import COLUMNS, Outlook, notes, record, rows
+from phalanx.cli.whatif.supposed import Objects, supposed, told, unknown_classes
+from phalanx.core.fold import fold
+from phalanx.core.lifecycle import IllegalMove
+from phalanx.core.quota import time_limit_s
+from phalanx.dialects.fields import Misread, duration_s
+from phalanx.errors import PhalanxError
+from phalanx.kube.barrier import Patience
+from phalanx.model.cluster import Cluster
+from phalanx.model.event import PolicySeen, Submitted, Ticked
+from phalanx.model.job import Phase
+from phalanx.model.policy import Policy
+from phalanx.simulator.forward import Assumptions, Future, forward
+
+PATIENCE_S = 60.0  # of this machine's time, for each of the two futures
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """What is supposed to be otherwise."""
+
+    file: Annotated[tuple[Path, ...], Parameter(alias="-f", consume_multiple=True)] = ()
+    """Files of YAML or JSON (`-` is standard input) with Jobs, Queues, Flavors, Reservations, Nodes: added, or changed
+    where they exist."""
+
+    delete: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = ()
+    """What is not there any more: job/NAMESPACE/NAME, node/NAME, queue/NAME, flavor/NAME, reservation/NAME."""
+
+    add_nodes: tuple[str, ...] = ()
+    """So many empty nodes like an existing one: COUNTxNODE, or COUNT with --like."""
+
+    like: str | None = None
+    """The node that those of --add-nodes are like."""
+
+    policy: Path | None = None
+    """How it is decided, as for `phalanx scheduler`."""
+
+
+async def whatif(
+    *,
+    changes: Changes | None = None,
+    snapshot: Path | None = None,
+    horizon: Annotated[str, Parameter(name="--for")] = "7d",
+    assume_run: str = "1h",
+    space: Namespace | None = None,
+    target: Target | None = None,
+    json: bool = False,
+) -> None:
+    """See what would happen: when each job would start, who would give way to whom, and what everybody's wait becomes.
+
+    The cluster (or a snapshot of it) is played forward twice by the scheduler's own code: as it is, and with the
+    changes. Nothing is submitted or changed. Jobs are taken to run to their time limits, and nobody submits anything
+    more; so what ends early makes others start earlier. BEFORE and AFTER are how long a job waits in all, from now.
+
+    For example:
+
+        phalanx whatif                                        # when does what waits start?
+        phalanx whatif -f train.yaml                          # and if I submit this?
+        phalanx whatif -f queue.yaml --add-nodes 4xgpu-1      # with another quota, and four nodes more
+        phalanx whatif --delete node/gpu-1 job/team-a/sweep
+        phalanx whatif --snapshot now.jsonl --policy new.yaml --json
+
+    Parameters
+    ----------
+    snapshot
+        Not of a live cluster, but of this snapshot or recording (`phalanx snapshot`, `--record`): as it was after its
+        last step.
+    horizon
+        How far to look ahead: 12h, 7d.
+    assume_run
+        How long a job runs that states no time limit; one that runs already, from now.
+    json
+        Print JSON; docs/guide/whatif.md describes it.
+    """
+    changes, namespace = changes or Changes(), (space or Namespace()).namespace
+    horizon_s, run_s = seconds("--for", horizon), seconds("--assume-run", assume_run)
+    documents = read_files(changes.file)
+    policy = settings_of(changes.policy).policy if changes.policy is not None else None
+    before, listed = await beginning(snapshot, target)
+    after, remarks = altered(before, listed, documents, changes, policy, namespace)
+    now_s = before.now_s
+    outlook = Outlook(
+        before=played(before.copy(), horizon_s, run_s),
+        after=played(after, horizon_s, run_s),
+        now_s=now_s,
+        horizon_s=horizon_s,
+        run_s=run_s,
+    )
+    for remark in remarks:
+        note(remark)
+    if json:
+        print_json(record(outlook))
+        return
+    show(outlook)
+
+
+def show(outlook: Outlook) -> None:
+    if found := rows(outlook):
+        print_table(COLUMNS, found)
+    else:
+        print("no job waits, and none would have to")
+    if said := list(notes(outlook)):
+        print("\n" + "\n".join(said))
+
+
+async def beginning(snapshot: Path | None, target: Target | None) -> tuple[Cluster, Objects]:
+    """The book, and the objects that it was read from; none are known of a snapshot."""
+    if snapshot is not None:
+        return last_book(snapshot), {}
+    async with connected(target) as connection:
+        sight = await look(connection)
+    return sight.cluster, sight.objects
+
+
+def last_book(file: Path) -> Cluster:
+    """After the last step of the recording. Raises PhalanxError."""
+    cluster, whole = Cluster(), 0
+    for step in steps(file):
+        cluster = Cluster() if step.begins else cluster
+        if step.actions is None:
+            fold(cluster, (PolicySeen(step.policy), Ticked(step.now_s), *step.events))
+        else:
+            decided(cluster, step)
+        whole += 1
+    if not whole:
+        raise PhalanxError(
+            f"{file} has no whole step in it: it was cut short, so nothing is known of the cluster. Make it anew with "
+            "`phalanx snapshot`."
+        )
+    return cluster
+
+
+def altered(
+    before: Cluster,
+    listed: Objects,
+    documents: Sequence[Document],
+    changes: Changes,
+    policy: Policy | None,
+    namespace: str,
+) -> tuple[Cluster, list[str]]:
+    """The book as it would be, and what to say about that. Of a live cluster it is read anew, with the changes among
+    its objects; where only the book is known, they are told to a copy of that."""
+    policy = policy or before.policy
+    after, remarks = before.copy(), list[str]()
+    try:
+        if documents:
+            objects = supposed(documents, listed, before, namespace)
+            after = Cluster() if listed else after
+            fold(after, (PolicySeen(policy), Ticked(before.now_s)))
+            events = told(objects, before, policy.default_queue, before.now_s)
+            remarks = [*unknown_classes(documents, objects), *overtaken(after, events)]
+            fold(after, events)
+        fold(after, (PolicySeen(policy), *additions(after, changes.add_nodes, changes.like)))
+        fold(after, list(deletions(after, changes.delete, namespace)))
+    except IllegalMove as error:
+        raise PhalanxError(f"the changes cannot be told to this cluster ({error}). Nothing was tried.") from error
+    return after, remarks
+
+
+def overtaken(book: Cluster, events: Sequence[object]) -> list[str]:
+    """Changes of Jobs that have started in the snapshot: nothing comes of them."""
+    started = (
+        event.job.id
+        for event in events
+        if isinstance(event, Submitted)
+        and (record := book.jobs.get(event.job.id)) is not None
+        and record.phase is not Phase.QUEUED
+    )
+    return [f"{job} has started already: what its file says of it is passed over" for job in started]
+
+
+def played(book: Cluster, horizon_s: float, run_s: float) -> Future:
+    """The book is used up."""
+    assumptions = Assumptions(limit_s=lambda job: time_limit_s(book, job), run_s=run_s, patience_s=Patience().place_s)
+    now_s, give_up_s = book.now_s, time.monotonic() + PATIENCE_S
+    return forward(
+        book,
+        book.policy,
+        loop.step,
+        now_s=now_s,
+        until_s=now_s + horizon_s,
+        assumptions=assumptions,
+        patient=lambda: time.monotonic() < give_up_s,
+    )
+
+
+def seconds(option: str, text: str) -> float:
+    try:
+        return duration_s(text)
+    except Misread as error:
+        raise PhalanxError(f"{option} {error.text}. Nothing was tried.") from None

@@ -1,0 +1,178 @@
+"""A Kubernetes on this machine: the API server and the control plane, two child processes on one data directory.
+
+Two processes, because two cores are then used, and because a crash of one is not the other's. The order is fixed: the
+API server starts first and stops last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from phalanx.cli.local.data_directory import DataDirectory, owned
+from phalanx.cli.local.supervisor import Child, Program, Tell
+from phalanx.client.quantity import QuantityError, parse
+from phalanx.embedded.node.image import read_images
+from phalanx.errors import PhalanxError
+
+HOST = "127.0.0.1"
+
+_Count = Annotated[int, Parameter(validator=Number(gte=0))]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machines:
+    """Which nodes there are: this machine, and simulated ones."""
+
+    local_node: Annotated[bool, Parameter(negative="--no-local-node")] = True
+    """This machine is a node: its pods are real processes."""
+
+    local_cpu: str | None = None
+    """Say that this machine has so much cpu, whatever it has. A quantity: 6, 500m."""
+
+    local_memory: str | None = None
+    """Say that this machine has so much memory. A quantity: 16Gi."""
+
+    local_gpu: _Count | None = None
+    """Say that this machine has so many GPUs (nvidia.com/gpu)."""
+
+    local_images: Path | None = None
+    """What of this machine stands in for which container images (docs/guide/one-machine.md)."""
+
+    simulate_nodes: _Count = 0
+    """Add so many simulated nodes: their pods become Ready and finish, but nothing runs."""
+
+    node_cpu: str = "100"
+    """CPU of each simulated node."""
+
+    node_memory: str = "100Gi"
+    """Memory of each simulated node."""
+
+    node_gpu: _Count = 0
+    """GPUs (nvidia.com/gpu) of each simulated node."""
+
+    node_pods: Annotated[int, Parameter(validator=Number(gte=1))] = 110
+    """Pods that each simulated node takes."""
+
+    def __post_init__(self) -> None:
+        """Raises PhalanxError for what cannot be: an amount that no machine can have, images that cannot be read."""
+        for name in ("local_cpu", "local_memory", "node_cpu", "node_memory"):
+            _require_amount(f"--{name.replace('_', '-')}", getattr(self, name))
+        if self.local_images is not None:
+            read_images(self.local_images)
+
+    def options(self) -> tuple[str, ...]:
+        """The command line that says the same."""
+        given = {name: value for name, value in asdict(self).items() if name != "local_node" and value is not None}
+        given |= {"local_images": self.local_images.resolve()} if self.local_images is not None else {}
+        said = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
+        return (*said, "--local-node" if self.local_node else "--no-local-node")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalCluster:
+    """A running one. `stop_control_plane`: nothing is scheduled or started any more; the API still answers."""
+
+    directory: DataDirectory
+    url: str
+    stop_control_plane: Callable[[], Awaitable[None]]
+
+
+def _require_amount(option: str, text: str | None) -> None:
+    try:
+        enough = text is None or parse(text) > 0
+    except QuantityError as error:
+        raise PhalanxError(f"{option} {error}. Nothing was started.") from error
+    if not enough:
+        raise PhalanxError(f"{option} {text!r}: a node has more than nothing. Nothing was started.")
+
+
+def require_free(port: int) -> None:
+    """Raises PhalanxError if the port cannot be listened on. 0 asks for any free one."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            cause = "Only root may use a port below 1024"
+            if error.errno == errno.EADDRINUSE:
+                cause = f"Another program has the port (`ss -ltnp 'sport = :{port}'` shows which): stop it"
+            raise PhalanxError(
+                f"cannot listen on {HOST}:{port}: {error.strerror}. Nothing was started. {cause}, or use --port with "
+                "another number, or 0 for any free one."
+            ) from error
+
+
+@asynccontextmanager
+async def running(
+    directory: DataDirectory,
+    port: int,
+    machines: Machines,
+    tell: Tell,
+    options: Sequence[str] = (),
+) -> AsyncIterator[LocalCluster]:
+    """Both processes run and are ready; they are kept alive while the context lasts, and stopped in order after it.
+    `options`: what the control plane is told besides.
+
+    Raises PhalanxError if they cannot be started."""
+    port = port or free_port()  # chosen once: after a crash the API server must come back where it was
+    with owned(directory, port):
+        require_free(port)
+        server = Child(_api_server(directory, port), tell)
+        plane = Child(_control_plane(directory, machines, options), tell)
+        keepers: dict[Child, asyncio.Task[None]] = {}
+
+        async def stop(child: Child) -> None:
+            if child in keepers:
+                keepers.pop(child).cancel()
+            await child.stop()
+
+        try:
+            for child in (server, plane):
+                await child.start()
+                keepers[child] = asyncio.create_task(child.keep())
+            url = server.said.removeprefix("ready ")
+            yield LocalCluster(directory=directory, url=url, stop_control_plane=lambda: stop(plane))
+        finally:
+            await stop(plane)
+            await stop(server)
+
+
+def _api_server(directory: DataDirectory, port: int) -> Program:
+    return Program(
+        name="API server",
+        argv=(
+            *(sys.executable, "-m", "phalanx.embedded.apiserver"),
+            *("--data", str(directory.path), "--host", HOST, "--port", str(port)),
+        ),
+        log=directory.log("api-server"),
+    )
+
+
+def _control_plane(directory: DataDirectory, machines: Machines, options: Sequence[str]) -> Program:
+    return Program(
+        name="control plane",
+        argv=(
+            *(sys.executable, "-m", "phalanx.cli.app", "control-plane"),
+            *("--data", str(directory.path), *machines.options(), *options),
+        ),
+        log=directory.log("control-plane"),
+    )
+
+
+def free_port() -> int:
+    """A port that nobody has at the moment."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,165 @@
+"""Keeps child programs alive, and lets none outlive us.
+
+A program that ends before it was ever ready is a failed start: restarting would fail again, so its last words are
+shown and the whole thing stops. Once it was ready, an end is a crash: the program is started again after a pause that
+doubles (0.2 s to 10 s) while it keeps dying young. A crash of one program is not the other's.
+
+Children are in sessions of their own, so that a Ctrl-C in the terminal reaches us alone and we can stop them in order.
+The kernel kills them if we die without saying so (PR_SET_PDEATHSIG, prctl(2)).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from asyncio.subprocess import Process
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from phalanx.cli.terminal.stopping import die_with
+from phalanx.errors import PhalanxError
+
+Tell = Callable[[str], None]  # a line for the person at the terminal
+
+_PAUSE_FIRST_S, _PAUSE_MOST_S = 0.2, 10.0
+_LONG_LIFE_S = 60.0  # after so long a crash is a new one, not the last one again
+_LOG_MOST_BYTES = 20 << 20
+_LAST_WORDS_BYTES = 4096
+_BIRTH = "--- started"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """It writes one line to its standard output when it does its work, and nothing else; all other words go to
+    standard error, which is its log."""
+
+    name: str
+    argv: tuple[str, ...]
+    log: Path
+    ready_s: float = 60.0
+    stop_s: float = 20.0
+
+
+class Child:
+    """One program, kept alive."""
+
+    def __init__(self, program: Program, tell: Tell) -> None:
+        self.program = program
+        self.pid: int | None = None
+        self.said = ""  # the line with which it got ready
+        self._tell = tell
+        self._process: Process | None = None
+
+    async def start(self) -> None:
+        """Returns when the program is ready. Raises PhalanxError with its last words if it ends before that."""
+        if ending := await self._launch():
+            raise PhalanxError(
+                f"the {self.program.name} {ending}, so nothing runs. Its last words:\n"
+                f"{_last_words(self.program.log)}\nAll it wrote is in {self.program.log}."
+            )
+
+    async def keep(self) -> None:
+        """Start it again whenever it ends, until cancelled."""
+        pause_s = _PAUSE_FIRST_S
+        while self._process is not None:
+            born_s = time.monotonic()
+            ending = _ending(await self._process.wait())
+            if time.monotonic() - born_s > _LONG_LIFE_S:
+                pause_s = _PAUSE_FIRST_S
+            self._tell(
+                f"the {self.program.name} {ending}; starting it again in {pause_s:g} s (log: {self.program.log})"
+            )
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, _PAUSE_MOST_S)
+            if not await self._launch():
+                self._tell(f"the {self.program.name} is back")
+
+    async def stop(self) -> None:
+        """SIGTERM, and SIGKILL to one that does not listen."""
+        process, self._process = self._process, None
+        if process is None or process.returncode is not None:
+            return
+        process.terminate()
+        try:
+            async with asyncio.timeout(self.program.stop_s):
+                await process.wait()
+        except TimeoutError:
+            self._tell(f"the {self.program.name} did not stop within {self.program.stop_s:g} s and was killed")
+            process.kill()
+            await process.wait()
+
+    async def _launch(self) -> str:
+        """Start it and wait until it is ready. The answer is how it ended instead, or nothing."""
+        try:
+            process = self._process = await _spawn(self.program)
+        except OSError as error:
+            return f"cannot be started ({error.strerror}: {error.filename or self.program.log})"
+        self.pid = process.pid
+        ready = asyncio.ensure_future(_said_ready(process))
+        ended = asyncio.ensure_future(process.wait())
+        try:
+            await asyncio.wait({ready, ended}, timeout=self.program.ready_s, return_when=asyncio.FIRST_COMPLETED)
+            if ready.done() and process.returncode is None:
+                self.said = ready.result()
+                return ""
+            if process.returncode is not None:
+                return _ending(process.returncode)
+            await self.stop()
+            self._process = process
+            return f"was not ready after {self.program.ready_s:g} s"
+        finally:
+            ready.cancel()
+            ended.cancel()
+
+
+async def _spawn(program: Program) -> Process:
+    _turn(program.log)
+    parent = os.getpid()
+    with program.log.open("ab", buffering=0) as log:
+        os.chmod(program.log, 0o600)
+        log.write(f"{_BIRTH} {time.strftime('%Y-%m-%dT%H:%M:%S%z')} {program.name}\n".encode())
+        return await asyncio.create_subprocess_exec(
+            *program.argv,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=log,
+            start_new_session=True,
+            preexec_fn=lambda: die_with(parent),
+        )
+
+
+async def _said_ready(process: Process) -> str:
+    """Its line. A program that closes its output without a word is never ready."""
+    assert process.stdout is not None
+    line = await process.stdout.readline()
+    if not line:
+        await asyncio.Event().wait()
+    return line.decode(errors="replace").strip()
+
+
+def _turn(log: Path) -> None:
+    """Keep one older log, so that a crash loop cannot fill the disk."""
+    if log.exists() and log.stat().st_size > _LOG_MOST_BYTES:
+        log.replace(log.with_suffix(".old.log"))
+
+
+def _ending(returncode: int) -> str:
+    if returncode >= 0:
+        return f"ended with exit code {returncode}"
+    return f"was killed by {signal.Signals(-returncode).name}"
+
+
+def _last_words(log: Path) -> str:
+    """What it wrote since its start: from its own error message on, if it has one, else the last lines."""
+    if not log.exists():
+        return "  (none)"
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - _LAST_WORDS_BYTES))
+        lines = file.read().decode(errors="replace").rstrip().splitlines()
+    births = [number for number, line in enumerate(lines) if line.startswith(_BIRTH)]
+    lines = lines[births[-1] + 1 if births else 0 :]
+    errors = [number for number, line in enumerate(lines) if line.startswith("phalanx")]
+    return "\n".join(f"  {line}" for line in (lines[errors[-1] :] if errors else lines[-12:])) or "  (none)"

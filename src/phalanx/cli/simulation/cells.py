@@ -1,0 +1,323 @@
+"""Many simulations side by side: a *cell* is one trace under one policy with one seed.
+
+Each cell runs in a process of its own, as many at a time as there are processors, and reads its trace itself (what is
+read is a function of the cell, and cheaper to read twice than to send). A single cell runs right here. When the run is
+to be stopped, these processes are told so, and give back what they have; a Ctrl-C, which reaches them too, means us.
+They die with us, whatever kills us."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from ctypes import c_bool
+from dataclasses import dataclass, replace
+from functools import partial
+from math import inf
+from multiprocessing import get_context
+from multiprocessing.context import BaseContext
+from multiprocessing.sharedctypes import Synchronized
+from pathlib import Path
+from typing import Any
+
+from phalanx import loop
+from phalanx.cli.files.setup_file import SUFFIXES, setup_of
+from phalanx.cli.simulation.workload_file import assembled, read_cluster, read_workload
+from phalanx.cli.simulation.workload_nodes import Site
+from phalanx.cli.terminal.output import counted
+from phalanx.cli.terminal.stopping import die_with
+from phalanx.errors import PhalanxError
+from phalanx.simulator.compaction import compaction
+from phalanx.simulator.disturbance import Faults
+from phalanx.simulator.fair_start import fair_starts
+from phalanx.simulator.generate import generated, scaled, shaken
+from phalanx.simulator.inflate import allocated, inflated
+from phalanx.simulator.measure import measure
+from phalanx.simulator.play import play, policy_for
+from phalanx.simulator.readers import swf
+from phalanx.simulator.readers.lines import OnError
+from phalanx.simulator.readers.openb import read_nodes
+from phalanx.simulator.readers.recognise import is_node_list, reader_of
+from phalanx.simulator.report.picture import Picture, picture
+from phalanx.simulator.schedule import Schedule
+from phalanx.simulator.workload import Task, Workload, gpu_nodes, machine, on_nodes
+
+MOST_NODES = 1_000_000
+LOOK_S = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where the workload comes from, and what is changed about it."""
+
+    trace: Path
+    cluster: str = ""
+    processors: int | None = None
+    on_error: OnError = OnError.STOP
+    follow: bool = False
+    first: int | None = None
+    load: float = 1.0
+    shake_s: float = 0.0
+    inflate: float | None = None
+    overruns: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    source: Source
+    policy: str
+    estimates: str
+    seed: int
+    faults: Faults | None = None
+    checkpoint_s: float | None = None
+    keep: bool = False  # the schedule itself is wanted, not its measures alone
+    draw: bool = False  # and its picture, for a report
+    fair_starts: int = 0  # of how many jobs the fair start time is found out
+    compactions: int = 0  # in how many orders nodes are taken away
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """`measures` by their documented names; `schedule` and `picture` where they were asked for."""
+
+    cell: Cell
+    measures: dict[str, Any]
+    schedule: Schedule | None = None
+    picture: Picture | None = None
+
+
+def workload_of(source: Source, seed: int) -> Workload:
+    """Raises PhalanxError."""
+    found = _as_written(source, seed)
+    tasks: Sequence[Task] = found.tasks
+    if source.first is not None:
+        tasks = tasks[: source.first]
+    if source.overruns:
+        tasks = [replace(task, overruns=True) for task in tasks]
+    tasks = tasks if source.load == 1.0 else scaled(tasks, source.load)
+    tasks = shaken(tasks, source.shake_s, seed) if source.shake_s else tasks
+    found = replace(found, tasks=tasks)
+    if source.cluster:
+        found = placed_on(found, cluster_of(source.cluster, source.on_error))
+        found = found if source.trace.suffix in SUFFIXES else on_nodes(found)
+    if source.processors:
+        found = replace(found, nodes=(machine(source.processors),))
+    if not found.nodes:
+        raise PhalanxError(
+            f"{source.trace}: nothing says what cluster this is to run on.\n"
+            "Say it with --cluster: a file, or for instance 8x8 (nodes times GPUs)."
+        )
+    _check_reservations(found)
+    return found if source.inflate is None else inflated(found, source.inflate, seed)
+
+
+def placed_on(workload: Workload, site: Site) -> Workload:
+    """On those nodes; what the workload says itself of how they hang together, and of reservations, counts too."""
+    return replace(
+        workload,
+        nodes=site.nodes,
+        topologies=workload.topologies or site.topologies,
+        reservations=(*site.reservations, *workload.reservations),
+    )
+
+
+def _check_reservations(workload: Workload) -> None:
+    """Nobody waits for one that there is not, and none is of nodes that there are not. Raises PhalanxError."""
+    known, nodes = {each.name for each in workload.reservations}, {node.name for node in workload.nodes}
+    for reservation in workload.reservations:
+        if missing := [name for name in reservation.nodes if name not in nodes]:
+            raise PhalanxError(
+                f"{workload.name}: the reservation {reservation.name} is of the node {missing[0]}, which the cluster "
+                "does not have. Name nodes that it has, or describe both in one file."
+            )
+    for task in workload.tasks:
+        if (named := task.job.reservation) and named not in known:
+            others = f"only {', '.join(sorted(known))}" if known else "none at all"
+            raise PhalanxError(
+                f"{workload.name}: job {task.job.id} asks for the reservation {named}, but there is {others}.\n"
+                "Describe it under `reservations`, here or in the cluster's file."
+            )
+
+
+def _as_written(source: Source, seed: int) -> Workload:
+    if source.trace.suffix in SUFFIXES:
+        return _own(source, seed)
+    read = reader_of(source.trace)
+    extra = {}
+    if read is swf.read:  # logs are in order of submission; other tables are not, and are read whole
+        extra = {"follow": source.follow, "size": source.processors or _size(source), "first": source.first}
+    return read(source.trace, on_error=source.on_error, **extra)
+
+
+def _size(source: Source) -> int | None:
+    """A log whose header says no size can be played on a cluster that is given."""
+    return 1 if source.cluster else None
+
+
+def _own(source: Source, seed: int) -> Workload:
+    written = read_workload(source.trace)
+    tasks = list(written.tasks)
+    if written.recipe is not None:
+        recipe = written.recipe
+        if written.like:
+            like = replace(source, trace=source.trace.parent / written.like, cluster="1x1", processors=None, first=None)
+            recipe = replace(recipe, like=_as_written(like, seed).tasks)
+        tasks += generated(recipe, seed)
+    return assembled(source.trace.name, tasks, written.site)
+
+
+def cluster_of(named: str, on_error: OnError) -> Site:
+    """`8x8`, openb's list of nodes, or a file of our own."""
+    count, times, gpus = named.partition("x")
+    if times and count.isdecimal() and gpus.isdecimal():
+        if not (0 < int(count) <= MOST_NODES and 0 < int(gpus) <= 1024):
+            raise PhalanxError(f"--cluster {named}: that is from 1x1 to {MOST_NODES}x1024 nodes times GPUs")
+        return Site(nodes=gpu_nodes(int(count), int(gpus)))
+    file = Path(named)
+    site = Site(nodes=read_nodes(file, on_error=on_error)) if is_node_list(file) else read_cluster(file)
+    if not site.nodes:
+        raise PhalanxError(f"{file}: there are no nodes in it")
+    return site
+
+
+class Lost(PhalanxError):
+    """A process was killed, and what it played is lost."""
+
+
+def run(
+    cell: Cell,
+    *,
+    progress: Callable[[int], None] = lambda done: None,
+    stopped: Callable[[], bool] = lambda: False,
+) -> Outcome:
+    workload, setup = workload_of(cell.source, cell.seed), setup_of(cell.policy)
+    loop.spare_the_book()  # nor shall a million tasks be walked again and again
+    alike = partial(
+        play,
+        setup=setup,
+        step=loop.step,
+        estimates=cell.estimates,
+        seed=cell.seed,
+        faults=cell.faults,
+        checkpoint_s=cell.checkpoint_s,
+        stopped=stopped,
+    )
+    schedule = alike(workload, progress=progress)
+    measures = measure(schedule)
+    if cell.source.inflate is not None:
+        measures |= _filling(schedule)
+    if cell.compactions and not schedule.interrupted:
+        measures |= compaction(schedule, policy_for(setup, workload), loop.step, cell.compactions, stopped)
+    if cell.fair_starts and not schedule.interrupted:
+        measures |= fair_starts(schedule, alike, cell.fair_starts)
+    measures["interrupted"] |= bool(cell.compactions or cell.fair_starts) and stopped()
+    return Outcome(
+        cell=cell,
+        measures=measures,
+        schedule=schedule if cell.keep else None,
+        picture=picture(schedule) if cell.draw else None,
+    )
+
+
+def _filling(schedule: Schedule) -> dict[str, float]:
+    """How much of the cluster is allocated when all that has come asks for the whole of it, and at the end."""
+    return {"allocated_at_full_demand": allocated(schedule, 1.0), "allocated_at_end": allocated(schedule, inf)}
+
+
+_done: Synchronized[int] | None = None  # of this process's cells: how many jobs are over
+_stop: c_bool | None = None  # whether they are to be stopped; asked before every pass, so it has no lock
+
+
+def _share(parent: int, done: Synchronized[int], stop: c_bool) -> None:
+    global _done, _stop
+    _done, _stop = done, stop
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    die_with(parent)
+
+
+def _run_there(cell: Cell) -> Outcome:
+    before = 0
+
+    def progress(done: int) -> None:
+        nonlocal before
+        if _done is not None:
+            with _done.get_lock():
+                _done.value += done - before
+        before = done
+
+    return run(cell, progress=progress, stopped=lambda: _stop is not None and _stop.value)
+
+
+def run_all(
+    cells: Sequence[Cell],
+    *,
+    processes: int,
+    progress: Callable[[int], None],
+    stopped: Callable[[], bool] = lambda: False,
+) -> Iterator[Outcome]:
+    """The outcomes in the order of the cells, as far as they came. `progress` is told how many jobs are over in all.
+    Raises `Lost` behind all others if one is lost."""
+    if len(cells) == 1 or processes == 1:
+        over = 0
+
+        def told(done: int) -> None:
+            progress(over + done)
+
+        for cell in cells:
+            outcome = run(cell, progress=told, stopped=stopped)
+            over += outcome.measures["finished"]
+            yield outcome
+            if stopped():
+                return
+        return
+    yield from _side_by_side(cells, processes, progress, stopped)
+
+
+@contextmanager
+def _nobody_left(context: BaseContext) -> Iterator[None]:
+    """Who gives up, as after a second Ctrl-C, does not wait for what is still played."""
+    try:
+        yield
+    except BaseException:
+        for process in context.active_children():
+            process.kill()
+        raise
+
+
+def _side_by_side(
+    cells: Sequence[Cell], processes: int, progress: Callable[[int], None], stopped: Callable[[], bool]
+) -> Iterator[Outcome]:
+    context = get_context()
+    done, stop = context.Value("q", 0), context.RawValue(c_bool, False)
+    pool = ProcessPoolExecutor(
+        min(processes, len(cells)), mp_context=context, initializer=_share, initargs=(os.getpid(), done, stop)
+    )
+    with pool, _nobody_left(context):
+        futures = [pool.submit(_run_there, cell) for cell in cells]
+        waiting = set(futures)
+        while waiting:
+            _, waiting = wait(waiting, timeout=LOOK_S)
+            progress(done.value)
+            if stopped() and not stop.value:
+                stop.value = True
+                for future in futures:
+                    future.cancel()
+        lost = list[Cell]()
+        for cell, future in zip(cells, futures, strict=True):
+            try:
+                yield future.result()
+            except CancelledError:
+                pass
+            except BrokenProcessPool:
+                lost.append(cell)
+        if lost:
+            others = f" and {counted(len(lost) - 1, 'run')} more" if len(lost) > 1 else ""
+            raise Lost(
+                f"{lost[0].source.trace} under {lost[0].policy}{others} lost: a process that played was killed. If "
+                "memory was short, --processes 1 needs least."
+            )

@@ -1,0 +1,62 @@
+"""Workloads and clusters of our own, as YAML or JSON.
+
+A cluster: `nodes`, `topologies`, `reservations` (`workload_nodes`). A workload: `jobs` (`workload_jobs`) and, or
+instead, `generate`, a recipe (`workload_recipe`). A file may be both. Times are seconds or texts such as `1h30m`;
+points in time count from the beginning of the workload."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from phalanx.cli.files.placed_file import read_placed
+from phalanx.cli.simulation.workload_jobs import read_jobs
+from phalanx.cli.simulation.workload_nodes import Site, read_site
+from phalanx.cli.simulation.workload_recipe import read_recipe
+from phalanx.dialects.fields import Fields
+from phalanx.model.shape import CPU
+from phalanx.simulator.generate import Recipe, generated_name
+from phalanx.simulator.workload import GPU, MILLI_CPU, Task, Workload, in_order, of_role
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What a file says: jobs, a cluster, and how to make more jobs. `like`: the trace to draw them from."""
+
+    tasks: list[Task]
+    site: Site
+    recipe: Recipe | None = None
+    like: str = ""
+
+
+def read_workload(file: Path) -> Written:
+    return read_placed(file, _written)
+
+
+def read_cluster(file: Path) -> Site:
+    return read_placed(file, _written).site
+
+
+def assembled(name: str, tasks: list[Task], site: Site) -> Workload:
+    """Counted in GPUs if the jobs ask any, else in cpu."""
+    asks_gpus = any(of_role(role, GPU) for task in tasks for role in task.job.roles)
+    counted, unit = (GPU, 1) if asks_gpus else (CPU, MILLI_CPU)
+    return Workload(
+        name=name,
+        tasks=in_order(tasks),
+        nodes=site.nodes,
+        topologies=site.topologies,
+        reservations=site.reservations,
+        counted=counted,
+        unit=unit,
+    )
+
+
+def _written(said: Fields) -> Written:
+    site = read_site(said)
+    recipe, like = read_recipe(said.fields("generate")) if "generate" in said.values else (None, "")
+    made = {generated_name(index) for index in range(recipe.jobs)} if recipe is not None else set[str]()
+    tasks = read_jobs(said, made)
+    said.value("generate")
+    said.done()
+    return Written(tasks=tasks, site=site, recipe=recipe, like=like)

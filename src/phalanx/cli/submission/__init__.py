@@ -1,0 +1,6 @@
+"""Jobs that are made from options and sent to the API.
+
+scheduling_options  when a job may run, and what it waits for
+job_options         a Job without YAML
+sending             objects, looked at first for what would let them wait for ever
+"""

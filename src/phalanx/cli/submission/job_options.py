@@ -1,0 +1,72 @@
+"""The options from which a Job is made without YAML, shared by `run` and `submit`."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from phalanx.cli.files.manifest import Request, environment, name_of
+from phalanx.cli.submission.scheduling_options import WishOptions
+
+HOST_IMAGE = "host"
+_SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # as Kubernetes: no vowels, so no words
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobOptions:
+    """What the pods of the job ask, and where they run."""
+
+    name: str | None = None
+    """The Job's name. [default: the program's, and five letters]"""
+
+    pods: Annotated[int, Parameter(alias="-p")] = 1
+    """Pods that run the command at once and start together; each has its number in JOB_COMPLETION_INDEX."""
+
+    cpu: str = "1"
+    """CPU of each pod: 2, 500m."""
+
+    memory: str = ""
+    """Memory of each pod, which it may not exceed: 512Mi, 16Gi."""
+
+    gpu: int = 0
+    """GPUs (nvidia.com/gpu) of each pod."""
+
+    image: str = HOST_IMAGE
+    """The container image; `host` is the machine's own file system."""
+
+    directory: str | None = None
+    """The working directory. [default: the current one with --image host, else the image's]"""
+
+    env: tuple[str, ...] = ()
+    """NAME=VALUE for the environment; may be given again."""
+
+    def request(self, command: Sequence[str], namespace: str, queue: str, keep_s: int | None = None) -> Request:
+        """Raises PhalanxError for what cannot be."""
+        suffix = "".join(secrets.choice(_SUFFIX_LETTERS) for _ in range(5))
+        here = os.getcwd() if self.image == HOST_IMAGE else ""
+        return Request(
+            name=self.name or name_of(command, suffix),
+            command=tuple(command),
+            namespace=namespace,
+            queue=queue,
+            pods=self.pods,
+            cpu=self.cpu,
+            memory=self.memory,
+            gpu=self.gpu,
+            image=self.image,
+            directory=here if self.directory is None else self.directory,
+            environment=environment(self.env),
+            keep_s=keep_s,
+        )
+
+
+def given(options: JobOptions | WishOptions) -> str:
+    """The first of these options that was said; nothing if none was."""
+    changed = (one.name for one in fields(options) if getattr(options, one.name) != one.default)
+    return next((f"--{name.replace('_', '-')}" for name in changed), "")

@@ -1,0 +1,186 @@
+"""Sending objects to the API, after a look at what would let them wait for ever.
+
+An unknown queue is refused here: the API takes it (a queue may be made later), but who types a command has mistyped it.
+A pod that no node could ever hold is a warning: such a node may join. So is a queue that is not open.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+
+from phalanx.cli.files.manifest import Document, refusal
+from phalanx.cli.views.job_view import written
+from phalanx.client.connection import ApiRefusal, ApiUnknown, Connection, Object
+from phalanx.client.kind import JOBS, NODES, PODS, PRIORITY_CLASSES, Kind
+from phalanx.errors import PhalanxError
+from phalanx.kube.definitions import QUEUES
+from phalanx.kube.form import TRAINING
+from phalanx.kube.labels import JOB, QUEUE
+from phalanx.kube.node import read_node
+from phalanx.kube.surroundings import Surroundings
+from phalanx.kube.wishes import dependencies
+from phalanx.model.amount import shown
+from phalanx.model.node import Node
+from phalanx.model.shape import Amounts
+
+
+async def create(connection: Connection, obj: Object, namespace: str) -> Object:
+    """The object as the server has it. Raises ApiRefusal, and PhalanxError if no such kind is served."""
+    path = await _path(connection, obj, obj["metadata"].get("namespace") or namespace)
+    params = {"fieldValidation": "Strict", "fieldManager": "phalanx-cli"}
+    answer: Object = await connection.request("POST", path, body=obj, params=params)
+    return answer
+
+
+async def create_document(connection: Connection, document: Document, obj: Object, namespace: str) -> Object:
+    """As `create`; a refusal names file and line, and so does an answer that did not come."""
+    try:
+        return await create(connection, obj, namespace)
+    except ApiRefusal as error:
+        raise refusal(document, error) from error
+    except ApiUnknown as error:
+        raise PhalanxError(
+            f"{document.place()}: {error}. Whether this one was created is not known, and nothing was from here on. "
+            "`phalanx jobs` shows what is there; to submit the same again says which names are taken."
+        ) from error
+
+
+async def require_queues(connection: Connection, named: Iterable[tuple[str, str]]) -> list[str]:
+    """`named`: (queue, who says so). A warning for each queue that starts nothing new now. Raises PhalanxError for one
+    that does not exist."""
+    wanted = list(named)
+    if not wanted:
+        return []
+    try:
+        listing = await connection.list(QUEUES)
+    except ApiRefusal as error:
+        if error.code != 404:
+            raise
+        raise PhalanxError(
+            f"{connection.server} knows no queues, so no Phalanx schedules there and the job would wait for ever. "
+            "Nothing was created. Start it with `phalanx scheduler`."
+        ) from error
+    known = sorted(queue["metadata"]["name"] for queue in listing["items"])
+    for queue, where in wanted:
+        if queue not in known:
+            near = difflib.get_close_matches(queue, known, 1)
+            raise PhalanxError(
+                f"{where}: there is no queue {queue!r}; the job would wait for ever, so nothing was created. "
+                + (f"Did you mean {near[0]!r}? " if near else "")
+                + f"Queues: {', '.join(known) or 'none'}. Make one: kubectl create -f - with kind: Queue, "
+                "apiVersion: phalanx.dev/v1, spec: {gang: true}."
+            )
+    specs = {queue["metadata"]["name"]: queue.get("spec") or {} for queue in listing["items"]}
+    return [text for queue in sorted({queue for queue, _ in wanted}) if (text := shut(queue, specs))]
+
+
+async def require_class(connection: Connection, name: str) -> None:
+    """Raises PhalanxError if it is certain that there is no such PriorityClass: its pods could not be created."""
+    try:
+        listing = await connection.list(PRIORITY_CLASSES)
+    except ApiRefusal:  # we may not look: then the pods will tell
+        return
+    known = {one["metadata"]["name"]: one.get("value", 0) for one in listing["items"]}
+    if name not in known:
+        there = ", ".join(f"{each} ({value})" for each, value in sorted(known.items(), key=lambda one: one[1]))
+        raise PhalanxError(
+            f"--priority {name}: there is no such PriorityClass, and the job's pods could not be created. Nothing was "
+            f"created. Those there are: {there or 'none'}."
+        )
+
+
+async def not_known(connection: Connection, after: Iterable[str], namespace: str) -> list[str]:
+    """A warning for each job to be waited for that does not exist: it may be submitted yet, or its name be mistyped."""
+    named = {each.job for text in after for each in dependencies(text, namespace)}
+    return [
+        f"there is no job {job} now: what waits for it waits until there is one, and then for that"
+        for job in sorted(named)
+        if not await _exists(connection, *job.split("/", 1))
+    ]
+
+
+async def _exists(connection: Connection, namespace: str, name: str) -> bool:
+    """A Job or pod of that name, a training job, or a gang; or nobody lets us know."""
+    try:
+        for kind in (JOBS, PODS):
+            one = {"labelSelector": f"{JOB}={name.removeprefix('pod:')}", "limit": "1"}
+            if (await connection.request("GET", kind.path(namespace), params=one))["items"]:
+                return True
+    except ApiRefusal:
+        return True
+    return any([await _serves(connection, kind, name, namespace) for kind in (JOBS, PODS, *TRAINING)])
+
+
+async def _serves(connection: Connection, kind: Kind, name: str, namespace: str) -> bool:
+    try:
+        await connection.get(kind, name.removeprefix("pod:"), namespace)
+    except ApiRefusal as error:
+        return error.code != 404
+    return True
+
+
+def shut(queue: str, specs: Mapping[str, Object]) -> str:
+    """Why a job submitted now does not start in that queue, if it or one above it is not open; or nothing."""
+    above, seen = queue, set[str]()
+    while above in specs and above not in seen:
+        if (state := specs[above].get("state") or "open") != "open":
+            where = f"queue {queue!r}" if above == queue else f"queue {above!r}, above {queue!r},"
+            return f"{where} is {state}: what is submitted now waits until it is open"
+        seen.add(above)
+        above = specs[above].get("parent") or ""
+    return ""
+
+
+async def too_large(connection: Connection, jobs: Iterable[Object]) -> list[str]:
+    """A warning for each Job whose pod fits no node, even an empty one."""
+    nodes = [read_node(node) for node in (await connection.list(NODES))["items"]]
+    warnings = []
+    for job in jobs:
+        meta = job["metadata"]
+        ask = Surroundings().ask(meta.get("namespace", ""), job["spec"]["template"]["spec"])
+        if ask.obstacle is None and (text := beyond(ask.shape.requests, nodes)):
+            warnings.append(f"{meta['name']}: {text}")
+    return warnings
+
+
+def beyond(asks: Amounts, nodes: list[Node]) -> str:
+    """Why no node could ever hold a pod that asks so much, or nothing."""
+    holds = [dict(node.allocatable) for node in nodes]
+    if any(all(amount <= node.get(name, 0) for name, amount in asks) for node in holds):
+        return ""
+    if not nodes:
+        return "there are no nodes; it waits until one joins"
+    for name, amount in asks:
+        most = max(node.get(name, 0) for node in holds)
+        if amount > most:
+            return (
+                f"one of its pods asks {shown(name, amount)} {name}, but the largest node has {shown(name, most)}; it "
+                "waits until a larger node joins. Ask less, or delete it."
+            )
+    return f"no single node has all that one of its pods asks ({written(asks)}); it waits until such a node joins"
+
+
+def queue_of(obj: Object) -> str | None:
+    """The queue that an object names."""
+    labels: dict[str, str] = obj["metadata"].get("labels") or {}
+    return labels.get(QUEUE)
+
+
+async def _path(connection: Connection, obj: Object, namespace: str) -> str:
+    """Where the server serves the object's kind: asked from discovery, as kubectl does."""
+    version, kind = obj["apiVersion"], obj["kind"]
+    root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    try:
+        found = (await connection.request("GET", root))["resources"]
+    except ApiRefusal as error:
+        if error.code != 404:
+            raise
+        found = []
+    for resource in found:
+        if resource["kind"] == kind and "/" not in resource["name"]:
+            space = f"/namespaces/{namespace}" if resource["namespaced"] else ""
+            return f"{root}{space}/{resource['name']}"
+    raise PhalanxError(
+        f"the server has no kind {kind} in {version}. Nothing was created. `kubectl api-resources` lists those it has."
+    )

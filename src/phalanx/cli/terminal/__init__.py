@@ -1,0 +1,1 @@
+"""What commands and people exchange: `output` (tables and JSON), `stopping` (Ctrl-C and SIGTERM)."""

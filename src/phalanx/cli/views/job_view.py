@@ -1,0 +1,431 @@
+"""A job as people see it: a row of `phalanx jobs`, and the page of `phalanx explain`. Pure: a snapshot in, text out."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from phalanx.cli.cluster.job_watch import complaints, exit_code, failure
+from phalanx.cli.cluster.live_state import Snapshot
+from phalanx.cli.terminal.output import counted, duration
+from phalanx.client.connection import Object
+from phalanx.client.kind import JOBS, Kind
+from phalanx.core.moment import clock
+from phalanx.core.quota import time_limit_s
+from phalanx.core.standing import order_of
+from phalanx.dialects.peer_reasons import words
+from phalanx.kube.form import TRAINING, forms
+from phalanx.kube.job import BatchJob
+from phalanx.kube.labels import JOB, OURS, QUEUE, said
+from phalanx.kube.pod import Pod, seconds
+from phalanx.model.amount import shown
+from phalanx.model.cluster import Record
+from phalanx.model.job import Role, Size
+from phalanx.model.plan import Start
+from phalanx.model.reason import Forecast, Reason
+from phalanx.model.shape import PODS, Amounts
+
+COLUMNS = ("JOB", "QUEUE", "STATE", "PODS", "SINCE", "WHERE, OR WHY NOT")
+_NODES_SHOWN = 3
+_AGAIN_S = 2.0  # its controller may take that long to say that a new Job is suspended
+_WAITS = ("queued", "promised")
+_OVER = ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobView:
+    """`state`: queued, promised (others leave to make room for it), starting, running, stopping (it gives way to
+    another), complete or failed. `placed`: pods that have a node, of `wanted`. `since_s`:
+    in this state, in seconds since the epoch. `nodes`: node -> pods there. `soon`: the next cycle starts it.
+    `preempted`: how often it gave way whole; while it waits for having done so, `preempted_by` is for whom.
+    `limit_s`: how long it may run, each time that it starts; None: as long as it likes, or that is not known.
+    `ending`: no pod of it runs or is to run any more, and nobody has said yet how it ended. `fixed`: it starts with as
+    many pods as fit, and does not grow."""
+
+    id: str
+    queue: str
+    state: str
+    wanted: int
+    placed: int
+    since_s: float
+    submitted_s: float
+    priority: int
+    nodes: dict[str, int]
+    reason: Reason | None
+    message: str  # how it failed
+    soon: bool
+    roles: tuple[Role, ...]
+    preempted: int = 0
+    preempted_by: str = ""
+    limit_s: float | None = None
+    ending: bool = False
+    fixed: bool = False
+
+    @property
+    def namespace(self) -> str:
+        return self.id.partition("/")[0]
+
+    @property
+    def name(self) -> str:
+        return self.id.partition("/")[2]
+
+    def where(self) -> str:
+        """Why it waits; else where it is."""
+        if self.reason is not None:
+            return self.reason.text
+        if self.ending:
+            return "its pods have ended; how, its Job says in a moment"
+        return self.message or ("there is room; it starts in a moment" if self.soon else _places(self.nodes))
+
+    def record(self) -> dict[str, Any]:
+        """For `--json`; docs/guide/command-line.md describes it."""
+        reason = self.reason
+        return {
+            "job": self.id,
+            "namespace": self.namespace,
+            "name": self.name,
+            "queue": self.queue,
+            "state": self.state,
+            "pods": {"wanted": self.wanted, "placed": self.placed},
+            "submitted": _iso(self.submitted_s),
+            "since": _iso(self.since_s),
+            "priority": self.priority,
+            "time_limit_s": self.limit_s,
+            "nodes": self.nodes,
+            "reason": reason
+            and {
+                "code": reason.code,
+                "text": reason.text,
+                "numbers": dict(reason.numbers),
+                "peers": words(reason.code, reason.numbers),
+            },
+            "message": self.message,
+            "preempted": {"times": self.preempted, "by": self.preempted_by},
+            "roles": [
+                {"name": role.name, "count": role.count, "minimum": role.minimum, "each": dict(role.shape.requests)}
+                for role in self.roles
+            ],
+        }
+
+
+def views(snapshot: Snapshot, namespace: str = "", *, finished: bool = False) -> list[JobView]:
+    """The jobs of a namespace (or all): what runs first, then what waits in its order; finished Jobs at the end."""
+    reasons, starting, promised = snapshot.reasons, snapshot.starting, snapshot.promised
+    live = [
+        _live(snapshot, record, reasons.get(job), isinstance(starting.get(job), Start))
+        for job, record in snapshot.cluster.jobs.items()
+    ]
+    live = [replace(view, state="promised") if view.id in promised else view for view in live]
+    found = sorted(live, key=lambda view: (view.state in _WAITS, -view.priority, view.submitted_s, view.id))
+    if finished:
+        found += _finished(snapshot)
+    return [view for view in found if not namespace or view.namespace == namespace]
+
+
+def row(view: JobView, now_s: float, *, with_namespace: bool) -> list[str]:
+    """The cells of `COLUMNS`."""
+    return [
+        view.id if with_namespace else view.name,
+        view.queue,
+        view.state,
+        f"{view.placed}/{view.wanted}",
+        duration(now_s - view.since_s),
+        view.where(),
+    ]
+
+
+def page(view: JobView, snapshot: Snapshot) -> str:
+    """All there is to say about one job."""
+    sections = [
+        f"{view.id}: {view.state} for {_age(view, snapshot.now_s)}, queue {view.queue}",
+        f"  {_verdict(view)}",
+        "",
+        *_role_lines(view.roles),
+        *_limit_lines(view, snapshot.now_s),
+        *_pod_lines(view, snapshot),
+        *_preempted_lines(view),
+        *_line_lines(view, snapshot),
+        *_holder_lines(view),
+    ]
+    return "\n".join(sections).rstrip()
+
+
+def whole_record(view: JobView, snapshot: Snapshot) -> dict[str, Any]:
+    """All there is to say about one job, for `--json`."""
+    found = _start(view, snapshot)
+    start = found and {"at": _iso(found.start_s), "after": found.after}
+    return {**view.record(), "expected_start": start}
+
+
+def written(amounts: Amounts) -> str:
+    """`4 cpu, 8Gi memory`."""
+    return (
+        ", ".join(f"{shown(name, value)} {name}" for name, value in amounts if (name, value) != (PODS, 1)) or "nothing"
+    )
+
+
+def _places(nodes: dict[str, int]) -> str:
+    """`a x4, b, c and 7 more nodes`."""
+    shown = [f"{node} x{pods}" if pods > 1 else node for node, pods in sorted(nodes.items())[:_NODES_SHOWN]]
+    more = len(nodes) - len(shown)
+    return ", ".join(shown) + (f" and {counted(more, 'more node')}" if more else "")
+
+
+# --- the page -----------------------------------------------------------------------------------------------------
+
+
+def _age(view: JobView, now_s: float) -> str:
+    """How long it is in its state; and when it came, where that differs."""
+    again = view.state in _WAITS and view.since_s - view.submitted_s >= _AGAIN_S
+    return duration(now_s - view.since_s) + (f", submitted {duration(now_s - view.submitted_s)} ago" if again else "")
+
+
+def _verdict(view: JobView) -> str:
+    if view.reason is not None:
+        return f"{view.reason.code}: {view.reason.text}"
+    if view.soon:
+        return "There is room for it now: the scheduler starts it in its next cycle. If this stays, does one run?"
+    if view.state == "stopping":
+        return "It gives way to another: its pods are ending, and then it waits again with its age."
+    if view.state == "starting":
+        return "Its places are decided; it starts when all pods of its minimum exist and are bound together."
+    if view.state != "running" or view.ending:
+        return view.where() or "It is over."
+    if view.placed >= view.wanted:
+        return "It has all that it asked for."
+    more = "it keeps that size until it starts again" if view.fixed else "more follow as room and its queue allow"
+    return f"It runs with {view.placed} of its {view.wanted} pods; {more}."
+
+
+def _role_lines(roles: Sequence[Role]) -> Iterator[str]:
+    if roles:
+        yield "roles"
+    for role in roles:
+        together = "start together" if role.minimum == role.count else f"of which {role.minimum} must start together"
+        yield f"  {role.name or 'pods'}: {role.count} x ({written(role.shape.requests)}), {together}"
+
+
+def _limit_lines(view: JobView, now_s: float) -> Iterator[str]:
+    if view.limit_s is not None:
+        ends = f", so it is ended at {clock(view.since_s + view.limit_s, now_s)}" if view.state == "running" else ""
+        yield "time limit"
+        yield f"  {duration(view.limit_s)}{ends}"
+
+
+def _pod_lines(view: JobView, snapshot: Snapshot) -> Iterator[str]:
+    gang = snapshot.gangs.get(view.id)
+    pods = sorted(gang.pods.values(), key=lambda pod: pod.name) if gang else []
+    if pods:
+        yield "pods"
+    for pod in pods:
+        yield f"  {pod.name}: {_pod_state(pod)}"
+        yield from (f"    {text}" for text in complaints(snapshot.pods.get(pod.key) or {}))
+
+
+def _pod_state(pod: Pod) -> str:
+    if not pod.node:
+        return "waits, has no node"
+    return f"{'ending' if pod.going else pod.phase.lower()} on {pod.node}"
+
+
+def _preempted_lines(view: JobView) -> Iterator[str]:
+    if view.preempted:
+        yield "preempted"
+        yield f"  {counted(view.preempted, 'time')}" + (f", last for {view.preempted_by}" if view.preempted_by else "")
+
+
+def _line_lines(view: JobView, snapshot: Snapshot) -> Iterator[str]:
+    """Its place in the queue's order. Order is not a barrier: who fits may start before who does not."""
+    if view.state not in _WAITS:
+        return
+    queue = [place.job for place in order_of(snapshot.cluster, view.queue, len(snapshot.cluster.jobs))]
+    before = queue[: queue.index(view.id)]
+    yield "place"
+    yield f"  {len(before) + 1} of {len(queue)} that wait in queue {view.queue}" + (
+        f", after {', '.join(before[-3:])}" if before else ""
+    )
+    yield from _start_lines(view, snapshot)
+
+
+def _start_lines(view: JobView, snapshot: Snapshot) -> Iterator[str]:
+    """When it is expected to start. Time limits tell; who states none never ends, as far as anybody knows."""
+    if (found := _start(view, snapshot)) is None:
+        return
+    after = f", when {found.after} ends" if found.after else ""
+    yield "expected start"
+    start_s, now_s = found.start_s, snapshot.now_s
+    yield f"  in {duration(start_s - now_s)} at the latest ({clock(start_s, now_s)}){after}"
+
+
+def _start(view: JobView, snapshot: Snapshot) -> Forecast | None:
+    return None if view.soon or view.state not in _WAITS else snapshot.expected(view.id)
+
+
+def _holder_lines(view: JobView) -> Iterator[str]:
+    numbers = view.reason.numbers if view.reason else {}
+    holders, resource = numbers.get("holders"), numbers.get("resource", "")
+    if holders:
+        yield f"most {resource} is held by" if resource else "those that run"
+        for job, amount in holders.items():
+            yield f"  {job}: {shown(resource, amount)}" if resource else f"  {job}"
+
+
+# --- views --------------------------------------------------------------------------------------------------------
+
+
+def _live(snapshot: Snapshot, record: Record, reason: Reason | None, soon: bool) -> JobView:
+    job = record.job
+    nodes = Counter(record.placements.values())
+    gang = snapshot.gangs.get(job.id)
+    marks = [member.mark for member in gang.jobs.values() if member.mark is not None] if gang else []
+    wanted, whole = (
+        sum(role.count for role in job.roles),
+        sum(_whole(each) for each in gang.jobs.values()) if gang else 0,
+    )
+    return JobView(
+        id=job.id,
+        queue=snapshot.cluster.queue_of(job),
+        state=str(record.phase),
+        wanted=wanted or whole,
+        placed=len(record.placements),
+        since_s=_since(snapshot, record),
+        submitted_s=job.submitted_s,
+        priority=job.priority,
+        nodes=dict(nodes),
+        reason=reason or job.blocked,
+        message="",
+        soon=soon,
+        roles=job.roles,
+        preempted=record.preempted,
+        preempted_by=marks[0].by if marks else "",
+        limit_s=_limit_s(snapshot, record),
+        ending=not wanted and whole > 0 and str(record.phase) == "running",
+        fixed=job.size is Size.FIXED_AT_START,
+    )
+
+
+def _whole(job: BatchJob) -> int:
+    """The pods that it asks for from beginning to end."""
+    return job.wished if job.completions is None else job.completions
+
+
+def _since(snapshot: Snapshot, record: Record) -> float:
+    """When its start was decided; submitted; of one that waits again, when its Jobs were suspended the last time."""
+    gang, submitted_s = snapshot.gangs.get(record.job.id), record.job.submitted_s
+    if gang is None:
+        return submitted_s
+    if str(record.phase) == "queued":
+        jobs = (snapshot.objects.get(job.form.kind, {}).get(job.key) or {} for job in gang.jobs.values())
+        return max([submitted_s, *map(_suspended_s, jobs)])
+    return (gang.record.at_s if gang.record is not None else 0.0) or submitted_s
+
+
+def _suspended_s(obj: Object) -> float:
+    conditions = (obj.get("status") or {}).get("conditions") or ()
+    found = (each for each in conditions if (each["type"], each["status"]) == ("Suspended", "True"))
+    return max((seconds(each.get("lastTransitionTime")) for each in found), default=0.0)
+
+
+def _limit_s(snapshot: Snapshot, record: Record) -> float | None:
+    """What it states, else what its queue gives it; of what runs, what it was given when it started."""
+    job, gang = record.job, snapshot.gangs.get(record.job.id)
+    if str(record.phase) == "queued":
+        known = snapshot.cluster.queue_of(job) in snapshot.cluster.queues
+        return time_limit_s(snapshot.cluster, job) if known else job.limit_s
+    given = gang.record.limit_s if gang is not None and gang.record is not None else None
+    return min((limit for limit in (given, job.limit_s) if limit is not None), default=None)
+
+
+def _finished(snapshot: Snapshot) -> list[JobView]:
+    """Jobs that are over and not deleted yet, the latest first."""
+    found = [_over([form.read(obj) for form in forms(kind, obj)]) for kind, obj in _job_objects(snapshot)]
+    return sorted([*(view for view in found if view), *_ended_pods(snapshot)], key=lambda view: -view.since_s)
+
+
+def _ended_pods(snapshot: Snapshot) -> Iterator[JobView]:
+    """Pods that no Job made, by gang: a gang of whose pods one goes on is not over."""
+    gangs = defaultdict[str, list[Object]](list)
+    for pod in snapshot.pods.values():
+        meta = pod["metadata"]
+        if pod["spec"].get("schedulerName") in OURS and not any(
+            owner.get("controller") for owner in meta.get("ownerReferences") or ()
+        ):
+            gangs[f"{meta['namespace']}/{said(meta, JOB) or 'pod:' + meta['name']}"].append(pod)
+    for job, pods in gangs.items():
+        if job not in snapshot.cluster.jobs and all(_phase(pod) in _OVER for pod in pods):
+            yield _pods_over(job, pods)
+
+
+def _pods_over(job: str, pods: Sequence[Object]) -> JobView:
+    failed = [pod for pod in pods if _phase(pod) == "Failed"]
+    metas = [pod["metadata"] for pod in pods]
+    return JobView(
+        id=job,
+        queue=next((queue for meta in metas if (queue := said(meta, QUEUE))), ""),
+        state="failed" if failed else "complete",
+        wanted=len(pods),
+        placed=len(pods) - len(failed),
+        since_s=max(map(_ended_s, pods)),
+        submitted_s=min(seconds(meta.get("creationTimestamp")) for meta in metas),
+        priority=0,
+        nodes=dict(Counter(pod["spec"]["nodeName"] for pod in pods if pod["spec"].get("nodeName"))),
+        reason=None,
+        message=_failure(failed[0]) if failed else "",
+        soon=False,
+        roles=(),
+    )
+
+
+def _phase(pod: Object) -> str:
+    return str((pod.get("status") or {}).get("phase", ""))
+
+
+def _ended_s(pod: Object) -> float:
+    """When its last container ended, as far as its node said."""
+    states = [one.get("state") or {} for one in (pod.get("status") or {}).get("containerStatuses") or ()]
+    ends = [seconds((state.get("terminated") or {}).get("finishedAt")) for state in states]
+    return max(ends, default=0.0) or seconds(pod["metadata"].get("creationTimestamp"))
+
+
+def _failure(pod: Object) -> str:
+    status = pod.get("status") or {}
+    known = [f"exit code {code}" if (code := exit_code(pod)) else "", status.get("reason"), status.get("message")]
+    return f"{pod['metadata']['name']}: " + ("; ".join(text for text in known if text) or "failed")
+
+
+def _job_objects(snapshot: Snapshot) -> Iterator[tuple[Kind, Object]]:
+    """Jobs, and training jobs where they are served."""
+    for kind in (JOBS, *TRAINING):
+        yield from ((kind, obj) for obj in snapshot.objects.get(kind, {}).values())
+
+
+def _over(shown: Sequence[Object]) -> JobView | None:
+    """`shown`: what stands on one object, each role as a Job."""
+    if not shown or QUEUE not in (shown[0]["metadata"].get("labels") or {}):
+        return None
+    meta, status = shown[0]["metadata"], shown[0].get("status") or {}
+    for condition in status.get("conditions") or ():
+        if condition["type"] in {"Complete", "Failed"} and condition["status"] == "True":
+            return JobView(
+                id=f"{meta['namespace']}/{meta['name']}",
+                queue=meta["labels"][QUEUE],
+                state=condition["type"].lower(),
+                wanted=sum(one["spec"].get("completions") or one["spec"].get("parallelism") or 1 for one in shown),
+                placed=sum((one.get("status") or {}).get("succeeded") or 0 for one in shown),
+                since_s=seconds(condition.get("lastTransitionTime")),
+                submitted_s=seconds(meta.get("creationTimestamp")),
+                priority=0,
+                nodes={},
+                reason=None,
+                message=failure(shown[0]),
+                soon=False,
+                roles=(),
+            )
+    return None
+
+
+def _iso(at_s: float) -> str:
+    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

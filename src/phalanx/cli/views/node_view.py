@@ -1,0 +1,85 @@
+"""A node as people see it: what it has, what is used, and by whom. Pure: a snapshot in, rows out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from phalanx.cli.cluster.live_state import Snapshot
+from phalanx.cli.local.local_pods import is_simulated
+from phalanx.kube.node import read_node
+from phalanx.kube.pod import read_pod
+from phalanx.kube.shape import Shapes
+from phalanx.model.amount import shown
+from phalanx.model.shape import CPU, MEMORY, PODS
+
+GPU = "nvidia.com/gpu"
+COLUMNS = ("NODE", "STATE", "CPU", "MEMORY", "GPU", "PODS", "USED BY")
+_USERS_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeView:
+    """Amounts per resource, in millicores for cpu and whole units else. `users`: job -> its pods there."""
+
+    name: str
+    state: str
+    simulated: bool
+    allocatable: dict[str, int]
+    used: dict[str, int]
+    users: dict[str, int]
+
+    def record(self) -> dict[str, Any]:
+        """For `--json`; docs/guide/command-line.md describes it."""
+        return {
+            "node": self.name,
+            "state": self.state,
+            "simulated": self.simulated,
+            "allocatable": self.allocatable,
+            "used": self.used,
+            "used_by": self.users,
+        }
+
+
+def views(snapshot: Snapshot) -> list[NodeView]:
+    used: dict[str, Counter[str]] = {}
+    users: dict[str, Counter[str]] = {}
+    owner = {uid: gang.id for gang in snapshot.gangs.values() for uid in gang.pods}
+    shapes = Shapes()
+    for obj in snapshot.pods.values():
+        pod = read_pod(obj, shapes)
+        if pod.charged:
+            used.setdefault(pod.node, Counter()).update(dict(pod.requests))
+            users.setdefault(pod.node, Counter())[owner.get(pod.uid, f"{pod.key} (not a job)")] += 1
+    found = []
+    for obj in snapshot.nodes.values():
+        node = read_node(obj)
+        found.append(
+            NodeView(
+                name=node.name,
+                state="not ready" if not node.ready else "cordoned" if node.unschedulable else "ready",
+                simulated=is_simulated(obj),
+                allocatable=dict(node.allocatable),
+                used=dict(used.get(node.name, {})),
+                users=dict(users.get(node.name, Counter()).most_common()),
+            )
+        )
+    return sorted(found, key=lambda view: view.name)
+
+
+def row(view: NodeView) -> list[str]:
+    """The cells of `COLUMNS`, amounts as used/allocatable."""
+    amounts = (_share(view, resource) for resource in (CPU, MEMORY, GPU, PODS))
+    return [view.name, view.state, *amounts, _users(view.users)]
+
+
+def _share(view: NodeView, resource: str) -> str:
+    has = view.allocatable.get(resource, 0)
+    return f"{shown(resource, view.used.get(resource, 0))}/{shown(resource, has)}" if has else "-"
+
+
+def _users(users: dict[str, int]) -> str:
+    shown = [f"{job} x{pods}" if pods > 1 else job for job, pods in list(users.items())[:_USERS_SHOWN]]
+    more = len(users) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")

@@ -1,0 +1,141 @@
+"""A queue as people see it: its place in the tree, what it has and uses, who waits. Pure: a snapshot in, rows out."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+from phalanx.cli.cluster.live_state import Snapshot
+from phalanx.core.standing import standings
+from phalanx.model.amount import Amount, shown
+from phalanx.model.cluster import Record
+from phalanx.model.job import Phase
+from phalanx.model.queue import State
+from phalanx.model.shape import PODS
+from phalanx.model.standing import Standing, Usage
+from phalanx.model.tree import Key
+
+COLUMNS = ("QUEUE", "RUNNING", "PENDING", "SHARE", "STATE", "USED / GUARANTEED / LIMIT")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueView:
+    """`exists`: else jobs only name it. `wrong`: what cannot be read, or contradicts itself."""
+
+    standing: Standing
+    gang: bool
+    exists: bool
+    wrong: str
+
+    @property
+    def state(self) -> str:
+        """In a few words."""
+        if not self.exists:
+            return "does not exist"
+        if self.wrong:
+            return f"misconfigured: {self.wrong}"
+        above = self.standing.held_by
+        state = str(self.standing.state)
+        if self.standing.state is State.OPEN and above:
+            state = f"open, under {above}, which is not"
+        return state if self.gang else f"{state}, pod by pod"
+
+    def record(self) -> dict[str, Any]:
+        """For `--json`; docs/guide/command-line.md describes it."""
+        standing = self.standing
+        return {
+            "queue": standing.queue,
+            "parent": standing.parent,
+            "exists": self.exists,
+            "gang": self.gang,
+            "state": str(standing.state),
+            "wrong": self.wrong,
+            "running": standing.running,
+            "pending": standing.pending,
+            "share": standing.share if isfinite(standing.share) else None,
+            "usage": [
+                {
+                    "flavor": one.flavor,
+                    "resource": one.resource,
+                    "used": one.used,
+                    "guaranteed": one.guaranteed,
+                    "limit": one.limit,
+                    "borrowed": one.borrowed,
+                }
+                for one in standing.usage
+            ],
+        }
+
+
+def views(snapshot: Snapshot) -> list[QueueView]:
+    """The tree, parents before children; then every name of a queue that does not exist but has jobs waiting for it."""
+    found = [
+        QueueView(
+            standing=standing,
+            gang=snapshot.cluster.queues[standing.queue].gang,
+            exists=True,
+            wrong=snapshot.wrong.get(standing.queue, "") or standing.fault,
+        )
+        for standing in standings(snapshot.cluster, places=0)
+    ]
+    return [*found, *_unknown(snapshot)]
+
+
+def row(view: QueueView) -> list[str]:
+    """The cells of `COLUMNS`."""
+    standing = view.standing
+    share = f"{standing.share:.2f}" if isfinite(standing.share) else "beyond all"
+    return [
+        "  " * standing.depth + standing.queue,
+        *(str(standing.running), str(standing.pending), share, view.state),
+        "; ".join(_amounts(one) for one in standing.usage if _worth_showing(one)) or "nothing",
+    ]
+
+
+def _amounts(one: Usage) -> str:
+    """`cpu 4/8/16`, of a flavor `cpu (spot) 4/8/-`; only what is used where nothing is bounded."""
+    bounds = [one.guaranteed, one.limit]
+    parts = [shown(one.resource, one.used)]
+    if any(bound is not None for bound in bounds):
+        parts += ["-" if bound is None else shown(one.resource, bound) for bound in bounds]
+    return f"{one.resource}{f' ({one.flavor})' if one.flavor else ''} {'/'.join(parts)}"
+
+
+def _worth_showing(one: Usage) -> bool:
+    return one.resource != PODS or one.guaranteed is not None or one.limit is not None
+
+
+def _unknown(snapshot: Snapshot) -> Iterator[QueueView]:
+    cluster = snapshot.cluster
+    names = {cluster.queue_of(record.job) for record in cluster.jobs.values()}
+    for name in sorted(names - cluster.queues.keys()):
+        records = [record for record in cluster.jobs.values() if cluster.queue_of(record.job) == name]
+        pending = sum(record.phase is Phase.QUEUED for record in records)
+        standing = Standing(
+            queue=name,
+            parent="",
+            depth=0,
+            pending=pending,
+            running=len(records) - pending,
+            share=0.0,
+            usage=tuple(_charged(records)),
+            state=State.OPEN,
+            state_since_s=0.0,
+            held_by="",
+            fault="",
+            first=(),
+        )
+        yield QueueView(standing=standing, gang=True, exists=False, wrong="")
+
+
+def _charged(records: Iterable[Record]) -> Iterator[Usage]:
+    """What jobs hold whose queue was deleted while they ran."""
+    used = defaultdict[Key, Amount](int)
+    for record in records:
+        for key, amount in record.charge.cost if record.charge else ():
+            used[key] += amount
+    for flavor, resource in sorted(used):
+        yield Usage(flavor=flavor, resource=resource, used=used[flavor, resource])

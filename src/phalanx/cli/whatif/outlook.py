@@ -1,0 +1,178 @@
+"""Two futures of the same jobs side by side: what everybody's wait becomes, as rows and as JSON, with notes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from phalanx.cli.terminal.output import counted, duration
+from phalanx.client.moment import write_moment
+from phalanx.model.reason import Reason
+from phalanx.simulator.forward import Course, Future
+
+COLUMNS = ("JOB", "QUEUE", "NOW", "BEFORE", "AFTER", "DIFFERENCE", "PREEMPTED BY")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prospect:
+    """What becomes of a job without the changes, and with them; None: it is not there then."""
+
+    job: str
+    before: Course | None
+    after: Course | None
+
+    @property
+    def now(self) -> str:
+        if self.before is None:
+            return "new"
+        return "deleted" if self.after is None else "runs" if self.before.ran else "waits"
+
+    @property
+    def queue(self) -> str:
+        course = self.after or self.before
+        return course.queue if course is not None else ""
+
+    @property
+    def untouched(self) -> bool:
+        """It runs, and nothing ends that before its time."""
+        return all(each is not None and each.ran and not each.evictions for each in (self.before, self.after))
+
+    @property
+    def difference_s(self) -> float | None:
+        """How much longer it waits; None: one of both is not known."""
+        waits = [each.wait_s if each is not None else None for each in (self.before, self.after)]
+        return None if waits[0] is None or waits[1] is None else waits[1] - waits[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """`now_s`: seconds since the epoch. `horizon_s`: how far it was looked ahead. `run_s`: how long what states no
+    limit is taken to run."""
+
+    before: Future
+    after: Future
+    now_s: float
+    horizon_s: float
+    run_s: float
+
+    def prospects(self) -> list[Prospect]:
+        """What is new first, then by when it starts; all but those that just go on running."""
+        before, after = self.before.courses, self.after.courses
+        found = [Prospect(job=job, before=before.get(job), after=after.get(job)) for job in {**after, **before}]
+        return sorted((each for each in found if not each.untouched), key=_place)
+
+    def untouched(self) -> int:
+        jobs = {**self.after.courses, **self.before.courses}
+        return len(jobs) - len(self.prospects())
+
+
+def rows(outlook: Outlook) -> list[list[str]]:
+    """The cells of `COLUMNS`."""
+    return [
+        [
+            each.job,
+            each.queue,
+            each.now,
+            wait(each.before, outlook),
+            wait(each.after, outlook),
+            difference(each, outlook),
+            "; ".join(evictions(each.after, outlook)),
+        ]
+        for each in outlook.prospects()
+    ]
+
+
+def notes(outlook: Outlook) -> Iterator[str]:
+    """What a reader of the table should know."""
+    if others := outlook.untouched():
+        yield f"{counted(others, 'running job')} not listed: nobody makes {'it' if others == 1 else 'them'} give way."
+    if unlimited := outlook.after.unlimited:
+        shown = ", ".join(unlimited[:3]) + (f" and {len(unlimited) - 3} more" if len(unlimited) > 3 else "")
+        verbs = ("runs", "is") if len(unlimited) == 1 else ("run", "are")
+        yield (
+            f"{shown} {verbs[0]} without a time limit, and {verbs[1]} taken to end in {duration(outlook.run_s)} "
+            "(--assume-run)."
+        )
+    if outlook.after.until_s < outlook.now_s + outlook.horizon_s:
+        played = duration(outlook.after.until_s - outlook.now_s)
+        yield f"So much happens that only the next {played} were played; what starts later is shown as never."
+    for each in outlook.prospects():
+        if each.after is not None and each.after.wait_s is None:
+            yield f"{each.job} does not start within {duration(outlook.horizon_s)}{because(each.after.reason)}"
+
+
+def because(reason: Reason | None) -> str:
+    return f": {reason.code}: {reason.text}" if reason is not None else "."
+
+
+def record(outlook: Outlook) -> dict[str, Any]:
+    """For `--json`; docs/guide/whatif.md describes it."""
+    return {
+        "now": write_moment(outlook.now_s),
+        "horizon_s": outlook.horizon_s,
+        "assumed_run_s": outlook.run_s,
+        "jobs": [
+            {
+                "job": each.job,
+                "queue": each.queue,
+                "now": each.now,
+                "before": told(each.before),
+                "after": told(each.after),
+                "difference_s": each.difference_s,
+            }
+            for each in outlook.prospects()
+        ],
+        "notes": list(notes(outlook)),
+    }
+
+
+def told(course: Course | None) -> dict[str, Any] | None:
+    if course is None:
+        return None
+    reason = course.reason
+    return {
+        "wait_s": course.wait_s,
+        "starts": [write_moment(at_s) for at_s in course.starts_s],
+        "end": None if course.end_s is None else write_moment(course.end_s),
+        "preempted": [{"at": write_moment(each.at_s), "by": each.by, "ran_s": each.ran_s} for each in course.evictions],
+        "reason": reason and {"code": reason.code, "text": reason.text},
+    }
+
+
+def wait(course: Course | None, outlook: Outlook) -> str:
+    """How long it waits in all; for what runs, after it has given way."""
+    if course is None:
+        return "-"
+    if course.wait_s is None:
+        return f"over {duration(outlook.horizon_s)}"
+    if course.ran and not course.evictions:
+        return "runs"
+    return duration(course.wait_s) if course.wait_s >= 1.0 else "at once"
+
+
+def difference(prospect: Prospect, outlook: Outlook) -> str:
+    """`+40s`, `-1h`; with `over` where one of both lies beyond the horizon."""
+    if prospect.before is None or prospect.after is None:
+        return ""
+    before_s, after_s = prospect.before.wait_s, prospect.after.wait_s
+    if before_s is None and after_s is None:
+        return "same"
+    bound = "" if before_s is not None and after_s is not None else "over "
+    more_s = (outlook.horizon_s if after_s is None else after_s) - (outlook.horizon_s if before_s is None else before_s)
+    if abs(more_s) < 1.0 and not bound:
+        return "same"
+    return f"{'+' if more_s > 0 else '-'}{bound}{duration(abs(more_s))}"
+
+
+def evictions(course: Course | None, outlook: Outlook) -> Iterator[str]:
+    for each in course.evictions if course is not None else ():
+        after_s = each.at_s - outlook.now_s
+        when = f"in {duration(after_s)}" if after_s >= 1.0 else "at once"
+        yield f"{each.by or '(no node for its pods)'} {when}, having run {duration(each.ran_s)}"
+
+
+def _place(prospect: Prospect) -> tuple[bool, float, str]:
+    course = prospect.after or prospect.before
+    wait_s = course.wait_s if course is not None else None
+    return prospect.now != "new", float("inf") if wait_s is None else wait_s, prospect.job

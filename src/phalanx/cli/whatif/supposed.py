@@ -1,0 +1,178 @@
+"""Objects that are not there, read as if they were: by the very code with which the scheduler reads a cluster.
+
+Manifests are laid over what was listed (or over nothing, where only a snapshot is known) in caches that no server
+fills, and a world that never runs tells what it would tell of them. So a Job becomes the gang that it would become:
+with its limits, priority and labels, with LimitRanges and quotas of its namespace, and beside the other members of its
+gang. A Job is made ready to be queued as `phalanx submit` does it, and what the API server would fill in is filled in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from phalanx.cli.files.manifest import Document, queued
+from phalanx.cli.files.policy_file import DIALECTS
+from phalanx.client.connection import Connection, Object
+from phalanx.client.informer import Informer, key_of
+from phalanx.client.kind import (
+    JOBS,
+    LIMIT_RANGES,
+    NODES,
+    PRIORITY_CLASSES,
+    RESOURCE_QUOTAS,
+    RUNTIME_CLASSES,
+    Kind,
+)
+from phalanx.client.moment import write_moment
+from phalanx.dialects.fields import Fields, Misread
+from phalanx.dialects.flavor import read_flavor
+from phalanx.dialects.reservation import read_reservation
+from phalanx.errors import PhalanxError
+from phalanx.kube.definitions import FLAVORS, QUEUES, RESERVATIONS
+from phalanx.kube.job import read_job
+from phalanx.kube.labels import ADMITTED, PARALLELISM, PREEMPTED, REASON, TEMPLATE, USER
+from phalanx.kube.node import read_node
+from phalanx.kube.queue import read_queue
+from phalanx.kube.surroundings import Surroundings
+from phalanx.kube.world import LOOKED_UP, REQUIRED, VOLCANO, KubeWorld, Settings
+from phalanx.model.cluster import Cluster
+from phalanx.model.event import Event
+
+KINDS: Final = (
+    *(JOBS, QUEUES, FLAVORS, RESERVATIONS, NODES),
+    *(PRIORITY_CLASSES, LIMIT_RANGES, RUNTIME_CLASSES, RESOURCE_QUOTAS),
+)
+WRITTEN = (ADMITTED, PREEMPTED, REASON, PARALLELISM, TEMPLATE)  # by the scheduler, on Jobs
+POD_ROOM = "110"  # pods of a node that does not say how many it takes, as a kubelet
+
+Objects = Mapping[Kind, Mapping[str, Object]]
+
+# What is wrong with a manifest is found by reading it.
+READERS: Mapping[Kind, Callable[[Object], Any]] = {
+    JOBS: lambda obj: read_job(obj, Surroundings()),
+    NODES: read_node,
+    QUEUES: read_queue,
+    FLAVORS: lambda obj: read_flavor(obj["metadata"]["name"], obj.get("spec") or {}),
+    RESERVATIONS: lambda obj: read_reservation(obj["metadata"]["name"], obj.get("spec") or {}),
+}
+
+
+def supposed(documents: Sequence[Document], listed: Objects, book: Cluster, namespace: str) -> Objects:
+    """What is listed, with the documents' objects added, or in place of those of their names. Raises PhalanxError with
+    file and line."""
+    theirs = [kind for kind in VOLCANO if kind in listed]
+    found = {kind: dict(listed.get(kind, {})) for kind in dict.fromkeys((*REQUIRED, *LOOKED_UP, *theirs))}
+    for number, document in enumerate(documents, 1):
+        kind = _kind(document)
+        obj = _complete(document, kind, book, namespace, number)
+        key = key_of(obj)
+        if (old := found[kind].get(key)) is not None:
+            obj = _over(old, obj, kind)
+        _require_readable(document, kind, obj)
+        found[kind][key] = obj
+    return found
+
+
+def told(objects: Objects, book: Cluster, default_queue: str, now_s: float) -> tuple[Event, ...]:
+    """What the scheduler would be told first in a cluster of these objects. `book`: knows queues and flavors that
+    are not among them."""
+    nowhere = Connection("http://nowhere.invalid", headers={}, tls=None)  # never spoken to
+    caches = {kind: Informer(nowhere, kind) for kind in objects}
+    for kind, each in objects.items():
+        for obj in each.values():
+            caches[kind].observe(obj)
+    theirs = [kind for kind in VOLCANO if kind in objects]
+    settings = Settings(default_queue=default_queue, dialects=DIALECTS if theirs else frozenset())
+    world = KubeWorld(nowhere, caches.__getitem__, settings, lambda: now_s)
+    world.look_up((*LOOKED_UP, *theirs))
+    world.tree.queues.update({name: queue for name, queue in book.queues.items() if name not in objects[QUEUES]})
+    world.tree.flavors.update({name: each for name, each in book.flavors.items() if name not in objects[FLAVORS]})
+    return tuple(world.events())
+
+
+def unknown_classes(documents: Iterable[Document], objects: Objects) -> list[str]:
+    """A line for each Job whose PriorityClass is nowhere to be seen."""
+    lines = []
+    for document in documents:
+        if document.obj["kind"] == JOBS.name:
+            name = document.obj["spec"]["template"]["spec"].get("priorityClassName")
+            if name and not str(name).startswith("system-") and name not in objects[PRIORITY_CLASSES]:
+                where = document.place(("spec", "template", "spec", "priorityClassName"))
+                lines.append(f"{where}: no PriorityClass {name} is known here, so it counts as 0; give its file")
+    return lines
+
+
+def _kind(document: Document) -> Kind:
+    said = (document.obj["apiVersion"], document.obj["kind"])
+    for kind in KINDS:
+        if said == (kind.api_version, kind.name):
+            return kind
+    known = ", ".join(f"{kind.name} ({kind.api_version})" for kind in KINDS)
+    raise PhalanxError(
+        f"{document.place(('kind',))}: what if there was a {said[1]} ({said[0]}) is not known. Nothing was tried. "
+        f"Known are {known}."
+    )
+
+
+def _complete(document: Document, kind: Kind, book: Cluster, namespace: str, number: int) -> Object:
+    """With what an API server would add to it."""
+    obj = queued(document, None)
+    given = obj["metadata"]
+    if not given.get("name"):
+        raise PhalanxError(f"{document.place(('metadata',))}: metadata.name is missing. Nothing was tried.")
+    meta = {key: given[key] for key in ("name", "labels") if given.get(key)}
+    if kind.namespaced:
+        meta["namespace"] = given.get("namespace") or namespace
+    said = {key: text for key, text in (given.get("annotations") or {}).items() if key not in WRITTEN}
+    created_s = book.now_s
+    if kind is JOBS and (record := book.jobs.get(key_of({"metadata": meta}))) is not None:
+        created_s = record.job.submitted_s
+        said = {USER: record.job.user, **said} if record.job.user else said
+    meta |= {"uid": f"supposed-{number}", "resourceVersion": "1", "creationTimestamp": write_moment(created_s)}
+    status = _node_status(document) if kind is NODES else {}
+    kept = {key: value for key, value in obj.items() if key not in ("metadata", "status")}
+    return {**kept, "metadata": {**meta, "annotations": said}, "status": status}
+
+
+def _node_status(document: Document) -> Object:
+    """A node that does not say whether it is ready is; one that says no allocatable has all of its capacity."""
+    status = document.obj.get("status") or {}
+    said = "allocatable" if isinstance(status, dict) and status.get("allocatable") else "capacity"
+    room = status.get(said) if isinstance(status, dict) else None
+    if not isinstance(room, dict):
+        raise PhalanxError(
+            f"{document.place(('status',))}: the node does not say what it has. Nothing was tried. Write for instance "
+            "status: {allocatable: {cpu: 64, memory: 256Gi, nvidia.com/gpu: 8}}."
+        )
+    try:
+        Fields(status, ("status",)).amounts(said)
+    except Misread as error:
+        raise PhalanxError(f"{document.place(error.path)}: {error}. Nothing was tried.") from None
+    ready = [{"type": "Ready", "status": "True"}]
+    return {"allocatable": {"pods": POD_ROOM, **room}, "conditions": status.get("conditions") or ready}
+
+
+def _over(old: Object, new: Object, kind: Kind) -> Object:
+    """The object of that name, changed to what is written; what it has lived through is kept."""
+    before, after = old["metadata"], new["metadata"]
+    written = {key: text for key, text in (before.get("annotations") or {}).items() if key in (*WRITTEN, USER)}
+    annotations = {**after["annotations"], **written}
+    meta = {**before, "labels": after.get("labels") or {}, "annotations": annotations}
+    spec = {**(new.get("spec") or {})}
+    if kind is JOBS:
+        spec["suspend"] = old["spec"].get("suspend")
+    status = new["status"] if kind is NODES else old.get("status") or {}
+    return {**new, "metadata": meta, "spec": spec, "status": status}
+
+
+def _require_readable(document: Document, kind: Kind, obj: Object) -> None:
+    try:
+        READERS.get(kind, dict)(obj)
+    except Misread as error:
+        raise PhalanxError(f"{document.place(error.path)}: {error}. Nothing was tried.") from None
+    except (LookupError, TypeError, AttributeError, ValueError, PhalanxError) as error:
+        raise PhalanxError(
+            f"{document.place()}: this cannot be read as a {kind.name} ({type(error).__name__}: {error}). Nothing was "
+            "tried. An API server would say what is wrong with it: kubectl create --dry-run=server -f FILE."
+        ) from None
