@@ -27,10 +27,10 @@ from pathlib import Path
 from phalanx.cli.simulation.cells import Source, workload_of
 from phalanx.loop import spare_the_book, step
 from phalanx.model.job import Job, Role
-from phalanx.simulator.play import play
 from phalanx.simulator.readers.gpus import roles_of
-from phalanx.simulator.setup import built_in
-from phalanx.simulator.workload import Task, Workload, gpu_nodes, machine, processors
+from phalanx.simulator.run.play import play
+from phalanx.simulator.run.setup import built_in
+from phalanx.simulator.workload.workload import Task, Workload, gpu_nodes, machine, processors
 
 PROCESSORS = 100
 SIZES = [1, 1, 1, 1, 2, 2, 4, 4, 8, 8, 16, 32, 64, 100]

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from study import Cell, Figures, Row, Study, trace
 
 from phalanx import loop
-from phalanx.simulator.measure import measure
-from phalanx.simulator.play import play as simulate
+from phalanx.simulator.measures.measure import measure
 from phalanx.simulator.readers import swf
-from phalanx.simulator.setup import built_in
+from phalanx.simulator.run.play import play as simulate
+from phalanx.simulator.run.setup import built_in
 
 LOG = "KTH-SP2-filtered.swf.gz"
 PUBLISHED = {

@@ -12,10 +12,10 @@ from statistics import mean
 from study import HERE, Cell, Figures, Row, Study, trace
 
 from phalanx import loop
-from phalanx.simulator.inflate import allocated, inflated
-from phalanx.simulator.play import play as simulate
 from phalanx.simulator.readers import openb
-from phalanx.simulator.setup import built_in
+from phalanx.simulator.run.inflate import allocated, inflated
+from phalanx.simulator.run.play import play as simulate
+from phalanx.simulator.run.setup import built_in
 
 NODES = "openb_node_list_gpu_node.csv.gz"
 OURS = "fewest-lost"

@@ -17,10 +17,10 @@ from phalanx.model.job import Job, Outcome, Role
 from phalanx.model.node import Node
 from phalanx.model.queue import Order, Queue
 from phalanx.model.shape import CPU, MEMORY, PODS, Shape, amounts
-from phalanx.simulator.factory import Creation
-from phalanx.simulator.play import play as simulate
-from phalanx.simulator.setup import GREEDY, ONE, Setup
-from phalanx.simulator.workload import Task, Workload
+from phalanx.simulator.cluster.factory import Creation
+from phalanx.simulator.run.play import play as simulate
+from phalanx.simulator.run.setup import GREEDY, ONE, Setup
+from phalanx.simulator.workload.workload import Task, Workload
 
 JOBS, PODS_EACH, NODES, GIB = 1000, 10, 100, 2**30
 SIDE_BY_SIDE = (100, 550, 575, 600)

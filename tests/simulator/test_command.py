@@ -17,7 +17,7 @@ from phalanx.cli.simulation.cells import Source, workload_of
 from phalanx.cli.simulation.results import combined
 from phalanx.errors import PhalanxError
 from phalanx.simulator.readers import swf
-from phalanx.simulator.statistic import mean
+from phalanx.simulator.schedule.statistic import mean
 from tests.simulator.builders import DATA, KTH
 
 OWN = """
@@ -305,7 +305,7 @@ HUNDREDTH = """
 import os, signal, sys, time
 from phalanx.cli.simulation import cells
 from phalanx.cli.app import main
-from phalanx.simulator.world import World
+from phalanx.simulator.cluster.world import World
 signal.signal(signal.SIGINT, signal.default_int_handler)  # shells let what is in the background ignore it
 start, count = World.start, 0
 def first(name):

@@ -8,11 +8,11 @@ from phalanx import loop
 from phalanx.model.job import Group, Job, Placement, Role
 from phalanx.model.policy import Policy
 from phalanx.model.shape import Shape
-from phalanx.simulator.compaction import busiest, compaction, held_by
-from phalanx.simulator.play import play
-from phalanx.simulator.schedule import Schedule
-from phalanx.simulator.setup import built_in
-from phalanx.simulator.workload import GPU, Task, Workload, gpu_nodes
+from phalanx.simulator.measures.compaction import busiest, compaction, held_by
+from phalanx.simulator.run.play import play
+from phalanx.simulator.run.setup import built_in
+from phalanx.simulator.schedule.schedule import Schedule
+from phalanx.simulator.workload.workload import GPU, Task, Workload, gpu_nodes
 
 
 def gpu_task(name: str, gpus: int, submit_s: float = 0, run_s: float = 100, pods: int = 1) -> Task:

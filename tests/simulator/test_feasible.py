@@ -10,9 +10,9 @@ from phalanx.model.node import Device, Node
 from phalanx.model.queue import Limits, Queue
 from phalanx.model.shape import DeviceShare, Shape, amounts
 from phalanx.model.topology import Closeness, Topology
-from phalanx.simulator.feasible import never_fitting
-from phalanx.simulator.setup import Setup, built_in
-from phalanx.simulator.workload import GPU, Task, Workload
+from phalanx.simulator.run.feasible import never_fitting
+from phalanx.simulator.run.setup import Setup, built_in
+from phalanx.simulator.workload.workload import GPU, Task, Workload
 
 NODES = tuple(
     Node(

@@ -19,7 +19,7 @@ from phalanx.model.policy import Policy
 from phalanx.model.preemption import Preemption, Within
 from phalanx.model.queue import Limits, Queue, Quota
 from phalanx.model.shape import Shape
-from phalanx.simulator.forward import Assumptions, Course, Eviction, Future, forward
+from phalanx.simulator.run.forward import Assumptions, Course, Eviction, Future, forward
 
 NOW_S = 1000.0
 DAY_S = 86400.0

@@ -8,9 +8,9 @@ from statistics import NormalDist, mean, median
 
 import pytest
 
-from phalanx.simulator.draw import AN_HOUR, DAY_S, Choice, LogNormal, LogUniform, Uniform, draw
-from phalanx.simulator.generate import Recipe, generated, scaled, shaken
 from phalanx.simulator.readers import swf
+from phalanx.simulator.workload.draw import AN_HOUR, DAY_S, Choice, LogNormal, LogUniform, Uniform, draw
+from phalanx.simulator.workload.generate import Recipe, generated, scaled, shaken
 from tests.simulator.builders import KTH, task
 
 NORMAL = NormalDist()

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from phalanx import loop
-from phalanx.simulator.inflate import allocated, frequencies, inflated
-from phalanx.simulator.play import expecting, play
 from phalanx.simulator.readers import openb
-from phalanx.simulator.setup import built_in
-from phalanx.simulator.workload import GPU, Workload, of_resource
+from phalanx.simulator.run.inflate import allocated, frequencies, inflated
+from phalanx.simulator.run.play import expecting, play
+from phalanx.simulator.run.setup import built_in
+from phalanx.simulator.workload.workload import GPU, Workload, of_resource
 from tests.simulator.builders import DATA
 from tests.simulator.test_command import objects
 

@@ -10,9 +10,9 @@ from random import Random
 import pytest
 
 from phalanx import loop
-from phalanx.simulator.play import play
 from phalanx.simulator.readers import swf
-from phalanx.simulator.setup import built_in
+from phalanx.simulator.run.play import play
+from phalanx.simulator.run.setup import built_in
 from tests.simulator.builders import ends, starts
 from tests.simulator.rules import Run, backfill
 

@@ -11,14 +11,14 @@ from phalanx.model.node import Node
 from phalanx.model.queue import Queue
 from phalanx.model.shape import Shape
 from phalanx.model.topology import Closeness, Topology
-from phalanx.simulator.dominance import dominance
-from phalanx.simulator.due import due, lines_of
-from phalanx.simulator.fragmentation import fragmentation
-from phalanx.simulator.measure import measure, size_class
-from phalanx.simulator.schedule import Schedule, Stint
-from phalanx.simulator.statistic import half_width_95, jain, mean, percentile
-from phalanx.simulator.sweep import spans, waits
-from phalanx.simulator.workload import GPU, Task, Workload, gpu_nodes
+from phalanx.simulator.measures.dominance import dominance
+from phalanx.simulator.measures.due import due, lines_of
+from phalanx.simulator.measures.fragmentation import fragmentation
+from phalanx.simulator.measures.measure import measure, size_class
+from phalanx.simulator.schedule.schedule import Schedule, Stint
+from phalanx.simulator.schedule.statistic import half_width_95, jain, mean, percentile
+from phalanx.simulator.schedule.sweep import spans, waits
+from phalanx.simulator.workload.workload import GPU, Task, Workload, gpu_nodes
 from tests.simulator.builders import played, recorded, task, workload
 
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 from phalanx import loop
 from phalanx.model.cluster import Cluster
 from phalanx.model.event import Event, Finished, Started, Submitted
-from phalanx.simulator.agenda import Agenda, Kind
-from phalanx.simulator.estimate import estimator
-from phalanx.simulator.schedule import Fate
-from phalanx.simulator.setup import built_in
-from phalanx.simulator.workload import machine
-from phalanx.simulator.world import World
+from phalanx.simulator.cluster.agenda import Agenda, Kind
+from phalanx.simulator.cluster.estimate import estimator
+from phalanx.simulator.cluster.world import World
+from phalanx.simulator.run.setup import built_in
+from phalanx.simulator.schedule.schedule import Fate
+from phalanx.simulator.workload.workload import machine
 from tests.simulator.builders import ends, played, starts, task
 
 

@@ -14,15 +14,15 @@ from phalanx.cli.simulation.cells import Source, workload_of
 from phalanx.errors import PhalanxError
 from phalanx.model.job import Dependency
 from phalanx.model.shape import DeviceShare
-from phalanx.simulator.disturbance import Faults
-from phalanx.simulator.generate import scaled
-from phalanx.simulator.inflate import inflated
-from phalanx.simulator.measure import measure
-from phalanx.simulator.play import play
-from phalanx.simulator.schedule import Schedule
-from phalanx.simulator.setup import built_in
-from phalanx.simulator.sweep import sizes
-from phalanx.simulator.workload import Workload
+from phalanx.simulator.cluster.disturbance import Faults
+from phalanx.simulator.measures.measure import measure
+from phalanx.simulator.run.inflate import inflated
+from phalanx.simulator.run.play import play
+from phalanx.simulator.run.setup import built_in
+from phalanx.simulator.schedule.schedule import Schedule
+from phalanx.simulator.schedule.sweep import sizes
+from phalanx.simulator.workload.generate import scaled
+from phalanx.simulator.workload.workload import Workload
 from tests.simulator.builders import starts
 
 ROOT = Path(__file__).parents[2]

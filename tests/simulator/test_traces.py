@@ -12,7 +12,7 @@ from phalanx.simulator.readers import chronus, muri, openb, philly, swf
 from phalanx.simulator.readers.gpus import roles_of
 from phalanx.simulator.readers.lines import OnError, TraceError
 from phalanx.simulator.readers.recognise import is_node_list, reader_of
-from phalanx.simulator.workload import GPU
+from phalanx.simulator.workload.workload import GPU
 from tests.simulator.builders import DATA, KTH
 
 

@@ -16,13 +16,13 @@ from phalanx.model.policy import Backfill, Policy
 from phalanx.model.queue import Limits, Queue
 from phalanx.model.reason import Code, Reason
 from phalanx.model.shape import Shape, amounts
-from phalanx.simulator.disturbance import Disturbance, Faults
-from phalanx.simulator.estimate import estimator
-from phalanx.simulator.play import play
-from phalanx.simulator.schedule import Fate
-from phalanx.simulator.setup import Setup, built_in
-from phalanx.simulator.workload import Task, machine, processors
-from phalanx.simulator.world import World
+from phalanx.simulator.cluster.disturbance import Disturbance, Faults
+from phalanx.simulator.cluster.estimate import estimator
+from phalanx.simulator.cluster.world import World
+from phalanx.simulator.run.play import play
+from phalanx.simulator.run.setup import Setup, built_in
+from phalanx.simulator.schedule.schedule import Fate
+from phalanx.simulator.workload.workload import Task, machine, processors
 from tests.simulator.builders import ends, played, starts, task, workload
 
 REASON = Reason(code=Code.PREEMPTED, text="a test says so")

@@ -33,11 +33,11 @@ from phalanx.cli.terminal.output import counted, note, print_json_line, print_ta
 from phalanx.cli.terminal.stopping import stop_asked
 from phalanx.errors import PhalanxError
 from phalanx.loop import step
-from phalanx.simulator.estimate import estimator
-from phalanx.simulator.feasible import never_fitting
+from phalanx.simulator.cluster.estimate import estimator
 from phalanx.simulator.readers.lines import told
-from phalanx.simulator.setup import Setup
-from phalanx.simulator.workload import Workload
+from phalanx.simulator.run.feasible import never_fitting
+from phalanx.simulator.run.setup import Setup
+from phalanx.simulator.workload.workload import Workload
 
 Name = TypeVar("Name")
 

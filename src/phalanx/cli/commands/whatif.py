@@ -30,7 +30,7 @@ from phalanx.model.cluster import Cluster
 from phalanx.model.event import PolicySeen, Submitted, Ticked
 from phalanx.model.job import Phase
 from phalanx.model.policy import Policy
-from phalanx.simulator.forward import Assumptions, Future, forward
+from phalanx.simulator.run.forward import Assumptions, Future, forward
 
 PATIENCE_S = 60.0  # of this machine's time, for each of the two futures
 

@@ -15,7 +15,7 @@ from phalanx.dialects.fields import Fields, Misread
 from phalanx.dialects.policy import read_policy
 from phalanx.dialects.queue import read_queue
 from phalanx.model.queue import Queue
-from phalanx.simulator.setup import Setup, built_in
+from phalanx.simulator.run.setup import Setup, built_in
 
 Read = TypeVar("Read")
 

@@ -30,20 +30,20 @@ from phalanx.cli.simulation.workload_nodes import Site
 from phalanx.cli.terminal.output import counted
 from phalanx.cli.terminal.stopping import die_with
 from phalanx.errors import PhalanxError
-from phalanx.simulator.compaction import compaction
-from phalanx.simulator.disturbance import Faults
-from phalanx.simulator.fair_start import fair_starts
-from phalanx.simulator.generate import generated, scaled, shaken
-from phalanx.simulator.inflate import allocated, inflated
-from phalanx.simulator.measure import measure
-from phalanx.simulator.play import play, policy_for
+from phalanx.simulator.cluster.disturbance import Faults
+from phalanx.simulator.measures.compaction import compaction
+from phalanx.simulator.measures.fair_start import fair_starts
+from phalanx.simulator.measures.measure import measure
 from phalanx.simulator.readers import swf
 from phalanx.simulator.readers.lines import OnError
 from phalanx.simulator.readers.openb import read_nodes
 from phalanx.simulator.readers.recognise import is_node_list, reader_of
 from phalanx.simulator.report.picture import Picture, picture
-from phalanx.simulator.schedule import Schedule
-from phalanx.simulator.workload import Task, Workload, gpu_nodes, machine, on_nodes
+from phalanx.simulator.run.inflate import allocated, inflated
+from phalanx.simulator.run.play import play, policy_for
+from phalanx.simulator.schedule.schedule import Schedule
+from phalanx.simulator.workload.generate import generated, scaled, shaken
+from phalanx.simulator.workload.workload import Task, Workload, gpu_nodes, machine, on_nodes
 
 MOST_NODES = 1_000_000
 LOOK_S = 0.2

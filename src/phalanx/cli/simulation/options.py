@@ -16,7 +16,7 @@ from cyclopts.validators import Number
 from phalanx.cli.simulation.cells import Source
 from phalanx.dialects.fields import Misread, duration_s
 from phalanx.errors import PhalanxError
-from phalanx.simulator.disturbance import Faults
+from phalanx.simulator.cluster.disturbance import Faults
 from phalanx.simulator.readers.lines import OnError
 
 

@@ -21,9 +21,9 @@ from phalanx.cli.simulation.cells import Outcome
 from phalanx.cli.simulation.options import pyarrow
 from phalanx.errors import PhalanxError
 from phalanx.simulator.report.page import page
-from phalanx.simulator.schedule import Fate, Schedule
-from phalanx.simulator.statistic import half_width_95, mean
-from phalanx.simulator.sweep import capacity, sizes
+from phalanx.simulator.schedule.schedule import Fate, Schedule
+from phalanx.simulator.schedule.statistic import half_width_95, mean
+from phalanx.simulator.schedule.sweep import capacity, sizes
 
 # What the table shows: (heading, measure, format).
 COLUMNS = (

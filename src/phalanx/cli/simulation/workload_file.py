@@ -15,8 +15,8 @@ from phalanx.cli.simulation.workload_nodes import Site, read_site
 from phalanx.cli.simulation.workload_recipe import read_recipe
 from phalanx.dialects.fields import Fields
 from phalanx.model.shape import CPU
-from phalanx.simulator.generate import Recipe, generated_name
-from phalanx.simulator.workload import GPU, MILLI_CPU, Task, Workload, in_order, of_role
+from phalanx.simulator.workload.generate import Recipe, generated_name
+from phalanx.simulator.workload.workload import GPU, MILLI_CPU, Task, Workload, in_order, of_role
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

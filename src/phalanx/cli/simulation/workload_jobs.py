@@ -17,7 +17,7 @@ from phalanx.kube.wishes import near, slices, subgroup
 from phalanx.model.job import After, Dependency, Group, Job, Role, Size
 from phalanx.model.shape import DeviceShare, Shape, Toleration, amounts
 from phalanx.model.topology import Closeness
-from phalanx.simulator.workload import Task, Worth
+from phalanx.simulator.workload.workload import Task, Worth
 
 Value = TypeVar("Value")
 Members = Mapping[str, tuple[str, ...]]  # what an entry is called, or a job of its array -> the jobs that are meant

@@ -18,7 +18,7 @@ from phalanx.model.node import Device, Node, Taint, Zone
 from phalanx.model.reservation import Reservation
 from phalanx.model.shape import PODS, amounts
 from phalanx.model.topology import Topology
-from phalanx.simulator.workload import GPU
+from phalanx.simulator.workload.workload import GPU
 
 MOST_NODES, MOST_DEVICES = 1_000_000, 1024
 DEFAULT_PODS = 110  # that a node takes, as a kubelet does

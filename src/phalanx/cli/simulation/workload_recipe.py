@@ -6,8 +6,17 @@ from dataclasses import replace
 
 from phalanx.cli.simulation.workload_jobs import MOST_JOBS, read_closeness, read_shape
 from phalanx.dialects.fields import Fields, Misread, duration_s
-from phalanx.simulator.draw import AN_HOUR, ONE, Choice, Distribution, Exponential, LogNormal, LogUniform, Uniform
-from phalanx.simulator.generate import A_CPU, Recipe
+from phalanx.simulator.workload.draw import (
+    AN_HOUR,
+    ONE,
+    Choice,
+    Distribution,
+    Exponential,
+    LogNormal,
+    LogUniform,
+    Uniform,
+)
+from phalanx.simulator.workload.generate import A_CPU, Recipe
 
 KINDS = "exponential: MEAN, lognormal: [MEDIAN, SIGMA], uniform: [LOW, HIGH], loguniform: [LOW, HIGH] or values"
 

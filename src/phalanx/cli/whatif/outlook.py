@@ -9,7 +9,7 @@ from typing import Any
 from phalanx.cli.terminal.output import counted, duration
 from phalanx.client.moment import write_moment
 from phalanx.model.reason import Reason
-from phalanx.simulator.forward import Course, Future
+from phalanx.simulator.run.forward import Course, Future
 
 COLUMNS = ("JOB", "QUEUE", "NOW", "BEFORE", "AFTER", "DIFFERENCE", "PREEMPTED BY")
 

@@ -1,6 +1,14 @@
 """The controllers of the embedded Kubernetes: Jobs, owners, namespaces, finished Jobs, lost nodes, budgets.
 
 They are clients of the API like any other, and behave like kube-controller-manager, because a scheduler's protocol
-leans on that behaviour. What must happen is decided by pure modules (`job_decide`, `job_track`, `ownership`, …) over
-plain objects; the controllers beside them only read caches, send calls and wait.
+leans on that behaviour. What must happen is decided by pure modules (`job.decide`, `job.track`, `lifetime.ownership`,
+…) over plain objects; the controllers beside them only read caches, send calls and wait.
+
+    runtime      what every controller works with: caches, calls, queues, events
+    job          Jobs
+    training     PyTorchJobs
+    lifetime     what goes, and what waits for it: owners, namespaces, finished Jobs, orphaned pods, volumes
+    nodes        nodes that are silent or tainted
+    disruption   PodDisruptionBudgets
+    run          all of them in one process
 """

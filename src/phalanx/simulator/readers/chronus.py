@@ -12,7 +12,7 @@ from pathlib import Path
 from phalanx.model.job import Job
 from phalanx.simulator.readers.gpus import MOST_GPUS, roles_of
 from phalanx.simulator.readers.lines import BadRecord, OnError, Source, number, unheard_of, whole, wrong
-from phalanx.simulator.workload import GPU, Task, Workload, Worth
+from phalanx.simulator.workload.workload import GPU, Task, Workload, Worth
 
 TIMES, VALUES = "expect_time_list", "expect_value_list"
 COLUMNS = ("job_id", "user", "num_gpu", "submit_time", "duration", TIMES, "job_type")

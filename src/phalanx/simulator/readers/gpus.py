@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from phalanx.model.job import Role
-from phalanx.simulator.workload import GPU, gang
+from phalanx.simulator.workload.workload import GPU, gang
 
 PER_NODE = 8
 MOST_GPUS = 10**6

@@ -24,7 +24,7 @@ from typing import NoReturn
 from phalanx.errors import PhalanxError
 from phalanx.model.node import Node
 from phalanx.model.shape import CPU
-from phalanx.simulator.workload import MILLI_CPU, Task, Workload, in_order
+from phalanx.simulator.workload.workload import MILLI_CPU, Task, Workload, in_order
 
 SHOWN = 10  # so many faults are told one by one
 LONGEST_S = 9e9  # 285 years; moments may be seconds since 1970

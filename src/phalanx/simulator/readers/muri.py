@@ -14,7 +14,7 @@ from pathlib import Path
 from phalanx.model.job import Job
 from phalanx.simulator.readers.gpus import MOST_GPUS, roles_of
 from phalanx.simulator.readers.lines import LONGEST_S, BadRecord, OnError, Source, number, unheard_of, whole, wrong
-from phalanx.simulator.workload import GPU, Task, Workload
+from phalanx.simulator.workload.workload import GPU, Task, Workload
 
 COLUMNS = ("job_id", "num_gpu", "submit_time", "iterations", "model_name", "batch_size", "duration", "iteration_time")
 MS_PER_S = 1000.0

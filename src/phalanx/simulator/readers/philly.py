@@ -12,7 +12,7 @@ from pathlib import Path
 from phalanx.model.job import Job
 from phalanx.simulator.readers.gpus import MOST_GPUS, roles_of
 from phalanx.simulator.readers.lines import BadRecord, OnError, Source, number, whole
-from phalanx.simulator.workload import GPU, Task, Workload
+from phalanx.simulator.workload.workload import GPU, Task, Workload
 
 COLUMNS = ("timestamp", "duration", "num_gpus", "cluster")
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from math import fsum, inf
 from typing import NamedTuple
 
-from phalanx.simulator.fairness import Used, parties, spread
-from phalanx.simulator.measure import bounded_slowdown, jct_s, wait_s
-from phalanx.simulator.schedule import Fate, Schedule
-from phalanx.simulator.sweep import capacity, held, sizes, waits, window
+from phalanx.simulator.measures.fairness import Used, parties, spread
+from phalanx.simulator.measures.measure import bounded_slowdown, jct_s, wait_s
+from phalanx.simulator.schedule.schedule import Fate, Schedule
+from phalanx.simulator.schedule.sweep import capacity, held, sizes, waits, window
 
 BINS = 300
 PARTIES = 8

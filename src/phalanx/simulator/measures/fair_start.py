@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from phalanx.simulator.schedule import Fate, Schedule
-from phalanx.simulator.statistic import mean
-from phalanx.simulator.workload import Task, Workload
+from phalanx.simulator.schedule.schedule import Fate, Schedule
+from phalanx.simulator.schedule.statistic import mean
+from phalanx.simulator.workload.workload import Task, Workload
 
 LEAST_S = 1e-6  # what the hash of a schedule tells apart
 

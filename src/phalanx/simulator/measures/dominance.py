@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from phalanx.model.shape import PODS
-from phalanx.simulator.fairness import Used, parties, round_s_of, rounds
-from phalanx.simulator.schedule import Schedule
-from phalanx.simulator.statistic import mean
-from phalanx.simulator.sweep import capacity, window
+from phalanx.simulator.measures.fairness import Used, parties, round_s_of, rounds
+from phalanx.simulator.schedule.schedule import Schedule
+from phalanx.simulator.schedule.statistic import mean
+from phalanx.simulator.schedule.sweep import capacity, window
 
 
 def dominance(schedule: Schedule) -> dict[str, float]:

@@ -18,10 +18,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 
 from phalanx.model.queue import Queue
-from phalanx.simulator.due import due, lines_of, shares
-from phalanx.simulator.schedule import Schedule
-from phalanx.simulator.statistic import jain, mean
-from phalanx.simulator.sweep import capacity, held, sizes, waits, window
+from phalanx.simulator.measures.due import due, lines_of, shares
+from phalanx.simulator.schedule.schedule import Schedule
+from phalanx.simulator.schedule.statistic import jain, mean
+from phalanx.simulator.schedule.sweep import capacity, held, sizes, waits, window
 
 DAY_S = 86_400.0
 MIN_ROUNDS, MOST_ROUNDS = 10, 10_000

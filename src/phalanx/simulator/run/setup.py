@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from phalanx.model.policy import Backfill, BackfillOrder, Policy, Score
 from phalanx.model.queue import Order, Queue
-from phalanx.simulator.factory import Creation
+from phalanx.simulator.cluster.factory import Creation
 from phalanx.simulator.readers.lines import TraceError
-from phalanx.simulator.rounds import Rounds
+from phalanx.simulator.workload.rounds import Rounds
 
 ONE = "default"
 ALL = "all"

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from phalanx.simulator.schedule import Schedule, Stint
-from phalanx.simulator.workload import of_resource, of_role
+from phalanx.simulator.schedule.schedule import Schedule, Stint
+from phalanx.simulator.workload.workload import of_resource, of_role
 
 
 class Span(NamedTuple):

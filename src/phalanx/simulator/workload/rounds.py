@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from phalanx.simulator.workload import Task, of_resource
+from phalanx.simulator.workload.workload import Task, of_resource
 
 PER_S = 1000  # a priority is a whole number: of milliseconds
 

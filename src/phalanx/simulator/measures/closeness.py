@@ -16,8 +16,8 @@ from typing import Any
 from phalanx.model.job import Job
 from phalanx.model.node import Node
 from phalanx.model.topology import Topology
-from phalanx.simulator.schedule import Schedule
-from phalanx.simulator.statistic import mean
+from phalanx.simulator.schedule.schedule import Schedule
+from phalanx.simulator.schedule.statistic import mean
 
 HOST = "kubernetes.io/hostname"
 Domain = tuple[str, ...]

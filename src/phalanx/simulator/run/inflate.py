@@ -18,9 +18,9 @@ from random import Random
 from typing import TypeVar
 
 from phalanx.model.shape import CPU, Shape
-from phalanx.simulator.schedule import Schedule
-from phalanx.simulator.sweep import capacity
-from phalanx.simulator.workload import Task, Workload, alone, of_resource
+from phalanx.simulator.schedule.schedule import Schedule
+from phalanx.simulator.schedule.sweep import capacity
+from phalanx.simulator.workload.workload import Task, Workload, alone, of_resource
 
 Item = TypeVar("Item")
 

@@ -27,8 +27,8 @@ from phalanx.model.job import Job, Outcome, Phase, Size, Slot
 from phalanx.model.plan import Place, Plan, Preempt, Shrink, Start
 from phalanx.model.policy import Policy
 from phalanx.model.reason import Code, Reason
-from phalanx.simulator.agenda import Agenda, Kind
-from phalanx.simulator.play import Step
+from phalanx.simulator.cluster.agenda import Agenda, Kind
+from phalanx.simulator.run.play import Step
 
 Happening: TypeAlias = Callable[[], Sequence[Event]]
 

@@ -15,15 +15,15 @@ from phalanx.model.job import Job
 from phalanx.model.plan import Plan
 from phalanx.model.policy import Policy, Score
 from phalanx.model.queue import Queue
-from phalanx.simulator.disturbance import Disturbance, Faults
-from phalanx.simulator.estimate import estimator
-from phalanx.simulator.inflate import frequencies
-from phalanx.simulator.memory import peak_rss_bytes
-from phalanx.simulator.schedule import Fate, Schedule
-from phalanx.simulator.setup import Setup
-from phalanx.simulator.stopwatch import Applier, Stopwatch
-from phalanx.simulator.workload import Task, Workload
-from phalanx.simulator.world import World
+from phalanx.simulator.cluster.disturbance import Disturbance, Faults
+from phalanx.simulator.cluster.estimate import estimator
+from phalanx.simulator.cluster.world import World
+from phalanx.simulator.run.inflate import frequencies
+from phalanx.simulator.run.memory import peak_rss_bytes
+from phalanx.simulator.run.setup import Setup
+from phalanx.simulator.run.stopwatch import Applier, Stopwatch
+from phalanx.simulator.schedule.schedule import Fate, Schedule
+from phalanx.simulator.workload.workload import Task, Workload
 
 REPORT_EVERY = 512  # passes
 

@@ -41,14 +41,14 @@ from phalanx.model.queue import Queue
 from phalanx.model.reason import Code, Reason
 from phalanx.model.reservation import Reservation
 from phalanx.model.shape import CPU
-from phalanx.simulator.agenda import Agenda, Kind
-from phalanx.simulator.disturbance import Disturbance
-from phalanx.simulator.estimate import Estimator
-from phalanx.simulator.factory import Creation, Factory
-from phalanx.simulator.listing import Live, everything
-from phalanx.simulator.rounds import Rounds
-from phalanx.simulator.schedule import Fate, Stint
-from phalanx.simulator.workload import MILLI_CPU
+from phalanx.simulator.cluster.agenda import Agenda, Kind
+from phalanx.simulator.cluster.disturbance import Disturbance
+from phalanx.simulator.cluster.estimate import Estimator
+from phalanx.simulator.cluster.factory import Creation, Factory
+from phalanx.simulator.cluster.listing import Live, everything
+from phalanx.simulator.schedule.schedule import Fate, Stint
+from phalanx.simulator.workload.rounds import Rounds
+from phalanx.simulator.workload.workload import MILLI_CPU
 
 Happening: TypeAlias = Callable[[], Sequence[Event]]
 

@@ -10,7 +10,7 @@ from phalanx.model.job import Job, Outcome, Phase, Placement, Size, Slot
 from phalanx.model.node import Node
 from phalanx.model.queue import Queue
 from phalanx.model.reservation import Reservation
-from phalanx.simulator.schedule import Fate
+from phalanx.simulator.schedule.schedule import Fate
 
 
 class Live:

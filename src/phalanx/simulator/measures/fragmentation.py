@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phalanx.model.shape import Shape
-from phalanx.simulator.schedule import Schedule
-from phalanx.simulator.sweep import capacity, window
-from phalanx.simulator.workload import of_share
+from phalanx.simulator.schedule.schedule import Schedule
+from phalanx.simulator.schedule.sweep import capacity, window
+from phalanx.simulator.workload.workload import of_share
 
 SAMPLES = 200
 TYPICAL = 0.95

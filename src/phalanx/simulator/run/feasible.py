@@ -15,9 +15,9 @@ from phalanx.model.job import Job, Slot
 from phalanx.model.plan import Plan, Start, Wait
 from phalanx.model.policy import Policy
 from phalanx.model.reason import NEVER
-from phalanx.simulator.play import Step, knowing, queued, queues_of
-from phalanx.simulator.setup import Setup
-from phalanx.simulator.workload import Task, Workload, alone
+from phalanx.simulator.run.play import Step, knowing, queued, queues_of
+from phalanx.simulator.run.setup import Setup
+from phalanx.simulator.workload.workload import Task, Workload, alone
 
 KINDS = 4096  # looked at; of workloads with more, the rest is found when it does not start
 

@@ -21,13 +21,13 @@ from phalanx.model.node import Node
 from phalanx.model.plan import Start
 from phalanx.model.policy import Backfill, Policy
 from phalanx.model.queue import Queue
-from phalanx.simulator.feasible import Nobody
-from phalanx.simulator.inflate import shuffled
-from phalanx.simulator.play import Step
-from phalanx.simulator.schedule import Schedule
-from phalanx.simulator.statistic import percentile
-from phalanx.simulator.sweep import spans
-from phalanx.simulator.workload import alone
+from phalanx.simulator.run.feasible import Nobody
+from phalanx.simulator.run.inflate import shuffled
+from phalanx.simulator.run.play import Step
+from phalanx.simulator.schedule.schedule import Schedule
+from phalanx.simulator.schedule.statistic import percentile
+from phalanx.simulator.schedule.sweep import spans
+from phalanx.simulator.workload.workload import alone
 
 CELL = "cell"
 PART = 0.9  # the percentile over the orders

@@ -14,7 +14,7 @@ from phalanx.model.job import Outcome, Placement
 from phalanx.model.queue import Queue
 from phalanx.model.reason import Reason
 from phalanx.model.topology import Topology
-from phalanx.simulator.workload import Task, Workload
+from phalanx.simulator.workload.workload import Task, Workload
 
 MICROSECONDS = 1_000_000
 

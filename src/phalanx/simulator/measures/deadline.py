@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from math import fsum
 
 from phalanx.model.job import Outcome
-from phalanx.simulator.schedule import Fate
-from phalanx.simulator.statistic import mean
-from phalanx.simulator.workload import Task, Worth
+from phalanx.simulator.schedule.schedule import Fate
+from phalanx.simulator.schedule.statistic import mean
+from phalanx.simulator.workload.workload import Task, Worth
 
 
 def deadlines(fates: Sequence[Fate]) -> dict[str, float]:

@@ -15,8 +15,8 @@ from random import Random
 from phalanx.model.job import Job, Role
 from phalanx.model.shape import CPU, Shape
 from phalanx.model.topology import Closeness
-from phalanx.simulator.draw import AN_HOUR, ONE, Distribution, draw, next_arrival_s, pick
-from phalanx.simulator.workload import MILLI_CPU, Task, alone, in_order
+from phalanx.simulator.workload.draw import AN_HOUR, ONE, Distribution, draw, next_arrival_s, pick
+from phalanx.simulator.workload.workload import MILLI_CPU, Task, alone, in_order
 
 A_CPU = Shape(requests=((CPU, MILLI_CPU),))
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from phalanx.model.job import Job
 from phalanx.simulator.readers.lines import TraceError
-from phalanx.simulator.workload import Task
+from phalanx.simulator.workload.workload import Task
 
 LONGER_S = (60, 300, 900, 1800, 3600, 7200, 18_000, 36_000, 72_000, 180_000, 360_000)
 FACTOR = re.compile(r"(exact-)?x(\d+(?:\.\d+)?)")

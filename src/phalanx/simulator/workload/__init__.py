@@ -1,0 +1,7 @@
+"""Workloads.
+
+workload   jobs, run times, and the cluster that a trace ran on
+draw       distributions, the same numbers in every Python
+rounds     preemption in rounds, by what is left of a job
+generate   workloads that are drawn, or made from a trace
+"""
