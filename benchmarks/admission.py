@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from phalanx.embedded.apiserver.app import Api
-from phalanx.embedded.apiserver.authentication import token_of, write_tokens
-from phalanx.embedded.apiserver.authority import make_authority, make_server
-from phalanx.embedded.apiserver.http import RawRequest
+from phalanx.embedded.apiserver.auth.authentication import token_of, write_tokens
+from phalanx.embedded.apiserver.auth.authority import make_authority, make_server
 from phalanx.embedded.apiserver.server import open_api
-from phalanx.embedded.apiserver.settings import Settings
+from phalanx.embedded.apiserver.storage.settings import Settings
+from phalanx.embedded.apiserver.transport.http import RawRequest
 from phalanx.kube.policy import INSTALLED, PATH, WEBHOOK, WEBHOOKS
 from phalanx.metrics.admissions import Admissions
 from phalanx.webhook.review import judge, read

@@ -15,7 +15,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from phalanx.cli.commands.webhook import webhook
-from phalanx.embedded.apiserver.authority import make_authority, make_server
+from phalanx.embedded.apiserver.auth.authority import make_authority, make_server
 from phalanx.errors import PhalanxError
 from tests.cli.upstart import PHALANX
 from tests.webhook.reviews import QUEUE, Case, patched, review

@@ -24,7 +24,7 @@ from phalanx.client.credentials import Identity, read_credentials
 from phalanx.client.http import Answer
 from phalanx.client.kubeconfig import ConfigError, read_kubeconfig
 from phalanx.client.plugin import ask
-from phalanx.embedded.apiserver.certificates import ensure
+from phalanx.embedded.apiserver.auth.certificates import ensure
 from phalanx.errors import PhalanxError
 
 GOOD = """\

@@ -17,10 +17,10 @@ from typing import Any
 import yaml
 
 from phalanx.client.connection import Connection
-from phalanx.embedded.controllers.informers import SharedInformers
 from phalanx.embedded.controllers.run import run_controllers
+from phalanx.embedded.controllers.runtime.informers import SharedInformers
+from phalanx.embedded.node.machine.settings import SimulatedSettings
 from phalanx.embedded.node.run import run_simulated_nodes
-from phalanx.embedded.node.settings import SimulatedSettings
 from tests.embedded.apiserver.process import ServerProcess
 from tests.kubectl import KUBECTL
 

@@ -12,7 +12,7 @@ import pytest
 from phalanx import loop
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import CRDS, PODS
-from phalanx.embedded.controllers.informers import SharedInformers
+from phalanx.embedded.controllers.runtime.informers import SharedInformers
 from phalanx.kube.pod_group import POD_GROUPS
 from phalanx.kube.volcano import DEFINITIONS, QUEUES, install
 from phalanx.kube.world import Settings, open_world

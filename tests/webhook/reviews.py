@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from phalanx.embedded.apiserver.json_patch import json_patch
+from phalanx.embedded.apiserver.apimachinery.patch.json_patch import json_patch
 
 Object = dict[str, Any]
 QUEUE = {"phalanx.dev/queue": "default"}
@@ -42,7 +42,7 @@ def signed(user: str) -> dict[str, str]:
     return {"phalanx.dev/user": user}
 
 
-# Every Job that the two policies tell apart. What is expected of them is said in tests/embedded/admission.
+# Every Job that the two policies tell apart. What is expected of them is said in tests/embedded/apiserver/admission.
 CREATED = (
     Case(name="queued", labels=QUEUE),
     Case(name="of-a-gang", labels={"phalanx.dev/job": "training"}),

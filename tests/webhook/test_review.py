@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from phalanx.embedded.apiserver.admission_policy import Reader, Review, mutate
-from phalanx.embedded.apiserver.builtin import RESOURCES
-from phalanx.embedded.apiserver.policies import PATCHES
-from phalanx.embedded.apiserver.resource import Resource, User
+from phalanx.embedded.apiserver.admission.policies import PATCHES
+from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import Reader, Review, mutate
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource, User
+from phalanx.embedded.apiserver.registry.builtin import RESOURCES
 from phalanx.kube.form import TRAINING
 from phalanx.kube.policy import INSTALLED, USERS_POLICY, WEBHOOK
 from phalanx.webhook.difference import difference

@@ -17,7 +17,7 @@ import pytest
 from cryptography import x509
 
 from phalanx.client.http import Answer, Http
-from phalanx.embedded.apiserver.authority import Pair, make_authority, make_server
+from phalanx.embedded.apiserver.auth.authority import Pair, make_authority, make_server
 from phalanx.errors import PhalanxError
 from phalanx.metrics.admissions import Admissions
 from phalanx.webhook.serving import BODY_LIMIT_BYTES, Answerer, Files, serving, show, tls_context

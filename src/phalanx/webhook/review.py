@@ -16,11 +16,11 @@ from typing import Any
 
 import msgspec
 
-from phalanx.embedded.apiserver.admission_policy import Patches, Reader, Review, mutate
-from phalanx.embedded.apiserver.json_patch import json_patch
-from phalanx.embedded.apiserver.resource import Resource, User
-from phalanx.embedded.apiserver.status import ApiError
-from phalanx.embedded.apiserver.typed import merged
+from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import Patches, Reader, Review, mutate
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource, User
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+from phalanx.embedded.apiserver.apimachinery.patch.json_patch import json_patch
+from phalanx.embedded.apiserver.apimachinery.schema.typed import merged
 from phalanx.kube.policy import BINDINGS, GUARDED, INSTALLED, POLICIES
 from phalanx.webhook.difference import difference
 

@@ -20,9 +20,9 @@ from pathlib import Path
 
 import msgspec
 
-from phalanx.embedded.apiserver.authority import Pair
-from phalanx.embedded.apiserver.http import Application, Connection, RawRequest
-from phalanx.embedded.apiserver.request import Response
+from phalanx.embedded.apiserver.auth.authority import Pair
+from phalanx.embedded.apiserver.transport.http import Application, Connection, RawRequest
+from phalanx.embedded.apiserver.transport.request import Response
 from phalanx.errors import PhalanxError
 from phalanx.kube.policy import PATH
 from phalanx.metrics.admissions import Admissions

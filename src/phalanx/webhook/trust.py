@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
 from phalanx.client.kind import SECRETS
-from phalanx.embedded.apiserver.authority import Pair, make_authority, make_server, read_pair
+from phalanx.embedded.apiserver.auth.authority import Pair, make_authority, make_server, read_pair
 from phalanx.kube.policy import WEBHOOK, WEBHOOKS
 
 log = logging.getLogger(__name__)

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-from phalanx.embedded.apiserver import request
 from phalanx.embedded.apiserver.app import Api
-from phalanx.embedded.apiserver.authentication import token_of, write_tokens
-from phalanx.embedded.apiserver.http import RawRequest
+from phalanx.embedded.apiserver.auth.authentication import token_of, write_tokens
 from phalanx.embedded.apiserver.server import open_api
-from phalanx.embedded.apiserver.settings import Settings
+from phalanx.embedded.apiserver.storage.settings import Settings
+from phalanx.embedded.apiserver.transport import request
+from phalanx.embedded.apiserver.transport.http import RawRequest
 
 
 @dataclass(frozen=True, slots=True)

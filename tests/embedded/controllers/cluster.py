@@ -12,11 +12,11 @@ from typing import Any
 
 from phalanx.client.connection import STRATEGIC_PATCH, ApiRefusal, Connection, Object
 from phalanx.client.kind import JOBS, NAMESPACES, PODS, Kind
-from phalanx.embedded.controllers.backoff import Pace
-from phalanx.embedded.controllers.informers import SharedInformers
-from phalanx.embedded.controllers.job import JobSettings
+from phalanx.embedded.controllers.job.backoff import Pace
+from phalanx.embedded.controllers.job.controller import JobSettings
 from phalanx.embedded.controllers.run import Settings, run_controllers
-from phalanx.embedded.controllers.work_queue import Retry
+from phalanx.embedded.controllers.runtime.informers import SharedInformers
+from phalanx.embedded.controllers.runtime.work_queue import Retry
 from tests.embedded.apiserver.process import ServerProcess
 
 FAST = Settings(

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from phalanx.client.connection import Object
-from phalanx.embedded.controllers.backoff import Pace, Streak
-from phalanx.embedded.controllers.job_decide import Step, decide
-from phalanx.embedded.controllers.job_track import Done, Track, settle, track
-from phalanx.embedded.controllers.job_view import view_of
-from phalanx.embedded.controllers.pod_state import INDEX, INDEX_FAILURES, TRACKING, is_tracked, uid_of
-from phalanx.embedded.controllers.timestamp import rfc3339
+from phalanx.embedded.controllers.job.backoff import Pace, Streak
+from phalanx.embedded.controllers.job.decide import Step, decide
+from phalanx.embedded.controllers.job.track import Done, Track, settle, track
+from phalanx.embedded.controllers.job.view import view_of
+from phalanx.embedded.controllers.runtime.pod_state import INDEX, INDEX_FAILURES, TRACKING, is_tracked, uid_of
+from phalanx.embedded.controllers.runtime.timestamp import rfc3339
 
 NOW_S = 1_800_000_000.0
 _numbers = itertools.count()

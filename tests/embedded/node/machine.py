@@ -13,11 +13,11 @@ from typing import Any
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.informer import Informer
 from phalanx.client.kind import EVENTS, LEASES, NAMESPACES, NODES, PODS, Kind
-from phalanx.embedded.node.attempt import Attempt, Running, attempts
-from phalanx.embedded.node.cgroup import Cgroups, remove
-from phalanx.embedded.node.record import records
+from phalanx.embedded.node.container.attempt import Attempt, Running, attempts
+from phalanx.embedded.node.container.cgroup import Cgroups, remove
+from phalanx.embedded.node.machine.settings import NodeSettings, Patience
+from phalanx.embedded.node.pod.record import records
 from phalanx.embedded.node.run import run_node
-from phalanx.embedded.node.settings import NodeSettings, Patience
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.node.waiting import until
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from phalanx.embedded.node.attempt import Exited, Running
+from phalanx.embedded.node.container.attempt import Exited, Running
 
 Object = dict[str, Any]
 

@@ -32,11 +32,11 @@ from phalanx.client.connection import Connection
 from phalanx.client.kind import NODES
 from phalanx.embedded.controllers.run import Settings as ControllerSettings
 from phalanx.embedded.controllers.run import run_controllers
-from phalanx.embedded.controllers.training_definition import install_training
-from phalanx.embedded.node.image import read_images
+from phalanx.embedded.controllers.training.definition import install_training
+from phalanx.embedded.node.container.image import read_images
+from phalanx.embedded.node.machine.settings import NodeSettings, SimulatedSettings
 from phalanx.embedded.node.run import run_node, run_simulated_nodes
-from phalanx.embedded.node.settings import NodeSettings, SimulatedSettings
-from phalanx.embedded.node.simulated import retire
+from phalanx.embedded.node.simulated.nodes import retire
 from phalanx.kube.definitions import install
 from phalanx.kube.lease import Lease, Terms
 from phalanx.kube.node import read_node

@@ -15,7 +15,7 @@ from typing import Any
 from phalanx.cli.cluster.target import Target, connected
 from phalanx.cli.terminal.output import note
 from phalanx.cli.terminal.stopping import until_stopped
-from phalanx.embedded.apiserver.authority import Pair
+from phalanx.embedded.apiserver.auth.authority import Pair
 from phalanx.errors import PhalanxError
 from phalanx.kube.policy import PATH, SERVICE, SERVICE_NAMESPACE
 from phalanx.metrics import serving as monitoring

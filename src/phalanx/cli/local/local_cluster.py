@@ -22,7 +22,7 @@ from cyclopts.validators import Number
 from phalanx.cli.local.data_directory import DataDirectory, owned
 from phalanx.cli.local.supervisor import Child, Program, Tell
 from phalanx.client.quantity import QuantityError, parse
-from phalanx.embedded.node.image import read_images
+from phalanx.embedded.node.container.image import read_images
 from phalanx.errors import PhalanxError
 
 HOST = "127.0.0.1"

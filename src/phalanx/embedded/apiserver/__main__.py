@@ -17,7 +17,7 @@ from pathlib import Path
 import uvloop
 
 from phalanx.embedded.apiserver.server import Running, serve
-from phalanx.embedded.apiserver.settings import Settings
+from phalanx.embedded.apiserver.storage.settings import Settings
 from phalanx.errors import PhalanxError
 
 

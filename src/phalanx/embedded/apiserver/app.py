@@ -10,32 +10,33 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from phalanx.embedded.apiserver import answers, negotiation, parts
-from phalanx.embedded.apiserver.account_tokens import TOKEN_REQUEST, AccountTokens
-from phalanx.embedded.apiserver.authentication import Tokens
-from phalanx.embedded.apiserver.authorization import Authorizer
-from phalanx.embedded.apiserver.definitions import Definitions
-from phalanx.embedded.apiserver.delete import Deleter, delete_options
-from phalanx.embedded.apiserver.go_json import duplicates
-from phalanx.embedded.apiserver.http import RawRequest
-from phalanx.embedded.apiserver.impersonation import acting
-from phalanx.embedded.apiserver.listing import Reader
-from phalanx.embedded.apiserver.logs import Logs
-from phalanx.embedded.apiserver.negotiation import Accept, accepted, decode_body, media_type
-from phalanx.embedded.apiserver.options import dry_run, field_manager, field_validation, forced, list_options
-from phalanx.embedded.apiserver.pods import PodActions
-from phalanx.embedded.apiserver.public import Public
-from phalanx.embedded.apiserver.rbac import GROUP as RBAC
-from phalanx.embedded.apiserver.rbac import Asked
-from phalanx.embedded.apiserver.request import Request, Response, parse_query
-from phalanx.embedded.apiserver.reviews import AUTHENTICATION, AUTHORIZATION, Reviewer
-from phalanx.embedded.apiserver.routing import Registry, Target, locate, verb_of
-from phalanx.embedded.apiserver.scale import Scales
-from phalanx.embedded.apiserver.settings import Settings
-from phalanx.embedded.apiserver.status import ApiError, not_found
-from phalanx.embedded.apiserver.store import Event, Store, encode
-from phalanx.embedded.apiserver.watch import Hub
-from phalanx.embedded.apiserver.write import Intent, Writer, Written
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, not_found
+from phalanx.embedded.apiserver.auth.account_tokens import TOKEN_REQUEST, AccountTokens
+from phalanx.embedded.apiserver.auth.authentication import Tokens
+from phalanx.embedded.apiserver.auth.authorization import Authorizer
+from phalanx.embedded.apiserver.auth.impersonation import acting
+from phalanx.embedded.apiserver.auth.rbac import GROUP as RBAC
+from phalanx.embedded.apiserver.auth.rbac import Asked
+from phalanx.embedded.apiserver.auth.reviews import AUTHENTICATION, AUTHORIZATION, Reviewer
+from phalanx.embedded.apiserver.endpoints import answers, parts
+from phalanx.embedded.apiserver.endpoints.definitions import Definitions
+from phalanx.embedded.apiserver.endpoints.delete import Deleter, delete_options
+from phalanx.embedded.apiserver.endpoints.listing import Reader
+from phalanx.embedded.apiserver.endpoints.public import Public
+from phalanx.embedded.apiserver.endpoints.subresources.logs import Logs
+from phalanx.embedded.apiserver.endpoints.subresources.pods import PodActions
+from phalanx.embedded.apiserver.endpoints.subresources.scale import Scales
+from phalanx.embedded.apiserver.endpoints.write import Intent, Writer, Written
+from phalanx.embedded.apiserver.registry.routing import Registry, Target, locate, verb_of
+from phalanx.embedded.apiserver.storage.settings import Settings
+from phalanx.embedded.apiserver.storage.store import Event, Store, encode
+from phalanx.embedded.apiserver.storage.watch import Hub
+from phalanx.embedded.apiserver.transport import negotiation
+from phalanx.embedded.apiserver.transport.go_json import duplicates
+from phalanx.embedded.apiserver.transport.http import RawRequest
+from phalanx.embedded.apiserver.transport.negotiation import Accept, accepted, decode_body, media_type
+from phalanx.embedded.apiserver.transport.options import dry_run, field_manager, field_validation, forced, list_options
+from phalanx.embedded.apiserver.transport.request import Request, Response, parse_query
 
 _log = logging.getLogger(__name__)
 

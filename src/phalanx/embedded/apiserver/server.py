@@ -20,20 +20,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from phalanx.embedded.apiserver import bootstrap, certificates
-from phalanx.embedded.apiserver.account_tokens import AccountTokens
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.app import Api
-from phalanx.embedded.apiserver.authentication import Tokens, token_of, write_tokens
-from phalanx.embedded.apiserver.authorization import MASTERS
-from phalanx.embedded.apiserver.builtin import RESOURCES
-from phalanx.embedded.apiserver.http import IDLE_LIMIT_S, Connection
-from phalanx.embedded.apiserver.journal import Journal
-from phalanx.embedded.apiserver.private import write_private
-from phalanx.embedded.apiserver.reviews import REVIEWS
-from phalanx.embedded.apiserver.routing import Registry
-from phalanx.embedded.apiserver.settings import Settings
-from phalanx.embedded.apiserver.status import ApiError
-from phalanx.embedded.apiserver.store import Store
+from phalanx.embedded.apiserver.auth import certificates
+from phalanx.embedded.apiserver.auth.account_tokens import AccountTokens
+from phalanx.embedded.apiserver.auth.authentication import Tokens, token_of, write_tokens
+from phalanx.embedded.apiserver.auth.authorization import MASTERS
+from phalanx.embedded.apiserver.auth.private import write_private
+from phalanx.embedded.apiserver.auth.reviews import REVIEWS
+from phalanx.embedded.apiserver.endpoints import bootstrap
+from phalanx.embedded.apiserver.registry.builtin import RESOURCES
+from phalanx.embedded.apiserver.registry.routing import Registry
+from phalanx.embedded.apiserver.storage.journal import Journal
+from phalanx.embedded.apiserver.storage.settings import Settings
+from phalanx.embedded.apiserver.storage.store import Store
+from phalanx.embedded.apiserver.transport.http import IDLE_LIMIT_S, Connection
 from phalanx.errors import PhalanxError
 
 ADMIN = "admin"

@@ -11,8 +11,8 @@ import signal
 import uvloop
 
 from phalanx.client.connection import Connection
-from phalanx.embedded.controllers.informers import SharedInformers
 from phalanx.embedded.controllers.run import run_controllers
+from phalanx.embedded.controllers.runtime.informers import SharedInformers
 
 
 async def serve(kubeconfig: str | None) -> None:

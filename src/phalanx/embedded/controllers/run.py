@@ -22,21 +22,21 @@ from phalanx.client.kind import (
     VOLUMES,
     Kind,
 )
-from phalanx.embedded.controllers.accounts import AccountController
-from phalanx.embedded.controllers.calls import Calls, Clock, Informers
-from phalanx.embedded.controllers.disruption import DisruptionController
-from phalanx.embedded.controllers.garbage import GarbageCollector
-from phalanx.embedded.controllers.job import JobController, JobSettings
-from phalanx.embedded.controllers.namespace import NamespaceController
-from phalanx.embedded.controllers.node_health import NodeHealth
-from phalanx.embedded.controllers.pod_gc import PodCollector
-from phalanx.embedded.controllers.pod_index import PodIndex
-from phalanx.embedded.controllers.recorder import Recorder
-from phalanx.embedded.controllers.taint_eviction import TaintEviction
-from phalanx.embedded.controllers.training import TrainingController
-from phalanx.embedded.controllers.training_definition import PYTORCH_JOBS, install_training
-from phalanx.embedded.controllers.ttl import TtlController
-from phalanx.embedded.controllers.volume_protection import VolumeProtection
+from phalanx.embedded.controllers.disruption.controller import DisruptionController
+from phalanx.embedded.controllers.job.controller import JobController, JobSettings
+from phalanx.embedded.controllers.lifetime.accounts import AccountController
+from phalanx.embedded.controllers.lifetime.garbage import GarbageCollector
+from phalanx.embedded.controllers.lifetime.namespace import NamespaceController
+from phalanx.embedded.controllers.lifetime.pod_gc import PodCollector
+from phalanx.embedded.controllers.lifetime.ttl import TtlController
+from phalanx.embedded.controllers.lifetime.volume_protection import VolumeProtection
+from phalanx.embedded.controllers.nodes.node_health import NodeHealth
+from phalanx.embedded.controllers.nodes.taint_eviction import TaintEviction
+from phalanx.embedded.controllers.runtime.calls import Calls, Clock, Informers
+from phalanx.embedded.controllers.runtime.pod_index import PodIndex
+from phalanx.embedded.controllers.runtime.recorder import Recorder
+from phalanx.embedded.controllers.training.controller import TrainingController
+from phalanx.embedded.controllers.training.definition import PYTORCH_JOBS, install_training
 
 _NEEDED: tuple[Kind, ...] = (
     *(PODS, JOBS, NAMESPACES, NODES, LEASES, DISRUPTION_BUDGETS, CRDS, VOLUME_CLAIMS, VOLUMES, PYTORCH_JOBS),

@@ -12,8 +12,8 @@ from pathlib import Path
 from phalanx.client.connection import Connection
 from phalanx.client.informer import Informer
 from phalanx.client.kind import Kind
+from phalanx.embedded.node.machine.settings import NodeSettings, SimulatedSettings
 from phalanx.embedded.node.run import run_node, run_simulated_nodes
-from phalanx.embedded.node.settings import NodeSettings, SimulatedSettings
 from phalanx.errors import PhalanxError
 
 

@@ -16,21 +16,21 @@ from phalanx.client.connection import ApiUnknown, Connection, Object
 from phalanx.client.informer import Informer
 from phalanx.client.kind import NODES, PODS, SERVICES, Kind
 from phalanx.client.quantity import amount
-from phalanx.embedded.node.addresses import Networks, networks
-from phalanx.embedded.node.agent import Agent
-from phalanx.embedded.node.allotment import DEVICES
-from phalanx.embedded.node.cgroup import CONTROLLERS, Cgroups
-from phalanx.embedded.node.demand import GPU
-from phalanx.embedded.node.durable import sole_owner
-from phalanx.embedded.node.isolation import find_isolation
-from phalanx.embedded.node.machine import Gpu, capacity, find_gpus, host_name, node_info
-from phalanx.embedded.node.naming import Naming
-from phalanx.embedded.node.occurrence import Occurrences
-from phalanx.embedded.node.registration import Registration, keep_lease, keep_registered, register, renew_lease
-from phalanx.embedded.node.server import serving, shared_token
-from phalanx.embedded.node.settings import NodeSettings, SimulatedSettings
-from phalanx.embedded.node.simulated import SimulatedNodes
-from phalanx.embedded.node.surroundings import Surroundings
+from phalanx.embedded.node.agent.agent import Agent
+from phalanx.embedded.node.agent.server import serving, shared_token
+from phalanx.embedded.node.container.cgroup import CONTROLLERS, Cgroups
+from phalanx.embedded.node.container.durable import sole_owner
+from phalanx.embedded.node.container.isolation import find_isolation
+from phalanx.embedded.node.machine.events import Occurrences
+from phalanx.embedded.node.machine.machine import Gpu, capacity, find_gpus, host_name, node_info
+from phalanx.embedded.node.machine.registration import Registration, keep_lease, keep_registered, register, renew_lease
+from phalanx.embedded.node.machine.settings import NodeSettings, SimulatedSettings
+from phalanx.embedded.node.machine.surroundings import Surroundings
+from phalanx.embedded.node.network.addresses import Networks, networks
+from phalanx.embedded.node.network.naming import Naming
+from phalanx.embedded.node.pod.allotment import DEVICES
+from phalanx.embedded.node.pod.demand import GPU
+from phalanx.embedded.node.simulated.nodes import SimulatedNodes
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,261 @@
+"""Admission: the plug-ins of a default kube-apiserver that matter to jobs and pods, one function each.
+
+They run after defaulting and before validation, in the order of the real server, and may edit the object or raise
+`ApiError`. What they must know besides it (the namespace, limit ranges, priority classes) they read through `Reader`.
+The lists at the end say which plug-in sees which kind; a kind that none sees costs one look-up.
+
+Source: k8s.io/kubernetes/plugin/pkg/admission and k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Protocol
+
+from phalanx.embedded.apiserver.admission import limit_ranger, service_addresses
+from phalanx.embedded.apiserver.admission import resource_quota as quota
+from phalanx.embedded.apiserver.admission import service_account as accounts
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, forbidden, not_found
+
+Key = tuple[str, str]
+
+NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
+TOLERATION_S = 300
+DEFAULT_POLICY = "PreemptLowerPriority"
+
+
+class Reader(Protocol):
+    """Read access to what is stored, as of now. The objects are shared: nobody may edit them."""
+
+    def get(self, group: str, plural: str, namespace: str, name: str) -> Object | None: ...
+
+    def list(self, group: str, plural: str, namespace: str = "") -> Iterable[Object]:
+        """All of a kind; of one namespace if it is given."""
+
+    def decided(self, group: str, plural: str, namespace: str = "") -> Iterable[Object]:
+        """The same with the writes that are under way: dearer, for what must not be given out twice."""
+
+
+Plugin = Callable[[Resource, Object, Object | None, Reader], None]
+
+
+def namespace_lifecycle(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
+    """Nothing is created in a namespace that does not exist or is going."""
+    namespace = obj["metadata"].get("namespace")
+    if not namespace or old is not None:
+        return
+    home = reader.get("", "namespaces", "", namespace)
+    if home is None:
+        raise not_found("", "namespaces", namespace)
+    if home["metadata"].get("deletionTimestamp"):
+        raise _terminating(resource, obj["metadata"].get("name", ""), namespace)
+
+
+def _terminating(resource: Resource, name: str, namespace: str) -> ApiError:
+    why = f"unable to create new content in namespace {namespace} because it is being terminated"
+    error = forbidden(resource.group, resource.plural, name, why)
+    text = f"namespace {namespace} is being terminated"
+    cause = {"reason": "NamespaceTerminating", "message": text, "field": "metadata.namespace"}
+    return ApiError(403, "Forbidden", error.message, details={**(error.details or {}), "causes": [cause]})
+
+
+def service_account(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
+    """A pod that names a service account gets its token."""
+    name, meta = obj["spec"].get("serviceAccountName"), obj["metadata"]
+    if old is not None or not name:
+        return
+    namespace = meta.get("namespace", "")
+    account = reader.get("", "serviceaccounts", namespace, name)
+    if account is None:
+        why = f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
+        raise forbidden(resource.group, resource.plural, meta.get("name", ""), why)
+    if accounts.mounts_token(obj, account):
+        accounts.mount_token(obj["spec"])
+
+
+def taint_nodes_by_condition(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
+    """A new node takes no pods until it is ready."""
+    if old is not None:
+        return
+    taints = obj["spec"].setdefault("taints", [])
+    if not any(taint.get("key") == NOT_READY and taint.get("effect") == "NoSchedule" for taint in taints):
+        taints.append({"key": NOT_READY, "effect": "NoSchedule"})
+
+
+def priority(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
+    """spec.priorityClassName becomes spec.priority, which no user may set to anything else."""
+    spec = obj["spec"]
+    if old is not None:
+        for key in ("priority", "preemptionPolicy"):
+            if spec.get(key) is None and key in old["spec"]:
+                spec[key] = old["spec"][key]
+        return
+    value, policy = _priority_of(resource, obj, reader)
+    given = spec.get("priority")
+    if given is not None and given != value:
+        raise _refused(resource, obj, f"the integer value of priority ({given})", str(value))
+    chosen = spec.get("preemptionPolicy")
+    if chosen is not None and chosen != policy:
+        raise _refused(resource, obj, f"the string value of PreemptionPolicy ({chosen})", policy)
+    spec["priority"], spec["preemptionPolicy"] = value, policy
+
+
+def _priority_of(resource: Resource, pod: Object, reader: Reader) -> tuple[int, str]:
+    name = pod["spec"].get("priorityClassName")
+    if not name:
+        default = default_priority_class(reader)
+        if default is None:
+            return 0, DEFAULT_POLICY
+        pod["spec"]["priorityClassName"] = default["metadata"]["name"]
+        return default.get("value", 0), default.get("preemptionPolicy", DEFAULT_POLICY)
+    found = reader.get("scheduling.k8s.io", "priorityclasses", "", name)
+    if found is None:
+        why = f"no PriorityClass with name {name} was found"
+        raise forbidden(resource.group, resource.plural, pod["metadata"].get("name", ""), why)
+    return found.get("value", 0), found.get("preemptionPolicy", DEFAULT_POLICY)
+
+
+def default_priority_class(reader: Reader) -> Object | None:
+    """The class of pods that name none: the lowest of those marked as global default."""
+    marked = [one for one in reader.list("scheduling.k8s.io", "priorityclasses") if one.get("globalDefault")]
+    return min(marked, key=lambda one: int(one.get("value", 0)), default=None)
+
+
+def _refused(resource: Resource, pod: Object, what: str, computed: str) -> ApiError:
+    why = (
+        f"{what} must not be provided in pod spec; priority admission controller computed {computed} "
+        "from the given PriorityClass name"
+    )
+    return forbidden(resource.group, resource.plural, pod["metadata"].get("name", ""), why)
+
+
+def one_default_priority_class(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
+    """Of priority classes at most one is the global default."""
+    if not obj.get("globalDefault"):
+        return
+    other = default_priority_class(reader)
+    if other is not None and other["metadata"]["name"] != obj["metadata"].get("name"):
+        marked = other["metadata"]["name"]
+        why = f"PriorityClass {marked} is already marked as default. Only one default can exist"
+        raise forbidden(resource.group, resource.plural, obj["metadata"].get("name", ""), why)
+
+
+def default_toleration_seconds(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
+    """A pod outlives its node's silence by five minutes, unless it says otherwise."""
+    tolerations = obj["spec"].get("tolerations") or ()
+    missing = [
+        key
+        for key in (NOT_READY, UNREACHABLE)
+        if not any(
+            one.get("key", "") in (key, "") and one.get("effect", "") in ("NoExecute", "") for one in tolerations
+        )
+    ]
+    if missing:
+        obj["spec"]["tolerations"] = [*tolerations, *(_for_a_while(key) for key in missing)]
+
+
+def _for_a_while(key: str) -> Object:
+    return {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": TOLERATION_S}
+
+
+def runtime_class(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
+    """spec.overhead, node selector and tolerations come from the RuntimeClass."""
+    if old is not None:
+        return
+    spec = obj["spec"]
+    name = spec.get("runtimeClassName")
+    found = reader.get("node.k8s.io", "runtimeclasses", "", name) if name else None
+    if name and found is None:
+        raise _pod_rejected(resource, obj, f'RuntimeClass "{name}" not found')
+    overhead = ((found or {}).get("overhead") or {}).get("podFixed")
+    if spec.get("overhead") and not overhead:
+        raise _pod_rejected(resource, obj, "Pod Overhead set without corresponding RuntimeClass defined Overhead")
+    if overhead:
+        if spec.get("overhead", overhead) != overhead:
+            raise _pod_rejected(resource, obj, "Pod's Overhead doesn't match RuntimeClass's defined Overhead")
+        spec["overhead"] = dict(overhead)
+    if place := (found or {}).get("scheduling"):
+        _place(resource, obj, place)
+
+
+def _place(resource: Resource, pod: Object, place: Object) -> None:
+    spec, selector = pod["spec"], place.get("nodeSelector") or {}
+    own = spec.get("nodeSelector") or {}
+    if any(own.get(key, value) != value for key, value in selector.items()):
+        raise _pod_rejected(resource, pod, "conflict: runtimeClass.scheduling.nodeSelector and pod.spec.nodeSelector")
+    if selector:
+        spec["nodeSelector"] = own | selector
+    extra = [one for one in place.get("tolerations") or () if one not in (spec.get("tolerations") or ())]
+    if extra:
+        spec["tolerations"] = [*(spec.get("tolerations") or ()), *extra]
+
+
+def _pod_rejected(resource: Resource, pod: Object, why: str) -> ApiError:
+    return forbidden(resource.group, resource.plural, pod["metadata"].get("name", ""), f"pod rejected: {why}")
+
+
+def storage_object_in_use_protection(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
+    """Claims and volumes stay while they are used."""
+    if old is not None:
+        return
+    short = "pvc" if resource.plural == "persistentvolumeclaims" else "pv"
+    finalizers = obj["metadata"].setdefault("finalizers", [])
+    if f"kubernetes.io/{short}-protection" not in finalizers:
+        finalizers.append(f"kubernetes.io/{short}-protection")
+
+
+def limit_ranges(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
+    """LimitRanger: defaults for containers, bounds for containers, pods and claims."""
+    if old is None:
+        ranges = list(reader.list("", "limitranges", obj["metadata"].get("namespace", "")))
+        if ranges:
+            limit_ranger.apply(resource, obj, ranges)
+
+
+def resource_quota(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
+    """Nothing beyond the quotas of its namespace."""
+    namespace = obj["metadata"].get("namespace")
+    if old is not None or not namespace:
+        return
+    quotas = list(reader.list("", "resourcequotas", namespace))
+    if quotas:
+        group, plural = resource.key
+        quota.enforce(resource, obj, quotas, reader.decided(group, plural, namespace))
+
+
+def addresses(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
+    """Cluster addresses and node ports of services (the real server does this in their REST storage)."""
+    before = old["spec"] if old is not None else {}
+    service_addresses.allocate(obj, before, reader.decided("", "services"))
+
+
+PODS, NODES, SERVICES = ("", "pods"), ("", "nodes"), ("", "services")
+CLAIMS, VOLUMES = ("", "persistentvolumeclaims"), ("", "persistentvolumes")
+
+# Which plug-in sees which kinds (None: all), in the order of the real server.
+PLUGINS: tuple[tuple[Plugin, frozenset[Key] | None], ...] = (
+    (namespace_lifecycle, None),
+    (limit_ranges, frozenset({PODS, CLAIMS})),
+    (service_account, frozenset({PODS})),
+    (taint_nodes_by_condition, frozenset({NODES})),
+    (priority, frozenset({PODS})),
+    (one_default_priority_class, frozenset({("scheduling.k8s.io", "priorityclasses")})),
+    (default_toleration_seconds, frozenset({PODS})),
+    (runtime_class, frozenset({PODS})),
+    (storage_object_in_use_protection, frozenset({CLAIMS, VOLUMES})),
+    (addresses, frozenset({SERVICES})),
+    (resource_quota, None),
+)
+
+
+@cache
+def _plugins_of(key: Key) -> tuple[Plugin, ...]:
+    return tuple(plugin for plugin, kinds in PLUGINS if kinds is None or key in kinds)
+
+
+def admit(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
+    """All plug-ins for one write; `old` is None for a create. Edits `obj`, may raise ApiError."""
+    for plugin in _plugins_of(resource.key):
+        plugin(resource, obj, old, reader)

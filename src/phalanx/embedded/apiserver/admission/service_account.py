@@ -1,0 +1,58 @@
+"""The plug-in ServiceAccount: a pod that names a service account sees its token, as every client library expects it.
+
+The token, the certificate of the authority and the namespace appear as files below `MOUNT`, unless the pod or the
+account says `automountServiceAccountToken: false`. Unlike the real plug-in it does nothing for pods that name no
+account: those stay as their author wrote them, have no rights and cost nothing more.
+
+Source: k8s.io/kubernetes/plugin/pkg/admission/serviceaccount/admission.go.
+"""
+
+from __future__ import annotations
+
+from phalanx.embedded.apiserver.apimachinery.meta.objectmeta import generated
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object
+
+MOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+ROOT_CA = "kube-root-ca.crt"  # the ConfigMap of every namespace
+_PREFIX = "kube-api-access-"
+_MODE = 0o644
+_TOKEN_S = 3607  # a little more than an hour, and recognizable
+
+
+def mounts_token(pod: Object, account: Object) -> bool:
+    """The pod's word counts before the account's."""
+    for said in (pod["spec"].get("automountServiceAccountToken"), account.get("automountServiceAccountToken")):
+        if said is not None:
+            return bool(said)
+    return True
+
+
+def mount_token(spec: Object) -> None:
+    """Into every container that has nothing there yet."""
+    name = generated(_PREFIX)
+    wanting = [one for one in _containers(spec) if MOUNT not in _mount_paths(one)]
+    for container in wanting:
+        mount = {"name": name, "readOnly": True, "mountPath": MOUNT}
+        container["volumeMounts"] = [*(container.get("volumeMounts") or ()), mount]
+    if wanting:
+        spec["volumes"] = [*(spec.get("volumes") or ()), {"name": name, "projected": _projected()}]
+
+
+def _containers(spec: Object) -> list[Object]:
+    return [*(spec.get("initContainers") or ()), *spec["containers"]]
+
+
+def _mount_paths(container: Object) -> list[str]:
+    return [mount["mountPath"] for mount in container.get("volumeMounts") or ()]
+
+
+def _projected() -> Object:
+    namespace = {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
+    return {
+        "defaultMode": _MODE,
+        "sources": [
+            {"serviceAccountToken": {"expirationSeconds": _TOKEN_S, "path": "token"}},
+            {"configMap": {"name": ROOT_CA, "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+            {"downwardAPI": {"items": [namespace]}},
+        ],
+    }

@@ -1,0 +1,79 @@
+"""Addresses and node ports of services: the free ones, or a refusal of one that is taken.
+
+The ranges are those of a default cluster. Source: k8s.io/kubernetes/pkg/registry/core/service.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from ipaddress import IPv4Network, ip_address
+
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, Cause, invalid, invalid_value
+from phalanx.embedded.apiserver.registry.kinds.workloads.service import HEADLESS
+
+ADDRESSES = IPv4Network("10.96.0.0/16")
+FIRST = 10  # the ones before are for what a cluster itself needs: the API, DNS
+NODE_PORTS = range(30000, 32768)
+
+
+def allocate(service: Object, before: Object, others: Iterable[Object]) -> None:
+    """Give `service` what its type needs and its spec `before` had not. Raises ApiError 422 for what cannot be had."""
+    spec = service["spec"]
+    if spec.get("type") == "ExternalName":
+        return
+    meta = service["metadata"]
+    place = (meta.get("namespace"), meta.get("name"))
+    rest = [one["spec"] for one in others if (one["metadata"].get("namespace"), one["metadata"]["name"]) != place]
+    if spec.get("clusterIP") != HEADLESS and not before.get("clusterIP"):
+        _address(service, {one.get("clusterIP") for one in rest})
+    if spec.get("type") in ("NodePort", "LoadBalancer"):
+        taken = {port["nodePort"] for one in rest for port in one.get("ports", ()) if port.get("nodePort")}
+        _node_ports(service, taken)
+
+
+def _address(service: Object, taken: set[str]) -> None:
+    spec = service["spec"]
+    wanted = spec.get("clusterIP")
+    if wanted:
+        if wanted in taken:
+            text = f"failed to allocate IP {wanted}: provided IP is already allocated"
+            _refuse(service, invalid_value("spec.clusterIPs", [wanted], text))
+        if _is_address(wanted) and ip_address(wanted) not in ADDRESSES:
+            text = f"failed to allocate IP {wanted}: the provided IP ({wanted}) is not in the valid range. "
+            text += f"The range of valid IPs is {ADDRESSES}"
+            _refuse(service, invalid_value("spec.clusterIPs", [wanted], text))
+        return
+    base = int(ADDRESSES.network_address)
+    free = (str(ip_address(base + offset)) for offset in range(FIRST, ADDRESSES.num_addresses - 1))
+    address = next((one for one in free if one not in taken), None)
+    if address is None:
+        raise ApiError(500, "InternalError", "Internal error occurred: failed to allocate a serviceIP: range is full")
+    spec["clusterIP"], spec["clusterIPs"] = address, [address]
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _node_ports(service: Object, taken: set[int]) -> None:
+    for index, port in enumerate(service["spec"].get("ports", ())):
+        wanted = port.get("nodePort")
+        if not wanted:
+            wanted = next(one for one in NODE_PORTS if one not in taken)
+        elif wanted in taken:
+            text = "provided port is already allocated"
+            _refuse(service, invalid_value(f"spec.ports[{index}].nodePort", wanted, text))
+        elif wanted not in NODE_PORTS:
+            text = "provided port is not in the valid range. The range of valid ports is 30000-32767"
+            _refuse(service, invalid_value(f"spec.ports[{index}].nodePort", wanted, text))
+        port["nodePort"] = wanted
+        taken.add(wanted)
+
+
+def _refuse(service: Object, cause: Cause) -> None:
+    raise invalid("", "Service", service["metadata"].get("name", ""), [cause])

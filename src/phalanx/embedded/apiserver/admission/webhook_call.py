@@ -1,0 +1,203 @@
+"""One call of a mutating webhook: the AdmissionReview that is posted, and what its answer means.
+
+Source: k8s.io/apiserver/pkg/admission/plugin/webhook (request, errors) and pkg/util/webhook/client.go. A webhook that
+is named by its Service is found through the pods that the Service selects, since nobody proxies cluster addresses
+here; its certificate is checked for the Service's name, NAME.NAMESPACE.svc.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import ssl
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from phalanx.client.http import Answer, Http
+from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import Review, selected
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, qualified
+
+_CONNECTIONS = 32  # to one address; further calls wait for their turn
+_PLACES = 64  # pods come and go, and with them addresses: beyond these we connect anew
+_HEAD = "content-type: application/json\r\naccept: application/json\r\nuser-agent: kube-apiserver-admission\r\n"
+API_VERSION = "admission.k8s.io/v1"
+
+
+class CallFailed(Exception):
+    """There is no answer, or none that can be understood. What follows is the webhook's `failurePolicy`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutation:
+    """What an answer asks for. `patch`: a JSON patch, possibly empty."""
+
+    patch: list[Any]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a webhook is reached, and the name that its certificate must have."""
+
+    url: str
+    server_name: str
+    bundle: str
+
+
+Lister = Callable[[str, str], Iterable[Object]]  # plural, namespace -> the objects of the core group
+
+
+class Caller:
+    """Calls webhooks, over connections that are kept."""
+
+    def __init__(self, objects: Lister) -> None:
+        self._objects = objects
+        self._clients: dict[Place, Http] = {}
+
+    def forget(self) -> None:
+        """Configurations have changed: connect anew. Calls that are under way are answered."""
+        for client in self._clients.values():
+            client.drop_idle()
+        self._clients.clear()
+
+    async def call(self, hook: Mapping[str, Any], review: Review) -> Mutation:
+        """Raises `CallFailed`, or `ApiError` where the webhook denies the request."""
+        name, timeout_s = hook["name"], hook["timeoutSeconds"]
+        uid, shown = str(uuid.uuid4()), str(hook["clientConfig"].get("url") or "")
+        try:
+            place, path = self._place(hook["clientConfig"])
+            shown = f"{place.url}{path}?timeout={timeout_s}s"
+            body = msgspec.json.encode(asked(review, uid))
+            target = f"{path}?timeout={timeout_s}s"
+            async with asyncio.timeout(timeout_s):  # connecting and waiting for a turn are part of it
+                answer = await self._client(place).call("POST", target, _HEAD, body, timeout_s=float(timeout_s))
+        except (OSError, ValueError) as error:
+            why = f'failed to call webhook: Post "{shown}": {error or type(error).__name__}'
+            raise CallFailed(f'failed calling webhook "{name}": {why}') from error
+        try:
+            return answered(name, review, uid, answer)
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
+            why = f"received invalid webhook response: {error}"
+            raise CallFailed(f'failed calling webhook "{name}": {why}') from error
+
+    def _place(self, client: Mapping[str, Any]) -> tuple[Place, str]:
+        """And the path there. Raises ConnectionError if nobody is."""
+        bundle = base64.b64decode(client.get("caBundle") or "").decode("ascii")
+        if url := client.get("url"):
+            scheme, _, rest = url.partition("://")
+            host, slash, path = rest.partition("/")
+            return Place(f"{scheme}://{host}", "", bundle), f"{slash or '/'}{path}"
+        service = client["service"]
+        name, namespace, path = service["name"], service["namespace"], service.get("path") or "/"
+        address, port = self._endpoint(name, namespace, service["port"])
+        host = f"[{address}]" if ":" in address else address
+        return Place(f"https://{host}:{port}", f"{name}.{namespace}.svc", bundle), f"/{path.lstrip('/')}"
+
+    def _endpoint(self, name: str, namespace: str, number: int) -> tuple[str, int]:
+        found = next((one for one in self._objects("services", namespace) if one["metadata"]["name"] == name), None)
+        if found is None:
+            raise ConnectionError(f'service "{name}" not found')
+        port = next((one for one in found["spec"].get("ports") or () if one["port"] == number), None)
+        if port is None:
+            raise ConnectionError(f'no service port {number} found for service "{name}"')
+        wanted = found["spec"].get("selector") or {}
+        for pod in self._objects("pods", namespace):
+            address = (pod.get("status") or {}).get("podIP")
+            labels = pod["metadata"].get("labels") or {}
+            if address and wanted and selected({"matchLabels": wanted}, labels) and _is_ready(pod):
+                return address, _pod_port(pod, port.get("targetPort", number))
+        raise ConnectionError(f'no endpoints available for service "{name}"')
+
+    def _client(self, place: Place) -> Http:
+        if place not in self._clients:
+            if len(self._clients) >= _PLACES:
+                self.forget()
+            tls = ssl.create_default_context(cadata=place.bundle or None)
+            name = place.server_name
+            self._clients[place] = Http(place.url, tls=tls, limit=_CONNECTIONS, server_name=name)
+        return self._clients[place]
+
+
+def _is_ready(pod: Object) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+def _pod_port(pod: Object, target: int | str) -> int:
+    """A number, or the name that a container gives it."""
+    if isinstance(target, int):
+        return target
+    ports = (port for container in pod["spec"]["containers"] for port in container.get("ports") or ())
+    for port in ports:
+        if port.get("name") == target:
+            return int(port["containerPort"])
+    raise ConnectionError(f'pod "{pod["metadata"]["name"]}" has no port named "{target}"')
+
+
+def asked(review: Review, uid: str) -> Object:
+    """The AdmissionReview of a request."""
+    resource, user = review.resource, review.user
+    kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
+    plural = {"group": resource.group, "version": resource.version, "resource": resource.plural}
+    options = "CreateOptions" if review.operation == "CREATE" else "UpdateOptions"
+    by = {"username": user.name, "uid": user.uid, "groups": list(user.groups)}
+    request = {
+        "uid": uid,
+        "kind": kind,
+        "resource": plural,
+        "requestKind": kind,
+        "requestResource": plural,
+        "name": review.name,
+        "namespace": (review.namespace or {}).get("metadata", {}).get("name", ""),
+        "operation": review.operation,
+        "userInfo": {key: value for key, value in by.items() if value},
+        "object": review.obj,
+        "oldObject": review.old,
+        "dryRun": review.dry_run,
+        "options": {"kind": options, "apiVersion": "meta.k8s.io/v1"},
+    }
+    return {"kind": "AdmissionReview", "apiVersion": API_VERSION, "request": request}
+
+
+def answered(name: str, review: Review, uid: str, answer: Answer) -> Mutation:
+    """Raises ValueError and its like for what is no answer, `ApiError` for a refusal."""
+    if answer.status != 200:
+        raise ValueError(f"status {answer.status}: {answer.body[:300].decode(errors='replace').strip()}")
+    found = msgspec.json.decode(answer.body)
+    if (found.get("apiVersion"), found.get("kind")) != (API_VERSION, "AdmissionReview"):
+        raise ValueError(f"expected AdmissionReview of {API_VERSION}, got {found.get('kind')}")
+    response = found["response"]
+    if response.get("uid") != uid:
+        raise ValueError(f'expected response.uid="{uid}", got "{response.get("uid")}"')
+    if not response.get("allowed"):
+        raise _denial(name, review, response.get("status") or {})
+    warnings = tuple(str(text) for text in response.get("warnings") or ())
+    if not response.get("patch"):
+        return Mutation(patch=[], warnings=warnings)
+    if response.get("patchType") != "JSONPatch":
+        raise ValueError(f"unsupported patch type {response.get('patchType')!r}")
+    try:
+        patch = msgspec.json.decode(base64.b64decode(response["patch"], validate=True))
+    except binascii.Error as error:
+        raise ValueError(f"the patch is not base64: {error}") from error
+    return Mutation(patch=patch, warnings=warnings)
+
+
+def _denial(webhook: str, review: Review, status: Mapping[str, Any]) -> ApiError:
+    resource, name = review.resource, review.name or "Unknown"
+    code = int(status.get("code") or 403)
+    why = status.get("message") or status.get("reason")
+    text = f'admission webhook "{webhook}" denied the request' + (f": {why}" if why else " without explanation")
+    if code == 500:
+        whole = f"Internal error occurred: {text}"
+        return ApiError(500, status.get("reason") or "InternalError", whole, details={"causes": [{"message": text}]})
+    said = status.get("details") or {"name": name, "group": resource.group, "kind": resource.plural}
+    subject = f'{qualified(resource.plural, resource.group)} "{name}"'
+    reason = status.get("reason") or "Forbidden"
+    return ApiError(code, reason, f"{subject} is forbidden: {text}", details={k: v for k, v in said.items() if v})

@@ -1,0 +1,167 @@
+"""Mutating webhooks (admissionregistration.k8s.io/v1): whom a write is shown, in which order, and what comes of it.
+
+After the plug-ins and policies of admission, every webhook whose rules, selectors and conditions the write matches is
+called, configurations in the order of their names, webhooks as they stand in them. Each sees what the one before left.
+If any has changed the object, plug-ins and policies look at it again, and those webhooks are called once more that have
+`reinvocationPolicy: IfNeeded` and were called before the change. One that cannot be called is passed over or refuses
+the write, as its `failurePolicy` says.
+
+Calls take time, and a write is decided in one turn: who asks is told whether he waited, and then looks again at what he
+had read before (`write.py`). `matchPolicy` is as if Exact: each kind has one version here.
+
+Source: k8s.io/apiserver/pkg/admission/plugin/webhook/mutating.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from phalanx.embedded.apiserver.admission.webhook_call import Caller, CallFailed
+from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import (
+    GROUP,
+    Bound,
+    Review,
+    about,
+    applies,
+    matches,
+)
+from phalanx.embedded.apiserver.apimachinery.expressions.cel import View
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+from phalanx.embedded.apiserver.apimachinery.patch.json_patch import json_patch
+from phalanx.embedded.apiserver.storage.store import Event, Store
+
+_log = logging.getLogger(__name__)
+PLURAL = "mutatingwebhookconfigurations"
+Settle = Callable[[Object], Object]  # an object that was patched, in its kind's form, seen by plug-ins and policies
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Hook:
+    """A webhook as its configuration says; `bound`: its conditions, in the form of a policy's."""
+
+    said: Object
+    constraints: Object
+    bound: Bound
+
+    @property
+    def name(self) -> str:
+        return str(self.said["name"])
+
+    def concerns(self, review: Review) -> bool:
+        """Raises `ApiError` if a condition cannot be evaluated, and it is to fail then."""
+        return matches(self.constraints, review) and applies(self.bound, review)
+
+
+class Webhooks:
+    """Those of one server."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._caller = Caller(lambda plural, space: (one.obj for one in store.scan(("", plural), space)))
+        self._known: dict[tuple[str, ...], tuple[_Hook, ...]] = {}
+        store.subscribe(self._changed)
+
+    def _changed(self, events: list[Event]) -> None:
+        if any(event.key == (GROUP, PLURAL) for event in events):
+            self._known.clear()
+            self._caller.forget()
+
+    @property
+    def any(self) -> bool:
+        return self._store.count((GROUP, PLURAL), "") > 0
+
+    def about(self, review: Review) -> tuple[_Hook, ...]:
+        """Which may concern such a request by its kind and operation; found once, and again when one has changed."""
+        of = review.resource
+        if of.group == GROUP or of.to_stored is not None:
+            return ()  # nobody is locked out of mending one; events.k8s.io shows another kind's objects
+        key = (of.group, of.version, of.plural, review.operation)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = tuple(hook for hook in self._hooks() if about(hook.constraints, review))
+        return known
+
+    def _hooks(self) -> Iterator[_Hook]:
+        found = (one.obj for one in self._store.scan((GROUP, PLURAL)))
+        for configuration in sorted(found, key=lambda one: str(one["metadata"]["name"])):
+            for said in configuration.get("webhooks") or ():
+                yield _hook(configuration, said)
+
+    async def mutate(self, review: Review, hooks: tuple[_Hook, ...], settle: Settle) -> tuple[Object, list[str]] | None:
+        """The object after all of them, and warnings; None if nobody was called. Raises `ApiError`."""
+        assert review.obj is not None
+        begin, warnings, waited = review.obj, list[str](), False
+        called, again = list[_Hook](), set[_Hook]()
+        for hook in hooks:
+            if not hook.concerns(review):
+                continue
+            waited = True
+            changed = await self._called(hook, review, warnings)
+            if changed != review.obj:
+                again.update(called)
+                review = replace(review, obj=changed)
+            if hook.said["reinvocationPolicy"] == "IfNeeded":
+                called.append(hook)
+        if review.obj is begin or review.obj == begin:
+            return (begin, warnings) if waited else None
+        assert review.obj is not None
+        settled = settle(review.obj)
+        again.update(called if settled != review.obj else ())
+        review = replace(review, obj=settled)
+        for hook in hooks:
+            if hook in again and hook.concerns(review):
+                review = replace(review, obj=await self._called(hook, review, warnings))
+        assert review.obj is not None
+        return review.obj, warnings
+
+    async def _called(self, hook: _Hook, review: Review, warnings: list[str]) -> Object:
+        assert review.obj is not None
+        try:
+            mutation = await self._caller.call(hook.said, review)
+        except CallFailed as error:
+            if hook.said["failurePolicy"] == "Ignore":
+                _log.warning("%s; it is passed over", error)
+                return review.obj
+            raise _internal(str(error)) from None
+        warnings += mutation.warnings
+        if not mutation.patch:
+            return review.obj
+        try:
+            changed = json_patch(review.obj, mutation.patch)
+        except ApiError as error:
+            raise _internal(f'admission webhook "{hook.name}": its patch does not apply: {error.message}') from None
+        if _identity(changed) != _identity(review.obj):
+            raise _internal(f'admission webhook "{hook.name}" attempted to make another object of it')
+        found: Object = changed
+        return found
+
+
+def _hook(configuration: Object, said: Object) -> _Hook:
+    conditions = said.get("matchConditions") or []
+    policy = {
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": configuration["metadata"],
+        "spec": {"matchConditions": conditions, "failurePolicy": said["failurePolicy"]},
+    }
+    constraints = {
+        "resourceRules": said.get("rules") or [],
+        "namespaceSelector": said["namespaceSelector"],
+        "objectSelector": said["objectSelector"],
+    }
+    view = View(one["expression"] for one in conditions)
+    return _Hook(said, constraints, Bound(policy, {"metadata": {"name": said["name"]}, "spec": {}}, view))
+
+
+def _identity(obj: object) -> tuple[object, ...]:
+    """What no webhook may change: the kind, and which object it is."""
+    if not isinstance(obj, dict) or not isinstance(obj.get("metadata"), dict):
+        return ()
+    meta = obj["metadata"]
+    return (obj.get("kind"), obj.get("apiVersion"), *(meta.get(key) for key in ("name", "namespace", "uid")))
+
+
+def _internal(why: str) -> ApiError:
+    return ApiError(500, "InternalError", f"Internal error occurred: {why}", details={"causes": [{"message": why}]})

@@ -1,0 +1,363 @@
+"""MutatingAdmissionPolicy and ValidatingAdmissionPolicy (admissionregistration.k8s.io/v1): admission written in CEL.
+
+A policy says what to do (mutations, or validations) and to which requests (`matchConstraints`, `matchConditions`); it
+acts only where a binding names it (`matchResources` narrows further). Mutations come first: an ApplyConfiguration is
+merged into the object by the merge keys of its kind, a JSONPatch is applied as it is. Then, at the end of admission,
+every validation must hold; the binding decides whether a violation denies or warns.
+
+An expression that cannot be evaluated is a failure of the policy: `failurePolicy` Fail refuses the request, Ignore
+passes it. Source: KEP-3488, KEP-3962 and k8s.io/apiserver/pkg/admission/plugin/policy. Not served: `paramRef.selector`
+(refused in `validate_binding`), the `authorizer` variable, audit annotations (there is no audit log).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from phalanx.embedded.apiserver.apimachinery.expressions.cel import ExpressionError, Scope, View, compiled
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, User
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, qualified
+
+GROUP = "admissionregistration.k8s.io"
+_CODES = {"Invalid": 422, "Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Review:
+    """One request under admission. `obj` is what will be stored (None for DELETE), `namespace` its Namespace object."""
+
+    resource: Resource
+    operation: str  # CREATE, UPDATE or DELETE
+    name: str
+    obj: Object | None
+    old: Object | None = None
+    namespace: Object | None = None
+    user: User
+    dry_run: bool = False
+    subresource: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A policy and what binds it; `view`: what its expressions look at."""
+
+    policy: Object
+    binding: Object
+    view: View
+
+
+class Reader:
+    """What policies need to read: all objects of a kind in this group, and the parameters that a binding names. Which
+    policies concern which kind is remembered, until somebody says that it was changed (`forget`)."""
+
+    def __init__(
+        self,
+        policies: Callable[[str], Iterable[Object]],
+        param: Callable[[str, str, str, str], Object | None],  # apiVersion, kind, namespace, name
+    ) -> None:
+        self._policies, self.param = policies, param
+        self._known: dict[tuple[str, ...], tuple[Bound, ...]] = {}
+
+    def forget(self) -> None:
+        self._known.clear()
+
+    def bound(self, plural: str, review: Review) -> tuple[Bound, ...]:
+        """What may concern such a request by its kind and operation, in the order in which it is asked."""
+        of = review.resource
+        scope = "Namespaced" if of.namespaced else "Cluster"
+        key = (plural, of.group, of.version, of.plural, scope, review.subresource, review.operation)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = tuple(self._find(plural, review))
+        return known
+
+    def _find(self, plural: str, review: Review) -> Iterator[Bound]:
+        bindings: dict[str, list[Object]] = {}
+        for binding in self._policies(plural.removesuffix("policies") + "policybindings"):
+            bindings.setdefault(binding["spec"]["policyName"], []).append(binding)
+        for policy in sorted(self._policies(plural), key=lambda one: str(one["metadata"]["name"])):
+            if about(policy["spec"].get("matchConstraints") or {}, review):
+                view = View(text for _, text in expressions_of(policy["spec"]) if text)
+                yield from (Bound(policy, one, view) for one in bindings.get(policy["metadata"]["name"], ()))
+
+
+def expressions_of(spec: Object) -> Iterator[tuple[str, Any]]:
+    """(field path, expression) of every expression in a policy."""
+    for part in ("variables", "matchConditions", "validations"):
+        for number, one in enumerate(spec.get(part) or ()):
+            yield f"spec.{part}[{number}].expression", one.get("expression")
+            if one.get("messageExpression"):
+                yield f"spec.{part}[{number}].messageExpression", one["messageExpression"]
+    for number, one in enumerate(spec.get("mutations") or ()):
+        for form in ("applyConfiguration", "jsonPatch"):
+            if one.get(form):
+                yield f"spec.mutations[{number}].{form}.expression", one[form].get("expression")
+
+
+Patch = Callable[[Resource, Object, Any], Object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patches:
+    """How a mutation changes an object; both return a new one."""
+
+    merge: Patch
+    json: Patch
+
+
+@dataclass
+class _Case:
+    """A policy bound to a request, and the variables its expressions see."""
+
+    bound: Bound
+    review: Review
+    params: Object | None = None
+    _scope: Scope | None = None  # of the object `_seen`
+    _seen: Object | None = None
+    _computed: bool = False
+
+    @property
+    def policy(self) -> Object:
+        return self.bound.policy
+
+    @property
+    def binding(self) -> Object:
+        return self.bound.binding
+
+    @property
+    def spec(self) -> Object:
+        spec: Object = self.policy["spec"]
+        return spec
+
+    def _request(self) -> dict[str, Any]:
+        review, resource = self.review, self.review.resource
+        asked = {"group": resource.group, "version": resource.version}
+        return {
+            "kind": {**asked, "kind": resource.kind},
+            "resource": {**asked, "resource": resource.plural},
+            "subResource": review.subresource,
+            "name": review.name,
+            "namespace": (review.namespace or {}).get("metadata", {}).get("name", ""),
+            "operation": review.operation,
+            "userInfo": {"username": review.user.name, "groups": list(review.user.groups), "uid": review.user.uid},
+            "dryRun": review.dry_run,
+        }
+
+    def evaluate(self, text: str, obj: Object | None) -> Any:
+        """The policy's own variables are evaluated when one is asked for, in order; each may use the earlier ones."""
+        if self._scope is None or self._seen is not obj:
+            variables = {
+                "object": obj,
+                "oldObject": self.review.old,
+                "namespaceObject": self.review.namespace,
+                "params": self.params,
+                "request": self._request(),
+                "variables": {},
+            }
+            self._scope, self._seen, self._computed = Scope(self.bound.view.of(variables)), obj, False
+        if "variables" in text and not self._computed:
+            self._computed = True
+            known: dict[str, Any] = {}
+            for variable in self.spec.get("variables", ()):
+                known[variable["name"]] = compiled(variable["expression"]).evaluate(self._scope)
+                self._scope.add("variables", known)
+        return compiled(text).evaluate(self._scope)
+
+    def denied(self, why: str, reason: str = "Invalid") -> ApiError:
+        review, resource = self.review, self.review.resource
+        kind, name = self.policy["kind"], self.policy["metadata"]["name"]
+        text = f"{kind} '{name}' with binding '{self.binding['metadata']['name']}' denied request: {why}"
+        subject = f'{qualified(resource.plural, resource.group)} "{review.name}"'
+        details = {"name": review.name, "group": resource.group, "kind": resource.plural, "causes": [{"message": text}]}
+        return ApiError(
+            _CODES.get(reason, 422),
+            reason,
+            f"{subject} is forbidden: {text}",
+            details={key: value for key, value in details.items() if value},
+        )
+
+
+def mutate(review: Review, reader: Reader, patches: Patches, *, reinvoked: bool = False) -> Object:
+    """The object after every mutating policy that applies; `review.obj` itself if none does. Raises `ApiError`.
+
+    Policies act in the order of their names, twice if one with `reinvocationPolicy: IfNeeded` could react to a change
+    that a later one made. `reinvoked`: a webhook has changed the object since they did, so only such act."""
+    assert review.obj is not None
+    obj = review.obj
+    cases = list(_cases("mutatingadmissionpolicies", review, reader))
+    for again in (True,) if reinvoked else (False, True):
+        before = obj
+        for case in cases:
+            if not again or case.spec.get("reinvocationPolicy") == "IfNeeded":
+                obj = _mutated(case, obj, patches)
+        if obj == before or len(cases) < 2:
+            break
+    return obj
+
+
+def validate(review: Review, reader: Reader) -> list[str]:
+    """Warnings of the validating policies that apply; raises `ApiError` where one denies."""
+    warnings = []
+    for case in _cases("validatingadmissionpolicies", review, reader):
+        actions = case.binding["spec"].get("validationActions", ())
+        for why, reason in _violations(case):
+            if "Deny" in actions:
+                raise case.denied(why, reason)
+            if "Warn" in actions:
+                policy, binding = case.policy["metadata"]["name"], case.binding["metadata"]["name"]
+                warnings.append(
+                    f"Validation failed for ValidatingAdmissionPolicy '{policy}' with binding '{binding}': {why}"
+                )
+    return warnings
+
+
+def _cases(plural: str, review: Review, reader: Reader) -> Iterator[_Case]:
+    """Every (policy, binding) that the request matches, match conditions included."""
+    if review.resource.group == GROUP:
+        return  # policies do not guard policies: nobody could be locked out of mending one
+    for bound in reader.bound(plural, review):
+        narrowed = bound.binding["spec"].get("matchResources")
+        if not matches(bound.policy["spec"].get("matchConstraints") or {}, review):
+            continue
+        if narrowed and not matches(narrowed, review, rules_required=False):
+            continue
+        case = _Case(bound=bound, review=review)
+        if _has_params(case, reader) and _conditions_hold(case):
+            yield case
+
+
+def matches(constraints: Mapping[str, Any], review: Review, *, rules_required: bool = True) -> bool:
+    """`MatchResources`: some resource rule, no exclusion, and both selectors."""
+    rules = constraints.get("resourceRules") or ()
+    if (rules or rules_required) and not any(_rule_matches(rule, review) for rule in rules):
+        return False
+    if any(_rule_matches(rule, review) for rule in constraints.get("excludeResourceRules") or ()):
+        return False
+    namespace = (review.namespace or {}).get("metadata", {}).get("labels") or {}
+    if review.namespace is not None and not selected(constraints.get("namespaceSelector") or {}, namespace):
+        return False
+    states = [one["metadata"].get("labels") or {} for one in (review.obj, review.old) if one is not None]
+    return any(selected(constraints.get("objectSelector") or {}, labels) for labels in states)
+
+
+def about(constraints: Mapping[str, Any], review: Review) -> bool:
+    """Some resource rule is for such requests, whatever object they are about."""
+    return any(_about(rule, review) for rule in constraints.get("resourceRules") or ())
+
+
+def _rule_matches(rule: Mapping[str, Any], review: Review) -> bool:
+    return _about(rule, review) and (not rule.get("resourceNames") or review.name in rule["resourceNames"])
+
+
+def _about(rule: Mapping[str, Any], review: Review) -> bool:
+    """All of a rule but the names of objects."""
+    resource, scope = review.resource, rule.get("scope", "*")
+    return (
+        _listed(rule.get("operations"), review.operation)
+        and _listed(rule.get("apiGroups"), resource.group)
+        and _listed(rule.get("apiVersions"), resource.version)
+        and not _names(resource.plural, review.subresource).isdisjoint(rule["resources"])
+        and scope in ("*", "Namespaced" if resource.namespaced else "Cluster")
+    )
+
+
+def _names(plural: str, subresource: str) -> set[str]:
+    """What a rule may write to mean this resource."""
+    if subresource:
+        return {f"{plural}/{subresource}", f"{plural}/*", f"*/{subresource}", "*/*"}
+    return {plural, "*", "*/*"}
+
+
+def _listed(values: Iterable[str] | None, wanted: str) -> bool:
+    return any(value in ("*", wanted) for value in values or ())
+
+
+def selected(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """A `LabelSelector` object (metav1): all of matchLabels and matchExpressions; an empty one selects everything."""
+    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
+        return False
+    return all(_expression_holds(one, labels) for one in selector.get("matchExpressions") or ())
+
+
+def _expression_holds(one: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    value = labels.get(one["key"])
+    match one["operator"]:
+        case "In":
+            return value in one["values"]
+        case "NotIn":
+            return value not in one["values"]
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case _:
+            return False
+
+
+def _has_params(case: _Case, reader: Reader) -> bool:
+    """Find the binding's parameter object; False if the policy does not apply for want of one."""
+    kind, ref = case.spec.get("paramKind"), case.binding["spec"].get("paramRef")
+    if not kind or not ref:
+        return True
+    space = ref.get("namespace") or (case.review.namespace or {}).get("metadata", {}).get("name", "")
+    case.params = reader.param(kind["apiVersion"], kind["kind"], space, ref.get("name", ""))
+    if case.params is None and ref.get("parameterNotFoundAction") == "Deny":
+        raise case.denied("no params found for policy binding with `Deny` parameterNotFoundAction", "Invalid")
+    return case.params is not None
+
+
+def applies(bound: Bound, review: Review) -> bool:
+    """All match conditions hold. Raises `ApiError` if one cannot be evaluated, and failure means refusal."""
+    return _conditions_hold(_Case(bound=bound, review=review))
+
+
+def _conditions_hold(case: _Case) -> bool:
+    for condition in case.spec.get("matchConditions") or ():
+        try:
+            if case.evaluate(condition["expression"], case.review.obj) is not True:
+                return False
+        except ExpressionError as error:
+            if case.spec.get("failurePolicy") == "Ignore":
+                return False
+            raise case.denied(f"expression '{condition['expression']}' resulted in error: {error}") from None
+    return True
+
+
+def _mutated(case: _Case, obj: Object, patches: Patches) -> Object:
+    for mutation in case.spec.get("mutations") or ():
+        configured = mutation["patchType"] == "ApplyConfiguration"
+        text = mutation["applyConfiguration" if configured else "jsonPatch"]["expression"]
+        try:
+            value = case.evaluate(text, obj)
+            change = patches.merge if configured else patches.json
+            obj = change(case.review.resource, obj, value)
+        except (ExpressionError, ApiError) as error:
+            if case.spec.get("failurePolicy") == "Ignore":
+                continue
+            raise case.denied(f"mutation '{text}' resulted in error: {error}") from None
+    return obj
+
+
+def _violations(case: _Case) -> Iterator[tuple[str, str]]:
+    """(message, reason) of each validation that does not hold."""
+    for rule in case.spec.get("validations") or ():
+        reason = rule.get("reason") or "Invalid"
+        try:
+            if case.evaluate(rule["expression"], case.review.obj) is not True:
+                yield _message(case, rule), reason
+        except ExpressionError as error:
+            if case.spec.get("failurePolicy") != "Ignore":
+                yield f"expression '{rule['expression']}' resulted in error: {error}", "Invalid"
+
+
+def _message(case: _Case, rule: Mapping[str, Any]) -> str:
+    if rule.get("messageExpression"):
+        try:
+            text = case.evaluate(rule["messageExpression"], case.review.obj)
+            if isinstance(text, str) and text.strip():
+                return text.strip()
+        except ExpressionError:
+            pass  # the plain message stands in for it, as in the real server
+    return rule.get("message") or f"failed expression: {rule['expression']}"

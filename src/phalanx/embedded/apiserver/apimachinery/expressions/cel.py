@@ -1,0 +1,235 @@
+"""CEL: the expressions in admission policies and CustomResourceDefinitions.
+
+The language is a library's (`common-expression-language`, the Rust implementation). Kubernetes adds to it, and some of
+its additions are made here: struct literals (`JSONPatch{op: "add"}`, `Object{spec: Object.spec{…}}`), which are
+rewritten into maps before parsing because the library has no types of ours; the string and list functions of
+k8s.io/apiserver/pkg/cel/library; its comparisons of quantities (a quantity is its text here); and
+`jsonpatch.escapeKey`. Optional types (`.?x`, `[?x]`) are not supported: such an expression is refused when the policy
+is written, never taken for true.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, lru_cache
+from types import ModuleType
+from typing import Any
+
+from phalanx.embedded.apiserver.apimachinery.schema.quantity import QuantityError
+from phalanx.embedded.apiserver.apimachinery.schema.quantity import parse as parse_quantity
+
+_TOKEN = re.compile(
+    r"""(?P<space>\s+|//[^\n]*)
+      | (?P<string>[rRbB]{0,2}(?:\"\"\"(?:\\.|[^\\])*?\"\"\"|'''(?:\\.|[^\\])*?'''|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'))
+      | (?P<name>[A-Za-z_]\w*)
+      | (?P<other>\d[\w.]*|.)""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+_WORDS = frozenset({"in", "true", "false", "null"})
+
+
+class ExpressionError(Exception):
+    """An expression that cannot be compiled, or whose evaluation failed; the text says why."""
+
+
+def _escape_key(_: object, key: str) -> str:
+    """`jsonpatch.escapeKey`: RFC 6901."""
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def _index_of(text: Any, part: Any, start: int = 0) -> int:
+    if isinstance(text, list):
+        return text.index(part) if part in text else -1
+    return int(text.find(part, start))
+
+
+def _replace(text: str, old: str, new: str, count: int = -1) -> str:
+    return text.replace(old, new, count)
+
+
+def _substring(text: str, start: int, end: int | None = None) -> str:
+    return text[start:end]
+
+
+def _quantity(text: str) -> str:
+    """The text itself, which the functions below compare. Raises ValueError if it is no quantity."""
+    parse_quantity(text)
+    return text
+
+
+def _is_quantity(text: str) -> bool:
+    try:
+        parse_quantity(text)
+    except QuantityError:
+        return False
+    return True
+
+
+def _compare_to(one: str, other: str) -> int:
+    left, right = parse_quantity(one)[0], parse_quantity(other)[0]
+    return (left > right) - (left < right)
+
+
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "quantity": _quantity,
+    "isQuantity": _is_quantity,
+    "compareTo": _compare_to,
+    "isLessThan": lambda one, other: _compare_to(one, other) < 0,
+    "isGreaterThan": lambda one, other: _compare_to(one, other) > 0,
+    "escapeKey": _escape_key,
+    "charAt": lambda text, at: text[at],
+    "find": lambda text, pattern: match[0] if (match := re.search(pattern, text)) else "",
+    "findAll": lambda text, pattern: [match[0] for match in re.finditer(pattern, text)],
+    "indexOf": _index_of,
+    "isSorted": lambda values: values == sorted(values),
+    "join": lambda values, separator="": separator.join(values),
+    "lastIndexOf": lambda text, part: text.rfind(part),
+    "lowerAscii": lambda text: text.lower(),
+    "replace": _replace,
+    "split": lambda text, separator: text.split(separator),
+    "substring": _substring,
+    "sum": sum,
+    "trim": lambda text: text.strip(),
+    "upperAscii": lambda text: text.upper(),
+}
+
+
+@cache
+def _library() -> ModuleType:
+    """Imported with the first expression: it brings a command line of its own along, a third of the server's start."""
+    import cel
+
+    return cel
+
+
+class Scope:
+    """The variables that expressions see. Handing an object to the library costs a hundred times what evaluating does,
+    so a scope is made once for all expressions about one object, and has only what they look at (`View`)."""
+
+    def __init__(self, variables: Mapping[str, Any]) -> None:
+        self.context = _library().Context(variables={"jsonpatch": {}, **variables}, functions=dict(_FUNCTIONS))
+
+    def add(self, name: str, value: Any) -> None:
+        self.context.add_variable(name, value)
+
+
+class Expression:
+    """A compiled expression. `text` is as the user wrote it."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        try:
+            self._program = _library().compile(without_structs(text))
+        except (ValueError, RuntimeError) as error:
+            raise ExpressionError(str(error)) from None
+
+    def evaluate(self, variables: Scope | Mapping[str, Any]) -> Any:
+        """The value, as plain JSON. Raises `ExpressionError`, for instance when a field is absent."""
+        scope = variables if isinstance(variables, Scope) else Scope(variables)
+        try:
+            return self._program.execute(scope.context)
+        except KeyError as error:
+            raise ExpressionError(f"no such key: {error.args[0]}") from None
+        except (TypeError, ValueError, RuntimeError, IndexError) as error:
+            raise ExpressionError(str(error)) from None
+
+
+@lru_cache(maxsize=1024)
+def compiled(text: str) -> Expression:
+    """`Expression(text)`, made once. Raises `ExpressionError`."""
+    return Expression(text)
+
+
+Wanted = dict[str, "Wanted | None"]  # field -> what of it; None: all
+
+
+class View:
+    """What some expressions look at of their variables. All of them must be known: what they do not look at is not
+    there."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._wanted: Wanted = {}
+        for path in sorted(frozenset().union(*map(paths_of, texts)), key=len):
+            _enter(self._wanted, path)
+
+    def of(self, variables: Mapping[str, Any]) -> dict[str, Any]:
+        """Those that are looked at, without what nobody looks at of them. Shares the rest."""
+        return {name: _only(value, self._wanted[name]) for name, value in variables.items() if name in self._wanted}
+
+
+def _enter(wanted: Wanted, path: tuple[str, ...]) -> None:
+    """Shorter paths are entered first: what is wanted whole stays so."""
+    first, *rest = path
+    if not rest:
+        wanted[first] = None
+    elif (inner := wanted.setdefault(first, {})) is not None:
+        _enter(inner, tuple(rest))
+
+
+def _only(value: Any, wanted: Wanted | None) -> Any:
+    if wanted is None or not isinstance(value, dict):
+        return value
+    return {field: _only(value[field], inner) for field, inner in wanted.items() if field in value}
+
+
+@lru_cache(maxsize=1024)
+def paths_of(text: str) -> frozenset[tuple[str, ...]]:
+    """The dotted names in an expression. A name that is called is no field: `object.spec.exists(…)` looks at
+    (object, spec)."""
+    words = [(kind, lexeme) for kind, lexeme in _tokens(text) if kind != "space"]
+    found, path = set[tuple[str, ...]](), list[str]()
+    for number, (kind, lexeme) in enumerate(words):
+        after = words[number + 1][1] if number + 1 < len(words) else ""
+        if kind == "name":
+            path.append(lexeme)
+            if after != ".":
+                found.add(tuple(path[:-1] if after == "(" and len(path) > 1 else path))
+                path = []
+        elif lexeme != ".":
+            path = []
+    return frozenset(found)
+
+
+def without_structs(text: str) -> str:
+    """`Name.of.type{field: value}` as the map `{"field": value}`; everything else as it stands.
+
+    A brace after a dotted name opens a struct; its field names are the names that follow the brace or a comma at its
+    own depth. Strings and comments are skipped over whole."""
+    found: list[str] = []
+    structs: list[bool] = []  # for each open bracket: is it a struct's?
+    name_starts = -1  # where in `found` a dotted name began, or -1
+    expects_field = False
+    for kind, lexeme in _tokens(text):
+        if kind == "space":
+            found.append(lexeme)
+            continue
+        if expects_field and kind == "name":
+            found.append(f'"{lexeme}"')
+            expects_field, name_starts = False, -1
+            continue
+        expects_field = False
+        if lexeme == "{" and name_starts >= 0:
+            del found[name_starts:]
+            structs.append(True)
+            expects_field = True
+        elif lexeme in "{[(":
+            structs.append(False)
+        elif lexeme in "}])" and structs:
+            structs.pop()
+        elif lexeme == "," and structs and structs[-1]:
+            expects_field = True
+        if kind == "name" and lexeme not in _WORDS:
+            name_starts = name_starts if name_starts >= 0 and found[-1] == "." else len(found)
+        elif lexeme != ".":
+            name_starts = -1
+        found.append(lexeme)
+    return "".join(found)
+
+
+def _tokens(text: str) -> Iterator[tuple[str, str]]:
+    for match in _TOKEN.finditer(text):
+        assert match.lastgroup is not None
+        yield match.lastgroup, match[0]

@@ -1,0 +1,141 @@
+"""What a kind is to the server: a `Resource` (how it is called) and a `Strategy` (what its rules are).
+
+The pipeline of every write is one and the same for all kinds (`write.py`); what differs between a Pod and a Lease is
+in its `Strategy`. This is the split that k8s.io/apiserver makes (rest.RESTCreateStrategy and friends), and it keeps
+the rules of each kind in one file that knows nothing of HTTP, storage or watches.
+
+Order of a create: decode, schema (unknown fields, types), `default`, `prepare_create`, admission, `validate`,
+store. Order of an update or patch: decode or patch, schema, `default`, `prepare_update`, admission, `validate` +
+`validate_update`, store. Objects are plain JSON values (dicts as decoded by msgspec). Every hook edits `obj` in
+place or returns causes; none keeps a reference to what it was given, and none touches `old`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from phalanx.embedded.apiserver.apimachinery.meta.status import Cause
+
+Object = dict[str, Any]
+
+ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class User:
+    """Who asks."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subresource:
+    """`pods/status`, `pods/binding` …: `kind` may be another kind than the parent's (Binding, Eviction, Scale)."""
+
+    name: str
+    kind: str
+    group: str = ""
+    version: str = ""
+    verbs: tuple[str, ...] = ("get", "patch", "update")
+
+
+class Strategy:
+    """The rules of one kind; the defaults here are those of a kind without any. All methods must be pure."""
+
+    # PUT/PATCH to a name that does not exist creates it (Lease does; most kinds answer 404).
+    allow_create_on_update: bool = False
+    # PUT without metadata.resourceVersion is accepted and wins.
+    allow_unconditional_update: bool = True
+    # DELETE answers the object (True: Pod, Service …) or a Status (False: ConfigMap, Secret, Node, Job …).
+    delete_returns_object: bool = False
+    # What DELETE without propagationPolicy does with dependents: "background" or "orphan" (batch/v1 Job).
+    default_propagation: str = "background"
+
+    def default(self, obj: Object) -> None:
+        """Fill what the user left out (SetDefaults_*). Runs on every decoded or patched object, must be idempotent."""
+
+    def prepare_create(self, obj: Object) -> None:
+        """Drop what a client may not set on create (status), set generation."""
+
+    def prepare_update(self, obj: Object, old: Object) -> None:
+        """Put back what a client may not change through the main resource (status); raise generation on spec change."""
+
+    def prepare_status_update(self, obj: Object, old: Object) -> None:
+        """For `/status`: put back everything but the status (labels and annotations as the kind has it)."""
+
+    def validate(self, obj: Object) -> list[Cause]:
+        """What is wrong with a new object."""
+        return []
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        """What of the change is not allowed (immutable fields). `validate` runs too."""
+        return []
+
+    def validate_status_update(self, obj: Object, old: Object) -> list[Cause]:
+        return []
+
+    def warnings(self, obj: Object, old: Object | None) -> list[str]:
+        """Texts for `Warning:` headers."""
+        return []
+
+    def selectable_fields(self, obj: Object) -> Mapping[str, str]:
+        """Field-selector label -> value, besides metadata.name and metadata.namespace."""
+        return {}
+
+    def selectable_names(self) -> Iterable[str]:
+        """The labels `selectable_fields` may use; any other in a query is 400."""
+        return ()
+
+    def begin_deletion(self, obj: Object, now: str) -> None:
+        """Edit an object whose deletion begins (a finalizer of the server's own, a condition)."""
+
+    def deletion_grace_s(self, obj: Object, asked_s: int | None) -> int:
+        """Seconds between DELETE and removal; 0 removes at once. A Pod that is bound and running has some."""
+        return 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """How a kind is called and served. `schema_name` is its key in the OpenAPI definitions
+    (`io.k8s.api.core.v1.Pod`); a custom resource has its own structural `schema` instead."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    namespaced: bool
+    singular: str = ""
+    list_kind: str = ""
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ALL_VERBS
+    subresources: tuple[Subresource, ...] = ()
+    schema_name: str = ""
+    schema: Mapping[str, Any] | None = None
+    strategy: Strategy = field(default_factory=Strategy)
+    custom: bool = False  # defined by a CustomResourceDefinition
+    # For a kind that is another kind's objects in another shape (events.k8s.io/v1 shows core v1 events): where they
+    # are stored, and the translations. Strategies get the stored shape.
+    storage: tuple[str, str] | None = None
+    to_stored: Callable[[Object], Object] | None = None
+    from_stored: Callable[[Object], Object] | None = None
+    # Of a custom resource: its additionalPrinterColumns, and subresources.scale with its three JSON paths.
+    printer_columns: tuple[Mapping[str, Any], ...] = ()
+    scale: Mapping[str, str] | None = None
+
+    @property
+    def api_version(self) -> str:
+        """`v1`, `batch/v1`."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """(group, plural): one storage, whatever the version."""
+        return self.storage or (self.group, self.plural)
+
+    def subresource(self, name: str) -> Subresource | None:
+        return next((one for one in self.subresources if one.name == name), None)

@@ -1,0 +1,187 @@
+"""JSON patch (RFC 6902) and JSON merge patch (RFC 7386) as the real API server applies them.
+
+The real server uses the fourth major version of the Go library evanphx/json-patch, and clients depend on where it
+departs from the RFC: `replace` creates a field that is missing, `test` with null passes on a field that is missing,
+a negative index counts from the end. The Python libraries follow the RFC and copy the whole document first; the
+document here is never changed, and what a patch does not touch is shared with the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request
+
+# k8s.io/apiserver/pkg/endpoints/handlers/patch.go
+MAX_OPERATIONS = 10_000
+
+
+class _DoesNotApply(Exception):
+    """The operation cannot be carried out on this document."""
+
+
+def json_patch(current: Any, patch: Any) -> Any:
+    """`current` after every operation, in order. 400 for what is no list of operations, 422 if one does not apply."""
+    if not isinstance(patch, list) or not all(isinstance(operation, dict) for operation in patch):
+        raise bad_request(f"json: cannot unmarshal {_go_kind(patch)} into Go value of type jsonpatch.Patch")
+    if len(patch) > MAX_OPERATIONS:
+        text = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(patch)}"
+        raise ApiError(413, "RequestEntityTooLarge", f"Request entity is too large: {text}")
+    try:
+        for operation in patch:
+            current = _apply(current, operation)
+    except (_DoesNotApply, KeyError, IndexError, TypeError) as error:
+        message = "the server rejected our request due to an error in our request"
+        raise ApiError(422, "Invalid", message, details={}) from error
+    return current
+
+
+def _apply(document: Any, operation: Mapping[str, Any]) -> Any:
+    path = _parts(operation["path"])
+    match operation["op"]:
+        case "add":
+            return _add(document, path, operation.get("value"))
+        case "remove":
+            return _remove(document, path)
+        case "replace":
+            return _replace(document, path, operation.get("value"))
+        case "move":
+            source = _parts(operation["from"])
+            return _add(_remove(document, source), path, _get(document, source))
+        case "copy":
+            return _add(document, path, _get(document, _parts(operation["from"])))
+        case "test" if _equal(_get(document, path), operation.get("value")):
+            return document
+    raise _DoesNotApply
+
+
+def _parts(pointer: str) -> list[str]:
+    """`/metadata/labels/ex.io~1y` -> metadata, labels, ex.io/y."""
+    if not pointer.startswith("/"):
+        if pointer:
+            raise _DoesNotApply
+        return []
+    return [part.replace("~1", "/").replace("~0", "~") for part in pointer[1:].split("/")]
+
+
+def _index(items: list[Any], part: str, *, end: int) -> int:
+    """The place that `part` names, counted from the end if negative; `end` is the first place too far."""
+    place = int(part) if part.lstrip("-").isdigit() else None
+    if place is None or not -end <= place < end:
+        raise _DoesNotApply
+    return place + end if place < 0 else place
+
+
+def _step(container: Any, part: str) -> Any:
+    """What `part` leads to; None below an object that has no such field."""
+    if isinstance(container, list):
+        return container[_index(container, part, end=len(container))]
+    if isinstance(container, dict):
+        return container.get(part)
+    raise _DoesNotApply
+
+
+def _get(document: Any, path: list[str]) -> Any:
+    for part in path:
+        document = _step(document, part)
+    return document
+
+
+def _with(container: Any, part: str, value: Any) -> Any:
+    """A copy of the container with another value at a place that exists (any field of an object does)."""
+    if isinstance(container, list):
+        place = _index(container, part, end=len(container))
+        return [*container[:place], value, *container[place + 1 :]]
+    return {**container, part: value}
+
+
+def _changed(document: Any, path: list[str], change: Any) -> Any:
+    """`change(container, last part)` at the end of the path, containers on the way copied."""
+    if not isinstance(document, dict | list):
+        raise _DoesNotApply
+    if len(path) == 1:
+        return change(document, path[0])
+    return _with(document, path[0], _changed(_step(document, path[0]), path[1:], change))
+
+
+def _add(document: Any, path: list[str], value: Any) -> Any:
+    def add(container: Any, part: str) -> Any:
+        if isinstance(container, dict):
+            return {**container, part: value}
+        place = len(container) if part == "-" else _index(container, part, end=len(container) + 1)
+        return [*container[:place], value, *container[place:]]
+
+    return _changed(document, path, add) if path else value
+
+
+def _replace(document: Any, path: list[str], value: Any) -> Any:
+    return _changed(document, path, lambda container, part: _with(container, part, value)) if path else value
+
+
+def _remove(document: Any, path: list[str]) -> Any:
+    def remove(container: Any, part: str) -> Any:
+        if isinstance(container, list):
+            place = _index(container, part, end=len(container))
+            return [*container[:place], *container[place + 1 :]]
+        if part not in container:
+            raise _DoesNotApply
+        return {key: value for key, value in container.items() if key != part}
+
+    if not path:
+        raise _DoesNotApply
+    return _changed(document, path, remove)
+
+
+def _equal(found: Any, wanted: Any) -> bool:
+    """JSON equality: true is not 1."""
+    if isinstance(found, bool) or isinstance(wanted, bool):
+        return found is wanted
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        return found.keys() == wanted.keys() and all(_equal(found[key], wanted[key]) for key in found)
+    if isinstance(found, list) and isinstance(wanted, list):
+        return len(found) == len(wanted) and all(map(_equal, found, wanted))
+    return bool(found == wanted)
+
+
+def merge_patch(current: Any, patch: Any) -> Any:
+    """`current` with the patch's fields: objects merge, null removes, everything else replaces."""
+    if not isinstance(patch, dict):
+        raise bad_request("Invalid JSON Patch")
+    return _merged(current, patch)
+
+
+def _merged(current: Any, patch: dict[str, Any]) -> dict[str, Any]:
+    result = dict(current) if isinstance(current, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(value, dict):
+            result[key] = _merged(result.get(key), value)
+        else:
+            result[key] = value if key in result else without_nulls(value)
+    return result
+
+
+def without_nulls(value: Any) -> Any:
+    """A new value loses the nulls of its objects: they would only remove what is not there."""
+    if isinstance(value, dict):
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [without_nulls(item) for item in value]
+    return value
+
+
+def _go_kind(value: Any) -> str:
+    """What the Go decoder calls a JSON value."""
+    match value:
+        case dict():
+            return "object"
+        case list():
+            return "array"
+        case str():
+            return "string"
+        case bool():
+            return "bool"
+        case _:
+            return "number"

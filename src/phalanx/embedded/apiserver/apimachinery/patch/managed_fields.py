@@ -1,0 +1,295 @@
+"""`metadata.managedFields`: who set which field, and what a write does to that record.
+
+An entry belongs to a manager, an operation (Apply or Update) and a subresource. A write by Update takes what it
+changes from everybody else; what it removes nobody has any more. An object without managedFields is not tracked:
+the first apply finds it so and enters everything that it has as set by `before-first-apply`. That is the real
+server's rule; which new objects are tracked from birth is decided here (docs/decisions/0011-managed-fields.md).
+
+Sources: k8s.io/apimachinery/pkg/util/managedfields, structured-merge-diff/v6/merge/update.go, KEP-555.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource
+from phalanx.embedded.apiserver.apimachinery.schema import schema
+from phalanx.embedded.apiserver.apimachinery.schema.field_set import (
+    MEMBER,
+    Node,
+    difference,
+    intersection,
+    sorted_set,
+    union,
+)
+from phalanx.embedded.apiserver.apimachinery.schema.schema import Type
+from phalanx.embedded.apiserver.apimachinery.schema.typed import Comparison, compare
+
+BEFORE_FIRST_APPLY, ANCIENT = "before-first-apply", "ancient-changes"
+MAX_UPDATE_MANAGERS = 10
+# Kinds that controllers write in great numbers and nobody applies: not tracked from birth (0011).
+UNTRACKED = frozenset({("", "Pod"), ("", "Event"), ("events.k8s.io", "Event"), ("coordination.k8s.io", "Lease")})
+
+# What every object has and no manager owns.
+_OWNERLESS = frozenset(
+    (
+        *("name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation"),
+        *("managedFields", "resourceVersion"),
+    )
+)
+STRIPPED: Node = {
+    "f:apiVersion": MEMBER,
+    "f:kind": MEMBER,
+    "f:metadata": {".": MEMBER, **{f"f:{name}": MEMBER for name in sorted(_OWNERLESS)}},
+}
+_METADATA = "#/$defs/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """One entry. An applier is the same whatever version it applies in; an updater is not."""
+
+    manager: str
+    operation: str
+    api_version: str
+    subresource: str = ""
+    time: str = ""
+    fields: Node
+    # The entry that it was read from, which is written again as it is if nothing has changed.
+    source: Mapping[str, Any] | None = None
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        version = "" if self.operation == "Apply" else self.api_version
+        return self.manager, self.operation, version, self.subresource
+
+    def named(self) -> str:
+        """As conflicts name it: `"one"`, `"two" with subresource "status" using v1`."""
+        text = f'"{self.manager}"'
+        if self.subresource:
+            text += f' with subresource "{self.subresource}"'
+        return f"{text} using {self.api_version}" if self.operation == "Update" else text
+
+
+def read(metadata: Mapping[str, Any]) -> list[Owner]:
+    """The entries; none for `[{}]`, by which a client resets the record, and for what is no such record."""
+    try:
+        return [_owner(entry) for entry in metadata.get("managedFields") or () if entry]
+    except (KeyError, TypeError, AttributeError):
+        return []
+
+
+def _owner(entry: Mapping[str, Any]) -> Owner:
+    return Owner(
+        manager=entry.get("manager", ""),
+        operation=entry["operation"],
+        api_version=entry.get("apiVersion", ""),
+        subresource=entry.get("subresource", ""),
+        time=entry.get("time") or "",
+        fields=entry.get("fieldsV1") or {},
+        source=entry,
+    )
+
+
+def write(owners: Iterable[Owner]) -> list[Object]:
+    """The entries as they stand in metadata, in the real server's order. Those without fields are gone."""
+    kept = [owner for owner in owners if owner.fields]
+    kept.sort(key=lambda one: (one.operation, one.time, one.manager, one.api_version, one.subresource))
+    return [_entry(owner) for owner in kept]
+
+
+def _entry(owner: Owner) -> Object:
+    source = owner.source
+    if source is not None and source.get("fieldsV1") is owner.fields:
+        return {**source, "time": owner.time} if owner.time else dict(source)
+    entry: Object = {"manager": owner.manager, "operation": owner.operation, "apiVersion": owner.api_version}
+    if owner.time:
+        entry["time"] = owner.time
+    entry |= {"fieldsType": "FieldsV1", "fieldsV1": sorted_set(owner.fields)}
+    if owner.subresource:
+        entry["subresource"] = owner.subresource
+    return entry
+
+
+def store(obj: Object, owners: Iterable[Owner]) -> None:
+    """Put the entries into the object's metadata."""
+    if entries := write(owners):
+        obj["metadata"]["managedFields"] = entries
+    else:
+        obj["metadata"].pop("managedFields", None)
+
+
+def type_for(resource: Resource) -> Type:
+    """The schema by which fields of a kind are owned."""
+    if resource.schema_name:
+        return schema.type_of(resource.schema_name)
+    source = resource.schema or {}
+    key = id(source)
+    if key not in _custom_types or _custom_types[key][0] is not source:
+        if len(_custom_types) >= _CUSTOM_TYPES_KEPT:
+            _custom_types.clear()
+        _custom_types[key] = (source, _custom_type(source))
+    return _custom_types[key][1]
+
+
+_CUSTOM_TYPES_KEPT = 256
+_custom_types: dict[int, tuple[Mapping[str, Any], Type]] = {}
+
+
+def _custom_type(found: Mapping[str, Any]) -> Type:
+    properties = {
+        **(found.get("properties") or {}),
+        "apiVersion": {"type": "string"},
+        "kind": {"type": "string"},
+        "metadata": {"$ref": _METADATA},
+    }
+    return schema.structural({**found, "type": "object", "properties": properties})
+
+
+@lru_cache(maxsize=256)
+def empty_object(schema_name: str) -> Object:
+    """What an object of a built-in kind looks like before anything is set: structs by value are there already. Not to
+    be edited."""
+    found: Object = {}
+    if schema_name:
+        schema.decode(schema.type_of(schema_name), found)
+    return found
+
+
+def reset_fields(resource: Resource, subresource: str) -> Node:
+    """What a write through this endpoint cannot set, and so cannot own."""
+    if not subresource:
+        return {"f:status": MEMBER} if resource.subresource("status") else {}
+    if subresource == "status":
+        return {"f:spec": MEMBER, "f:metadata": MEMBER} if resource.custom else {"f:spec": MEMBER}
+    return {}
+
+
+def track_create(resource: Resource, obj: Object, manager: str, now: str) -> None:
+    """Enter in a new object that `manager` has set all of it."""
+    kind, gone = type_for(resource), reset_fields(resource, "")
+    fields: dict[str, Node] = {}
+    for key in sorted(obj):
+        if f"f:{key}" in gone or key in ("apiVersion", "kind"):
+            continue
+        value = obj[key] if key != "metadata" else _own_metadata(obj)
+        data = msgspec.json.encode(value)
+        if len(data) <= _REMEMBERED_BYTES:
+            fields |= _born_again(kind, resource.schema_name, key, data)
+        else:
+            fields |= _born(kind, resource.schema_name, key, value)
+    if not fields:
+        obj["metadata"].pop("managedFields", None)
+        return
+    head = {"manager": manager, "operation": "Update", "apiVersion": resource.api_version, "time": now}
+    obj["metadata"]["managedFields"] = [{**head, "fieldsType": "FieldsV1", "fieldsV1": fields}]
+
+
+# Objects are made from templates: their specs are often the same to the byte, and a set is never changed.
+_REMEMBERED_BYTES = 16 * 1024
+
+
+@lru_cache(maxsize=1024)
+def _born_again(kind: Type, schema_name: str, key: str, data: bytes) -> Node:
+    return _born(kind, schema_name, key, msgspec.json.decode(data))
+
+
+def _born(kind: Type, schema_name: str, key: str, value: Any) -> Node:
+    """The fields that one field of a new object sets, in order."""
+    empty = empty_object(schema_name)
+    change = compare({key: empty[key]} if key in empty else {}, {key: value}, kind)
+    return sorted_set(difference(union(change.modified, change.added), STRIPPED))
+
+
+def track_update(resource: Resource, obj: Object, old: Object, manager: str, subresource: str, now: str) -> None:
+    """Enter in `obj` what this update of `old` has set, changed and removed. Costs what differs."""
+    sent, held = obj["metadata"].get("managedFields"), old["metadata"].get("managedFields")
+    if sent == [{}] or not (sent or held):
+        obj["metadata"].pop("managedFields", None)
+        return
+    owners = read(obj["metadata"]) or read(old["metadata"])
+    bare, bare_old = _untracked(obj), _untracked(old)
+    difference_ = compare(bare_old, bare, type_for(resource))
+    if not difference_ and (not sent or sent == held):
+        obj["metadata"]["managedFields"] = held
+        return
+    fields = difference(union(difference_.modified, difference_.added), STRIPPED)
+    mine = Owner(
+        manager=manager,
+        operation="Update",
+        api_version=resource.api_version,
+        subresource=subresource,
+        time=now,
+        fields=fields,
+    )
+    if not difference_.removed and _only_later(owners, mine):
+        store(obj, [replace(one, time=now) if one.key == mine.key else one for one in owners])
+    else:
+        store(obj, entered(taken(owners, difference_), mine))
+
+
+def _only_later(owners: Iterable[Owner], mine: Owner) -> bool:
+    """Does the manager set again what it had, and nobody else? Controllers do little else."""
+    former = [one for one in owners if one.key == mine.key]
+    if not former or difference(mine.fields, former[0].fields):
+        return False
+    return not any(intersection(one.fields, mine.fields) for one in owners if one.key != mine.key)
+
+
+def _untracked(obj: Object) -> Object:
+    """Without the record itself and without what changes with every write."""
+    return {**obj, "metadata": _own_metadata(obj)}
+
+
+def _own_metadata(obj: Object) -> Object:
+    """What of the metadata somebody can own."""
+    return {key: value for key, value in obj["metadata"].items() if key not in _OWNERLESS}
+
+
+def taken(owners: Iterable[Owner], change: Comparison) -> list[Owner]:
+    """The owners after a change that took from each what it set, and from all what it removed."""
+    gone = union(union(change.modified, change.added), change.removed)
+    return [_less(owner, gone) for owner in owners]
+
+
+def _less(owner: Owner, gone: Node) -> Owner:
+    fields = difference(owner.fields, gone) if gone else owner.fields
+    return owner if fields is owner.fields else replace(owner, fields=fields)
+
+
+def entered(owners: Iterable[Owner], mine: Owner) -> list[Owner]:
+    """The owners with `mine` added to what its manager had; the oldest updaters are joined if they are too many."""
+    others = [owner for owner in owners if owner.key != mine.key]
+    former = [owner for owner in owners if owner.key == mine.key]
+    if mine.fields:
+        fields = mine.fields
+        for one in former:
+            fields = union(one.fields, fields)
+        former = [replace(mine, fields=fields)]
+    return capped([*others, *former])
+
+
+def capped(owners: list[Owner]) -> list[Owner]:
+    """At most ten updaters: the oldest become one, `ancient-changes`."""
+    updaters = sorted((o for o in owners if o.operation == "Update" and o.fields), key=lambda owner: owner.time)
+    excess = len(updaters) - MAX_UPDATE_MANAGERS
+    if excess <= 0:
+        return owners
+    joined: Node = {}
+    oldest = updaters[: excess + 1]
+    for owner in oldest:
+        joined = union(joined, owner.fields)
+    ancient = replace(oldest[-1], manager=ANCIENT, fields=joined, subresource="")
+    return [*(owner for owner in owners if owner not in oldest), ancient]
+
+
+def conflicts(owners: Iterable[Owner], applier: Owner, change: Comparison) -> list[tuple[Owner, Node]]:
+    """What an apply would take from others."""
+    wanted = union(change.modified, change.added)
+    found = [(owner, intersection(owner.fields, wanted)) for owner in owners if owner.key != applier.key]
+    return [(owner, fields) for owner, fields in found if fields]

@@ -1,0 +1,47 @@
+"""PATCH: the media type of the body says what the body means.
+
+`current` is never changed. The result shares with it whatever the patch does not touch, so a patch costs what it
+changes and not what the object weighs; whoever changes the result in place must copy first.
+Server-side apply is no patch of the stored object but a merge of intents: `apply.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+from phalanx.embedded.apiserver.apimachinery.patch.json_patch import json_patch, merge_patch
+from phalanx.embedded.apiserver.apimachinery.patch.strategic import strategic_merge
+from phalanx.embedded.apiserver.apimachinery.schema.schema import type_of
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+
+
+def apply_patch(media_type: str, current: dict[str, Any], patch: Any, schema_name: str | None) -> dict[str, Any]:
+    """The object after the patch, before defaulting and validation. `schema_name` is the definition of a built-in kind
+    and None for a custom resource. Raises ApiError: 400 (malformed), 415 (no such media type here), 422, 500."""
+    result: Any
+    match media_type:
+        case "application/json-patch+json":
+            result = json_patch(current, patch)
+        case "application/merge-patch+json":
+            result = merge_patch(current, patch)
+        case "application/strategic-merge-patch+json" if schema_name:
+            result = strategic_merge(current, patch, type_of(schema_name))
+        case _:
+            raise unsupported_media_type(custom=not schema_name)
+    if not isinstance(result, dict):
+        raise ApiError(422, "Invalid", "the server rejected our request due to an error in our request", details={})
+    return result
+
+
+def unsupported_media_type(*, custom: bool) -> ApiError:
+    """415 for a PATCH body: routes of built-in kinds and of custom resources word it differently."""
+    if not custom:
+        return ApiError(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
+    accepted = f"{JSON_PATCH}, {MERGE_PATCH}, {APPLY_PATCH}"
+    message = "the body of the request was in an unknown format - accepted media types include: " + accepted
+    return ApiError(415, "UnsupportedMediaType", message)

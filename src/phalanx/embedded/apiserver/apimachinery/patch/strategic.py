@@ -1,0 +1,268 @@
+"""Strategic merge patch: a merge patch in which lists know how their items are told apart.
+
+A list whose schema says `patchStrategy: merge` is merged item by item: scalars as a set, objects by their
+`patchMergeKey`. Directives inside the patch say what a value cannot: `$patch: replace|delete` on an object or an item,
+`$deleteFromPrimitiveList/F`, `$setElementOrder/F` and `$retainKeys`. Every other list is replaced.
+
+The order of a merged list is that of `$setElementOrder` where it is given, else that of the patch's items; items that
+only the server has keep their places relative to each other and come after the patch's items unless the old list
+had them before. That is why a finalizer added by a patch stands first.
+
+Nothing given is changed; what a patch does not touch is shared with the result. Source of the rules:
+k8s.io/apimachinery/pkg/util/strategicpatch/patch.go and the design document strategic-merge-patch.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request
+from phalanx.embedded.apiserver.apimachinery.schema.schema import Type
+
+DIRECTIVE = "$patch"
+RETAIN_KEYS = "$retainKeys"
+DELETE_FROM = "$deleteFromPrimitiveList/"
+ELEMENT_ORDER = "$setElementOrder/"
+
+Json = dict[str, Any]
+
+
+def strategic_merge(current: Json, patch: Any, kind: Type | None) -> Json:
+    """`current` with the patch merged in. Raises ApiError 400, 422 or 500 as the real server does."""
+    if not isinstance(patch, dict):
+        raise bad_request("json: cannot unmarshal array into Go value of type map[string]interface {}")
+    return _merge_object(current, patch, kind)
+
+
+def _merge_object(current: Json, patch: Json, kind: Type | None) -> Json:
+    match patch.get(DIRECTIVE):
+        case None:
+            pass
+        case "replace":
+            return {key: value for key, value in patch.items() if key != DIRECTIVE}
+        case "delete":
+            return {}
+        case other:
+            raise _failure(f"unknown patch type found: {_go(other)} in map: {_go(patch)}")
+    result = _retained(current, patch)
+    ordered = {key.removeprefix(ELEMENT_ORDER) for key in patch if key.startswith(ELEMENT_ORDER)}
+    for name in ordered:
+        _merge_ordered(result, patch, name, _child(kind, name))
+    for key, value in patch.items():
+        if key.startswith("$"):
+            if key.startswith(DELETE_FROM):
+                _delete_from_primitive_list(result, key.removeprefix(DELETE_FROM), value)
+        elif key not in ordered:
+            _merge_field(result, key, value, kind)
+    return result
+
+
+def _child(kind: Type | None, key: str) -> Type | None:
+    """None below what the schema does not know: nothing merges by key there."""
+    return kind.child(key) if kind is not None else None
+
+
+def _merge_field(result: Json, key: str, value: Any, kind: Type | None) -> None:
+    if value is None:
+        result.pop(key, None)
+        return
+    old = result.get(key)
+    if isinstance(value, dict) and isinstance(old, dict):
+        below = _child(kind, key)
+        replaced = below is not None and "replace" in below.patch_strategy
+        result[key] = value if replaced else _merge_object(old, value, below)
+    elif isinstance(value, list) and isinstance(old, list):
+        result[key] = _merge_list(old, value, _child(kind, key))
+    elif isinstance(value, dict | list):
+        kept = _fresh(value)
+        if kept is not _GONE:
+            result[key] = kept
+    else:
+        result[key] = value
+
+
+def _retained(current: Json, patch: Json) -> Json:
+    """A copy without the fields that `$retainKeys` does not name."""
+    if RETAIN_KEYS not in patch:
+        return dict(current)
+    names = patch[RETAIN_KEYS]
+    set_here = {key for key, value in patch.items() if value is not None and not key.startswith("$")}
+    if not isinstance(names, list) or not set_here <= set(names):
+        raise bad_request("invalid patch format of retainKeys")
+    return {key: value for key, value in current.items() if key in names}
+
+
+# --- lists -------------------------------------------------------------------------------------------------------
+
+
+def _merge_list(old: list[Any], patch: list[Any], kind: Type | None, order: list[Any] | None = None) -> list[Any]:
+    if kind is None or "merge" not in kind.patch_strategy:
+        return patch
+    if not old and not patch:
+        return old
+    if not _all_objects([*old, *patch]):
+        merged = list(dict.fromkeys([*old, *patch]))
+        return _ordered(merged, old, patch if order is None else order, _same)
+    key = kind.merge_key
+    if not key:
+        raise _failure(f"cannot merge lists without merge key for {kind.items!r}")
+    merged = _merge_items(old, patch, kind)
+    return _ordered(merged, old, patch if order is None else order, lambda item: item.get(key))
+
+
+def _all_objects(items: list[Any]) -> bool:
+    """Objects (True) or scalars (False); a mixture or a list of lists cannot be merged."""
+    kinds = {type(item) for item in items}
+    if kinds == {dict}:
+        return True
+    if list in kinds:
+        raise ApiError(422, "Invalid", "list of lists is not supported", details={})
+    if dict in kinds:
+        raise _failure("list element types are not identical")
+    return False
+
+
+def _merge_items(old: list[Json], patch: list[Json], kind: Type) -> list[Json]:
+    key, merged, plain, replaced = kind.merge_key, list(old), [], False
+    for item in patch:
+        match item.get(DIRECTIVE):
+            case None:
+                plain.append(item)
+            case "delete":
+                gone = _key_of(item, key)
+                merged = [one for one in merged if one.get(key) != gone]
+            case "replace":
+                replaced = True
+            case "merge":
+                raise _failure("merging lists cannot yet be specified in the patch")
+            case other:
+                raise _failure(f"unknown patch type found: {_go(other)} in map: {_go(item)}")
+    if replaced:
+        return plain
+    places = _places(merged, lambda item: item.get(key))
+    for item in plain:
+        value = _key_of(item, key)
+        if value in places:
+            merged[places[value]] = _merge_object(merged[places[value]], item, kind.items)
+        else:
+            places[value] = len(merged)
+            merged.append(_fresh(item))
+    return merged
+
+
+def _key_of(item: Json, key: str) -> Any:
+    if key not in item:
+        raise _failure(f"map: {_go(item)} does not contain declared merge key: {key}")
+    return item[key]
+
+
+def _same(item: Any) -> Any:
+    return item
+
+
+def _ordered(merged: list[Any], old: list[Any], order: list[Any], key: Callable[[Any], Any]) -> list[Any]:
+    """Items named in `order` in that order, woven into the others, which stay as the old list had them."""
+    wanted = _places(order, key)
+    named: list[Any] = []
+    others: list[Any] = []
+    for item in merged:
+        (named if key(item) in wanted else others).append(item)
+    if len(named) > 1:
+        named.sort(key=lambda item: wanted[key(item)])
+    if not others:
+        return named
+    before = _places(old, key)
+    others.sort(key=lambda item: before.get(key(item), -1))
+    woven: list[Any] = []
+    for item in named:
+        place = before.get(key(item))
+        while others and place is not None and before.get(key(others[0]), place) < place:
+            woven.append(others.pop(0))
+        woven.append(item)
+    return woven + others
+
+
+def _places(items: list[Any], key: Callable[[Any], Any]) -> dict[Any, int]:
+    """Where each is found first."""
+    places: dict[Any, int] = {}
+    for place, item in enumerate(items):
+        places.setdefault(key(item), place)
+    return places
+
+
+def _merge_ordered(result: Json, patch: Json, name: str, kind: Type | None) -> None:
+    """`$setElementOrder/name`: merge the list that the patch may have under `name`, then order it."""
+    order, old, new = patch[ELEMENT_ORDER + name], result.get(name), patch.get(name)
+    if not isinstance(order, list):
+        raise bad_request("invalid patch format of setElementOrder list")
+    if new is not None:
+        _check_order(new, order, kind.merge_key if kind is not None else "")
+    if old is None and new is None:
+        return
+    if old is None:
+        new = _fresh(new)
+    result[name] = _merge_list(old or [], new or [], kind, order)
+
+
+def _check_order(items: list[Any], order: list[Any], key: str) -> None:
+    """Every item of the patch stands in the order list, and in that order."""
+    wanted = [item.get(key) if isinstance(item, dict) else item for item in order]
+    have = [
+        _key_of(item, key) if isinstance(item, dict) else item
+        for item in items
+        if not (isinstance(item, dict) and DIRECTIVE in item)
+    ]
+    rest = iter(wanted)
+    if not all(item in rest for item in have):
+        raise _failure(f"The order in patch list:\n{_go(items)}\n doesn't match $setElementOrder list:\n{_go(order)}")
+
+
+def _delete_from_primitive_list(result: Json, name: str, gone: Any) -> None:
+    if not isinstance(gone, list):
+        raise bad_request("invalid patch format of primitive list")
+    if isinstance(result.get(name), list):
+        result[name] = [item for item in result[name] if item not in gone]
+
+
+_GONE = object()
+
+
+def _fresh(value: Any) -> Any:
+    """A value that the object did not have: no nulls to remove, nothing to delete or order in it."""
+    if isinstance(value, dict):
+        if value.get(DIRECTIVE) == "delete":
+            return _GONE
+        kept = {}
+        for key, item in value.items():
+            if item is None or key[:1] == "$":
+                continue
+            if isinstance(item, dict | list):
+                item = _fresh(item)
+                if item is _GONE:
+                    continue
+            kept[key] = item
+        return kept
+    if isinstance(value, list):
+        return [kept for item in value if (kept := _fresh(item)) is not _GONE]
+    return value
+
+
+def _failure(message: str) -> ApiError:
+    """What the real server passes on without a reason."""
+    return ApiError(500, "", message)
+
+
+def _go(value: Any) -> str:
+    """As Go prints a decoded JSON value: `map[image:i3]`."""
+    match value:
+        case dict():
+            return "map[" + " ".join(f"{key}:{_go(value[key])}" for key in sorted(value)) + "]"
+        case list():
+            return "[" + " ".join(map(_go, value)) + "]"
+        case bool():
+            return str(value).lower()
+        case None:
+            return "<nil>"
+        case _:
+            return str(value)

@@ -1,0 +1,12 @@
+"""Types of fields, their values, and objects that follow them.
+
+quantity       amounts: 500m, 1Gi
+formats        names, labels, ports, addresses
+string_format  `format` in the schemas of custom resources
+gotypes        what Go's types know and the OpenAPI definitions leave out
+scalars        single values, decoded as Go does
+schema         OpenAPI definitions, and objects decoded by them
+field_set      sets of paths to fields
+typed          objects compared and merged field by field
+typed_check    what keeps a configuration from being one of its kind
+"""

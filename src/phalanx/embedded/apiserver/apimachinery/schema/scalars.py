@@ -1,0 +1,170 @@
+"""Decoding of single values as Go does it: texts, numbers, quantities, times, bytes, and what is said of wrong ones.
+
+A decoder takes a JSON value and a list that it has no use for (objects note their unknown fields in it), and answers
+the value in its canonical form. The messages are those of sigs.k8s.io/json and of the types' own UnmarshalJSON.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+from phalanx.embedded.apiserver.apimachinery.schema import quantity
+
+Decoder = Callable[[Any, list[str]], Any]
+
+_INT_LIMITS = {"int32": 2**31, "int64": 2**63}
+
+
+class DecodeError(ValueError):
+    """A value has the wrong type. `str()` is the message of the real decoder, without what it prefixes."""
+
+    def __init__(self, template: str, *, owner: str = "", typed: bool = False) -> None:
+        super().__init__(template)
+        self.template, self.owner, self.path, self.typed = template, owner, "", typed
+
+    def inside(self, field: str, owner: str) -> DecodeError:
+        """The same error seen from the object that holds it."""
+        self.path = f"{field}.{self.path}" if self.path else field
+        self.owner = self.owner or owner
+        return self
+
+    def __str__(self) -> str:
+        if not self.typed:
+            return self.template
+        found, wanted = self.template.split("|")
+        where = f"Go struct field {self.owner}.{self.path}" if self.path else "Go value"
+        return f"json: cannot unmarshal {found} into {where} of type {wanted}"
+
+
+def string(value: Any, _: list[str]) -> Any:
+    if value.__class__ is not str:
+        raise mismatch(value, "string")
+    return value
+
+
+_NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/\r\n]")
+
+
+def base64(value: Any, _: list[str]) -> Any:
+    """Bytes: the text is kept, but must be base64."""
+    if value.__class__ is not str:
+        raise mismatch(value, "[]uint8")
+    body = value.rstrip("=")
+    if wrong := _NOT_BASE64.search(body):
+        raise DecodeError(f"illegal base64 data at input byte {wrong.start()}")
+    if len(value) % 4 or len(value) - len(body) > 2:
+        raise DecodeError(f"illegal base64 data at input byte {len(body) - len(body) % 4}")
+    return value
+
+
+def boolean(value: Any, _: list[str]) -> Any:
+    if value.__class__ is not bool:
+        raise mismatch(value, "bool")
+    return value
+
+
+def integer(go: str) -> Decoder:
+    limit = _INT_LIMITS.get(go, 2**63)
+
+    def decode_integer(value: Any, _: list[str]) -> Any:
+        if value.__class__ is not int or not -limit <= value < limit:
+            raise mismatch(value, go)
+        return value
+
+    return decode_integer
+
+
+def number(value: Any, _: list[str]) -> Any:
+    if value.__class__ not in (int, float):
+        raise mismatch(value, "float64")
+    return value
+
+
+def amount(value: Any, _: list[str]) -> str:
+    if value.__class__ is str:
+        text = value
+    elif value.__class__ in (int, float):
+        text = str(value)
+    else:
+        raise DecodeError(quantity.FORMAT_ERROR)
+    try:
+        return quantity.canonical(text)
+    except quantity.QuantityError as error:
+        raise DecodeError(str(error)) from None
+
+
+def int_or_string(value: Any, _: list[str]) -> Any:
+    if value.__class__ not in (str, int):
+        raise mismatch(value, "int32")
+    return value
+
+
+def _timed(value: Any, canonicalise: Callable[[str], str | None]) -> str | None:
+    if value.__class__ is not str:
+        raise mismatch(value, "string")
+    return canonicalise(value)
+
+
+def time(value: Any, _: list[str]) -> str | None:
+    return _timed(value, canonical_time)
+
+
+def microtime(value: Any, _: list[str]) -> str | None:
+    return _timed(value, canonical_microtime)
+
+
+_RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
+
+
+@lru_cache(maxsize=4096)
+def canonical_time(text: str) -> str | None:
+    """RFC 3339 in UTC with whole seconds; an empty text is no time. Raises DecodeError."""
+    return _moment(text, "2006-01-02T15:04:05Z07:00").strftime("%Y-%m-%dT%H:%M:%SZ") if text else None
+
+
+@lru_cache(maxsize=4096)
+def canonical_microtime(text: str) -> str | None:
+    """RFC 3339 in UTC with six digits of a second, which the text must have too. Raises DecodeError."""
+    layout = "2006-01-02T15:04:05.000000Z07:00"
+    if text and not re.search(r":\d\d\.\d{6}(Z|[+-])", text):
+        rest = re.sub(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", "", text)
+        wanted = ".000000" if rest != text else "2006"
+        raise DecodeError(f'parsing time "{text}" as "{layout}": cannot parse "{rest}" as "{wanted}"')
+    return _moment(text, layout).strftime("%Y-%m-%dT%H:%M:%S.%fZ") if text else None
+
+
+def _moment(text: str, layout: str) -> datetime:
+    if not _RFC3339.fullmatch(text):
+        raise DecodeError(f'parsing time "{text}" as "{layout}": cannot parse "{text}" as "2006"')
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except ValueError:
+        raise DecodeError(f'parsing time "{text}": {_out_of_range(text)} out of range') from None
+
+
+def _out_of_range(text: str) -> str:
+    month, hour, minute, second = int(text[5:7]), int(text[11:13]), int(text[14:16]), int(text[17:19])
+    if not 1 <= month <= 12:
+        return "month"
+    return "hour" if hour > 23 else "minute" if minute > 59 else "second" if second > 59 else "day"
+
+
+def mismatch(value: Any, go: str) -> DecodeError:
+    match value:
+        case bool():
+            found = "bool"
+        case int() | float():
+            found = f"number {value}" if go.startswith(("int", "float")) else "number"
+        case str():
+            found = "string"
+        case list():
+            found = "array"
+        case dict():
+            found = "object"
+        case _:
+            found = "null"
+    return DecodeError(f"{found}|{go}", typed=True)

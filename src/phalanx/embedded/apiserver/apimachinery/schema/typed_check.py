@@ -1,0 +1,102 @@
+"""What keeps a configuration from being one of its kind, in the words of structured-merge-diff.
+
+An apply is refused for a field that the schema does not have, where every other write drops the field: what cannot
+be owned must not look applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from phalanx.embedded.apiserver.apimachinery.schema.field_set import path_text
+from phalanx.embedded.apiserver.apimachinery.schema.schema import Type
+from phalanx.embedded.apiserver.apimachinery.schema.typed import Kind, below, item_element
+
+_GO_TYPES = {str: "string", bool: "bool", int: "int64", float: "float64"}
+
+
+def problems(value: Any, kind: Kind, path: tuple[str, ...] = ()) -> Iterator[str]:
+    """One line per problem: `.spec.nope: field not declared in schema`."""
+    if kind is None or value is None:
+        return
+    match kind.shape:
+        case "object" | "map":
+            yield from _object_problems(value, kind, path)
+        case "list":
+            yield from _list_problems(value, kind, path)
+        case "string" if not isinstance(value, str):
+            yield _said(path, f"expected string, got {_shown(value)}")
+        case "boolean" if not isinstance(value, bool):
+            yield _said(path, f"expected boolean, got {_type(value)}")
+        case "integer" | "number" if isinstance(value, bool) or not isinstance(value, int | float):
+            yield _said(path, f"expected numeric (int or float), got {_type(value)}")
+        case "quantity" | "int-or-string" if isinstance(value, dict | list):
+            yield _said(path, f"expected any scalar, got {_shown(value)}")
+        case "time" | "microtime" if not isinstance(value, str):
+            yield _said(path, f"expected string, got {_shown(value)}")
+
+
+def _object_problems(value: Any, kind: Type, path: tuple[str, ...]) -> Iterator[str]:
+    if not isinstance(value, dict):
+        yield _said(path, f"expected map, got &{{{_shown(value)}}}")
+        return
+    free = kind.shape == "map" or kind.preserves_unknown
+    for key, one in value.items():
+        here = (*path, f"f:{key}")
+        if not free and key not in kind.fields:
+            yield _said(here, "field not declared in schema")
+        else:
+            yield from problems(one, below(kind, key), here)
+
+
+def _list_problems(value: Any, kind: Type, path: tuple[str, ...]) -> Iterator[str]:
+    if not isinstance(value, list):
+        yield _said(path, f"expected list, got &{{{_shown(value)}}}")
+        return
+    seen: set[str] = set()
+    for place, item in enumerate(value):
+        element = f"i:{place}"
+        if kind.list_type != "atomic":
+            if said := _item_problem(item, kind):
+                yield _said(path, f"element {place}: {said}")
+                continue
+            element = item_element(item, kind)
+            if element in seen:
+                yield _said(path, f"duplicate entries for key {path_text((element,))}")
+            seen.add(element)
+        yield from problems(item, kind.items, (*path, element))
+
+
+def _item_problem(item: Any, kind: Type) -> str:
+    """Why a list item cannot be told apart from the others; "" if it can."""
+    if kind.list_type != "map":
+        return ""
+    if not isinstance(item, dict):
+        return "associative list with keys may not have non-map elements"
+    missing = [key for key in kind.map_keys if item.get(key) is None and key not in kind.map_key_defaults]
+    if not missing:
+        return ""
+    said = f'associative list with keys has an element that omits key field "{missing[0]}"'
+    return f"{said} (and doesn't have default value)"
+
+
+def _said(path: tuple[str, ...], text: str) -> str:
+    return f"{path_text(path)}: {text}" if path else text
+
+
+def _type(value: Any) -> str:
+    return _GO_TYPES.get(type(value), "map[string]interface {}" if isinstance(value, dict) else "[]interface {}")
+
+
+def _shown(value: Any) -> str:
+    """As Go prints a decoded value."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case dict():
+            return "map[" + " ".join(f"{key}:{_shown(value[key])}" for key in sorted(value)) + "]"
+        case list():
+            return "[" + " ".join(map(_shown, value)) + "]"
+        case _:
+            return str(value)

@@ -1,0 +1,163 @@
+"""Tokens of service accounts: made by `POST serviceaccounts/NAME/token`, accepted as system:serviceaccount:NS:NAME.
+
+A token is a JSON Web Token (RFC 7519) with the claims of the real server, signed with a key of this data directory
+(HMAC with SHA-256, where the real server has RSA: nobody but this server checks them). Nothing is stored. A token
+ends with its time, with its account, and with the pod or secret that it is bound to: both are looked up by uid each
+time it is shown. Being known is not being allowed: what an account may do is `authorization`'s matter.
+
+Sources: pkg/registry/core/serviceaccount/storage/token.go, pkg/serviceaccount/claims.go, ValidateTokenRequest.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import datetime as dt
+import hashlib
+import hmac
+import secrets
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from phalanx.embedded.apiserver.apimachinery.meta.objectmeta import now_text, time_text
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, User
+from phalanx.embedded.apiserver.apimachinery.meta.status import bad_request, conflict, invalid, invalid_value, not_found
+from phalanx.embedded.apiserver.auth.private import write_private
+from phalanx.embedded.apiserver.storage.store import Store
+
+GROUP = "authentication.k8s.io"
+TOKEN_REQUEST = Resource(
+    group=GROUP,
+    version="v1",
+    kind="TokenRequest",
+    plural="tokenrequests",
+    singular="tokenrequest",
+    namespaced=True,
+    verbs=("create",),
+    schema_name="io.k8s.api.authentication.v1.TokenRequest",
+)
+ISSUER = "https://kubernetes.default.svc.cluster.local"
+_ACCOUNTS = ("", "serviceaccounts")
+_BOUND = {"Pod": "pods", "Secret": "secrets"}
+_DEFAULT_S, _LEAST_S, _MOST_S = 3600, 600, 1 << 32
+_HEADER = {"alg": "HS256", "typ": "JWT"}
+
+
+class AccountTokens:
+    """Makes and checks tokens. The key is made on first use and kept, so that tokens outlive a restart."""
+
+    def __init__(self, key: Path, store: Store) -> None:
+        self._path, self._store = key, store
+        self._key = b""
+
+    def issue(self, namespace: str, name: str, request: Object) -> Object:
+        """A TokenRequest with its token. Raises `ApiError` 404, 409, 422, or 400 for what it cannot be bound to."""
+        account = self._store.get(_ACCOUNTS, namespace, name)
+        if account is None:
+            raise not_found("", "serviceaccounts", name)
+        spec = _filled(request.get("spec") or {}, name)
+        now_s = int(time.time())
+        ends_s = now_s + spec["expirationSeconds"]
+        about: Object = {"namespace": namespace, "serviceaccount": _named(account.obj)}
+        if reference := spec.get("boundObjectRef"):
+            about[reference["kind"].lower()] = _named(self._bound(namespace, name, reference))
+        claims = {
+            "iss": ISSUER,
+            "sub": f"system:serviceaccount:{namespace}:{name}",
+            "aud": spec["audiences"],
+            "iat": now_s,
+            "nbf": now_s,
+            "exp": ends_s,
+            "jti": str(uuid.uuid4()),
+            "kubernetes.io": about,
+        }
+        meta = {"name": name, "namespace": namespace, "creationTimestamp": now_text()}
+        ends = time_text(dt.datetime.fromtimestamp(ends_s, dt.UTC))
+        status = {"token": self._signed(claims), "expirationTimestamp": ends}
+        return request | {"metadata": meta, "spec": spec, "status": status}
+
+    def user(self, token: bytes) -> User | None:
+        """Whose token it is; None when it is not ours, was altered, has ended, or is meant for others."""
+        claims = self._claims(token)
+        if claims is None or not claims["nbf"] <= time.time() < claims["exp"] or ISSUER not in claims["aud"]:
+            return None
+        about = claims["kubernetes.io"]
+        namespace, account = about["namespace"], about["serviceaccount"]
+        held = [("serviceaccounts", account), *((_BOUND[kind], about[kind.lower()]) for kind in _held(about))]
+        if not all(self._lives(plural, namespace, one) for plural, one in held):
+            return None
+        groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
+        return User(name=claims["sub"], uid=account["uid"], groups=groups)
+
+    def _bound(self, namespace: str, account: str, reference: Object) -> Object:
+        """The object that a token is to end with."""
+        kind, wanted = reference["kind"], reference.get("uid")
+        found = self._store.get(("", _BOUND[kind]), namespace, reference.get("name", ""))
+        if found is None:
+            raise not_found("", _BOUND[kind], reference.get("name", ""))
+        uid = found.obj["metadata"]["uid"]
+        if wanted and wanted != uid:
+            why = f"the UID in the bound object reference ({wanted}) does not match the UID in record ({uid})"
+            raise conflict("", _BOUND[kind], reference["name"], why)
+        if kind == "Pod" and found.obj["spec"].get("serviceAccountName") != account:
+            raise bad_request("cannot bind token to a Pod running with a different service account name")
+        return found.obj
+
+    def _lives(self, plural: str, namespace: str, named: Object) -> bool:
+        found = self._store.get(("", plural), namespace, named["name"])
+        return found is not None and found.obj["metadata"]["uid"] == named["uid"]
+
+    def _signed(self, claims: Object) -> str:
+        text = _text(msgspec.json.encode(_HEADER)) + "." + _text(msgspec.json.encode(claims))
+        return text + "." + _text(self._signature(text.encode()))
+
+    def _claims(self, token: bytes) -> Any:
+        """What a token of ours says; its words are trusted, because nobody else can sign."""
+        text, _, signature = token.rpartition(b".")
+        try:
+            if not hmac.compare_digest(_raw(signature), self._signature(text)):
+                return None
+            return msgspec.json.decode(_raw(text.partition(b".")[2]))
+        except (binascii.Error, ValueError, msgspec.DecodeError):
+            return None
+
+    def _signature(self, text: bytes) -> bytes:
+        if not self._key:
+            if not self._path.exists():
+                self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                write_private(self._path, secrets.token_hex(32) + "\n")
+            self._key = self._path.read_bytes().strip()
+        return hmac.new(self._key, text, hashlib.sha256).digest()
+
+
+def _filled(spec: Object, name: str) -> Object:
+    """The spec with its defaults. Raises `ApiError` 422 or 400."""
+    ends_s = spec.get("expirationSeconds") or _DEFAULT_S
+    if not _LEAST_S <= ends_s <= _MOST_S:
+        limit = "less than 10 minutes" if ends_s < _LEAST_S else "larger than 2^32 seconds"
+        cause = invalid_value("spec.expirationSeconds", ends_s, f"may not specify a duration {limit}")
+        raise invalid(GROUP, "TokenRequest", "", [cause])
+    kind = (spec.get("boundObjectRef") or {"kind": "Pod"}).get("kind", "")
+    if kind not in _BOUND:
+        raise bad_request(f'cannot bind token for serviceaccount "{name}" to type "{kind}"')
+    return spec | {"expirationSeconds": ends_s, "audiences": spec.get("audiences") or [ISSUER]}
+
+
+def _held(about: Object) -> list[str]:
+    return [kind for kind in _BOUND if kind.lower() in about]
+
+
+def _named(obj: Object) -> Object:
+    return {"name": obj["metadata"]["name"], "uid": obj["metadata"]["uid"]}
+
+
+def _text(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def _raw(text: bytes) -> bytes:
+    return base64.urlsafe_b64decode(text + b"=" * (-len(text) % 4))

@@ -1,0 +1,108 @@
+"""Who asks: bearer tokens from a static token file, in kube-apiserver's format (`--token-auth-file`), or signed ones.
+
+A line is `token,user,uid,"group,group"`. No token is the user system:anonymous; a wrong one is refused outright, so
+that a client with a stale kubeconfig hears of it. The file is read again when it changes, so that a user can be added
+to a running server.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import logging
+import secrets
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from phalanx.embedded.apiserver.apimachinery.meta.resource import User
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+from phalanx.embedded.apiserver.auth.private import write_private
+from phalanx.errors import PhalanxError
+
+ANONYMOUS = User(name="system:anonymous", groups=("system:unauthenticated",))
+_AUTHENTICATED = "system:authenticated"
+_CHECK_FILE_EVERY_S = 1.0
+_log = logging.getLogger(__name__)
+
+
+def unauthorized() -> ApiError:
+    return ApiError(401, "Unauthorized", "Unauthorized")
+
+
+class Tokens:
+    """The token file, held in memory. A token that is not in it is shown to `signed`."""
+
+    def __init__(self, path: Path, signed: Callable[[bytes], User | None] = lambda token: None) -> None:
+        self._path, self._signed = path, signed
+        self._stamp: tuple[int, int] | None = None
+        self._checked_s = float("-inf")
+        self._users: dict[bytes, User] = {}
+        self._read()
+
+    def _read(self) -> None:
+        try:
+            stat = self._path.stat()
+            stamp = (stat.st_mtime_ns, stat.st_size)
+            if stamp == self._stamp:
+                return
+            text = self._path.read_text()
+        except OSError as error:
+            raise PhalanxError(
+                f"cannot read the token file {self._path}: {error}. Nobody could log in; give this user the right "
+                "to read it, or remove it and start again to have a new one made (old kubeconfigs then end)."
+            ) from error
+        self._stamp, self._users = stamp, parse(text, self._path)
+
+    def _read_again(self) -> None:
+        """A running server keeps the users that it has when the file has been broken."""
+        try:
+            self._read()
+        except PhalanxError as error:
+            _log.warning("%s The users known so far stay.", error)
+
+    def user(self, authorization: bytes) -> User:
+        """The user of an `Authorization` header. Raises `ApiError` 401."""
+        now_s = time.monotonic()
+        if now_s - self._checked_s > _CHECK_FILE_EVERY_S:
+            self._checked_s = now_s
+            self._read_again()
+        if not authorization:
+            return ANONYMOUS
+        scheme, _, token = authorization.partition(b" ")
+        found = None
+        if scheme.lower() == b"bearer":
+            token = token.strip()
+            found = self._users.get(token) or self._signed(token)
+        if found is None:
+            raise unauthorized()
+        return found
+
+
+def parse(text: str, path: Path) -> dict[bytes, User]:
+    """token -> user; a line that is not in the format is an error, because it would silently lock somebody out."""
+    users = {}
+    for number, line in enumerate(csv.reader(text.splitlines()), 1):
+        if not line or line[0].startswith("#"):
+            continue
+        if len(line) < 3 or not line[0] or not line[1]:
+            raise PhalanxError(f'{path}:{number}: expected token,user,uid,"group,group"; mend or remove the line')
+        groups = [group for group in (line[3].split(",") if len(line) > 3 else []) if group]
+        users[line[0].encode()] = User(name=line[1], uid=line[2], groups=(*groups, _AUTHENTICATED))
+    return users
+
+
+def write_tokens(path: Path, users: list[tuple[str, str, tuple[str, ...]]]) -> None:
+    """A new token file for (user, uid, groups), each with a random token. Readable by its owner only."""
+    rows = [(secrets.token_urlsafe(32), name, uid, ",".join(groups)) for name, uid, groups in users]
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    write_private(path, text.getvalue())
+
+
+def token_of(path: Path, user: str) -> str:
+    """The first token of a user in a token file. Raises `PhalanxError` when it has none."""
+    for token, found in parse(path.read_text(), path).items():
+        if found.name == user:
+            return token.decode()
+    raise PhalanxError(f"{path} has no token for the user {user}; add a line: token,{user},,group")

@@ -1,0 +1,91 @@
+"""Who may do what. Members of `system:masters` may do everything; everybody may ask for the server's version and
+health, who is known may read discovery and ask about himself; all else is what roles grant (`rbac`). The words are
+those of the real server's 403.
+"""
+
+from __future__ import annotations
+
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, User
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, forbidden, not_found
+from phalanx.embedded.apiserver.auth import rbac
+from phalanx.embedded.apiserver.auth.rbac import Asked, Grants, Objects
+
+MASTERS, AUTHENTICATED = "system:masters", "system:authenticated"
+_PUBLIC_PATHS = frozenset({"/healthz", "/livez", "/readyz", "/version", "/version/"})
+# What every authenticated user may read besides: discovery (the role system:discovery).
+_DISCOVERY = ("/api", "/apis", "/openapi")
+# What every user may ask about himself (the role system:basic-user).
+_OF_SELF = frozenset({"selfsubjectreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews"})
+
+
+class Authorizer:
+    """`objects`: the roles and bindings that are stored."""
+
+    def __init__(self, objects: Objects) -> None:
+        self.grants = Grants(objects)
+
+    def path(self, user: User, verb: str, path: str) -> None:
+        """May `user` do `verb` (a lower-case HTTP method) on a path that names no resource? Raises `ApiError` 403."""
+        if MASTERS in user.groups or path in _PUBLIC_PATHS:
+            return
+        known = AUTHENTICATED in user.groups
+        if known and verb == "get" and any(path == one or path.startswith(one + "/") for one in _DISCOVERY):
+            return
+        if any(rbac.allows_path(rule, verb, path) for rule in self.grants.rules(user)):
+            return
+        message = f'forbidden: User "{user.name}" cannot {verb} path "{path}"'
+        raise ApiError(403, "Forbidden", message, details={})
+
+    def resource(self, user: User, asked: Asked, namespace: str) -> None:
+        """May `user` do that there? An empty namespace: at the cluster scope. Raises `ApiError` 403."""
+        if self.may(user, asked, namespace):
+            return
+        plural = asked.resource.partition("/")[0]
+        where = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
+        what = f'resource "{asked.resource}" in API group "{asked.group}" {where}'
+        raise forbidden(asked.group, plural, asked.name, f'User "{user.name}" cannot {asked.verb} {what}')
+
+    def may(self, user: User, asked: Asked, namespace: str) -> bool:
+        if MASTERS in user.groups:
+            return True
+        if asked.verb == "create" and asked.resource in _OF_SELF and AUTHENTICATED in user.groups:
+            return True
+        return any(rbac.allows(rule, asked) for rule in self.grants.rules(user, namespace))
+
+    def guard(self, resource: Resource, obj: Object, old: Object | None, user: User) -> None:
+        """Nobody writes or binds a role with rights that he does not have. Raises `ApiError` 403, 404."""
+        if resource.group != rbac.GROUP or MASTERS in user.groups:
+            return
+        if resource.plural.endswith("bindings"):
+            self._guard_binding(resource, obj, old, user)
+        elif old is None or old.get("rules") != obj.get("rules"):
+            self._guard_rules(resource, obj, obj, user, Asked("escalate", rbac.GROUP, resource.plural, _name(obj)))
+
+    def _guard_binding(self, resource: Resource, obj: Object, old: Object | None, user: User) -> None:
+        if old is not None and old.get("subjects") == obj.get("subjects"):
+            return
+        reference = obj["roleRef"]
+        plural = f"{reference['kind'].lower()}s"
+        role = self.grants.role(reference, obj["metadata"].get("namespace", ""))
+        if role is None:
+            raise not_found(rbac.GROUP, plural, reference["name"])
+        self._guard_rules(resource, obj, role, user, Asked("bind", rbac.GROUP, plural, reference["name"]))
+
+    def _guard_rules(self, resource: Resource, obj: Object, role: Object, user: User, instead: Asked) -> None:
+        """`instead`: the right that stands for having all of them."""
+        namespace = obj["metadata"].get("namespace", "")
+        if self.may(user, instead, namespace):
+            return
+        missing = rbac.beyond(self.grants.rules(user, namespace), role.get("rules") or ())
+        if missing:
+            groups = " ".join(f'"{group}"' for group in user.groups)
+            listed = "\n".join(rbac.shown(rule) for rule in missing)
+            why = (
+                f'user "{user.name}" (groups=[{groups}]) is attempting to grant RBAC permissions not currently held:\n'
+                f"{listed}"
+            )
+            raise forbidden(resource.group, resource.plural, _name(obj), why)
+
+
+def _name(obj: Object) -> str:
+    return str(obj["metadata"].get("name", ""))

@@ -1,0 +1,68 @@
+"""Who is acted for: `kubectl --as ada --as-group research` asks as ada, if who asks may `impersonate` her.
+
+Headers, as kube-apiserver takes them: `Impersonate-User`, `Impersonate-Group` (any number), `Impersonate-Uid`. Each
+name is a right of its own (the verb `impersonate` on users, groups, serviceaccounts, uids); members of system:masters
+have them all. From there on the request is that of the other user: it may what he may, and what it creates is his. So
+limits and shares per user can be tried on one machine, and what a role allows be asked before anybody has it.
+
+Extra fields (`Impersonate-Extra-…`) are not kept: nothing here decides by them.
+
+Source: staging/src/k8s.io/apiserver/pkg/endpoints/filters/impersonation.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from phalanx.embedded.apiserver.apimachinery.meta.resource import User
+from phalanx.embedded.apiserver.apimachinery.meta.status import bad_request
+from phalanx.embedded.apiserver.auth.authentication import ANONYMOUS
+from phalanx.embedded.apiserver.auth.authorization import AUTHENTICATED, Authorizer
+from phalanx.embedded.apiserver.auth.rbac import Asked
+
+_USER, _GROUP, _UID = _HEADERS = (b"impersonate-user", b"impersonate-group", b"impersonate-uid")
+_ACCOUNT = "system:serviceaccount:"
+
+
+def acting(user: User, headers: Mapping[bytes, bytes], authorizer: Authorizer) -> User:
+    """Whose request this is. Raises `ApiError` 403 where `user` may not act for that one, 400 where none is named.
+
+    Several groups come as one header with commas between, so a group's name cannot have one; each is asked for.
+    """
+    if headers.keys().isdisjoint(_HEADERS):
+        return user
+    name, uid = (headers.get(header, b"").decode(errors="replace") for header in (_USER, _UID))
+    groups = tuple(filter(None, map(str.strip, headers.get(_GROUP, b"").decode(errors="replace").split(","))))
+    if not name:
+        raise bad_request("a group or uid is to be impersonated, but no user: say Impersonate-User as well (--as)")
+    for asked, namespace in _rights(name, groups, uid):
+        authorizer.resource(user, asked, namespace)
+    return User(name=name, uid=uid, groups=_completed(name, groups))
+
+
+def _rights(name: str, groups: tuple[str, ...], uid: str) -> Iterator[tuple[Asked, str]]:
+    """What must be allowed, and in which namespace."""
+    match _account(name):
+        case namespace, account:
+            yield Asked("impersonate", "", "serviceaccounts", account), namespace
+        case None:
+            yield Asked("impersonate", "", "users", name), ""
+    for group in groups:
+        yield Asked("impersonate", "", "groups", group), ""
+    if uid:
+        yield Asked("impersonate", "authentication.k8s.io", "uids", uid), ""
+
+
+def _completed(name: str, groups: tuple[str, ...]) -> tuple[str, ...]:
+    """The groups that come with being that user: those of a service account unless some are named, and being known."""
+    if name == ANONYMOUS.name:
+        return tuple(dict.fromkeys((*groups, *ANONYMOUS.groups)))
+    if not groups and (account := _account(name)):
+        groups = ("system:serviceaccounts", f"system:serviceaccounts:{account[0]}")
+    return tuple(dict.fromkeys((*groups, AUTHENTICATED)))
+
+
+def _account(name: str) -> tuple[str, str] | None:
+    """Namespace and name of a service account."""
+    namespace, _, account = name.removeprefix(_ACCOUNT).partition(":")
+    return (namespace, account) if name.startswith(_ACCOUNT) and namespace and account else None

@@ -1,0 +1,148 @@
+"""Role-based access: what the roles that are bound to a user let him do.
+
+A ClusterRoleBinding gives a ClusterRole everywhere, a RoleBinding gives a Role or ClusterRole in its namespace. What a
+user may do is the union; nothing is ever denied. A rule without `resourceNames` holds for every name; one with them
+only where the request's path (or a field selector by name) says which object is meant.
+
+Nobody can give what he does not have: writing a role needs each of its rights (or the verb `escalate`), binding one too
+(or the verb `bind`).
+
+Sources: pkg/apis/rbac/v1/evaluation_helpers.go, pkg/registry/rbac (policybased), pkg/registry/rbac/validation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any, NamedTuple, Protocol
+
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, User
+
+GROUP = "rbac.authorization.k8s.io"
+ALL = "*"
+_ACCOUNT = "system:serviceaccount"
+
+Rule = Mapping[str, Any]
+
+
+class Asked(NamedTuple):
+    """`resource` with its subresource behind a slash; `name` empty: no object, or any."""
+
+    verb: str
+    group: str
+    resource: str
+    name: str = ""
+
+
+class Objects(Protocol):
+    """What is stored."""
+
+    def get(self, group: str, plural: str, namespace: str, name: str) -> Object | None: ...
+    def list(self, group: str, plural: str, namespace: str = "") -> Iterable[Object]: ...
+
+
+class Grants:
+    """The rules that hold for a user, remembered until `forget` is called: when a role or a binding has changed."""
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+        self._known: dict[tuple[User, str], tuple[Rule, ...]] = {}
+
+    def forget(self) -> None:
+        self._known.clear()
+
+    def rules(self, user: User, namespace: str = "") -> tuple[Rule, ...]:
+        """In that namespace; an empty one: for what is cluster-wide, or in all namespaces at once."""
+        known = self._known.get((user, namespace))
+        if known is None:
+            known = self._known[user, namespace] = tuple(self._found(user, namespace))
+        return known
+
+    def role(self, reference: Mapping[str, str], namespace: str) -> Object | None:
+        if reference["kind"] == "ClusterRole":
+            return self._objects.get(GROUP, "clusterroles", "", reference["name"])
+        return self._objects.get(GROUP, "roles", namespace, reference["name"])
+
+    def _found(self, user: User, namespace: str) -> Iterator[Rule]:
+        spaces = [("clusterrolebindings", "")] + ([("rolebindings", namespace)] if namespace else [])
+        for plural, space in spaces:
+            for binding in self._objects.list(GROUP, plural, space):
+                if any(_means(subject, user, space) for subject in binding.get("subjects") or ()):
+                    role = self.role(binding["roleRef"], space)
+                    yield from (role or {}).get("rules") or ()
+
+
+def _means(subject: Mapping[str, str], user: User, namespace: str) -> bool:
+    match subject["kind"]:
+        case "User":
+            return subject["name"] == user.name
+        case "Group":
+            return subject["name"] in user.groups
+        case _:
+            return f"{_ACCOUNT}:{subject.get('namespace') or namespace}:{subject['name']}" == user.name
+
+
+def allows(rule: Rule, asked: Asked) -> bool:
+    names = rule.get("resourceNames") or ()
+    return (
+        _has(rule.get("verbs"), asked.verb)
+        and _has(rule.get("apiGroups"), asked.group)
+        and _has_resource(rule.get("resources"), asked.resource)
+        and (not names or asked.name in names)
+    )
+
+
+def allows_path(rule: Rule, verb: str, path: str) -> bool:
+    """A URL of a rule that ends with an asterisk holds for all that begin so."""
+    urls = rule.get("nonResourceURLs") or ()
+    matches = any(url in (ALL, path) or (url.endswith(ALL) and path.startswith(url[:-1])) for url in urls)
+    return matches and _has(rule.get("verbs"), verb)
+
+
+def _has(said: Sequence[str] | None, wanted: str) -> bool:
+    return said is not None and (wanted in said or ALL in said)
+
+
+def _has_resource(said: Sequence[str] | None, wanted: str) -> bool:
+    subresource = wanted.partition("/")[2]
+    return _has(said, wanted) or (subresource != "" and _has(said, f"*/{subresource}"))
+
+
+def beyond(held: Sequence[Rule], wanted: Iterable[Rule]) -> list[Rule]:
+    """What of these rules is not covered by those that are held, piece by piece."""
+    found: list[Rule] = []
+    for rule in wanted:
+        for asked in _pieces(rule):
+            if not any(allows(one, asked) for one in held):
+                found.append(_as_rule(asked))
+        for verb, url in product(rule.get("verbs") or (), rule.get("nonResourceURLs") or ()):
+            if not any(allows_path(one, verb, url) for one in held):
+                found.append({"verbs": [verb], "nonResourceURLs": [url]})
+    return found
+
+
+def _pieces(rule: Rule) -> Iterator[Asked]:
+    parts = [rule.get(key) or () for key in ("verbs", "apiGroups", "resources")]
+    return (Asked(*piece) for piece in product(*parts, rule.get("resourceNames") or ("",)))
+
+
+def _as_rule(asked: Asked) -> Rule:
+    rule = {"verbs": [asked.verb], "apiGroups": [asked.group], "resources": [asked.resource]}
+    return rule | ({"resourceNames": [asked.name]} if asked.name else {})
+
+
+def shown(rule: Rule) -> str:
+    """As the real server prints one: `{APIGroups:[""], Resources:["secrets"], Verbs:["get"]}`."""
+    names = (
+        ("APIGroups", "apiGroups"),
+        ("Resources", "resources"),
+        ("ResourceNames", "resourceNames"),
+        ("NonResourceURLs", "nonResourceURLs"),
+        ("Verbs", "verbs"),
+    )
+    parts = (f"{go}:[{_quoted(rule[key])}]" for go, key in names if rule.get(key))
+    return "{" + ", ".join(parts) + "}"
+
+
+def _quoted(words: Iterable[str]) -> str:
+    return " ".join(f'"{one}"' for one in words)

@@ -1,0 +1,112 @@
+"""Questions that are asked by creating an object: who am I, may I, whose token is this.
+
+Nothing is stored: the answer is the object with its `status` filled in (authentication.k8s.io, authorization.k8s.io).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource, User
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, invalid_value
+from phalanx.embedded.apiserver.apimachinery.meta.status import invalid as refusal
+from phalanx.embedded.apiserver.auth.authentication import Tokens
+from phalanx.embedded.apiserver.auth.authorization import Authorizer
+from phalanx.embedded.apiserver.auth.rbac import Asked
+
+Object = dict[str, Any]
+AUTHENTICATION, AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
+
+
+def _review(group: str, kind: str, *, namespaced: bool = False) -> Resource:
+    package = group.split(".", 1)[0]
+    return Resource(
+        group=group,
+        version="v1",
+        kind=kind,
+        plural=f"{kind.lower()}s",
+        singular=kind.lower(),
+        namespaced=namespaced,
+        verbs=("create",),
+        schema_name=f"io.k8s.api.{package}.v1.{kind}",
+    )
+
+
+REVIEWS: tuple[Resource, ...] = (
+    _review(AUTHENTICATION, "SelfSubjectReview"),
+    _review(AUTHENTICATION, "TokenReview"),
+    _review(AUTHORIZATION, "LocalSubjectAccessReview", namespaced=True),
+    _review(AUTHORIZATION, "SelfSubjectAccessReview"),
+    _review(AUTHORIZATION, "SelfSubjectRulesReview"),
+    _review(AUTHORIZATION, "SubjectAccessReview"),
+)
+
+
+class Reviewer:
+    """Answers the questions."""
+
+    def __init__(self, tokens: Tokens, authorizer: Authorizer) -> None:
+        self._tokens, self._authorizer = tokens, authorizer
+
+    def answer(self, kind: str, obj: Object, user: User) -> Object:
+        """`obj` with its status. Raises `ApiError` 422 for a question that asks nothing."""
+        spec = obj.get("spec") or {}
+        match kind:
+            case "SelfSubjectReview":
+                return obj | {"status": {"userInfo": _shown(user)}}
+            case "TokenReview":
+                return obj | {"status": self._token(spec.get("token", ""))}
+            case "SelfSubjectRulesReview":
+                return obj | {"status": self._rules(user, spec.get("namespace", ""))}
+            case "SelfSubjectAccessReview":
+                return obj | {"status": {"allowed": self._allowed(user, spec)}}
+            case _:
+                other = User(name=spec.get("user", ""), groups=tuple(spec.get("groups") or ()), uid=spec.get("uid", ""))
+                return obj | {"status": {"allowed": self._allowed(other, spec)}}
+
+    def _token(self, token: str) -> Object:
+        try:
+            found = self._tokens.user(b"Bearer " + token.encode())
+        except ApiError:
+            return {"user": {}, "error": "invalid bearer token"}
+        return {"authenticated": True, "user": _shown(found)}
+
+    def _allowed(self, user: User, spec: Object) -> bool:
+        resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+        if (resource is None) is (path is None):
+            why = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+            raise refusal(AUTHORIZATION, "", "", [invalid_value("spec.resourceAttributes", resource, why)])
+        if resource is not None:
+            return self._authorizer.may(user, _asked(resource), resource.get("namespace", ""))
+        try:
+            assert path is not None  # exactly one of the two
+            self._authorizer.path(user, path.get("verb", ""), path.get("path", ""))
+        except ApiError:
+            return False
+        return True
+
+    def _rules(self, user: User, namespace: str) -> Object:
+        """What the user may do there, as far as rules can say it."""
+        everything = self._authorizer.may(user, Asked("*", "*", "*"), namespace)
+        rules = [_EVERYTHING] if everything else list(self._authorizer.grants.rules(user, namespace))
+        paths = {"verbs": ["*"], "nonResourceURLs": ["*"]} if everything else _PATHS
+        return {
+            "resourceRules": [rule for rule in rules if rule.get("resources")],
+            "nonResourceRules": [paths, *(rule for rule in rules if rule.get("nonResourceURLs"))],
+            "incomplete": False,
+        }
+
+
+_EVERYTHING = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
+_PATHS = {"verbs": ["get"], "nonResourceURLs": ["/healthz", "/livez", "/readyz", "/version", "/version/"]}
+
+
+def _asked(attributes: Object) -> Asked:
+    plural, sub = attributes.get("resource", ""), attributes.get("subresource", "")
+    shown = f"{plural}/{sub}" if sub else plural
+    return Asked(attributes.get("verb", ""), attributes.get("group", ""), shown, attributes.get("name", ""))
+
+
+def _shown(user: User) -> Object:
+    named = {"username": user.name, "uid": user.uid, "groups": list(user.groups)}
+    return {key: value for key, value in named.items() if value}

@@ -1,0 +1,82 @@
+"""What a new cluster has from the start: its namespaces, the system priority classes, and the roles for users that
+every cluster has (`cluster-admin`, `admin`, `edit`, `view`), which nobody is bound to yet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phalanx.embedded.apiserver.apimachinery.meta.resource import User
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+from phalanx.embedded.apiserver.endpoints.write import Intent, Writer
+from phalanx.embedded.apiserver.registry.routing import Registry, Target
+
+NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+_SELF = User(name="system:apiserver", groups=("system:masters",))
+_PRIORITIES = {
+    "system-node-critical": (
+        2000001000,
+        "Used for system critical pods that must not be moved from their current node.",
+    ),
+    "system-cluster-critical": (
+        2000000000,
+        "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+    ),
+}
+# Source: plugin/pkg/auth/authorizer/rbac/bootstrappolicy, for the kinds that are served here.
+_READ, _WRITE = ["get", "list", "watch"], ["create", "delete", "deletecollection", "patch", "update"]
+_CORE = ("configmaps", "endpoints", "events", "persistentvolumeclaims", "pods", "pods/log", "pods/status", "services")
+_SEEN = {
+    "": [*_CORE, "serviceaccounts", "limitranges", "resourcequotas", "namespaces"],
+    "apps": ["daemonsets", "deployments", "replicasets", "statefulsets"],
+    "batch": ["cronjobs", "jobs", "jobs/status"],
+    "networking.k8s.io": ["networkpolicies"],
+    "policy": ["poddisruptionbudgets"],
+}
+_EDITED = {
+    **_SEEN,
+    "": [*_CORE[:-3], "services", "secrets", "serviceaccounts", "serviceaccounts/token", "pods/eviction"],
+    "coordination.k8s.io": ["leases"],
+}
+
+
+def _rules(verbs: list[str], groups: dict[str, list[str]]) -> list[dict[str, Any]]:
+    return [{"apiGroups": [group], "resources": plurals, "verbs": verbs} for group, plurals in groups.items()]
+
+
+_VIEW = _rules(_READ, _SEEN)
+_EDIT = [*_VIEW, *_rules([*_READ, *_WRITE], _EDITED)]
+_ROLES = {
+    "cluster-admin": [
+        {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
+        {"nonResourceURLs": ["*"], "verbs": ["*"]},
+    ],
+    "admin": [*_EDIT, *_rules([*_READ, *_WRITE], {"rbac.authorization.k8s.io": ["roles", "rolebindings"]})],
+    "edit": _EDIT,
+    "view": _VIEW,
+}
+
+
+async def furnish(writer: Writer, registry: Registry) -> None:
+    """Create what is missing. Does nothing to a cluster that has it all."""
+    for name in NAMESPACES:
+        await _ensure(writer, registry, "", "namespaces", "", {"metadata": {"name": name}})
+    for name, (value, description) in _PRIORITIES.items():
+        obj = {"metadata": {"name": name}, "value": value, "description": description}
+        await _ensure(writer, registry, "scheduling.k8s.io", "priorityclasses", "", obj)
+    for name, rules in _ROLES.items():
+        obj = {"metadata": {"name": name}, "rules": rules}
+        await _ensure(writer, registry, "rbac.authorization.k8s.io", "clusterroles", "", obj)
+
+
+async def _ensure(
+    writer: Writer, registry: Registry, group: str, plural: str, namespace: str, obj: dict[str, Any]
+) -> None:
+    resource = registry.any_version(group, plural)
+    if resource is None:
+        return
+    try:
+        intent = Intent(user=_SELF, manager="kube-apiserver")
+        await writer.create(Target(resource=resource, namespace=namespace), obj, intent)
+    except ApiError as error:
+        if error.reason != "AlreadyExists":
+            raise

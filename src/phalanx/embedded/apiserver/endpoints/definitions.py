@@ -1,0 +1,189 @@
+"""The CustomResourceDefinitions of a running server: their kinds come into service, and go with their objects.
+
+This is the server's own controller for one kind of object. It hears of every committed definition and brings three
+things in line with it: the definition's status (are its names free, is it served), the registry of what is served,
+and, when a definition is deleted, its objects: they are deleted first, and when the last is gone so is the
+definition's finalizer. It decides on the newest state each time, so it may hear of changes late, twice or bundled.
+
+Sources: k8s.io/apiextensions-apiserver/pkg/controller (status, establish, finalizer).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from phalanx.embedded.apiserver.apimachinery.meta.objectmeta import now_text
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource
+from phalanx.embedded.apiserver.endpoints.delete import DeleteOptions, Deleter
+from phalanx.embedded.apiserver.registry.crd.crd import (
+    CLEANUP,
+    KEY,
+    condition,
+    has_condition,
+    resources_of,
+    with_condition,
+)
+from phalanx.embedded.apiserver.registry.routing import Registry, Target
+from phalanx.embedded.apiserver.storage.store import Event, Store, decode
+
+_log = logging.getLogger(__name__)
+_NAMES = ("plural", "singular", "kind", "listKind")
+
+
+class Definitions:
+    """Keeps the registry to what is built in and what definitions add. `start` before the first request."""
+
+    def __init__(self, store: Store, registry: Registry, deleter: Deleter, builtin: Sequence[Resource]) -> None:
+        self._store, self._registry, self._deleter, self._builtin = store, registry, deleter, tuple(builtin)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._going: set[tuple[str, str]] = set()  # kinds whose definition is being deleted
+
+    def start(self) -> None:
+        """Serve what is established, and go on with what was interrupted."""
+        self._store.subscribe(self._heard)
+        self._serve()
+        for stored in self._store.scan(KEY):
+            self._reconcile(stored.obj["metadata"]["name"])
+
+    def _heard(self, events: Iterable[Event]) -> None:
+        names = {event.name for event in events if event.key == KEY}
+        if names:
+            self._serve()
+        # Objects that go may have been the last that their definition waits for.
+        names |= {_definition_name(event.key) for event in events if event.key in self._going}
+        for name in names:
+            self._reconcile(name)
+
+    def _serve(self) -> None:
+        definitions = [stored.obj for stored in self._store.scan(KEY)]
+        established = [one for one in definitions if has_condition(one, "Established")]
+        self._going = {_key_of(one) for one in definitions if one["metadata"].get("deletionTimestamp")}
+        self._registry.replace([*self._builtin, *(kind for one in established for kind in _served(one))])
+
+    def _reconcile(self, name: str) -> None:
+        task = asyncio.get_running_loop().create_task(self._bring_in_line(name))
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """The next change of the definition tries again what could not be stored."""
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.warning("a CustomResourceDefinition is not in line yet: %s", error)
+
+    async def _bring_in_line(self, name: str) -> None:
+        head = self._store.head(KEY, "", name)
+        if head is None:
+            return
+        if head.obj["metadata"].get("deletionTimestamp"):
+            await self._clean_up(name)
+            return
+        definition: Object = decode(head.data)
+        definition["status"] = accepted(definition, self._taken_names(name), now_text())
+        if definition["status"] != head.obj.get("status"):
+            await self._store.put(KEY, "", name, definition)
+
+    def _taken_names(self, name: str) -> dict[str, set[str]]:
+        """The names that other definitions of the group, or built-in kinds, have."""
+        group = name.partition(".")[2]
+        others = [s.obj for s in self._store.scan(KEY) if s.obj["metadata"]["name"] != name]
+        accepted_names = [one["status"]["acceptedNames"] for one in others if one["spec"]["group"] == group]
+        return taken_names(accepted_names, [one for one in self._builtin if one.group == group])
+
+    async def _clean_up(self, name: str) -> None:
+        """Delete what is left of the definition's objects; once nothing is, let the definition go."""
+        head = self._store.head(KEY, "", name)
+        if head is None or CLEANUP not in (head.obj["metadata"].get("finalizers") or ()):
+            return
+        kind = _any_kind(head.obj)
+        places = [(space, one) for space, one, _ in self._store.walk(_key_of(head.obj))]
+        for namespace, one in places:
+            stored = self._store.head(_key_of(head.obj), namespace, one)
+            if stored is not None and not stored.obj["metadata"].get("deletionTimestamp"):
+                target = Target(resource=kind, namespace=namespace, name=one)
+                await self._deleter.delete(target, DeleteOptions(policy="Background"))
+        if next(self._store.walk(_key_of(head.obj)), None) is None:
+            await self._release(name)
+
+    async def _release(self, name: str) -> None:
+        head = self._store.head(KEY, "", name)
+        if head is None:
+            return
+        definition: Object = decode(head.data)
+        finalizers = [one for one in definition["metadata"].get("finalizers") or () if one != CLEANUP]
+        if finalizers:
+            definition["metadata"]["finalizers"] = finalizers
+            await self._store.put(KEY, "", name, definition)
+        else:
+            await self._store.delete(KEY, "", name, definition)
+
+
+def _served(definition: Object) -> list[Resource]:
+    """The kinds of a definition; nothing new is made of one that is going."""
+    kinds = resources_of(definition)
+    if not definition["metadata"].get("deletionTimestamp"):
+        return kinds
+    return [replace(kind, verbs=tuple(verb for verb in kind.verbs if verb != "create")) for kind in kinds]
+
+
+def _any_kind(definition: Object) -> Resource:
+    """A kind to delete the objects by, though no version of it may be served."""
+    versions = [{**version, "served": True} for version in definition["spec"]["versions"]]
+    return resources_of({**definition, "spec": {**definition["spec"], "versions": versions}})[0]
+
+
+def _key_of(definition: Object) -> tuple[str, str]:
+    return definition["spec"]["group"], definition["spec"]["names"]["plural"]
+
+
+def _definition_name(key: tuple[str, str]) -> str:
+    return f"{key[1]}.{key[0]}"
+
+
+def taken_names(accepted_names: Iterable[Object], builtin: Iterable[Resource]) -> dict[str, set[str]]:
+    """Resource names (plural, singular, short) and kinds that are in use in a group."""
+    resources: set[str] = set()
+    kinds: set[str] = set()
+    for names in accepted_names:
+        resources |= {names.get("plural", ""), names.get("singular", ""), *(names.get("shortNames") or ())}
+        kinds |= {names.get("kind", ""), names.get("listKind", "")}
+    for one in builtin:
+        resources |= {one.plural, one.singular, *one.short_names}
+        kinds |= {one.kind, one.list_kind}
+    return {"resources": resources - {""}, "kinds": kinds - {""}}
+
+
+def accepted(definition: Object, taken: dict[str, set[str]], now: str) -> Object:
+    """The status of a definition whose names are free or not: NamesAccepted, then Established for good."""
+    names, status = definition["spec"]["names"], definition.get("status") or {}
+    conflict = _conflict(names, taken)
+    conditions: Iterable[Object] = status.get("conditions") or ()
+    if conflict:
+        verdict = condition("NamesAccepted", "False", *conflict, now)
+    else:
+        verdict = condition("NamesAccepted", "True", "NoConflicts", "no conflicts found", now)
+    conditions = with_condition(conditions, verdict)
+    if not conflict:
+        message = "the initial names have been accepted"
+        conditions = with_condition(conditions, condition("Established", "True", "InitialNamesAccepted", message, now))
+    elif not any(one["type"] == "Established" for one in conditions):
+        message = "not all names are accepted"
+        conditions = with_condition(conditions, condition("Established", "False", "NotAccepted", message, now))
+    free = status.get("acceptedNames") or {} if conflict else names
+    return {**status, "conditions": conditions, "acceptedNames": {"plural": "", "kind": "", **free}}
+
+
+def _conflict(names: Object, taken: dict[str, set[str]]) -> tuple[str, str] | None:
+    """(reason, message) of the first name that is in use."""
+    checks = [(field, "kinds" if "ind" in field else "resources", [names.get(field) or ""]) for field in _NAMES]
+    checks.append(("shortNames", "resources", names.get("shortNames") or []))
+    words = {"plural": "PluralConflict", "singular": "SingularConflict", "kind": "KindConflict",
+             "listKind": "ListKindConflict", "shortNames": "ShortNamesConflict"}  # fmt: skip
+    for field, sort, values in checks:
+        for value in values:
+            if value in taken[sort]:
+                return words[field], f'"{value}" is already in use'
+    return None

@@ -1,0 +1,243 @@
+"""DELETE: preconditions, grace periods, finalizers, and what becomes of the dependents.
+
+The steps are those of k8s.io/apiserver's registry.Store.Delete and rest.BeforeDelete. Dependents are not touched
+here: the choice (orphan, foreground, background) is written as a finalizer for the garbage collector, which is a
+client like any other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from phalanx.embedded.apiserver.apimachinery.meta import objectmeta
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource
+from phalanx.embedded.apiserver.apimachinery.meta.status import (
+    bad_request,
+    conflict,
+    forbidden,
+    invalid,
+    invalid_value,
+    not_found,
+    not_supported,
+)
+from phalanx.embedded.apiserver.endpoints.write import as_revision, is_graceful
+from phalanx.embedded.apiserver.registry.routing import Target
+from phalanx.embedded.apiserver.storage.store import Object, Store, Stored, decode, encode
+from phalanx.embedded.apiserver.transport.options import dry_run
+from phalanx.embedded.apiserver.transport.request import Request
+
+ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
+_POLICIES = ("Background", "Foreground", "Orphan")
+_PROTECTED_NAMESPACES = ("default", "kube-system", "kube-public")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteOptions:
+    """`grace_s` None means the kind's own; `policy` is "" where the request does not say."""
+
+    grace_s: int | None = None
+    policy: str = ""
+    uid: str = ""
+    version: str = ""
+    dry_run: bool = False
+
+
+def delete_options(request: Request, body: Any) -> DeleteOptions:
+    """From the body (a DeleteOptions object) and the query. Raises `ApiError` 400 or 422."""
+    given = body if isinstance(body, dict) else {}
+    grace = given.get("gracePeriodSeconds")
+    if grace is None and (text := request.text("gracePeriodSeconds")):
+        try:
+            grace = int(text)
+        except ValueError:
+            raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+    policy = given.get("propagationPolicy") or request.text("propagationPolicy")
+    orphan = given.get("orphanDependents")
+    if orphan is None and "orphanDependents" in request.query:
+        orphan = request.flag("orphanDependents")
+    if policy and policy not in _POLICIES:
+        cause = not_supported("propagationPolicy", policy, ("Foreground", "Background", "Orphan", "nil"))
+        raise invalid("meta.k8s.io", "DeleteOptions", "", [cause])
+    if policy and orphan is not None:
+        why = "orphanDependents and deletionPropagation cannot be both set"
+        raise invalid("meta.k8s.io", "DeleteOptions", "", [invalid_value("propagationPolicy", policy, why)])
+    if orphan is not None:
+        policy = "Orphan" if orphan else "Background"
+    conditions = given.get("preconditions") or {}
+    return DeleteOptions(
+        grace_s=max(0, grace) if grace is not None else None,
+        policy=policy,
+        uid=conditions.get("uid") or "",
+        version=conditions.get("resourceVersion") or "",
+        dry_run=dry_run(request, "DeleteOptions", given.get("dryRun")),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deleted:
+    """`gone` is false where the object stays, marked, until its finalizers or its grace period have ended."""
+
+    stored: Stored
+    gone: bool
+
+
+class Deleter:
+    """Deletes objects, one at a time or a collection."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def delete(self, target: Target, options: DeleteOptions) -> Deleted:
+        """Raises `ApiError`."""
+        resource = target.resource
+        old = self._store.head(resource.key, target.namespace, target.name)
+        if old is None:
+            raise not_found(resource.group, resource.plural, target.name)
+        _check_preconditions(resource, target.name, old, options)
+        if resource.key == ("", "namespaces"):
+            return await self._namespace(target, old, options)
+        return await self._by_steps(target, old, options)
+
+    async def _by_steps(self, target: Target, old: Stored, options: DeleteOptions) -> Deleted:
+        resource = target.resource
+        obj: Object = decode(old.data)
+        marked, pending = _mark_gracefully(resource, obj, options)
+        if pending:
+            return Deleted(stored=old, gone=False)
+        meta = obj["metadata"]
+        if not old.obj["metadata"].get("deletionTimestamp"):
+            resource.strategy.begin_deletion(obj, objectmeta.now_text())
+        wanted = gc_finalizers(resource, meta.get("finalizers") or [], options.policy)
+        if wanted:
+            meta["finalizers"] = wanted
+        else:
+            meta.pop("finalizers", None)
+        if wanted and not marked:
+            _mark_now(meta)
+        if wanted or (marked and meta["deletionGracePeriodSeconds"] > 0):
+            return Deleted(stored=await self._keep(target, old, obj, options), gone=False)
+        return await self._remove(target, old, obj, options, marked=marked)
+
+    async def _keep(self, target: Target, old: Stored, obj: Object, options: DeleteOptions) -> Stored:
+        if options.dry_run or obj == old.obj:
+            return Stored(old.version, encode(obj), obj)
+        return await self._store.put(target.resource.key, target.namespace, target.name, obj)
+
+    async def _remove(
+        self, target: Target, old: Stored, obj: Object, options: DeleteOptions, *, marked: bool
+    ) -> Deleted:
+        key, namespace, name = target.resource.key, target.namespace, target.name
+        if options.dry_run:
+            return Deleted(stored=Stored(old.version, encode(obj), obj), gone=True)
+        last = as_revision(old.obj)
+        if marked:
+            # Watchers see the mark before the removal, as with the real server: two changes, one commit.
+            self._store.put(key, namespace, name, obj)
+            last = as_revision(obj)
+        return Deleted(stored=await self._store.delete(key, namespace, name, last), gone=True)
+
+    async def _namespace(self, target: Target, old: Stored, options: DeleteOptions) -> Deleted:
+        """A namespace is only marked; the namespace controller empties it and takes its finalizer away."""
+        resource = target.resource
+        if target.name in _PROTECTED_NAMESPACES:
+            raise forbidden("", "namespaces", target.name, "this namespace may not be deleted")
+        obj: Object = decode(old.data)
+        meta = obj["metadata"]
+        if not meta.get("deletionTimestamp"):
+            meta["deletionTimestamp"] = objectmeta.now_text()
+            obj.setdefault("status", {})["phase"] = "Terminating"
+            wanted = gc_finalizers(resource, meta.get("finalizers") or [], options.policy)
+            meta.pop("finalizers", None)
+            if wanted:
+                meta["finalizers"] = wanted
+            return Deleted(stored=await self._keep(target, old, obj, options), gone=False)
+        if (obj.get("spec") or {}).get("finalizers") or meta.get("finalizers"):
+            return Deleted(stored=old, gone=False)
+        return await self._remove(target, old, obj, options, marked=False)
+
+    async def collection(
+        self, target: Target, found: Sequence[tuple[str, str, Stored]], options: DeleteOptions
+    ) -> None:
+        """Delete each object that was found; one that has gone meanwhile is as good as deleted."""
+        resource = target.resource
+        waiting = []
+        for namespace, name, _ in found:
+            old = self._store.head(resource.key, namespace, name)
+            if old is not None:
+                one = Target(resource=resource, namespace=namespace, name=name)
+                waiting.append(self._by_steps(one, old, options))
+        await asyncio.gather(*waiting)
+
+
+def _check_preconditions(resource: Resource, name: str, old: Stored, options: DeleteOptions) -> None:
+    meta = old.obj["metadata"]
+    if options.uid and options.uid != meta["uid"]:
+        raise conflict(
+            "", resource.kind, name,
+            f"the UID in the precondition ({options.uid}) does not match the UID in record ({meta['uid']}). "
+            "The object might have been deleted and then recreated",
+        )  # fmt: skip
+    if options.version and options.version != meta["resourceVersion"]:
+        raise conflict(
+            "", resource.kind, name,
+            f"the ResourceVersion in the precondition ({options.version}) does not match the ResourceVersion in "
+            f"record ({meta['resourceVersion']}). The object might have been modified",
+        )  # fmt: skip
+
+
+def _mark_gracefully(resource: Resource, obj: Object, options: DeleteOptions) -> tuple[bool, bool]:
+    """Mark an object whose kind has a grace period: (marked now, deletion was already under way)."""
+    if not is_graceful(resource.strategy):
+        return False, False
+    meta = obj["metadata"]
+    if meta.get("deletionTimestamp"):
+        before = meta.get("deletionGracePeriodSeconds")
+        if before is None:
+            return False, False
+        if options.grace_s is None or options.grace_s >= before:
+            return False, True
+        since = dt.datetime.fromisoformat(meta["deletionTimestamp"]) - dt.timedelta(seconds=before)
+        meta["deletionTimestamp"] = objectmeta.time_text(since + dt.timedelta(seconds=options.grace_s))
+        meta["deletionGracePeriodSeconds"] = options.grace_s
+        return True, False
+    grace_s = resource.strategy.deletion_grace_s(obj, options.grace_s)
+    meta["deletionTimestamp"] = objectmeta.time_text(dt.datetime.now(dt.UTC) + dt.timedelta(seconds=grace_s))
+    meta["deletionGracePeriodSeconds"] = grace_s
+    _raise_generation(meta)
+    return True, False
+
+
+def _mark_now(meta: objectmeta.Meta) -> None:
+    """Mark an object without a grace period that waits for finalizers."""
+    if not meta.get("deletionTimestamp"):
+        _raise_generation(meta)
+        meta["deletionTimestamp"] = objectmeta.now_text()
+    meta["deletionGracePeriodSeconds"] = 0
+
+
+def _raise_generation(meta: objectmeta.Meta) -> None:
+    if meta.get("generation"):
+        meta["generation"] += 1
+
+
+def gc_finalizers(resource: Resource, present: Sequence[str], policy: str) -> list[str]:
+    """The finalizers after the choice of what becomes of the dependents."""
+    if not policy:
+        if ORPHAN in present:
+            policy = "Orphan"
+        elif FOREGROUND in present:
+            policy = "Foreground"
+        elif resource.strategy.default_propagation == "orphan":
+            policy = "Orphan"
+    kept = [one for one in present if one not in (ORPHAN, FOREGROUND)]
+    match policy:
+        case "Orphan":
+            return [*kept, ORPHAN]
+        case "Foreground":
+            return [*kept, FOREGROUND]
+        case _:
+            return kept

@@ -1,0 +1,225 @@
+"""Lists and watches: which objects, as of which version, in which pages.
+
+A list is a snapshot. Its continue token carries the version of the first page and the last key given out, so every
+page shows the same moment; the store can show that moment as long as its past reaches back. A watch is opened in one
+turn of the event loop with the list that it begins with, so nothing is missed or seen twice between the two.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import random
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import msgspec
+
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource
+from phalanx.embedded.apiserver.apimachinery.meta.selectors import named, predicate
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request, shown
+from phalanx.embedded.apiserver.endpoints import answers, parts
+from phalanx.embedded.apiserver.registry.routing import Target
+from phalanx.embedded.apiserver.storage.settings import Settings
+from phalanx.embedded.apiserver.storage.store import Key, Store, Stored, encode
+from phalanx.embedded.apiserver.storage.watch import Hub, Watch, line_of
+from phalanx.embedded.apiserver.transport.options import EXACT, ListOptions, list_options
+from phalanx.embedded.apiserver.transport.request import Request, Response
+
+Found = tuple[str, str, Stored]  # namespace, name, object
+
+_CONTINUE_EXPIRED = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
+    "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
+    "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
+    "deleted between the time the first chunk was returned and now may show up in the list."
+)
+
+
+class Reader:
+    """Answers get, list and watch."""
+
+    def __init__(self, store: Store, hub: Hub, settings: Settings) -> None:
+        self._store, self._hub, self._settings = store, hub, settings
+
+    def show(self, target: Target, request: Request) -> Response:
+        """Raises `ApiError` for options that cannot be met."""
+        options = list_options(request, watch=False)
+        resource = target.resource
+        matches = predicate(resource, options.label_selector, options.field_selector)
+        version, found = self._state(target, options)
+        if matches is not None:
+            found = [one for one in found if matches(one[2].obj)]
+        meta: dict[str, Any] = {"resourceVersion": str(version)}
+        if options.limit and len(found) > options.limit:
+            page, rest = found[: options.limit], len(found) - options.limit
+            meta["continue"] = _token(version, page[-1])
+            if matches is None:
+                meta["remainingItemCount"] = rest
+            found = page
+        return answers.many(resource, request, [stored for _, _, stored in found], meta)
+
+    def select(self, target: Target, options: ListOptions) -> list[Found]:
+        """What a list of `target` would show, for those who do something with all of it."""
+        matches = predicate(target.resource, options.label_selector, options.field_selector)
+        _, found = self._state(target, options)
+        return [one for one in found if matches is None or matches(one[2].obj)]
+
+    def _state(self, target: Target, options: ListOptions) -> tuple[int, list[Found]]:
+        """The version to show, and the objects of it from where the list goes on."""
+        key, namespace = target.resource.key, target.namespace if target.namespace else None
+        if not target.resource.namespaced:
+            namespace = ""
+        if options.token:
+            version, after = _parse_token(options.token)
+            if options.version:
+                raise bad_request("specifying resource version is not allowed when using continue")
+            if version < 0:  # the token that a 410 gave out: go on from here, inconsistently
+                version = self._store.version
+            elif version < self._store.horizon:
+                raise self._continue_expired(after)
+            state = self._store.snapshot(key, namespace, version)
+            return version, [one for one in state if (one[0] + "/", one[1]) > (after[0] + "/", after[1])]
+        self._check_not_future(options.version)
+        exact = options.version_match == EXACT or (options.limit and options.version and not options.version_match)
+        if exact and options.version:
+            return options.version, self._store.snapshot(key, namespace, options.version)
+        if namespace is not None and (name := named(options.field_selector)) is not None:
+            stored = self._store.get(key, namespace, name)
+            return self._store.version, [(namespace, name, stored)] if stored else []
+        return self._store.version, list(self._store.walk(key, namespace))
+
+    def check_version(self, request: Request) -> None:
+        """A GET of one object may ask for a version that is at least so new. Raises `ApiError`: 504, 500."""
+        if raw := request.text("resourceVersion"):
+            if not raw.isdigit():
+                parsing = f"strconv.ParseUint: parsing {shown(raw)}: invalid syntax"
+                raise ApiError(500, "", f"resourceVersion: Invalid value: {shown(raw)}: {parsing}")
+            self._check_not_future(int(raw))
+
+    def _check_not_future(self, version: int | None) -> None:
+        if version is not None and version > self._store.version:
+            message = f"Too large resource version: {version}, current: {self._store.version}"
+            cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+            raise ApiError(
+                504, "Timeout", f"Timeout: {message}", details={"causes": [cause]}, retry_after_s=1
+            )  # fmt: skip
+
+    def _continue_expired(self, after: tuple[str, str]) -> ApiError:
+        """410 with a token that goes on from here, inconsistently."""
+        return ApiError(410, "Expired", _CONTINUE_EXPIRED, metadata={"continue": _encode_token(-1, *after)})
+
+    def watch(self, target: Target, request: Request) -> Response:
+        """A stream of events. Raises `ApiError` for options that cannot be met; a version that is too old is told in
+        the stream, as the real server does."""
+        options = list_options(request, watch=True)
+        resource = target.resource
+        form = answers.form_of(resource, request)
+        field_selector = options.field_selector
+        if target.name:
+            field_selector = f"metadata.name={target.name}" + (f",{field_selector}" if field_selector else "")
+        matches = predicate(resource, options.label_selector, field_selector)
+        watch = Watch(
+            namespace=(target.namespace or None) if resource.namespaced else None,
+            matches=matches,
+            look=form.look,
+            render=form.later or form.one,
+            opening=form.one if form.later else None,
+            limit_bytes=self._settings.watch_buffer_bytes,
+        )
+        try:
+            self._begin(target, options, watch)
+        except ApiError as error:
+            if error.code != 410:
+                raise
+            watch.send(line_of("ERROR", encode(error.status())))
+            watch.end()
+        stream = _WatchStream(
+            self._hub,
+            resource.key,
+            watch,
+            bookmark=(lambda: self._bookmark(resource)) if options.bookmarks else None,
+            interval_s=self._settings.bookmark_interval_s,
+            end_s=options.timeout_s or self._settings.watch_timeout_s * (1 + random.random()),
+        )
+        return Response(media=form.media, stream=stream)
+
+    def _begin(self, target: Target, options: ListOptions, watch: Watch) -> None:
+        """Fix what the watch begins with and register it, in one turn of the event loop."""
+        resource = target.resource
+        version = options.version
+        self._check_not_future(version)
+        initial = options.send_initial_events
+        if initial or (initial is None and not version):
+            namespace = watch.namespace if resource.namespaced else ""
+            last = self._bookmark(resource, initial_end=True) if initial and options.bookmarks else b""
+            watch.begin(self._store.scan(resource.key, namespace), (), last)
+        elif version:
+            watch.begin((), self._store.events_since(version, resource.key))
+        self._hub.open(resource.key, watch)
+
+    def _bookmark(self, resource: Resource, *, initial_end: bool = False) -> bytes:
+        meta: dict[str, Any] = {"resourceVersion": str(self._store.version)}
+        if initial_end:
+            meta["annotations"] = {"k8s.io/initial-events-end": "true"}
+        return line_of("BOOKMARK", encode(parts.empty(resource) | {"metadata": meta}))
+
+
+class _WatchStream:
+    """The lines of one watch, with its two clocks: when to send a bookmark, when to end."""
+
+    def __init__(
+        self, hub: Hub, key: Key, watch: Watch, *, bookmark: Callable[[], bytes] | None, interval_s: float, end_s: float
+    ) -> None:
+        self._hub, self._key, self._watch = hub, key, watch
+        self._bookmark, self._interval_s = bookmark, interval_s
+        loop = asyncio.get_running_loop()
+        self._timers = [loop.call_later(end_s, self._finish)]
+        if bookmark is not None:
+            self._timers.append(loop.call_later(interval_s, self._remind))
+
+    def _remind(self) -> None:
+        assert self._bookmark is not None
+        self._watch.send(self._bookmark())
+        self._timers[1] = asyncio.get_running_loop().call_later(self._interval_s, self._remind)
+
+    def _finish(self) -> None:
+        if self._bookmark is not None:
+            self._watch.send(self._bookmark())
+        self._watch.end()
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        lines = await self._watch.take()
+        if lines is None:
+            raise StopAsyncIteration
+        return lines
+
+    async def aclose(self) -> None:
+        for timer in self._timers:
+            timer.cancel()
+        self._hub.close(self._key, self._watch)
+
+
+# --- continue tokens ---------------------------------------------------------------------------------------------
+
+
+def _token(version: int, last: Found) -> str:
+    return _encode_token(version, last[0], last[1])
+
+
+def _encode_token(version: int, namespace: str, name: str) -> str:
+    raw = encode({"v": "meta.k8s.io/v1", "rv": version, "start": f"{namespace}/{name}"})
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+def _parse_token(token: str) -> tuple[int, tuple[str, str]]:
+    try:
+        raw = msgspec.json.decode(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+        namespace, _, name = raw["start"].partition("/")
+        return int(raw["rv"]), (namespace, name)
+    except (binascii.Error, msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError, ValueError, AttributeError):
+        raise bad_request("invalid continue token: continue key is not valid: no list gave it out") from None

@@ -1,0 +1,241 @@
+"""Where the engine meets the knowledge of kinds: schema, admission, field ownership, tables, conversion.
+
+The engine (store, watches, pipelines, HTTP) calls these functions and nothing else of what knows a kind, so each
+of those modules stays free of the engine, and what joins them can be seen on one page.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from phalanx.embedded.apiserver.admission import chain, pod_security
+from phalanx.embedded.apiserver.admission.policies import Policies
+from phalanx.embedded.apiserver.admission.webhooks import Webhooks
+from phalanx.embedded.apiserver.apimachinery.meta import metadata
+from phalanx.embedded.apiserver.apimachinery.meta.objectmeta import now_text
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, User
+from phalanx.embedded.apiserver.apimachinery.meta.status import Cause, bad_request
+from phalanx.embedded.apiserver.apimachinery.patch import managed_fields
+from phalanx.embedded.apiserver.apimachinery.patch import patch as patches
+from phalanx.embedded.apiserver.apimachinery.patch.apply import apply
+from phalanx.embedded.apiserver.apimachinery.patch.patch import APPLY_PATCH as APPLY_PATCH
+from phalanx.embedded.apiserver.apimachinery.schema import schema
+from phalanx.embedded.apiserver.registry.catalogue import Catalogue
+from phalanx.embedded.apiserver.registry.crd.crd import CustomStrategy
+from phalanx.embedded.apiserver.registry.routing import Registry
+from phalanx.embedded.apiserver.storage.store import Store, Stored, decode, encode
+from phalanx.embedded.apiserver.transport import negotiation
+from phalanx.embedded.apiserver.transport.request import Request, Response, json_response
+from phalanx.embedded.apiserver.transport.tables import table
+
+
+class Committed:
+    """What is stored, as admission reads it (`chain.Reader`)."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def get(self, group: str, plural: str, namespace: str, name: str) -> Object | None:
+        found = self._store.get((group, plural), namespace, name)
+        return found.obj if found is not None else None
+
+    def list(self, group: str, plural: str, namespace: str = "") -> Iterator[Object]:
+        return (one.obj for one in self._store.scan((group, plural), namespace or None))
+
+    def decided(self, group: str, plural: str, namespace: str = "") -> Iterator[Object]:
+        return (one.obj for one in self._store.decided((group, plural), namespace or None))
+
+
+class Knowledge:
+    """What the write pipelines ask about kinds. `lookup` reads the committed objects, for admission."""
+
+    def __init__(self, store: Store, guard: Callable[[Resource, Object, Object | None, User], None]) -> None:
+        """`guard` raises `ApiError` for a write by which its user would get rights that he does not have."""
+        self._store, self._guard = store, guard
+        self._policies = Policies(store)
+        self._webhooks = Webhooks(store)
+        self._reader = Committed(store)
+
+    def check_schema(self, resource: Resource, obj: Object) -> list[str]:
+        """Bring `obj` into the stored form; the paths of unknown fields, which are dropped. Raises `ApiError` 400."""
+        if isinstance(resource.strategy, CustomStrategy):
+            return resource.strategy.decode(obj)
+        if not resource.schema_name:
+            return []
+        try:
+            return schema.decode(schema.type_of(resource.schema_name), obj)
+        except schema.DecodeError as error:
+            kind = resource.kind
+            raise bad_request(
+                f'{kind} in version "{resource.version}" cannot be handled as a {kind}: {error}'
+            ) from None
+
+    def validate_new_meta(self, resource: Resource, obj: Object) -> list[Cause]:
+        return metadata.validate_create(resource, obj)
+
+    def validate_changed_meta(self, resource: Resource, obj: Object, old: Object, subresource: str) -> list[Cause]:
+        return metadata.validate_update(resource, obj, old, subresource)
+
+    def admit(self, resource: Resource, obj: Object, old: Object | None, user: User) -> None:
+        """Mutating admission of a new object or a change, before validation. May raise `ApiError` 403."""
+        chain.admit(resource, obj, old, self._reader)
+        self._policies.mutate(resource, obj, old, user)
+
+    async def consult(
+        self, resource: Resource, obj: Object, old: Object | None, user: User, *, dry_run: bool
+    ) -> list[str] | None:
+        """Ask the webhooks that such a write concerns, and change `obj` as they say. None: there are none, and nobody
+        waited. Else their warnings; what was read before may have changed meanwhile. Raises `ApiError`."""
+        if not self._webhooks.any:
+            return None
+        review = self._policies.review(resource, obj, old, user, dry_run=dry_run)
+        hooks = self._webhooks.about(review)
+        if not hooks:
+            return None
+
+        def settle(changed: Object) -> Object:
+            again: Object = {}
+            self._become(resource, again, changed)
+            chain.admit(resource, again, old, self._reader)
+            self._policies.mutate(resource, again, old, user, reinvoked=True)
+            return again
+
+        found = await self._webhooks.mutate(review, hooks, settle)
+        if found is None:
+            return None
+        changed, warnings = found
+        if changed is not obj:
+            self._become(resource, obj, changed)
+        chain.admit(resource, obj, old, self._reader)  # in the turn in which it is stored: quotas, namespaces
+        return warnings
+
+    def _become(self, resource: Resource, obj: Object, changed: Object) -> None:
+        """`obj` is what a webhook made of it, in the form of its kind, with defaults. Raises `ApiError`."""
+        obj.clear()
+        obj.update(decode(encode(changed)))
+        self.check_schema(resource, obj)
+        resource.strategy.default(obj)
+
+    def approve(self, resource: Resource, obj: Object, old: Object | None, user: User) -> list[str]:
+        """Validating admission, of what is valid. Warnings; may raise `ApiError`."""
+        self._guard(resource, obj, old, user)
+        warnings = pod_security.review(resource, obj, old, self._reader)
+        return warnings + self._policies.validate(resource, obj, old, user)
+
+    def own_fields(self, resource: Resource, obj: Object, old: Object | None, manager: str, subresource: str) -> None:
+        """Note in managedFields which fields this write has set."""
+        if old is not None:
+            managed_fields.track_update(resource, obj, old, manager, subresource, now_text())
+        elif (resource.group, resource.kind) in managed_fields.UNTRACKED:
+            obj["metadata"].pop("managedFields", None)
+        else:
+            managed_fields.track_create(resource, obj, manager, now_text())
+
+    def patched(self, resource: Resource, media: str, current: Object, patch: Any) -> Object:
+        """`current` after a patch; shares with it what the patch does not touch. Raises `ApiError`."""
+        return patches.apply_patch(media, current, patch, resource.schema_name or None)
+
+    def applied(
+        self, resource: Resource, current: Object | None, intent: Any, manager: str, force: bool, subresource: str
+    ) -> Object:
+        """The object after a server-side apply. Raises `ApiError` 409 for conflicts."""
+        return apply(resource, current, intent, manager, force=force, subresource=subresource, now=now_text())
+
+
+def stored_form(resource: Resource, obj: Object) -> Object:
+    """What a client wrote in a version's shape, in the shape that is stored."""
+    return obj if resource.to_stored is None else resource.to_stored(obj)
+
+
+def converted(resource: Resource, obj: Object) -> Object:
+    """A stored object as another version of its kind shows it: versions of custom resources differ in name only."""
+    if resource.from_stored is not None:
+        return resource.from_stored(obj)
+    return {"kind": resource.kind, "apiVersion": resource.api_version} | {
+        key: value for key, value in obj.items() if key not in ("kind", "apiVersion")
+    }
+
+
+def table_row(resource: Resource, include: str, *, headers: bool = True) -> Callable[[Stored], bytes]:
+    """Renders one object as a Table of one row, for watches."""
+
+    def render(stored: Stored) -> bytes:
+        meta = {"resourceVersion": str(stored.version)}
+        found = table.as_table(resource, [converted(resource, stored.obj)], include, now_s=time.time(), metadata=meta)
+        return encode(found if headers else found | {"columnDefinitions": None})
+
+    return render
+
+
+def table_list(resource: Resource, found: Sequence[Stored], meta: Mapping[str, Any], include: str) -> bytes:
+    """A Table of many objects."""
+    objects = [converted(resource, one.obj) for one in found]
+    return encode(table.as_table(resource, objects, include, now_s=time.time(), metadata=meta))
+
+
+def empty(resource: Resource) -> Object:
+    """An object of a kind that says nothing, as Go writes one: with the structs that are never left out."""
+    obj: Object = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": {}}
+    if resource.schema_name:
+        schema.decode(schema.type_of(resource.schema_name), obj)
+    return obj
+
+
+@cache
+def is_known_kind(group: str, version: str, kind: str) -> bool:
+    """Does Kubernetes have such a kind, served here or not?"""
+    wanted = {"group": group, "version": version, "kind": kind}
+    return any(wanted in one.get("x-kubernetes-group-version-kind", ()) for one in schema.definitions().values())
+
+
+def patch_body(resource: Resource, media: str, body: bytes) -> Any:
+    """The value in the body of a PATCH. Raises `ApiError` 415 or 400."""
+    if media == APPLY_PATCH:
+        return negotiation.decode_yaml(body)
+    known = media in (patches.JSON_PATCH, patches.MERGE_PATCH, patches.STRATEGIC_MERGE_PATCH)
+    if not known or (resource.custom and media == patches.STRATEGIC_MERGE_PATCH):
+        raise patches.unsupported_media_type(custom=resource.custom)
+    return negotiation.decode_patch(body)
+
+
+def touched_fields(media: str, patch: Any, current: Object) -> set[str]:
+    """The top-level fields of an object that a patch can change, `metadata` always being one of them."""
+    found = {"metadata"}
+    match media, patch:
+        case ((patches.MERGE_PATCH | patches.STRATEGIC_MERGE_PATCH), dict()) if "$patch" not in patch:
+            return found | {key for key in patch if key not in ("kind", "apiVersion")}
+        case patches.JSON_PATCH, list():
+            pointers = [one.get(key) for one in patch if isinstance(one, dict) for key in ("path", "from")]
+            first = {text.split("/")[1] for text in pointers if isinstance(text, str) and text.startswith("/")}
+            if len(patch) and all(isinstance(one, dict) and str(one.get("path")).startswith("/") for one in patch):
+                return found | {key for key in first if key not in ("kind", "apiVersion")}
+    return found | {key for key in current if key not in ("kind", "apiVersion")}
+
+
+class Discovery:
+    """What is served: /api, /apis, /openapi."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._catalogue = Catalogue(registry)
+
+    def answer(self, request: Request, path: str) -> Response | None:
+        """None for a path that is not discovery's."""
+        if request.method not in ("GET", "HEAD"):
+            return None
+        found = self._catalogue.answer(path, request.accept, request.host)
+        if found is None:
+            return None
+        if request.accept and request.accept[0].media == negotiation.YAML:
+            return answers_value(request, decode(found.body))
+        headers = ((b"etag", found.etag.encode()), (b"vary", b"Accept"))
+        return Response(body=found.body, media=found.media, headers=headers)
+
+
+def answers_value(request: Request, value: Any) -> Response:
+    """Something that is not stored, in the form that was asked for."""
+    if request.accept and request.accept[0].media == negotiation.YAML:
+        return Response(body=negotiation.encode_yaml(value), media=negotiation.YAML)
+    return json_response(value)

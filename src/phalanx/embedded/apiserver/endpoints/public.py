@@ -1,0 +1,48 @@
+"""Paths that name no object: version, health, discovery, OpenAPI."""
+
+from __future__ import annotations
+
+import platform
+
+from phalanx.embedded.apiserver.endpoints import parts
+from phalanx.embedded.apiserver.registry.routing import Registry, no_such_path
+from phalanx.embedded.apiserver.transport.request import Request, Response, json_response, text_response
+
+_HEALTH = ("/healthz", "/livez", "/readyz")
+# The API that is spoken; "+phalanx" says that it is not kubernetes/kubernetes who speaks it.
+VERSION = {
+    "major": "1",
+    "minor": "36",
+    "emulationMajor": "1",
+    "emulationMinor": "36",
+    "minCompatibilityMajor": "1",
+    "minCompatibilityMinor": "35",
+    "gitVersion": "v1.36.0+phalanx",
+    "gitCommit": "",
+    "gitTreeState": "clean",
+    "buildDate": "2026-01-01T00:00:00Z",
+    "goVersion": f"python{platform.python_version()}",
+    "compiler": "cpython",
+    "platform": "linux/amd64",
+}
+
+
+class Public:
+    """Answers them."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._discovery = parts.Discovery(registry)
+
+    def answer(self, request: Request) -> Response:
+        """404 for a path that is nothing at all."""
+        path = request.path.rstrip("/") or "/"
+        if path == "/version":
+            return json_response(VERSION)
+        if path.startswith(_HEALTH) and path.split("/")[1] in ("healthz", "livez", "readyz"):
+            return text_response("ok")
+        if (found := self._discovery.answer(request, path)) is not None:
+            return found
+        if path.startswith("/apis/") and self._registry.serves_group(path.split("/")[2]):
+            raise no_such_path()
+        return text_response("404 page not found\n", 404)

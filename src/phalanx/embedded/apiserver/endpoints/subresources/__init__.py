@@ -1,0 +1,1 @@
+"""Subresources: `pods` (binding and eviction), `logs`, `scale`."""

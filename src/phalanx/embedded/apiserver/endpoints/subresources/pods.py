@@ -1,0 +1,120 @@
+"""What is done to pods besides writing them: binding to a node, eviction.
+
+Both are creations of another object (Binding, Eviction) under the pod's path; neither is stored.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phalanx.embedded.apiserver.apimachinery.meta import objectmeta
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request, conflict, not_found
+from phalanx.embedded.apiserver.endpoints import answers
+from phalanx.embedded.apiserver.endpoints.delete import Deleter, delete_options
+from phalanx.embedded.apiserver.endpoints.write import Intent, Writer, as_revision
+from phalanx.embedded.apiserver.registry.kinds.policy import disruption
+from phalanx.embedded.apiserver.registry.routing import Target
+from phalanx.embedded.apiserver.storage.store import Object, Store, Stored
+from phalanx.embedded.apiserver.transport.request import Request, Response
+
+PODS = ("", "pods")
+BUDGETS = ("policy", "poddisruptionbudgets")
+SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+
+class PodActions:
+    """Answers POST to a pod's subresources, and to the collection of bindings."""
+
+    def __init__(self, store: Store, writer: Writer, deleter: Deleter) -> None:
+        self._store, self._writer, self._deleter = store, writer, deleter
+
+    async def act(self, target: Target, body: Any, intent: Intent, request: Request) -> Response:
+        """Raises `ApiError`."""
+        if not isinstance(body, dict):
+            raise bad_request("the body is not an object")
+        match target.sub or target.resource.kind:
+            case "binding" | "Binding":
+                return await self._bind(target, body, intent, request)
+            case "eviction":
+                return await self._evict(target, body, intent, request)
+        raise ApiError(404, "NotFound", "the server could not find the requested resource", details={})
+
+    async def _bind(self, target: Target, body: Object, intent: Intent, request: Request) -> Response:
+        meta = body.get("metadata") or {}
+        name = target.name or meta.get("name", "")
+        if meta.get("name", name) != name:
+            raise bad_request("name in URL does not match name in Binding object")
+        _check_node_target(body.get("target") or {})
+        stored = self._pod(target.namespace, name)
+        _check_bindable(stored.obj, name, meta)
+        if not intent.dry_run:
+            await self._store.put(PODS, target.namespace, name, bound(stored, body))
+        return answers.value(request, SUCCESS, 201)
+
+    async def _evict(self, target: Target, body: Object, intent: Intent, request: Request) -> Response:
+        if not disruption.eviction_name_matches(target.name, body):
+            raise bad_request("name in URL does not match name in Eviction object")
+        stored = self._pod(target.namespace, target.name)
+        options = delete_options(request, body.get("deleteOptions"))
+        budget = disruption.allow(stored.obj, self._budgets(target.namespace), objectmeta.now_text())
+        if not (intent.dry_run or options.dry_run):
+            if budget is not None:
+                name = budget["metadata"]["name"]
+                await self._store.put(BUDGETS, target.namespace, name, as_revision(budget))
+            pod = Target(resource=target.resource, namespace=target.namespace, name=target.name)
+            await self._deleter.delete(pod, options)
+        return answers.value(request, SUCCESS, 201)
+
+    def _budgets(self, namespace: str) -> list[Object]:
+        """The budgets as the last decided evictions leave them."""
+        names = [name for _, name, _ in self._store.walk(BUDGETS, namespace)]
+        heads = [self._store.head(BUDGETS, namespace, name) for name in names]
+        return [one.obj for one in heads if one is not None]
+
+    def _pod(self, namespace: str, name: str) -> Stored:
+        stored = self._store.head(PODS, namespace, name)
+        if stored is None:
+            raise not_found("", "pods", name)
+        return stored
+
+
+def _check_node_target(target: Object) -> None:
+    kind = target.get("kind", "")
+    if kind not in ("Node", ""):
+        raise ApiError(500, "", f'target.kind: Unsupported value: "{kind}": supported values: "Node", "<empty>"')
+    if not target.get("name"):
+        raise ApiError(500, "", "target.name: Required value")
+
+
+def _check_bindable(pod: Object, name: str, binding: Object) -> None:
+    meta, spec = pod["metadata"], pod["spec"]
+    if binding.get("uid") and binding["uid"] != meta["uid"]:
+        why = f"Precondition failed: UID in precondition: {binding['uid']}, UID in object meta: {meta['uid']}"
+        raise conflict("", "pods", name, why)
+    if meta.get("deletionTimestamp"):
+        raise conflict("", "pods/binding", name, f"pod {name} is being deleted, cannot be assigned to a host")
+    if spec.get("nodeName"):
+        raise conflict("", "pods/binding", name, f'pod {name} is already assigned to node "{spec["nodeName"]}"')
+    if spec.get("schedulingGates"):
+        raise conflict("", "pods/binding", name, f"pod {name} has non-empty .spec.schedulingGates")
+
+
+def bound(stored: Stored, binding: Object) -> Object:
+    """The pod with its node, the annotations of the binding, and the condition that says so. Shares the rest."""
+    pod = stored.obj
+    meta = dict(pod["metadata"])
+    if extra := (binding.get("metadata") or {}).get("annotations"):
+        meta["annotations"] = (meta.get("annotations") or {}) | extra
+    scheduled = {
+        "type": "PodScheduled",
+        "status": "True",
+        "lastProbeTime": None,
+        "lastTransitionTime": objectmeta.now_text(),
+    }
+    status = pod.get("status") or {}
+    others = [one for one in status.get("conditions") or [] if one.get("type") != "PodScheduled"]
+    return pod | {
+        "metadata": meta,
+        "spec": pod["spec"] | {"nodeName": binding["target"]["name"]},
+        "status": status | {"conditions": [*others, scheduled]},
+    }

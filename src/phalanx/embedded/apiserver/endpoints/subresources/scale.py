@@ -1,0 +1,95 @@
+"""`/scale` of a custom resource: one number of its spec, shown and set as an autoscaling/v1 Scale.
+
+Where the number lies is said by three JSON paths in the CustomResourceDefinition. Source:
+k8s.io/apiextensions-apiserver/pkg/registry/customresource/etcd.go (ScaleREST).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phalanx.embedded.apiserver.apimachinery.expressions.jsonpath import find
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request, invalid, invalid_value, not_found
+from phalanx.embedded.apiserver.apimachinery.patch.patch import apply_patch
+from phalanx.embedded.apiserver.endpoints.write import Intent, Writer
+from phalanx.embedded.apiserver.registry.routing import Target
+from phalanx.embedded.apiserver.storage.store import Store, decode
+
+_SCALE = "io.k8s.api.autoscaling.v1.Scale"
+_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+
+
+def scale_of(resource: Resource, obj: Object) -> Object:
+    """The Scale of an object. Raises ApiError 500 if the spec has no replicas."""
+    paths = resource.scale or {}
+    wanted = _first(obj, paths.get("specReplicasPath"))
+    if wanted is None:
+        raise ApiError(500, "InternalError", f"Internal error occurred: the spec replicas field "
+                       f'"{paths.get("specReplicasPath")}" does not exist')  # fmt: skip
+    status: Object = {"replicas": _first(obj, paths.get("statusReplicasPath")) or 0}
+    if selector := _first(obj, paths.get("labelSelectorPath")):
+        status["selector"] = selector
+    metadata = obj["metadata"]
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {key: metadata[key] for key in _METADATA if key in metadata},
+        "spec": {"replicas": wanted},
+        "status": status,
+    }
+
+
+def _first(obj: Object, path: str | None) -> Any:
+    found = find(obj, path) if path else []
+    return found[0] if found else None
+
+
+def scaled(resource: Resource, obj: Object, scale: Any) -> Object:
+    """`obj` with the replicas of a Scale; shares the rest. Raises ApiError 400 or 422."""
+    if not isinstance(scale, dict) or scale.get("kind") not in (None, "", "Scale"):
+        raise bad_request("wrong object passed to Scale update: expected autoscaling/v1 Scale")
+    path = (resource.scale or {}).get("specReplicasPath", "")
+    replicas = (scale.get("spec") or {}).get("replicas") or 0
+    if replicas < 0:
+        cause = invalid_value(path, replicas, "should be a non-negative integer")
+        raise invalid(resource.group, resource.kind, obj["metadata"]["name"], [cause])
+    found: Object = _with(obj, path.strip(".").split("."), replicas)
+    return found
+
+
+def _with(obj: Any, keys: list[str], value: Any) -> Any:
+    """A copy with the value at a path of plain keys, which is all that the API allows here."""
+    if not keys:
+        return value
+    held = obj if isinstance(obj, dict) else {}
+    return {**held, keys[0]: _with(held.get(keys[0]), keys[1:], value)}
+
+
+class Scales:
+    """Answers `/scale`: an update of it is an update of the object."""
+
+    def __init__(self, store: Store, writer: Writer) -> None:
+        self._store, self._writer = store, writer
+
+    def read(self, target: Target) -> Object:
+        return scale_of(target.resource, self._object(target))
+
+    async def update(self, target: Target, scale: Any, intent: Intent) -> Object:
+        resource, obj = target.resource, self._object(target)
+        wanted = scaled(resource, obj, scale)
+        version = ((scale.get("metadata") or {}).get("resourceVersion")) or obj["metadata"]["resourceVersion"]
+        wanted = {**wanted, "metadata": {**wanted["metadata"], "resourceVersion": version}}
+        whole = Target(resource=resource, namespace=target.namespace, name=target.name)
+        written = await self._writer.update(whole, wanted, intent)
+        return scale_of(resource, written.stored.obj)
+
+    async def patch(self, target: Target, media: str, patch: Any, intent: Intent) -> Object:
+        return await self.update(target, apply_patch(media, self.read(target), patch, _SCALE), intent)
+
+    def _object(self, target: Target) -> Object:
+        head = self._store.head(target.resource.key, target.namespace, target.name)
+        if head is None:
+            raise not_found(target.resource.group, target.resource.plural, target.name)
+        found: Object = decode(head.data)
+        return {**found, "apiVersion": target.resource.api_version}

@@ -1,0 +1,399 @@
+"""The pipelines of every write: create, update, patch, delete. One for all kinds; the rules of a kind are its Strategy.
+
+A write is decided in one turn of the event loop, from reading the head to handing the result to the store, so no two
+decisions can be made on the same state. Then it waits for the disk. What it read is decoded afresh from the stored
+bytes, never edited in place, because readers share the stored object. A write that webhooks are asked about waits for
+them before that turn is over: what admission had looked at is looked at again, and if the object itself has changed
+meanwhile, a patch is made anew from what it is now, and any other write is a conflict.
+
+A write that changes nothing keeps the resourceVersion, goes to no disk and makes no event. A write that removes the
+last finalizer of an object that is being deleted removes the object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from phalanx.embedded.apiserver.apimachinery.meta import objectmeta
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource, Strategy, User
+from phalanx.embedded.apiserver.apimachinery.meta.status import (
+    ApiError,
+    Cause,
+    already_exists,
+    bad_request,
+    conflict,
+    invalid,
+    invalid_value,
+    not_found,
+)
+from phalanx.embedded.apiserver.endpoints import parts
+from phalanx.embedded.apiserver.registry.kinds.pods.pod import PodStrategy
+from phalanx.embedded.apiserver.registry.routing import Registry, Target
+from phalanx.embedded.apiserver.storage.store import Object, Store, Stored, decode, encode
+from phalanx.embedded.apiserver.transport import negotiation
+
+_GENERATE_ATTEMPTS = 8
+_PATCH_ATTEMPTS = 5
+_STALE = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """How a write is meant, besides its object. `validation` is Ignore, Warn or Strict."""
+
+    user: User
+    manager: str
+    dry_run: bool = False
+    validation: str = "Warn"
+    duplicates: Sequence[str] = ()  # paths of the body that stand there twice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What a write left behind. `created` tells 201 from 200."""
+
+    stored: Stored
+    created: bool = False
+    warnings: Sequence[str] = ()
+
+
+class _Overtaken(ApiError):
+    """The object was changed while webhooks were asked."""
+
+
+class Writer:
+    """Creates and updates objects. Deletion is `delete.py`'s, except for its last step."""
+
+    def __init__(self, store: Store, registry: Registry, knowledge: parts.Knowledge) -> None:
+        self._store, self._registry, self._knowledge = store, registry, knowledge
+
+    # --- create --------------------------------------------------------------------------------------------------
+
+    async def create(self, target: Target, body: object, intent: Intent, *, applied: bool = False) -> Written:
+        """`applied` says that managedFields are made already. Raises `ApiError`."""
+        resource, strategy = target.resource, target.resource.strategy
+        obj = ordered(resource, body)
+        warnings = self._schema(resource, obj, intent, code=400)
+        obj = parts.stored_form(resource, obj)
+        meta = objectmeta.metadata_of(obj)
+        objectmeta.place(meta, resource, target.namespace)
+        if meta.get("resourceVersion"):
+            raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
+        objectmeta.fill_new(meta)
+        if not meta.get("name") and meta.get("generateName"):
+            meta["name"] = self._free_name(resource, target.namespace, meta["generateName"])
+        strategy.default(obj)
+        if not applied:
+            self._knowledge.own_fields(resource, obj, None, intent.manager, "")
+        self._knowledge.admit(resource, obj, None, intent.user)
+        warnings += await self._knowledge.consult(resource, obj, None, intent.user, dry_run=intent.dry_run) or ()
+        meta = objectmeta.metadata_of(obj)
+        strategy.prepare_create(obj)  # a Job's labels name it, a pod's status tells of its gates
+        if causes := [*self._knowledge.validate_new_meta(resource, obj), *strategy.validate(obj)]:
+            raise invalid(resource.key[0], resource.kind, meta.get("name", ""), causes)
+        warnings += self._knowledge.approve(resource, obj, None, intent.user)
+        name = meta["name"]
+        if self._store.head(resource.key, target.namespace, name) is not None:
+            raise already_exists(resource.group, resource.plural, name)
+        warnings += strategy.warnings(obj, None)
+        if intent.dry_run:
+            return Written(stored=Stored(0, encode(obj), obj), created=True, warnings=warnings)
+        stored = await self._store.put(resource.key, target.namespace, name, obj)
+        return Written(stored=stored, created=True, warnings=warnings)
+
+    def checked(self, resource: Resource, body: object, intent: Intent) -> Object:
+        """An object that is not to be stored, in its schema's form. Raises `ApiError`."""
+        obj = ordered(resource, body)
+        self._schema(resource, obj, intent, code=400)
+        return obj
+
+    def _free_name(self, resource: Resource, namespace: str, prefix: str) -> str:
+        for _ in range(_GENERATE_ATTEMPTS):
+            name = objectmeta.generated(prefix)
+            if self._store.head(resource.key, namespace, name) is None:
+                break
+        return name
+
+    def _schema(self, resource: Resource, obj: Object, intent: Intent, *, code: int) -> list[str]:
+        """Drop unknown fields; warnings about them, or `ApiError` with Strict."""
+        shown = encode(obj).decode() if code == 422 else ""
+        try:
+            unknown = self._knowledge.check_schema(resource, obj)
+        except ApiError as error:
+            if code == 422:
+                raise _bad_patch(shown, error.message.partition(": ")[2]) from None
+            raise
+        if intent.validation == "Ignore" or not (unknown or intent.duplicates):
+            return []
+        found = [f'duplicate field "{path}"' for path in intent.duplicates]
+        found += [f'unknown field "{path}"' for path in unknown]
+        if intent.validation == "Strict":
+            listed = ", ".join(found)
+            if code == 400:
+                kind = resource.kind
+                where = f'{kind} in version "{resource.version}" cannot be handled as a {kind}'
+                raise bad_request(f"{where}: strict decoding error: {listed}")
+            raise _bad_patch(shown, f"strict decoding error: {listed}")
+        return found
+
+    # --- update --------------------------------------------------------------------------------------------------
+
+    async def update(self, target: Target, body: object, intent: Intent) -> Written:
+        """PUT. Raises `ApiError`."""
+        resource = target.resource
+        obj = ordered(resource, body)
+        warnings = self._schema(resource, obj, intent, code=400)
+        obj = parts.stored_form(resource, obj)
+        meta = objectmeta.metadata_of(obj)
+        self._check_url(meta, target)
+        old = self._store.head(resource.key, target.namespace, target.name)
+        if old is None:
+            if resource.strategy.allow_create_on_update and target.subresource is None:
+                return await self.create(target, obj, intent)
+            raise not_found(resource.group, resource.plural, target.name)
+        self._check_version(resource, meta, old, target)
+        written = self.replace(target, obj, old, intent, warnings)
+        return await written
+
+    def _check_url(self, meta: objectmeta.Meta, target: Target) -> None:
+        if not meta.get("name"):
+            meta["name"] = target.name
+        if meta["name"] != target.name:
+            raise bad_request(
+                f"the name of the object ({meta['name']}) does not match the name on the URL ({target.name})"
+            )
+        objectmeta.place(meta, target.resource, target.namespace)
+
+    def _check_version(self, resource: Resource, meta: objectmeta.Meta, old: Stored, target: Target) -> None:
+        raw = meta.get("resourceVersion") or ""
+        if raw and not raw.isdigit():
+            raise ApiError(500, "", f'strconv.ParseUint: parsing "{raw}": invalid syntax')
+        if raw in ("", "0"):
+            if not resource.strategy.allow_unconditional_update:
+                cause = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
+                subject = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
+                raise _invalid_as(subject, resource, target.name, [cause])
+        elif int(raw) != old.version:
+            raise conflict(resource.group, resource.plural, target.name, _STALE)
+        uid = meta.get("uid")
+        if uid and uid != old.obj["metadata"]["uid"]:
+            where = f"{target.namespace}/{target.name}" if target.namespace else target.name
+            group = f"{resource.group}/" if resource.group else ""
+            raise conflict(
+                resource.group, resource.plural, target.name,
+                f"StorageError: invalid object, Code: 4, Key: /registry/{group}{resource.plural}/{where}, "
+                f"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, "
+                f"UID in object meta: {old.obj['metadata']['uid']}",
+            )  # fmt: skip
+
+    async def replace(
+        self, target: Target, obj: Object, old: Stored, intent: Intent, warnings: list[str], *, applied: bool = False
+    ) -> Written:
+        """Store `obj` over `old`, by the rules for the whole object or for the subresource that `target` names."""
+        resource, strategy = target.resource, target.resource.strategy
+        before = old.obj
+        meta, old_meta = obj["metadata"], before["metadata"]
+        objectmeta.keep_system_fields(meta, old_meta)
+        meta["resourceVersion"] = old_meta["resourceVersion"]  # tells validation that the object is not new
+        strategy.default(obj)
+        validate = self._prepare(target, obj, before)
+        if target.subresource is None:
+            self._knowledge.admit(resource, obj, before, intent.user)
+            warnings = [*warnings, *await self._consulted(target, obj, old, intent)]
+        if causes := [*self._knowledge.validate_changed_meta(resource, obj, before, target.sub), *validate()]:
+            raise invalid(resource.key[0], resource.kind, target.name, causes)
+        if target.subresource is None:
+            warnings = [*warnings, *self._knowledge.approve(resource, obj, before, intent.user)]
+        if not applied:
+            self._knowledge.own_fields(resource, obj, before, intent.manager, target.sub)
+        warnings = [*warnings, *strategy.warnings(obj, before)]
+        return await self.finish(target, obj, old, intent, warnings)
+
+    async def _consulted(self, target: Target, obj: Object, old: Stored, intent: Intent) -> list[str]:
+        resource = target.resource
+        warnings = await self._knowledge.consult(resource, obj, old.obj, intent.user, dry_run=intent.dry_run)
+        if warnings is None:
+            return []
+        now = self._store.head(resource.key, target.namespace, target.name)
+        if now is None:
+            raise not_found(resource.group, resource.plural, target.name)
+        if now.version != old.version:
+            error = conflict(resource.group, resource.plural, target.name, _STALE)
+            raise _Overtaken(error.code, error.reason, error.message, details=error.details)
+        objectmeta.keep_system_fields(obj["metadata"], old.obj["metadata"])
+        obj["metadata"]["resourceVersion"] = old.obj["metadata"]["resourceVersion"]
+        self._prepare(target, obj, old.obj)  # what a user may not change, no webhook changes for him
+        return warnings
+
+    def _prepare(self, target: Target, obj: Object, before: Object) -> Callable[[], list[Cause]]:
+        """Put back what may not change; what is then to be validated, after admission."""
+        strategy = target.resource.strategy
+        match target.sub, strategy:
+            case "", _:
+                strategy.prepare_update(obj, before)
+                return lambda: [*strategy.validate(obj), *strategy.validate_update(obj, before)]
+            case "finalize", _:  # of a namespace: its controller says that it is empty
+                obj["status"] = before.get("status") or {}
+                return list
+            case "resize", PodStrategy():
+                strategy.prepare_resize(obj, before)
+                return lambda: strategy.validate_resize(obj, before)
+            case "ephemeralcontainers", PodStrategy():
+                strategy.prepare_ephemeral(obj, before)
+                return lambda: strategy.validate_ephemeral(obj, before)
+        strategy.prepare_status_update(obj, before)
+        return lambda: strategy.validate_status_update(obj, before)
+
+    async def finish(
+        self, target: Target, obj: Object, old: Stored, intent: Intent, warnings: Sequence[str] = ()
+    ) -> Written:
+        """The last step of every change to an existing object: nothing, a removal, or a new revision."""
+        resource = target.resource
+        if intent.dry_run:
+            return Written(stored=Stored(old.version, encode(obj), obj), warnings=warnings)
+        if obj == old.obj:
+            return Written(stored=old, warnings=warnings)
+        if removable(obj):
+            last = as_revision(old.obj)
+            removed = await self._store.delete(resource.key, target.namespace, target.name, last)
+            shown = obj | {"metadata": obj["metadata"] | {"resourceVersion": str(removed.version)}}
+            return Written(stored=Stored(removed.version, encode(shown), shown), warnings=warnings)
+        stored = await self._store.put(resource.key, target.namespace, target.name, obj)
+        return Written(stored=stored, warnings=warnings)
+
+    # --- patch ---------------------------------------------------------------------------------------------------
+
+    async def patch(self, target: Target, media: str, patch: object, intent: Intent, *, force: bool = False) -> Written:
+        """PATCH in any of its four languages. Raises `ApiError`."""
+        for _ in range(_PATCH_ATTEMPTS - 1):
+            with suppress(_Overtaken):
+                return await self._patched(target, media, patch, intent, force=force)
+        return await self._patched(target, media, patch, intent, force=force)
+
+    async def _patched(self, target: Target, media: str, patch: object, intent: Intent, *, force: bool) -> Written:
+        resource = target.resource
+        old = self._store.head(resource.key, target.namespace, target.name)
+        if media == parts.APPLY_PATCH:
+            return await self._apply(target, patch, old, intent, force=force)
+        if old is None:
+            raise not_found(resource.group, resource.plural, target.name)
+        current = old.obj if resource.from_stored is None else parts.converted(resource, old.obj)
+        touched = parts.touched_fields(media, patch, current)
+        obj = ordered(resource, self._knowledge.patched(resource, media, _unshared(current, touched), patch))
+        warnings = self._schema_of(resource, obj, touched, intent)
+        obj = parts.stored_form(resource, obj)
+        meta = objectmeta.metadata_of(obj)
+        version = meta.get("resourceVersion")
+        if version and version != old.obj["metadata"]["resourceVersion"]:
+            raise conflict(resource.group, resource.plural, target.name, _STALE)
+        return await self.replace(target, obj, old, intent, warnings)
+
+    def _schema_of(self, resource: Resource, obj: Object, touched: Collection[str], intent: Intent) -> list[str]:
+        """The schema check of the fields that a patch has touched; the others are as they were stored."""
+        part = {key: obj[key] for key in ("kind", "apiVersion", *touched) if key in obj}
+        warnings = self._schema(resource, part, intent, code=422)
+        for key in touched:
+            if key in part:
+                obj[key] = part[key]
+            else:
+                obj.pop(key, None)
+        return warnings
+
+    async def _apply(
+        self, target: Target, patch: object, old: Stored | None, intent: Intent, *, force: bool
+    ) -> Written:
+        resource = target.resource
+        if old is None and target.subresource is not None:
+            raise not_found(resource.group, resource.plural, target.name)
+        current = None if old is None else parts.converted(resource, decode(old.data))
+        obj = self._knowledge.applied(resource, current, patch, intent.manager, force, target.sub)
+        meta = objectmeta.metadata_of(obj)
+        self._check_url(meta, target)
+        if old is None:
+            return await self.create(target, obj, intent, applied=True)
+        version = meta.get("resourceVersion")
+        if version and version != old.obj["metadata"]["resourceVersion"]:
+            raise conflict(resource.group, resource.plural, target.name, _STALE)
+        obj = ordered(resource, obj)
+        warnings = self._schema(resource, obj, intent, code=422)
+        return await self.replace(target, parts.stored_form(resource, obj), old, intent, warnings, applied=True)
+
+
+def _unshared(old: Object, touched: Collection[str]) -> Object:
+    """A stored object to be changed in the fields that are named: those are copied, the others shared with readers.
+
+    Nothing downstream may edit the others in place. Strategies do not: defaults are idempotent, and what an update
+    puts back (`obj["status"] = old["status"]`) is shared just so.
+    """
+    copied = {key: decode(encode(old[key])) for key in touched if key in old}
+    return old | copied
+
+
+def ordered(resource: Resource, body: object) -> Object:
+    """The object of a request, beginning with kind and apiVersion as `answers.head_of` expects.
+
+    Raises `ApiError` 400 when it is no object, or one of another kind.
+    """
+    if not isinstance(body, dict):
+        raise negotiation.no_object(body, encode(body), resource.kind)
+    kind, version = body.get("kind") or resource.kind, body.get("apiVersion") or resource.api_version
+    if kind != resource.kind or version != resource.api_version:
+        raise _of_another_kind(resource, str(kind), str(version))
+    obj = {"kind": kind, "apiVersion": version, "metadata": body.get("metadata")}
+    if not isinstance(obj["metadata"], dict):
+        obj["metadata"] = obj["metadata"] or {}
+    for key, value in body.items():
+        obj.setdefault(key, value)
+    return obj
+
+
+def _bad_patch(patched: str, why: str) -> ApiError:
+    """422 for a patch whose result is no object of its kind."""
+    return invalid("", "", "", [invalid_value("patch", patched, why)])
+
+
+def _of_another_kind(resource: Resource, kind: str, api_version: str) -> ApiError:
+    """400 for a body that is another kind than the path's, or another version of it."""
+    group, _, version = api_version.rpartition("/")
+    if (group, kind) == (resource.group, resource.kind):
+        return bad_request(
+            f"the API version in the data ({api_version}) does not match the expected API version "
+            f"({resource.api_version})"
+        )
+    if parts.is_known_kind(group, version, kind):
+        package = resource.group.partition(".")[0] or "core"
+        why = f"converting ({version}.{kind}) to ({package}.{resource.kind}): unknown conversion"
+    else:
+        scheme = "pkg/api/legacyscheme/scheme.go:30"
+        why = f'no kind "{kind}" is registered for version "{api_version}" in scheme "{scheme}"'
+    return bad_request(f'{kind} in version "{version}" cannot be handled as a {resource.kind}: {why}')
+
+
+def removable(obj: Object) -> bool:
+    """Is nothing left to wait for in an object that is being deleted?"""
+    meta = obj["metadata"]
+    if not meta.get("deletionTimestamp") or meta.get("finalizers"):
+        return False
+    if obj["kind"] == "Namespace" and obj["apiVersion"] == "v1" and (obj.get("spec") or {}).get("finalizers"):
+        return False
+    return not meta.get("deletionGracePeriodSeconds")
+
+
+def as_revision(obj: Object) -> Object:
+    """A copy of a stored object whose metadata may be edited (the version of a last state)."""
+    return obj | {"metadata": dict(obj["metadata"])}
+
+
+def _invalid_as(subject: str, resource: Resource, name: str, causes: list[Cause]) -> ApiError:
+    """A 422 that names the resource instead of the kind."""
+    error = invalid(resource.group, resource.kind, name, causes)
+    line = causes[0].line()
+    details = dict(error.details or {}) | {"kind": resource.plural}
+    return ApiError(422, "Invalid", f'{subject} "{name}" is invalid: {line}', details=details)
+
+
+def is_graceful(strategy: Strategy) -> bool:
+    """Does deletion of this kind have a grace period at all?"""
+    return type(strategy).deletion_grace_s is not Strategy.deletion_grace_s

@@ -1,0 +1,287 @@
+"""The kinds this server knows from the start, as discovery shows them.
+
+A cluster's worth of Kubernetes is served where jobs, pods, nodes and their companions live; what nobody schedules by
+(Ingress, validating webhooks, storage classes …) is absent rather than pretended. Of apps/v1 the kinds are kept, with a
+warning that nobody acts on them, because clients expect them. Names, short names, categories and verbs are those of
+kube-apiserver 1.36.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phalanx.embedded.apiserver.apimachinery.meta.resource import ALL_VERBS, Resource, Subresource
+from phalanx.embedded.apiserver.registry.crd.crd import DefinitionStrategy
+from phalanx.embedded.apiserver.registry.kinds.batch.job import CronJobStrategy, JobStrategy
+from phalanx.embedded.apiserver.registry.kinds.nodes.lease import LeaseStrategy
+from phalanx.embedded.apiserver.registry.kinds.nodes.node import NamespaceStrategy, NodeStrategy
+from phalanx.embedded.apiserver.registry.kinds.nodes.priority import PriorityClassStrategy, RuntimeClassStrategy
+from phalanx.embedded.apiserver.registry.kinds.pods.pod import PodStrategy
+from phalanx.embedded.apiserver.registry.kinds.policy.admission_policy import BindingStrategy, PolicyStrategy
+from phalanx.embedded.apiserver.registry.kinds.policy.disruption import BudgetStrategy
+from phalanx.embedded.apiserver.registry.kinds.policy.limits import LimitRangeStrategy, QuotaStrategy
+from phalanx.embedded.apiserver.registry.kinds.policy.rbac import RoleBindingStrategy, RoleStrategy
+from phalanx.embedded.apiserver.registry.kinds.policy.webhook import WebhookStrategy
+from phalanx.embedded.apiserver.registry.kinds.workloads import event
+from phalanx.embedded.apiserver.registry.kinds.workloads.apps import WorkloadStrategy
+from phalanx.embedded.apiserver.registry.kinds.workloads.config import (
+    ConfigMapStrategy,
+    SecretStrategy,
+    ServiceAccountStrategy,
+)
+from phalanx.embedded.apiserver.registry.kinds.workloads.event import CoreEventStrategy, EventStrategy
+from phalanx.embedded.apiserver.registry.kinds.workloads.network import NetworkPolicyStrategy
+from phalanx.embedded.apiserver.registry.kinds.workloads.pod_template import EndpointsStrategy, PodTemplateStrategy
+from phalanx.embedded.apiserver.registry.kinds.workloads.service import ServiceStrategy
+from phalanx.embedded.apiserver.registry.kinds.workloads.storage import ClaimStrategy, VolumeStrategy
+
+
+def _core(kind: str, plural: str, **rest: Any) -> Resource:
+    return _kind("", "v1", "core", kind, plural, **rest)
+
+
+def _kind(group: str, version: str, package: str, kind: str, plural: str, **rest: Any) -> Resource:
+    """A kind whose singular, list kind and definition follow from its name."""
+    prefix = "io.k8s.apiextensions-apiserver.pkg.apis." if package == "apiextensions" else "io.k8s.api."
+    values: dict[str, Any] = {
+        "namespaced": True,
+        "singular": kind.lower(),
+        "list_kind": f"{kind}List",
+        "schema_name": f"{prefix}{package}.{version}.{kind}",
+    }
+    return Resource(group=group, version=version, kind=kind, plural=plural, **(values | rest))
+
+
+def _status(kind: str, group: str = "", version: str = "v1") -> Subresource:
+    return Subresource(name="status", kind=kind, group=group, version=version)
+
+
+def _scale() -> Subresource:
+    return Subresource(name="scale", kind="Scale", group="autoscaling", version="v1")
+
+
+def _workload(kind: str, short_name: str, *, scales: bool = True, fixed: tuple[str, ...] = ("selector",)) -> Resource:
+    """A kind of apps/v1, kept for the clients that expect it."""
+    parts = (_scale(), _status(kind, "apps")) if scales else (_status(kind, "apps"),)
+    return _kind(
+        "apps",
+        "v1",
+        "apps",
+        kind,
+        f"{kind.lower()}s",
+        short_names=(short_name,),
+        categories=("all",),
+        subresources=parts,
+        strategy=WorkloadStrategy(kind.lower(), replicated=scales, fixed=fixed),
+        scale={"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"} if scales else None,
+    )
+
+
+PODS = _core(
+    "Pod",
+    "pods",
+    short_names=("po",),
+    categories=("all",),
+    strategy=PodStrategy(),
+    subresources=(
+        Subresource(name="binding", kind="Binding", version="v1", verbs=("create",)),
+        Subresource(name="ephemeralcontainers", kind="Pod", version="v1"),
+        Subresource(name="eviction", kind="Eviction", group="policy", version="v1", verbs=("create",)),
+        Subresource(name="log", kind="Pod", version="v1", verbs=("get",)),
+        Subresource(name="resize", kind="Pod", version="v1"),
+        _status("Pod"),
+    ),
+)
+
+RESOURCES: tuple[Resource, ...] = (
+    _core("Binding", "bindings", verbs=("create",)),
+    _core("ConfigMap", "configmaps", strategy=ConfigMapStrategy(), short_names=("cm",)),
+    _core("Endpoints", "endpoints", strategy=EndpointsStrategy(), short_names=("ep",), singular="endpoints"),
+    _core("Event", "events", strategy=CoreEventStrategy(), short_names=("ev",)),
+    _core("LimitRange", "limitranges", strategy=LimitRangeStrategy(), short_names=("limits",)),
+    _core(
+        "Namespace",
+        "namespaces",
+        strategy=NamespaceStrategy(),
+        namespaced=False,
+        short_names=("ns",),
+        verbs=tuple(verb for verb in ALL_VERBS if verb != "deletecollection"),
+        subresources=(
+            Subresource(name="finalize", kind="Namespace", version="v1", verbs=("update",)),
+            _status("Namespace"),
+        ),
+    ),
+    _core(
+        "Node", "nodes", strategy=NodeStrategy(), namespaced=False, short_names=("no",), subresources=(_status("Node"),)
+    ),
+    _core(
+        "PersistentVolumeClaim",
+        "persistentvolumeclaims",
+        strategy=ClaimStrategy(),
+        short_names=("pvc",),
+        subresources=(_status("PersistentVolumeClaim"),),
+    ),
+    _core(
+        "PersistentVolume",
+        "persistentvolumes",
+        strategy=VolumeStrategy(),
+        namespaced=False,
+        short_names=("pv",),
+        subresources=(_status("PersistentVolume"),),
+    ),
+    PODS,
+    _core("PodTemplate", "podtemplates", strategy=PodTemplateStrategy()),
+    _core(
+        "ResourceQuota",
+        "resourcequotas",
+        strategy=QuotaStrategy(),
+        short_names=("quota",),
+        subresources=(_status("ResourceQuota"),),
+    ),
+    _core("Secret", "secrets", strategy=SecretStrategy()),
+    _core(
+        "ServiceAccount",
+        "serviceaccounts",
+        strategy=ServiceAccountStrategy(),
+        short_names=("sa",),
+        subresources=(
+            Subresource(
+                name="token", kind="TokenRequest", group="authentication.k8s.io", version="v1", verbs=("create",)
+            ),
+        ),
+    ),
+    _core(
+        "Service",
+        "services",
+        strategy=ServiceStrategy(),
+        short_names=("svc",),
+        categories=("all",),
+        subresources=(_status("Service"),),
+    ),
+    _workload("DaemonSet", "ds", scales=False),
+    _workload("Deployment", "deploy"),
+    _workload("ReplicaSet", "rs"),
+    _workload("StatefulSet", "sts", fixed=("selector", "serviceName", "podManagementPolicy", "volumeClaimTemplates")),
+    _kind(
+        "batch",
+        "v1",
+        "batch",
+        "CronJob",
+        "cronjobs",
+        strategy=CronJobStrategy(),
+        short_names=("cj",),
+        categories=("all",),
+        subresources=(_status("CronJob", "batch"),),
+    ),
+    _kind(
+        "batch",
+        "v1",
+        "batch",
+        "Job",
+        "jobs",
+        strategy=JobStrategy(),
+        categories=("all",),
+        subresources=(_status("Job", "batch"),),
+    ),
+    _kind("coordination.k8s.io", "v1", "coordination", "Lease", "leases", strategy=LeaseStrategy()),
+    _kind(
+        "events.k8s.io",
+        "v1",
+        "events",
+        "Event",
+        "events",
+        strategy=EventStrategy(),
+        short_names=("ev",),
+        storage=("", "events"),
+        to_stored=event.to_core,
+        from_stored=event.from_core,
+    ),
+    _kind(
+        "networking.k8s.io",
+        "v1",
+        "networking",
+        "NetworkPolicy",
+        "networkpolicies",
+        strategy=NetworkPolicyStrategy(),
+        short_names=("netpol",),
+    ),
+    _kind(
+        "node.k8s.io", "v1", "node", "RuntimeClass", "runtimeclasses", strategy=RuntimeClassStrategy(), namespaced=False
+    ),
+    _kind(
+        "policy",
+        "v1",
+        "policy",
+        "PodDisruptionBudget",
+        "poddisruptionbudgets",
+        strategy=BudgetStrategy(),
+        short_names=("pdb",),
+        subresources=(_status("PodDisruptionBudget", "policy"),),
+    ),
+    _kind(
+        "scheduling.k8s.io",
+        "v1",
+        "scheduling",
+        "PriorityClass",
+        "priorityclasses",
+        strategy=PriorityClassStrategy(),
+        namespaced=False,
+        short_names=("pc",),
+    ),
+    _kind(
+        "apiextensions.k8s.io",
+        "v1",
+        "apiextensions",
+        "CustomResourceDefinition",
+        "customresourcedefinitions",
+        namespaced=False,
+        short_names=("crd", "crds"),
+        categories=("api-extensions",),
+        subresources=(_status("CustomResourceDefinition", "apiextensions.k8s.io"),),
+        strategy=DefinitionStrategy(),
+    ),
+    *(
+        _kind(
+            "admissionregistration.k8s.io",
+            "v1",
+            "admissionregistration",
+            kind,
+            plural,
+            namespaced=False,
+            strategy=rules,
+        )
+        for kind, plural, rules in (
+            ("MutatingAdmissionPolicy", "mutatingadmissionpolicies", PolicyStrategy("mutations")),
+            ("MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings", BindingStrategy(acts=False)),
+            ("MutatingWebhookConfiguration", "mutatingwebhookconfigurations", WebhookStrategy()),
+            ("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", BindingStrategy(acts=True)),
+        )
+    ),
+    _kind(
+        "admissionregistration.k8s.io",
+        "v1",
+        "admissionregistration",
+        "ValidatingAdmissionPolicy",
+        "validatingadmissionpolicies",
+        namespaced=False,
+        strategy=PolicyStrategy("validations"),
+        subresources=(_status("ValidatingAdmissionPolicy", "admissionregistration.k8s.io"),),
+    ),
+    *(
+        _kind(
+            "rbac.authorization.k8s.io",
+            "v1",
+            "rbac",
+            kind,
+            plural,
+            namespaced=not kind.startswith("Cluster"),
+            strategy=RoleBindingStrategy() if kind.endswith("Binding") else RoleStrategy(),
+        )
+        for kind, plural in (
+            ("ClusterRole", "clusterroles"),
+            ("ClusterRoleBinding", "clusterrolebindings"),
+            ("Role", "roles"),
+            ("RoleBinding", "rolebindings"),
+        )
+    ),
+)

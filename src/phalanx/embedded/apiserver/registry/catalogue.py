@@ -1,0 +1,121 @@
+"""The documents about the API itself (discovery and OpenAPI), encoded once per change of what is served.
+
+Clients read them at every start and the answer changes only when a CustomResourceDefinition does, so each document
+is built when first asked for and kept as bytes until the registry's generation moves on. Every document has an ETag,
+with which kubectl's cache asks whether its copy still holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Protocol
+
+import msgspec
+
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource
+from phalanx.embedded.apiserver.registry import discovery, openapi
+from phalanx.embedded.apiserver.transport.negotiation import JSON, Accept
+
+# Some hundred group versions at most; the bound is for clients that send a new Host with every request.
+_KEPT = 1000
+_VERSIONS = discovery.AGGREGATED_VERSIONS
+_encode = msgspec.json.Encoder().encode
+
+
+class Served(Protocol):
+    """What is served now; `generation` changes whenever `resources` does."""
+
+    generation: int
+
+    @property
+    def resources(self) -> Sequence[Resource]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """One answer. `etag` stands in quotes, as in the header."""
+
+    body: bytes
+    media: str = JSON
+    etag: str
+
+
+class Catalogue:
+    """Answers /api, /apis and /openapi."""
+
+    def __init__(self, served: Served) -> None:
+        self._served = served
+        self._documents: dict[tuple[str, str], Document] = {}
+        self._generation = -1
+
+    def answer(self, path: str, accept: Iterable[Accept] = (), server_address: str = "") -> Document | None:
+        """The document at `path` (without a trailing slash) in the best form; None where there is none. `accept`: forms
+        of JSON and YAML; none where the client wants neither.
+
+        `server_address` is the `host:port` by which the client came, which /api tells old clients.
+        """
+        if path == "/openapi/v2" and not accept:
+            return _tagged(openapi.swagger_protobuf(), openapi.SWAGGER_MEDIA)
+        if self._generation != self._served.generation:
+            self._documents, self._generation = {}, self._served.generation
+        version = _aggregated_version(accept) if path in ("/api", "/apis") else ""
+        key = (path, version or (server_address if path == "/api" else ""))
+        if key not in self._documents:
+            value = self._aggregated(path, version) if version else self._value(path, server_address)
+            if value is None:
+                return None  # not kept: there are more paths that name nothing than memory
+            if len(self._documents) >= _KEPT:
+                self._documents = {}
+            self._documents[key] = _document(value, _media(version))
+        return self._documents[key]
+
+    def _aggregated(self, path: str, version: str) -> Any:
+        return discovery.aggregated(self._served.resources, core=path == "/api", version=version)
+
+    def _value(self, path: str, server_address: str) -> Any:
+        resources = self._served.resources
+        match path.strip("/").split("/"):
+            case ["api"]:
+                return discovery.api_versions(server_address)
+            case ["api", version]:
+                return discovery.api_resource_list(resources, "", version)
+            case ["apis"]:
+                return discovery.api_group_list(resources)
+            case ["apis", group]:
+                return discovery.api_group(resources, group)
+            case ["apis", group, version]:
+                return discovery.api_resource_list(resources, group, version)
+            case ["openapi", "v2"]:
+                return openapi.SWAGGER
+            case ["openapi", "v3"]:
+                return openapi.index(resources)
+            case ["openapi", "v3", *rest]:
+                return openapi.document(resources, "/".join(rest))
+        return None
+
+
+def _aggregated_version(accept: Iterable[Accept]) -> str:
+    """Which aggregated form is the client's first choice among those that exist here; "" for the old form."""
+    for form in accept:
+        if not form.as_kind:
+            return ""
+        kind = (form.as_kind, form.group)
+        if kind == (discovery.AGGREGATED_KIND, discovery.AGGREGATED_GROUP) and form.version in _VERSIONS:
+            return form.version
+    return ""
+
+
+def _media(version: str) -> str:
+    if not version:
+        return JSON
+    return f"{JSON};g={discovery.AGGREGATED_GROUP};v={version};as={discovery.AGGREGATED_KIND}"
+
+
+def _document(value: Any, media: str) -> Document:
+    return _tagged(_encode(value) + b"\n", media)
+
+
+def _tagged(body: bytes, media: str) -> Document:
+    return Document(body=body, media=media, etag=f'"{sha256(body).hexdigest().upper()[:32]}"')

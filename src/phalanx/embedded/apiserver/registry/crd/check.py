@@ -1,0 +1,286 @@
+"""What is wrong with a CustomResourceDefinition, in the words of the real server.
+
+Where every version has the same schema the real server keeps it once, above the versions, and speaks of it as
+`spec.validation`; `_schema_path` follows it there. Source: k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/
+validation and /pkg/apiserver/schema/validation.go.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from phalanx.embedded.apiserver.apimachinery.expressions.jsonpath import steps_of
+from phalanx.embedded.apiserver.apimachinery.meta.status import Cause, duplicate, invalid_value, not_supported, required
+from phalanx.embedded.apiserver.registry.crd.rules import RULES, mistakes
+from phalanx.embedded.apiserver.registry.crd.structural import causes
+
+Json = Mapping[str, Any]
+
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LABEL_1035 = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+_NOT_1035 = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
+    "and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
+    "'[a-z]([-a-z0-9]*[a-z0-9])?')"
+)
+_NOT_1123 = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start "
+    "and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+_FREE = ("x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields")
+_COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
+
+
+def definition_causes(obj: Json) -> list[Cause]:
+    """What is wrong with a new definition."""
+    spec = obj.get("spec") or {}
+    names, versions = spec.get("names") or {}, spec.get("versions") or []
+    found = [
+        *_approval_causes(obj, spec),
+        *_name_causes(obj, spec, names),
+        *_scope_causes(spec),
+        *_version_causes(versions),
+    ]
+    found += _names_causes(names)
+    found += [cause for place, version in enumerate(versions) for cause in _one_version(place, version, versions)]
+    if not (obj.get("status") or {}).get("storedVersions"):
+        found.append(invalid_value("status.storedVersions", None, "must have at least one stored version"))
+    return found
+
+
+def change_causes(obj: Json, old: Json) -> list[Cause]:
+    """What of a change is not allowed: an established definition keeps its group, scope and names."""
+    found, spec, before = [], obj.get("spec") or {}, old.get("spec") or {}
+    names, former = spec.get("names") or {}, before.get("names") or {}
+    pairs = [("spec.group", spec.get("group"), before.get("group"))]
+    if _established(old):
+        pairs += [
+            ("spec.scope", spec.get("scope"), before.get("scope")),
+            ("spec.names.kind", names.get("kind"), former.get("kind")),
+        ]
+    pairs.append(("spec.names.plural", names.get("plural"), former.get("plural")))
+    for path, new, was in pairs:
+        if new != was:
+            found.append(invalid_value(path, new, "field is immutable"))
+    return found + _stored_causes(obj, old)
+
+
+def _stored_causes(obj: Json, old: Json) -> list[Cause]:
+    have = {version.get("name") for version in (obj.get("spec") or {}).get("versions") or ()}
+    stored = (old.get("status") or {}).get("storedVersions") or ()
+    text = "missing from spec.versions; {} was previously a storage version, and must remain in spec.versions until a "
+    text += "storage migration ensures no data remains persisted in {} and removes {} from status.storedVersions"
+    return [
+        invalid_value(f"status.storedVersions[{place}]", name, text.replace("{}", name))
+        for place, name in enumerate(stored)
+        if name not in have
+    ]
+
+
+def _established(obj: Json) -> bool:
+    conditions = (obj.get("status") or {}).get("conditions") or ()
+    return any(one.get("type") == "Established" and one.get("status") == "True" for one in conditions)
+
+
+# --- names and versions ------------------------------------------------------------------------------------------
+
+
+def _name_causes(obj: Json, spec: Json, names: Json) -> Iterator[Cause]:
+    name, group = (obj.get("metadata") or {}).get("name", ""), spec.get("group", "")
+    if name != f"{names.get('plural', '')}.{group}":
+        yield invalid_value("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
+    if not group:
+        yield required("spec.group")
+    elif _SUBDOMAIN.fullmatch(group) is None:
+        yield invalid_value("spec.group", group, _NOT_1123)
+    elif "." not in group:
+        yield invalid_value("spec.group", group, "should be a domain with at least one dot")
+
+
+def _approval_causes(obj: Json, spec: Json) -> Iterator[Cause]:
+    """Groups of the Kubernetes project are for what it has approved (KEP-1111)."""
+    group, annotations = spec.get("group") or "", (obj.get("metadata") or {}).get("annotations") or {}
+    if group.endswith((".k8s.io", ".kubernetes.io")) and not annotations.get("api-approved.kubernetes.io"):
+        text = 'protected groups must have approval annotation "api-approved.kubernetes.io", see '
+        text += "https://github.com/kubernetes/enhancements/pull/1111"
+        yield required("metadata.annotations[api-approved.kubernetes.io]", text)
+
+
+def _scope_causes(spec: Json) -> Iterator[Cause]:
+    scope = spec.get("scope", "")
+    if not scope:
+        yield required("spec.scope")
+    elif scope not in ("Cluster", "Namespaced"):
+        yield not_supported("spec.scope", scope, ("Cluster", "Namespaced"))
+
+
+def _version_causes(versions: list[Json]) -> Iterator[Cause]:
+    seen: set[str] = set()
+    for place, version in enumerate(versions):
+        name = version.get("name", "")
+        if name in seen:
+            yield duplicate(f"spec.versions[{place}].name", name)
+        seen.add(name)
+        if _LABEL_1035.fullmatch(name) is None:
+            yield invalid_value(f"spec.versions[{place}].name", name, _NOT_1035)
+    if not versions:
+        yield required("spec.versions", "must have at least one version")
+    elif sum(bool(version.get("storage")) for version in versions) != 1:
+        shown = [_internal(version, versions) for version in versions]
+        yield invalid_value("spec.versions", shown, "must have exactly one version marked as storage version")
+
+
+def _internal(version: Json, versions: list[Json]) -> dict[str, Any]:
+    """A version as the server's internal type prints it."""
+    shared = _shares_schema(versions)
+    return {
+        "Name": version.get("name", ""),
+        "Served": bool(version.get("served")),
+        "Storage": bool(version.get("storage")),
+        "Deprecated": bool(version.get("deprecated")),
+        "DeprecationWarning": version.get("deprecationWarning"),
+        "Schema": None if shared else version.get("schema"),
+        "Subresources": None if shared else version.get("subresources"),
+        "AdditionalPrinterColumns": None if shared else version.get("additionalPrinterColumns"),
+        "SelectableFields": None if shared else version.get("selectableFields"),
+    }
+
+
+def _names_causes(names: Json) -> Iterator[Cause]:
+    for field in ("plural", "singular", "kind", "listKind"):
+        value = names.get(field) or ""
+        if not value and field in ("plural", "kind"):
+            yield required(f"spec.names.{field}")
+        elif value and _LABEL_1035.fullmatch(value.lower()) is None:
+            detail = f"may have mixed case, but should otherwise match: {_NOT_1035}" if "ind" in field else _NOT_1035
+            yield invalid_value(f"spec.names.{field}", value, detail)
+    for field in ("shortNames", "categories"):
+        for place, value in enumerate(names.get(field) or ()):
+            if _LABEL_1035.fullmatch(value) is None:
+                yield invalid_value(f"spec.names.{field}[{place}]", value, _NOT_1035)
+    if names.get("kind") and names.get("kind") == names.get("listKind"):
+        yield invalid_value("spec.names.listKind", names["listKind"], "kind and listKind may not be the same")
+
+
+# --- one version -------------------------------------------------------------------------------------------------
+
+
+def _shares_schema(versions: list[Json]) -> bool:
+    """Is what the versions say of their objects the same in all of them?"""
+    parts = ("schema", "subresources", "additionalPrinterColumns", "selectableFields")
+    return all(version.get(part) == versions[0].get(part) for version in versions for part in parts)
+
+
+def _schema_path(place: int, versions: list[Json]) -> str:
+    return "spec.validation" if _shares_schema(versions) else f"spec.versions[{place}].schema"
+
+
+def _one_version(place: int, version: Json, versions: list[Json]) -> Iterator[Cause]:
+    schema = (version.get("schema") or {}).get("openAPIV3Schema")
+    if schema is None:
+        yield required(f"spec.versions[{place}].schema.openAPIV3Schema")
+        return
+    if place and _shares_schema(versions):
+        return
+    path = f"{_schema_path(place, versions)}.openAPIV3Schema"
+    if schema.get("type") != "object":
+        if not schema.get("type"):
+            yield required(f"{path}.type", "must not be empty at the root")
+        else:
+            yield invalid_value(f"{path}.type", schema["type"], "must be object at the root")
+    yield from schema_causes(schema, path, root=True)
+    yield from _column_causes(place, version, versions)
+
+
+def _column_causes(place: int, version: Json, versions: list[Json]) -> Iterator[Cause]:
+    prefix = "spec" if _shares_schema(versions) else f"spec.versions[{place}]"
+    for number, column in enumerate(version.get("additionalPrinterColumns") or ()):
+        path = f"{prefix}.additionalPrinterColumns[{number}]"
+        if not column.get("name"):
+            yield required(f"{path}.name")
+        if column.get("type") not in _COLUMN_TYPES:
+            yield invalid_value(f"{path}.type", column.get("type", ""), f"must be one of {','.join(_COLUMN_TYPES)}")
+        if not column.get("jsonPath"):
+            yield required(f"{path}.jsonPath")
+        elif mistake := _path_mistake(column["jsonPath"]):
+            yield invalid_value(f"{path}.jsonPath", column["jsonPath"], mistake)
+
+
+def _path_mistake(path: str) -> str:
+    if not path.startswith("."):
+        return "must be a json path starting with ."
+    try:
+        steps_of(path)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def schema_causes(schema: Json, path: str, *, root: bool = False) -> Iterator[Cause]:
+    """What keeps a schema from being structural."""
+    for word, problem in (("$ref", "$ref is not supported"), ("definitions", "definitions is not supported")):
+        if schema.get(word):
+            yield Cause("FieldValueForbidden", f"Forbidden: {problem}", f"{path}.{word}")
+    if schema.get("uniqueItems"):
+        text = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
+        yield Cause("FieldValueForbidden", f"Forbidden: {text}", f"{path}.uniqueItems")
+    if schema.get("properties") and isinstance(schema.get("additionalProperties"), Mapping):
+        text = "additionalProperties and properties are mutual exclusive"
+        yield Cause("FieldValueForbidden", f"Forbidden: {text}", f"{path}.additionalProperties")
+    yield from _list_type_causes(schema, path)
+    yield from _rule_causes(schema, path, root=root)
+    for key, inner in sorted((schema.get("properties") or {}).items()):
+        here = f"{path}.properties[{key}]"
+        if root and key == "metadata":
+            continue
+        yield from _typed(inner, here, "must not be empty for specified object fields")
+        yield from schema_causes(inner, here)
+        if inner.get("default") is not None:
+            yield from causes(inner["default"], inner, path=f"{here}.default")
+    if isinstance(inner := schema.get("additionalProperties"), Mapping):
+        yield from _typed(inner, f"{path}.additionalProperties", "must not be empty for specified object fields")
+        yield from schema_causes(inner, f"{path}.additionalProperties")
+    if schema.get("type") == "array":
+        if not isinstance(items := schema.get("items"), Mapping):
+            yield required(f"{path}.items", "must be specified")
+            return
+        yield from _typed(items, f"{path}.items", "must not be empty for specified array items")
+        yield from schema_causes(items, f"{path}.items")
+
+
+def _list_type_causes(schema: Json, path: str) -> Iterator[Cause]:
+    """What an apply needs to know of a list: how its items are told apart."""
+    kind, keys = schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-list-map-keys") or ()
+    if kind is not None and kind not in ("atomic", "map", "set"):
+        yield not_supported(f"{path}.x-kubernetes-list-type", kind, ("atomic", "map", "set"))
+    if kind is not None and schema.get("type") != "array":
+        text = "must be array if x-kubernetes-list-type is specified"
+        yield invalid_value(f"{path}.type", schema.get("type", ""), text)
+    if kind == "map" and not keys:
+        yield required(f"{path}.x-kubernetes-list-map-keys", "must not be empty if x-kubernetes-list-type is map")
+    item: Json = items if isinstance(items := schema.get("items"), Mapping) else {}
+    for place, key in enumerate(keys if kind == "map" else ()):
+        if key not in (item.get("properties") or {}):
+            text = "entries must all be names of item properties"
+            yield invalid_value(f"{path}.x-kubernetes-list-map-keys[{place}]", key, text)
+        elif key not in (item.get("required") or ()) and "default" not in item["properties"][key]:
+            text = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"
+            yield required(f"{path}.items.properties[{key}].default", text)
+
+
+def _typed(schema: Json, path: str, missing: str) -> Iterator[Cause]:
+    if not schema.get("type") and not any(schema.get(word) for word in _FREE):
+        yield required(f"{path}.type", missing)
+
+
+def _rule_causes(schema: Json, path: str, *, root: bool) -> Iterator[Cause]:
+    for place, rule in enumerate(schema.get(RULES) or ()):
+        here, text = f"{path}.{RULES}[{place}]", rule.get("rule") or ""
+        if not text.strip():
+            yield required(f"{here}.rule", "rule is not specified")
+        elif mistake := mistakes(text, schema, root=root):
+            yield invalid_value(f"{here}.rule", text, mistake)

@@ -1,0 +1,305 @@
+"""CustomResourceDefinitions: an object that makes a kind.
+
+A definition is checked and defaulted like any object (`DefinitionStrategy`). Once its names are accepted it is
+Established, and each of its served versions is a `Resource` (`resources_of`) whose strategy (`CustomStrategy`) treats
+objects by the version's structural schema. What the definitions of a server make of each other (names that collide)
+and when they are served is `definitions.py`'s.
+
+Sources: k8s.io/apiextensions-apiserver/pkg/registry/customresource and /customresourcedefinition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from phalanx.embedded.apiserver.apimachinery.expressions.jsonpath import find
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, Strategy, Subresource
+from phalanx.embedded.apiserver.apimachinery.meta.status import Cause, bad_request
+from phalanx.embedded.apiserver.apimachinery.schema import schema as builtin_schema
+from phalanx.embedded.apiserver.apimachinery.schema.typed import ABSENT
+from phalanx.embedded.apiserver.registry.crd.check import change_causes, definition_causes
+from phalanx.embedded.apiserver.registry.crd.rules import broken, not_enforced
+from phalanx.embedded.apiserver.registry.crd.structural import causes, defaulted, pruned
+from phalanx.embedded.apiserver.registry.discovery import version_order
+
+KEY = ("apiextensions.k8s.io", "customresourcedefinitions")
+CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+_OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+_FREE: Mapping[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+class DefinitionStrategy(Strategy):
+    """The rules of CustomResourceDefinition itself."""
+
+    def default(self, obj: Object) -> None:
+        """Names that follow from others, and no conversion. Leaves what is shared with readers as it is."""
+        spec = obj.get("spec") or {}
+        names = spec.get("names") or {}
+        kind = names.get("kind") or ""
+        filled = {"singular": kind.lower(), "listKind": f"{kind}List"} if kind else {}
+        if any(not names.get(key) for key in filled) or not spec.get("conversion"):
+            names = {**names, **{key: names.get(key) or value for key, value in filled.items()}}
+            obj["spec"] = {**spec, "names": names, "conversion": spec.get("conversion") or {"strategy": "None"}}
+
+    def prepare_create(self, obj: Object) -> None:
+        obj["metadata"]["generation"] = 1
+        stored = [one["name"] for one in _versions(obj) if one.get("storage")]
+        obj["status"] = {
+            "conditions": None,
+            "acceptedNames": {"plural": "", "kind": ""},
+            "storedVersions": stored or None,
+        }
+
+    def prepare_update(self, obj: Object, old: Object) -> None:
+        status = dict(old.get("status") or {})
+        if obj.get("spec") != old.get("spec"):
+            obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+            stored = list(status.get("storedVersions") or ())
+            stored += [v["name"] for v in _versions(obj) if v.get("storage") and v["name"] not in stored]
+            status["storedVersions"] = stored
+        obj["status"] = status
+
+    def prepare_status_update(self, obj: Object, old: Object) -> None:
+        obj["spec"] = old.get("spec")
+        obj["metadata"] = {**old["metadata"], "managedFields": obj["metadata"].get("managedFields")}
+
+    def validate(self, obj: Object) -> list[Cause]:
+        return definition_causes(obj)
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        return change_causes(obj, old)
+
+    def warnings(self, obj: Object, old: Object | None) -> list[str]:
+        """What is accepted and yet not done here."""
+        if old is not None and old.get("spec") == obj.get("spec"):
+            return []
+        found = [
+            f"{version['name']}: this API server cannot evaluate {what}, so this rule is not enforced: {rule}"
+            for version in _versions(obj)
+            for rule, what in not_enforced((version.get("schema") or {}).get("openAPIV3Schema") or {})
+        ]
+        if ((obj.get("spec") or {}).get("conversion") or {}).get("strategy") == "Webhook":
+            found.append("spec.conversion: webhooks are not called; versions differ in name only")
+        return list(dict.fromkeys(found))
+
+    def begin_deletion(self, obj: Object, now: str) -> None:
+        """The objects go first: a finalizer keeps the definition until they are gone."""
+        finalizers = obj["metadata"].get("finalizers") or []
+        if CLEANUP not in finalizers:
+            obj["metadata"]["finalizers"] = [*finalizers, CLEANUP]
+        message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
+        status = obj.get("status") or {}
+        conditions = with_condition(
+            status.get("conditions") or (), condition("Terminating", "True", "InstanceDeletionPending", message, now)
+        )
+        obj["status"] = {**status, "conditions": conditions}
+
+
+def condition(kind: str, status: str, reason: str, message: str, now: str) -> Object:
+    return {"type": kind, "status": status, "lastTransitionTime": now, "reason": reason, "message": message}
+
+
+def with_condition(conditions: Iterable[Object], one: Object) -> list[Object]:
+    """The conditions with one of them set; its transition time stays if its status does."""
+    found = list(conditions)
+    for place, held in enumerate(found):
+        if held["type"] == one["type"]:
+            if held["status"] == one["status"]:
+                one = {**one, "lastTransitionTime": held.get("lastTransitionTime", one["lastTransitionTime"])}
+            found[place] = one
+            return found
+    return [*found, one]
+
+
+def has_condition(definition: Object, kind: str) -> bool:
+    conditions = (definition.get("status") or {}).get("conditions") or ()
+    return any(one.get("type") == kind and one.get("status") == "True" for one in conditions)
+
+
+def _versions(definition: Object) -> list[Object]:
+    found: list[Object] = (definition.get("spec") or {}).get("versions") or []
+    return found
+
+
+# --- from a definition to resources ------------------------------------------------------------------------------
+
+
+def resources_of(definition: Object) -> list[Resource]:
+    """A resource per served version, the preferred one first."""
+    served = [one for one in _versions(definition) if one.get("served")]
+    return [_resource(definition, one) for one in sorted(served, key=lambda one: version_order(one["name"]))]
+
+
+def _resource(definition: Object, version: Object) -> Resource:
+    spec, names = definition["spec"], definition["spec"]["names"]
+    schema = (version.get("schema") or {}).get("openAPIV3Schema") or _FREE
+    subresources = version.get("subresources") or {}
+    several = len(_versions(definition)) > 1
+    return Resource(
+        group=spec["group"],
+        version=version["name"],
+        kind=names["kind"],
+        plural=names["plural"],
+        namespaced=spec["scope"] == "Namespaced",
+        singular=names.get("singular") or names["kind"].lower(),
+        list_kind=names.get("listKind") or f"{names['kind']}List",
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+        subresources=tuple(_subresources(names["kind"], subresources)),
+        schema=schema,
+        strategy=CustomStrategy(
+            schema,
+            has_status="status" in subresources,
+            selectable=tuple(one["jsonPath"] for one in version.get("selectableFields") or ()),
+            deprecation=_deprecation(definition, version),
+        ),
+        custom=True,
+        from_stored=_stamped(names["kind"], f"{spec['group']}/{version['name']}") if several else None,
+        printer_columns=tuple(version.get("additionalPrinterColumns") or ()),
+        scale=subresources.get("scale"),
+    )
+
+
+def _stamped(kind: str, api_version: str) -> Callable[[Object], Object]:
+    """Versions of a kind without conversion differ in name only."""
+    head = {"kind": kind, "apiVersion": api_version}
+    return lambda obj: head | {key: value for key, value in obj.items() if key not in head}
+
+
+def _subresources(kind: str, given: Mapping[str, Any]) -> Iterable[Subresource]:
+    if "status" in given:
+        yield Subresource(name="status", kind=kind)
+    if "scale" in given:
+        yield Subresource(name="scale", kind="Scale", group="autoscaling", version="v1")
+
+
+def _deprecation(definition: Object, version: Object) -> str:
+    """The warning that every request to a deprecated version gets."""
+    if not version.get("deprecated"):
+        return ""
+    if version.get("deprecationWarning") is not None:
+        return str(version["deprecationWarning"])
+    spec = definition["spec"]
+    kind, group = spec["names"]["kind"], spec["group"]
+    better = [
+        one["name"]
+        for one in _versions(definition)
+        if one.get("served")
+        and not one.get("deprecated")
+        and version_order(one["name"]) < version_order(version["name"])
+    ]
+    said = f"{group}/{version['name']} {kind} is deprecated"
+    return f"{said}; use {group}/{min(better, key=version_order)} {kind}" if better else said
+
+
+# --- the objects -------------------------------------------------------------------------------------------------
+
+
+class CustomStrategy(Strategy):
+    """Objects by a structural schema."""
+
+    allow_unconditional_update = False
+
+    def __init__(
+        self,
+        schema: Mapping[str, Any],
+        *,
+        has_status: bool = False,
+        selectable: tuple[str, ...] = (),
+        deprecation: str = "",
+    ) -> None:
+        self._schema, self._has_status, self._deprecation = schema, has_status, deprecation
+        self._selectable = {path.removeprefix("."): path for path in selectable}
+
+    def decode(self, obj: Object) -> list[str]:
+        """Drop what neither the schema nor object metadata know; the paths of what was dropped.
+
+        Raises ApiError 400 for metadata of the wrong type.
+        """
+        unknown: list[str] = []
+        try:
+            builtin_schema.type_of(_OBJECT_META).decoder(obj.get("metadata") or {}, unknown)
+        except builtin_schema.DecodeError as error:
+            raise bad_request(f"Unable to decode metadata of {obj.get('kind')}: {error}") from None
+        return [*(f"metadata.{path}" for path in unknown), *pruned(obj, self._schema)]
+
+    def default(self, obj: Object) -> None:
+        for key, value in obj.items():
+            if key not in ("apiVersion", "kind", "metadata"):
+                obj[key] = _copied(value)
+        defaulted(obj, {**self._schema, "properties": _own_properties(self._schema)})
+
+    def prepare_create(self, obj: Object) -> None:
+        if self._has_status:
+            obj.pop("status", None)
+        obj["metadata"]["generation"] = 1
+
+    def prepare_update(self, obj: Object, old: Object) -> None:
+        if self._has_status:
+            _take(obj, old, "status")
+        generation = old["metadata"].get("generation", 1)
+        obj["metadata"]["generation"] = generation + (_content(obj) != _content(old))
+
+    def prepare_status_update(self, obj: Object, old: Object) -> None:
+        managed = obj["metadata"].get("managedFields")
+        for key in [key for key in obj if key != "status"]:
+            del obj[key]
+        obj.update({key: value for key, value in old.items() if key != "status"})
+        obj["metadata"] = dict(old["metadata"])
+        if managed:
+            obj["metadata"]["managedFields"] = managed
+
+    def validate(self, obj: Object) -> list[Cause]:
+        if obj["metadata"].get("resourceVersion"):
+            return []  # an update: checked against what was before
+        return self._wrong(obj, ABSENT)
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        return self._wrong(obj, old)
+
+    def validate_status_update(self, obj: Object, old: Object) -> list[Cause]:
+        return self._wrong(obj, old)
+
+    def _wrong(self, obj: Object, old: Any) -> list[Cause]:
+        """Rules run only on what fits the schema."""
+        return list(causes(obj, self._schema, old)) or list(broken(obj, self._schema, old))
+
+    def warnings(self, obj: Object, old: Object | None) -> list[str]:
+        return [self._deprecation] if self._deprecation else []
+
+    def selectable_names(self) -> Iterable[str]:
+        return self._selectable
+
+    def selectable_fields(self, obj: Object) -> Mapping[str, str]:
+        return {label: _as_text(find(obj, path)) for label, path in self._selectable.items()}
+
+
+def _own_properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = schema.get("properties") or {}
+    return {key: value for key, value in found.items() if key not in ("apiVersion", "kind", "metadata")}
+
+
+def _copied(value: Any) -> Any:
+    """Containers anew: what a patch did not touch is shared with readers."""
+    if isinstance(value, dict):
+        return {key: _copied(one) for key, one in value.items()}
+    return [_copied(one) for one in value] if isinstance(value, list) else value
+
+
+def _take(obj: Object, old: Object, key: str) -> None:
+    if key in old:
+        obj[key] = old[key]
+    else:
+        obj.pop(key, None)
+
+
+def _content(obj: Object) -> Object:
+    return {key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata")}
+
+
+def _as_text(found: list[Any]) -> str:
+    if not found or found[0] is None:
+        return ""
+    value = found[0]
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,208 @@
+"""`x-kubernetes-validations`: CEL rules in the schema of a custom resource.
+
+A rule is evaluated wherever a value stands at its place, with `self` the value and `oldSelf` what stood there before;
+a rule that speaks of `oldSelf` is a transition rule and is left out where there was nothing. Rules run only on
+objects that fit their schema otherwise.
+
+The library does not know all that Kubernetes adds to CEL (optional types, sums of quantities, addresses …). A rule that
+needs such a thing is kept and not enforced, and whoever writes the definition is told so: refusing the definition would
+keep every object of its kind out. Source: k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+from phalanx.embedded.apiserver.apimachinery.expressions.cel import ExpressionError, compiled
+from phalanx.embedded.apiserver.apimachinery.meta.status import Cause
+from phalanx.embedded.apiserver.apimachinery.schema.typed import ABSENT
+from phalanx.embedded.apiserver.registry.crd.structural import Schema, correlated
+
+RULES = "x-kubernetes-validations"
+_OLD_SELF = re.compile(r"\boldSelf\b")
+_STRINGS = re.compile(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'")
+_SELF_PATH = re.compile(r"(?<![\w.])(?:self|oldSelf)((?:\.[A-Za-z_]\w*)+)(\s*\()?")
+_OPTIONAL = re.compile(r"\.\?|\[\s*\?")
+_CALL = re.compile(r"([A-Za-z_]\w*)\s*\(")
+_KNOWN_CALLS = frozenset(
+    (
+        *("all", "exists", "exists_one", "filter", "has", "map", "in"),
+        *("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"),
+        *("contains", "endsWith", "matches", "size", "startsWith"),
+        *("charAt", "find", "findAll", "indexOf", "isSorted", "join", "lastIndexOf", "lowerAscii", "replace", "split"),
+        *("substring", "sum", "trim", "upperAscii"),
+        *("getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear", "getFullYear", "getHours", "getMilliseconds"),
+        *("getMinutes", "getMonth", "getSeconds"),
+        *("quantity", "isQuantity", "compareTo", "isLessThan", "isGreaterThan"),
+    )
+)
+_WORDING = {
+    "FieldValueForbidden": "Forbidden: ",
+    "FieldValueRequired": "Required value: ",
+    "FieldValueDuplicate": "Duplicate value: ",
+}
+
+
+def broken(value: Any, schema: Schema, old: Any = ABSENT, path: str = "") -> Iterator[Cause]:
+    """One cause per rule that does not hold. What has not changed is not checked again, but for transition rules."""
+    for rule in schema.get(RULES) or ():
+        cause = _broken(rule, schema, value, old, path)
+        if cause is not None:
+            yield cause
+    match value:
+        case dict():
+            before = old if isinstance(old, dict) else {}
+            for key, inner in _inner(value, schema):
+                yield from broken(value[key], inner, before.get(key, ABSENT), f"{path}.{key}" if path else key)
+        case list() if isinstance(schema.get("items"), Mapping):
+            former = correlated(old, schema)
+            for place, item in enumerate(value):
+                yield from broken(item, schema["items"], former(item), f"{path}[{place}]")
+
+
+def _inner(value: Mapping[str, Any], schema: Schema) -> Iterator[tuple[str, Schema]]:
+    properties, extra = schema.get("properties") or {}, schema.get("additionalProperties")
+    for key in value:
+        inner = properties.get(key, extra)
+        if isinstance(inner, Mapping):
+            yield key, inner
+
+
+def _broken(rule: Mapping[str, Any], schema: Schema, value: Any, old: Any, path: str) -> Cause | None:
+    text, transition = rule["rule"], is_transition(rule["rule"])
+    if old is ABSENT and transition and not rule.get("optionalOldSelf"):
+        return None
+    if (value == old and not transition and path) or unsupported(text):
+        return None
+    escapes = "__" in text
+    variables = {"self": _escaped(value, schema) if escapes else value}
+    if transition:
+        former = None if old is ABSENT else old
+        variables["oldSelf"] = _escaped(former, schema) if escapes else former
+    place = path + (rule.get("fieldPath") or "")
+    try:
+        if compiled(text).evaluate(variables) is True:
+            return None
+    except ExpressionError as error:
+        return Cause("FieldValueInvalid", f"Invalid value: rule evaluation error: {error}", path or "<nil>")
+    reason = rule.get("reason") or "FieldValueInvalid"
+    return Cause(reason, _WORDING.get(reason, "Invalid value: ") + _message(rule, variables), place or "<nil>")
+
+
+def _message(rule: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
+    if rule.get("messageExpression") and not unsupported(rule["messageExpression"]):
+        try:
+            said = compiled(rule["messageExpression"]).evaluate(variables)
+            if isinstance(said, str) and said.strip() and "\n" not in said:
+                return said
+        except ExpressionError:
+            pass
+    return str(rule.get("message") or f"failed rule: {rule['rule']}")
+
+
+@lru_cache(maxsize=4096)
+def is_transition(text: str) -> bool:
+    """Does the rule compare with what was before?"""
+    return _OLD_SELF.search(_STRINGS.sub("''", text)) is not None
+
+
+@lru_cache(maxsize=4096)
+def unsupported(text: str) -> str:
+    """What the rule uses and this server cannot evaluate; "" if it can."""
+    code = _STRINGS.sub("''", text)
+    if match := _OPTIONAL.search(code):
+        return match[0].replace(" ", "")
+    return next((f"{name}()" for name in _CALL.findall(code) if name not in _KNOWN_CALLS), "")
+
+
+def not_enforced(schema: Schema) -> Iterator[tuple[str, str]]:
+    """(rule, what it needs) of every rule of a schema that cannot be evaluated."""
+    for rule in schema.get(RULES) or ():
+        if what := unsupported(rule.get("rule") or ""):
+            yield rule["rule"], what
+    inner = [*(schema.get("properties") or {}).values(), schema.get("items"), schema.get("additionalProperties")]
+    for one in inner:
+        if isinstance(one, Mapping):
+            yield from not_enforced(one)
+
+
+def mistakes(text: str, schema: Schema, *, root: bool = False) -> str:
+    """Why a rule cannot be used with its schema; "" if it can. The library does not check types, so only the
+    fields that are read of `self` and `oldSelf` are held against the schema."""
+    if unsupported(text):
+        return ""
+    if root:
+        schema = {**schema, "x-kubernetes-embedded-resource": True}
+    try:
+        compiled(text)
+    except ExpressionError as error:
+        return f"compilation failed: ERROR: {error}"
+    for match in _SELF_PATH.finditer(_STRINGS.sub("''", text)):
+        names = match[1].split(".")[1:]
+        if match[2]:
+            names = names[:-1]  # the last name is a function that is called
+        if wrong := _undefined(names, schema):
+            return f"compilation failed: ERROR: <input>:1:{match.start() + 1}: undefined field '{wrong}'"
+    return ""
+
+
+def _undefined(names: list[str], schema: Schema) -> str:
+    """The first name that the schema does not have."""
+    for name in names:
+        properties, extra = schema.get("properties") or {}, schema.get("additionalProperties")
+        if schema.get("x-kubernetes-preserve-unknown-fields") or schema.get("type") not in ("object", None):
+            return ""
+        name = _unescaped(name)
+        if schema.get("x-kubernetes-embedded-resource") and name in ("apiVersion", "kind", "metadata"):
+            return ""
+        inner = properties.get(name, extra)
+        if not isinstance(inner, Mapping):
+            return name
+        schema = inner
+    return ""
+
+
+# How rules name properties that are no identifiers, or words of the language.
+_SIGNS = (("__underscores__", "__"), ("__dot__", "."), ("__dash__", "-"), ("__slash__", "/"))
+_RESERVED = frozenset(
+    (
+        *("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if"),
+        *("import", "let", "loop", "package", "namespace", "return", "var", "void", "while"),
+    )
+)
+
+
+def _escape(name: str) -> str:
+    """`a-b` -> `a__dash__b`, `namespace` -> `__namespace__`."""
+    if name in _RESERVED:
+        return f"__{name}__"
+    for word, sign in _SIGNS:
+        name = name.replace(sign, word)
+    return name
+
+
+def _unescaped(name: str) -> str:
+    """`a__dash__b` -> `a-b`."""
+    if name.startswith("__") and name.endswith("__") and name[2:-2] in _RESERVED:
+        return name[2:-2]
+    for word, sign in reversed(_SIGNS):
+        name = name.replace(word, sign)
+    return name
+
+
+def _escaped(value: Any, schema: Any) -> Any:
+    """A value as rules see it: properties under their escaped names, keys of maps as they are."""
+    if not isinstance(schema, Mapping):
+        return value
+    if isinstance(value, list):
+        return [_escaped(item, schema.get("items")) for item in value]
+    if not isinstance(value, dict):
+        return value
+    properties, extra = schema.get("properties") or {}, schema.get("additionalProperties")
+    return {
+        _escape(key) if key in properties else key: _escaped(one, properties.get(key, extra))
+        for key, one in value.items()
+    }

@@ -1,0 +1,291 @@
+"""Custom resources by their structural schema: which fields they keep, which defaults they get, what is wrong.
+
+A structural schema says the type of every place, so a custom resource can be treated as a built-in one: fields that
+it does not name are dropped (`pruned`), absent ones are filled (`defaulted`), values are checked (`causes`), in the
+words that go-openapi's validator uses and the API server passes on. CEL rules are `rules.py`'s.
+
+On an update, what was wrong before and has not changed is no reason to refuse the rest (ratcheting, KEP-4008).
+Sources: k8s.io/apiextensions-apiserver/pkg/apiserver/schema (pruning, defaulting, listtype) and /validation.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from phalanx.embedded.apiserver.apimachinery.meta.status import (
+    Cause,
+    duplicate,
+    not_supported,
+    required,
+    too_long,
+    too_many,
+)
+from phalanx.embedded.apiserver.apimachinery.schema import string_format
+from phalanx.embedded.apiserver.apimachinery.schema.typed import ABSENT
+
+Schema = Mapping[str, Any]
+Object = dict[str, Any]
+ALWAYS_KEPT = frozenset({"apiVersion", "kind", "metadata"})
+_PRESERVE, _EMBEDDED = "x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource"
+_INT_OR_STRING = "x-kubernetes-int-or-string"
+
+
+def _below(schema: Schema, key: str) -> Schema | None:
+    """The schema of a property or a map value; None where there is none."""
+    found = (schema.get("properties") or {}).get(key)
+    if found is None:
+        found = schema.get("additionalProperties")
+    return found if isinstance(found, Mapping) else None
+
+
+def _at(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key
+
+
+# --- pruning -----------------------------------------------------------------------------------------------------
+
+
+def pruned(obj: Object, schema: Schema) -> list[str]:
+    """Drop from `obj`, in place, what the schema does not name; the paths of what was dropped, sorted."""
+    unknown: list[str] = []
+    _prune(obj, schema, "", unknown, root=True)
+    return sorted(unknown)
+
+
+def _prune(value: Any, schema: Schema, path: str, unknown: list[str], *, root: bool = False) -> None:
+    if isinstance(value, list):
+        if isinstance(items := schema.get("items"), Mapping):
+            for place, item in enumerate(value):
+                _prune(item, items, f"{path}[{place}]", unknown)
+        return
+    if not isinstance(value, dict):
+        return
+    kept = ALWAYS_KEPT if root or schema.get(_EMBEDDED) else frozenset()
+    free = schema.get(_PRESERVE) or schema.get("additionalProperties") is True
+    for key in list(value):
+        if key in kept:
+            continue
+        inner = _below(schema, key)
+        if inner is not None:
+            _prune(value[key], inner, _at(path, key), unknown)
+        elif not free:
+            del value[key]
+            unknown.append(_at(path, key))
+
+
+# --- defaulting --------------------------------------------------------------------------------------------------
+
+
+def defaulted(value: Any, schema: Schema) -> None:
+    """Fill defaults in place; a null that is not allowed counts as absent."""
+    if isinstance(value, list):
+        if isinstance(items := schema.get("items"), Mapping):
+            for item in value:
+                defaulted(item, items)
+        return
+    if not isinstance(value, dict):
+        return
+    for key, inner in (schema.get("properties") or {}).items():
+        if value.get(key) is None and not (key in value and inner.get("nullable")):
+            value.pop(key, None)
+            if "default" in inner:
+                value[key] = copy.deepcopy(inner["default"])
+    for key in list(value):
+        inner = _below(schema, key)
+        if inner is None:
+            continue
+        if value[key] is None and not inner.get("nullable"):
+            del value[key]
+        else:
+            defaulted(value[key], inner)
+
+
+# --- checking ----------------------------------------------------------------------------------------------------
+
+
+def causes(value: Any, schema: Schema, old: Any = ABSENT, path: str = "") -> Iterator[Cause]:
+    """What is wrong with a value and was not so before."""
+    if value == old and path:
+        return
+    if value is None:
+        if not schema.get("nullable") and schema.get("type"):
+            yield _type_cause(path, schema["type"], "null")
+        return
+    kind = _type_of(value)
+    if (wanted := _wanted_type(schema)) and not _fits(kind, value, wanted):
+        yield _type_cause(path, wanted, kind)
+        return
+    yield from _combined_causes(value, schema, path)
+    match value:
+        case str():
+            yield from _string_causes(value, schema, path)
+        case bool():
+            pass
+        case int() | float():
+            yield from _number_causes(value, schema, path)
+        case list():
+            yield from _list_causes(value, schema, old, path)
+        case dict():
+            yield from _object_causes(value, schema, old, path)
+    if "enum" in schema and value not in schema["enum"]:
+        yield not_supported(path, value, [_plain(one) for one in schema["enum"]])
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _type_of(value: Any) -> str:
+    names = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
+    return names.get(type(value), "null")
+
+
+def _wanted_type(schema: Schema) -> str:
+    return "int-or-string" if schema.get(_INT_OR_STRING) else schema.get("type") or ""
+
+
+def _fits(kind: str, value: Any, wanted: str) -> bool:
+    match wanted:
+        case "int-or-string":
+            return kind in ("integer", "string")
+        case "number":
+            return kind in ("integer", "number")
+        case "integer":
+            return kind == "integer" or (kind == "number" and float(value).is_integer())
+        case _:
+            return kind == wanted
+
+
+def _in_body(path: str, said: str) -> str:
+    return f"{path} in body {said}" if path else f"in body {said}"
+
+
+def _wrong(path: str, value: Any, said: str) -> Cause:
+    return Cause("FieldValueInvalid", f"Invalid value: {_shown(value)}: {_in_body(path, said)}", path)
+
+
+def _shown(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _type_cause(path: str, wanted: str, found: str) -> Cause:
+    wanted = "integer,string" if wanted == "int-or-string" else wanted
+    said = _in_body(path, f'must be of type {wanted}: "{found}"')
+    return Cause("FieldValueTypeInvalid", f'Invalid value: "{found}": {said}', path)
+
+
+def _string_causes(value: str, schema: Schema, path: str) -> Iterator[Cause]:
+    longest, shortest, pattern = schema.get("maxLength"), schema.get("minLength"), schema.get("pattern")
+    if longest is not None and len(value) > longest:
+        yield too_long(path, longest)
+    if shortest is not None and len(value) < shortest:
+        yield _wrong(path, value, f"should be at least {shortest} chars long")
+    if pattern and not _pattern(pattern).search(value):
+        yield _wrong(path, value, f"should match '{pattern}'")
+    if not string_format.fits(value, schema.get("format") or ""):
+        said = _in_body(path, f"must be of type {schema['format']}: {_shown(value)}")
+        yield Cause("FieldValueTypeInvalid", f"Invalid value: {_shown(value)}: {said}", path)
+
+
+@lru_cache(maxsize=1024)
+def _pattern(pattern: str) -> re.Pattern[str]:
+    """RE2 and Python agree on what CRDs use; a pattern that Python cannot read matches everything."""
+    try:
+        return re.compile(pattern)
+    except re.error:
+        return re.compile("")
+
+
+def _number_causes(value: float, schema: Schema, path: str) -> Iterator[Cause]:
+    low, high, step = schema.get("minimum"), schema.get("maximum"), schema.get("multipleOf")
+    if low is not None and (value < low or (schema.get("exclusiveMinimum") and value == low)):
+        yield _wrong(
+            path, value, f"should be greater than {'' if schema.get('exclusiveMinimum') else 'or equal to '}{low}"
+        )
+    if high is not None and (value > high or (schema.get("exclusiveMaximum") and value == high)):
+        yield _wrong(
+            path, value, f"should be less than {'' if schema.get('exclusiveMaximum') else 'or equal to '}{high}"
+        )
+    if step and value % step:
+        yield _wrong(path, value, f"should be a multiple of {step}")
+    limit = {"int32": 2**31, "int64": 2**63}.get(schema.get("format") or "")
+    if limit and not -limit <= value < limit:
+        yield _wrong(path, value, f'must be of type {schema["format"]}: "{value}"')
+
+
+def _list_causes(value: list[Any], schema: Schema, old: Any, path: str) -> Iterator[Cause]:
+    most, least = schema.get("maxItems"), schema.get("minItems")
+    if most is not None and len(value) > most:
+        yield too_many(path, len(value), most)
+    if least is not None and len(value) < least:
+        yield _wrong(path, len(value), f"should have at least {least} items")
+    former = correlated(old, schema)
+    if isinstance(items := schema.get("items"), Mapping):
+        for place, item in enumerate(value):
+            yield from causes(item, items, former(item), f"{path}[{place}]")
+    yield from _duplicates(value, schema, path)
+
+
+def correlated(old: Any, schema: Schema) -> Any:
+    """item -> the item of the old list with the same keys; ABSENT for lists whose items have none."""
+    keys = schema.get("x-kubernetes-list-map-keys") or ()
+    if schema.get("x-kubernetes-list-type") != "map" or not isinstance(old, list):
+        return lambda _: ABSENT
+    held = {_identity(one, keys): one for one in old}
+    return lambda item: held.get(_identity(item, keys), ABSENT)
+
+
+def _identity(item: Any, keys: Any) -> str:
+    return _shown([item.get(key) for key in keys] if isinstance(item, dict) and keys else item)
+
+
+def _duplicates(value: list[Any], schema: Schema, path: str) -> Iterator[Cause]:
+    kind, seen = schema.get("x-kubernetes-list-type"), set()
+    if kind not in ("set", "map"):
+        return
+    keys = schema.get("x-kubernetes-list-map-keys") or ()
+    for place, item in enumerate(value):
+        identity = _identity(item, keys if kind == "map" else ())
+        if identity in seen:
+            shown = {key: item.get(key) for key in keys} if kind == "map" and isinstance(item, dict) else item
+            yield duplicate(f"{path}[{place}]", shown)
+        seen.add(identity)
+
+
+def _object_causes(value: Object, schema: Schema, old: Any, path: str) -> Iterator[Cause]:
+    most, least = schema.get("maxProperties"), schema.get("minProperties")
+    if most is not None and len(value) > most:
+        yield too_many(path, len(value), most)
+    if least is not None and len(value) < least:
+        yield _wrong(path, value, f"should have at least {least} properties")
+    for key in schema.get("required") or ():
+        if key not in value:
+            yield required(_at(path, key))
+    before = old if isinstance(old, dict) else {}
+    for key, one in value.items():
+        inner = _below(schema, key)
+        if inner is not None and not (not path and key in ALWAYS_KEPT):
+            yield from causes(one, inner, before.get(key, ABSENT), _at(path, key))
+
+
+def _combined_causes(value: Any, schema: Schema, path: str) -> Iterator[Cause]:
+    def valid(inner: Schema) -> bool:
+        return next(causes(value, inner, path=path), None) is None
+
+    if (any_of := schema.get("anyOf")) and not any(map(valid, any_of)):
+        yield _wrong(path, value, "must validate at least one schema (anyOf)")
+    if one_of := schema.get("oneOf"):
+        fitting = sum(map(valid, one_of))
+        if fitting != 1:
+            found = "Found none valid" if not fitting else f"Found {fitting} valid alternatives"
+            yield _wrong(path, value, f"must validate one and only one schema (oneOf). {found}")
+    for inner in schema.get("allOf") or ():
+        yield from causes(value, inner, path=path)
+    if schema.get("not") is not None and valid(schema["not"]):
+        yield _wrong(path, value, "must not validate the schema (not)")

@@ -1,0 +1,178 @@
+"""What this server serves, told in each of the forms that clients ask for.
+
+Old clients walk `/api`, `/apis`, `/apis/GROUP`, `/apis/GROUP/VERSION`; kubectl since 1.26 asks `/api` and `/apis` once
+for everything with `Accept: application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList`. Both are computed
+from the resources that are served, and from nothing else: what discovery names can be asked for.
+
+Sources: k8s.io/apiserver/pkg/endpoints/discovery (and /aggregated), KEP-3352.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from typing import Any
+
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource, Subresource
+
+Json = dict[str, Any]
+
+AGGREGATED_GROUP, AGGREGATED_KIND = "apidiscovery.k8s.io", "APIGroupDiscoveryList"
+AGGREGATED_VERSIONS = ("v2", "v2beta1")
+
+
+def api_versions(server_address: str) -> Json:
+    """`/api`."""
+    addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": server_address}]
+    return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses}
+
+
+def api_group_list(resources: Iterable[Resource]) -> Json:
+    """`/apis`: every group but the core one."""
+    found = list(resources)
+    names = dict.fromkeys(one.group for one in found if one.group)
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(found, name) for name in names]}
+
+
+def api_group(resources: Iterable[Resource], name: str) -> Json | None:
+    """`/apis/GROUP`; None for a group that is not served."""
+    found = [one for one in resources if one.group == name]
+    return {"kind": "APIGroup", "apiVersion": "v1", **_group(found, name)} if found else None
+
+
+def api_resource_list(resources: Iterable[Resource], group: str, version: str) -> Json | None:
+    """`/api/v1`, `/apis/GROUP/VERSION`; None for a version that is not served."""
+    found = sorted(_of_version(resources, group, version), key=lambda one: one.plural)
+    if not found:
+        return None
+    rows = [row for one in found for row in (_resource_row(one), *(_subresource_row(one, sub) for sub in _subs(one)))]
+    head = {"kind": "APIResourceList", "apiVersion": "v1"} if group else {"kind": "APIResourceList"}
+    return {**head, "groupVersion": f"{group}/{version}" if group else version, "resources": rows}
+
+
+def aggregated(resources: Iterable[Resource], *, core: bool, version: str = "v2") -> Json:
+    """`/api` (core) or `/apis` (all other groups) with every resource in it, as apidiscovery.k8s.io/`version`."""
+    found = [one for one in resources if core is not bool(one.group)]
+    items = [_aggregated_group(found, name) for name in dict.fromkeys(one.group for one in found)]
+    return {
+        "kind": AGGREGATED_KIND,
+        "apiVersion": f"{AGGREGATED_GROUP}/{version}",
+        "metadata": {},
+        "items": items,
+    }
+
+
+def storage_version_hash(group: str, version: str, kind: str) -> str:
+    """Changes when objects of the kind are stored in another version (KEP-1030's forerunner in discovery)."""
+    return b64encode(sha256(f"{group}/{version}/{kind}".encode()).digest()[:8]).decode()
+
+
+def version_order(version: str) -> tuple[int, int, int, str]:
+    """Sorts versions best first: v2, v1, v1beta2, v1beta1, v1alpha1, then what is no Kubernetes version, by name."""
+    match = re.fullmatch(r"v(\d+)(?:(alpha|beta)(\d+))?", version)
+    if match is None:
+        return 1, 0, 0, version
+    stage = {"alpha": 2, "beta": 1}.get(match[2] or "", 0)
+    return 0, stage, -(int(match[1]) * 10_000 + int(match[3] or 0)), ""
+
+
+# --- groups and versions -----------------------------------------------------------------------------------------
+
+
+def _of_version(resources: Iterable[Resource], group: str, version: str) -> list[Resource]:
+    return [one for one in resources if one.group == group and one.version == version]
+
+
+def _versions(resources: Iterable[Resource], group: str) -> list[str]:
+    return sorted({one.version for one in resources if one.group == group}, key=version_order)
+
+
+def _group(resources: Sequence[Resource], name: str) -> Json:
+    versions = [{"groupVersion": f"{name}/{one}", "version": one} for one in _versions(resources, name)]
+    return {"name": name, "versions": versions, "preferredVersion": versions[0]}
+
+
+def _aggregated_group(resources: Sequence[Resource], name: str) -> Json:
+    return {
+        "metadata": {"name": name, "creationTimestamp": None} if name else {"creationTimestamp": None},
+        "versions": [
+            {
+                "version": version,
+                "resources": [_aggregated_resource(one) for one in _of_version(resources, name, version)],
+                "freshness": "Current",
+            }
+            for version in _versions(resources, name)
+        ],
+    }
+
+
+# --- resources ---------------------------------------------------------------------------------------------------
+
+
+def _subs(resource: Resource) -> list[Subresource]:
+    return sorted(resource.subresources, key=lambda one: one.name)
+
+
+def _names(resource: Resource) -> Json:
+    names: Json = {}
+    if resource.short_names:
+        names["shortNames"] = list(resource.short_names)
+    if resource.categories:
+        names["categories"] = list(resource.categories)
+    return names
+
+
+def _resource_row(resource: Resource) -> Json:
+    row: Json = {
+        "name": resource.plural,
+        "singularName": resource.singular,
+        "namespaced": resource.namespaced,
+        "kind": resource.kind,
+        "verbs": sorted(resource.verbs),
+        **_names(resource),
+    }
+    if "list" in resource.verbs:
+        row["storageVersionHash"] = storage_version_hash(resource.group, resource.version, resource.kind)
+    return row
+
+
+def _subresource_row(resource: Resource, sub: Subresource) -> Json:
+    row: Json = {
+        "name": f"{resource.plural}/{sub.name}",
+        "singularName": "",
+        "namespaced": resource.namespaced,
+    }
+    group, version = _group_version(resource, sub)
+    if (group, version) != (resource.group, resource.version):
+        row |= {"group": group, "version": version}
+    return {**row, "kind": sub.kind, "verbs": sorted(sub.verbs)}
+
+
+def _group_version(resource: Resource, sub: Subresource) -> tuple[str, str]:
+    """A subresource that names no version is of its parent's."""
+    return (sub.group, sub.version) if sub.version else (resource.group, resource.version)
+
+
+def _aggregated_resource(resource: Resource) -> Json:
+    row: Json = {
+        "resource": resource.plural,
+        "responseKind": {"group": resource.group, "version": resource.version, "kind": resource.kind},
+        "scope": "Namespaced" if resource.namespaced else "Cluster",
+        "singularResource": resource.singular,
+        "verbs": sorted(resource.verbs),
+        **_names(resource),
+    }
+    if resource.subresources:
+        row["subresources"] = [_aggregated_subresource(resource, sub) for sub in _subs(resource)]
+    return row
+
+
+def _aggregated_subresource(resource: Resource, sub: Subresource) -> Json:
+    group, version = _group_version(resource, sub)
+    return {
+        "subresource": sub.name,
+        "responseKind": {"group": group, "version": version, "kind": sub.kind},
+        "verbs": sorted(sub.verbs),
+    }

@@ -1,0 +1,10 @@
+"""Built-in kinds: a strategy for each says its defaults, its validation, and what an update may change.
+
+checks       what many validations ask
+generation   metadata.generation
+nodes        nodes, and where pods may be placed
+pods         pods and their templates
+batch        Jobs
+workloads    what pods run for and read: applications, services, configuration, events, volumes
+policy       who may do what: limits, budgets, roles, admission
+"""

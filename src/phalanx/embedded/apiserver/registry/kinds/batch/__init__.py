@@ -1,0 +1,1 @@
+"""Jobs: `indexes` (sets of completion indexes), `spec`, `status`, `job` (the strategy of the kind)."""

@@ -1,0 +1,170 @@
+"""Jobs and CronJobs: defaults, the generated selector, what may change while a Job is suspended.
+
+Source: SetDefaults_Job of pkg/apis/batch/v1 and the strategies of pkg/registry/batch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from zoneinfo import ZoneInfo
+
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object
+from phalanx.embedded.apiserver.apimachinery.meta.status import Cause, invalid_value, required
+from phalanx.embedded.apiserver.registry.kinds.batch import spec as job_spec
+from phalanx.embedded.apiserver.registry.kinds.batch import status as job_status
+from phalanx.embedded.apiserver.registry.kinds.checks import Found, chosen, not_negative
+from phalanx.embedded.apiserver.registry.kinds.generation import SpecAndStatus
+from phalanx.embedded.apiserver.registry.kinds.pods import defaults
+from phalanx.embedded.apiserver.registry.kinds.pods import warnings as pod_warnings
+
+MAX_INT32 = 2**31 - 1
+HOST_NAMES = "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior"
+CRON_FIELD = r"[\d*/,\-?A-Za-z]+"
+CRON_NAME = "@(yearly|annually|monthly|weekly|daily|midnight|hourly)"
+CRON = re.compile(rf"({CRON_NAME}|@every \S+|{CRON_FIELD}( +{CRON_FIELD}){{4}})")
+
+
+class JobStrategy(SpecAndStatus):
+    """`jobs.batch`."""
+
+    counts = True
+    default_propagation = "orphan"
+
+    def default(self, obj: Object) -> None:
+        spec = obj["spec"]
+        if spec.get("completions") is None and spec.get("parallelism") is None:
+            spec["completions"] = 1
+        spec.setdefault("parallelism", 1)
+        spec.setdefault("backoffLimit", 6 if spec.get("backoffLimitPerIndex") is None else MAX_INT32)
+        spec.setdefault("completionMode", "NonIndexed")
+        spec.setdefault("suspend", False)
+        spec.setdefault("manualSelector", False)
+        policy = spec.get("podFailurePolicy")
+        spec.setdefault("podReplacementPolicy", "TerminatingOrFailed" if policy is None else "Failed")
+        for rule in (policy or {}).get("rules") or ():
+            for pattern in rule.get("onPodConditions") or ():
+                pattern.setdefault("status", "True")
+        defaults.pod_spec(spec["template"]["spec"])
+        _copy_labels(obj)
+
+    def prepare_create(self, obj: Object) -> None:
+        super().prepare_create(obj)
+        if not obj["spec"].get("manualSelector"):
+            _generate_selector(obj)
+        _copy_labels(obj)
+
+    def validate(self, obj: Object) -> list[Cause]:
+        found: Found = []
+        new = not obj["metadata"].get("resourceVersion")
+        if new:
+            job_spec.generated_selector(found, obj)
+        job_spec.job_spec(found, obj["spec"])
+        if new:
+            job_spec.last_host_name(found, obj)
+        return found
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        found: Found = []
+        job_spec.spec_update(found, obj["spec"], old["spec"], template_open=_has_no_pods(old))
+        return found
+
+    def validate_status_update(self, obj: Object, old: Object) -> list[Cause]:
+        found: Found = []
+        job_status.status_update(found, obj, old)
+        return found
+
+    def warnings(self, obj: Object, old: Object | None) -> list[str]:
+        if old is not None:
+            return []
+        spec = obj["spec"]["template"]["spec"]
+        return [*pod_warnings.of_name(obj, HOST_NAMES), *pod_warnings.of_spec(spec, "spec.template.spec")]
+
+    def selectable_names(self) -> Iterable[str]:
+        return ("status.successful",)
+
+    def selectable_fields(self, obj: Object) -> Mapping[str, str]:
+        return {"status.successful": str((obj.get("status") or {}).get("succeeded", 0))}
+
+
+def _copy_labels(job: Object) -> None:
+    """A Job without labels gets those of its pods."""
+    labels = job["spec"]["template"]["metadata"].get("labels")
+    if labels and not job["metadata"].get("labels"):
+        job["metadata"]["labels"] = dict(labels)
+
+
+def _generate_selector(job: Object) -> None:
+    """What a user set already is left to validation."""
+    meta, spec = job["metadata"], job["spec"]
+    shared = meta.get("labels") == spec["template"]["metadata"].get("labels")
+    made = job_spec.generated_labels(meta.get("uid", ""), meta.get("name", ""))
+    labels = spec["template"]["metadata"].setdefault("labels", {})
+    for key, value in made.items():
+        labels.setdefault(key, value)
+    selector = spec.setdefault("selector", {}).setdefault("matchLabels", {})
+    selector.setdefault("batch.kubernetes.io/controller-uid", meta.get("uid", ""))
+    if shared:
+        meta["labels"] = dict(labels)
+
+
+def _has_no_pods(job: Object) -> bool:
+    """Suspended, and not started or all its pods gone: then the template's directives may change."""
+    status = job.get("status") or {}
+    if not job["spec"].get("suspend"):
+        return False
+    return not status.get("startTime") or ("Suspended" in job_status.true_conditions(job) and not status.get("active"))
+
+
+class CronJobStrategy(SpecAndStatus):
+    """`cronjobs.batch`."""
+
+    counts = True
+
+    def default(self, obj: Object) -> None:
+        spec = obj["spec"]
+        spec.setdefault("concurrencyPolicy", "Allow")
+        spec.setdefault("suspend", False)
+        spec.setdefault("successfulJobsHistoryLimit", 3)
+        spec.setdefault("failedJobsHistoryLimit", 1)
+        defaults.pod_spec(spec["jobTemplate"]["spec"]["template"]["spec"])
+
+    def validate(self, obj: Object) -> list[Cause]:
+        found: Found = []
+        spec = obj["spec"]
+        _schedule(found, spec.get("schedule", ""))
+        not_negative(found, spec, ("startingDeadlineSeconds",), "spec")
+        _time_zone(found, spec.get("timeZone"))
+        chosen(found, "spec.concurrencyPolicy", spec.get("concurrencyPolicy"), ("Allow", "Forbid", "Replace"))
+        template = spec["jobTemplate"]["spec"]
+        job_spec.plain_spec(found, template, "spec.jobTemplate.spec")
+        job_spec.no_template_selector(found, template, "spec.jobTemplate.spec")
+        not_negative(found, spec, ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"), "spec")
+        name = obj["metadata"].get("name", "")
+        if len(name) > 52 and not obj["metadata"].get("resourceVersion"):
+            found.append(invalid_value("metadata.name", name, "must be no more than 52 characters"))
+        return found
+
+
+def _schedule(found: Found, schedule: str) -> None:
+    if not schedule:
+        found.append(required("spec.schedule"))
+    elif "TZ" in schedule:
+        text = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+        found.append(invalid_value("spec.schedule", schedule, text))
+    elif not CRON.fullmatch(schedule):
+        parts = schedule.split()
+        text = f"expected exactly 5 fields, found {len(parts)}: [{' '.join(parts)}]"
+        found.append(invalid_value("spec.schedule", schedule, text))
+
+
+def _time_zone(found: Found, zone: str | None) -> None:
+    if zone is None:
+        return
+    if not zone:
+        found.append(invalid_value("spec.timeZone", zone, "timeZone must be nil or non-empty string"))
+        return
+    try:
+        ZoneInfo(zone)
+    except (KeyError, ValueError, OSError):
+        found.append(invalid_value("spec.timeZone", zone, f"unknown time zone {zone}"))

@@ -1,0 +1,187 @@
+"""Checks that many kinds share: numbers, choices, immutability, label selectors, resource lists.
+
+Each adds what it finds to `found`, so that a right object costs no list. Source:
+k8s.io/kubernetes/pkg/apis/core/validation and k8s.io/apimachinery/pkg/apis/meta/v1/validation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from phalanx.embedded.apiserver.apimachinery.meta.status import (
+    Cause,
+    forbidden_field,
+    invalid_value,
+    not_supported,
+    required,
+)
+from phalanx.embedded.apiserver.apimachinery.schema import formats, quantity
+from phalanx.embedded.apiserver.apimachinery.schema.formats import Format, Problems
+
+Found = list[Cause]
+
+NEGATIVE = "must be greater than or equal to 0"
+IMMUTABLE = "field is immutable"
+IN_NEEDS_VALUES = "must be specified when `operator` is 'In' or 'NotIn'"
+EXISTS_HAS_NONE = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+INTEGER_RESOURCES = frozenset(
+    {"pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "configmaps", "persistentvolumeclaims"}
+    | {"services.nodeports", "services.loadbalancers"}
+)
+
+
+def complain(found: Found, field: str, value: Any, problems: Problems) -> None:
+    """One `Invalid value` for each problem of a format."""
+    for problem in problems:
+        found.append(invalid_value(field, value, problem))
+
+
+def formatted(found: Found, field: str, value: str, form: Format) -> None:
+    if problems := form(value):
+        complain(found, field, value, problems)
+
+
+def not_negative(found: Found, holder: Mapping[str, Any], keys: Iterable[str], path: str) -> None:
+    for key in keys:
+        value = holder.get(key)
+        if value is not None and value < 0:
+            found.append(invalid_value(f"{path}.{key}", value, NEGATIVE))
+
+
+def chosen(found: Found, field: str, value: str | None, choices: Collection[str]) -> None:
+    """A value of an enumeration that must be set."""
+    if not value:
+        found.append(required(field))
+    elif value not in choices:
+        found.append(not_supported(field, value, choices))
+
+
+def unchanged(found: Found, field: str, now: Any, before: Any) -> None:
+    if now != before:
+        found.append(invalid_value(field, now, IMMUTABLE))
+
+
+def labels(found: Found, given: Mapping[str, str] | None, path: str) -> None:
+    """Keys and values of labels, of a node selector or of `matchLabels`."""
+    for key, value in (given or {}).items():
+        formatted(found, path, key, formats.qualified_name)
+        formatted(found, path, value, formats.label_value)
+
+
+def label_selector(found: Found, selector: Mapping[str, Any] | None, path: str) -> None:
+    """`metav1.LabelSelector`."""
+    if not selector:
+        return
+    labels(found, selector.get("matchLabels"), f"{path}.matchLabels")
+    for index, one in enumerate(selector.get("matchExpressions") or ()):
+        here = f"{path}.matchExpressions[{index}]"
+        values = one.get("values") or ()
+        match one.get("operator", ""):
+            case "In" | "NotIn":
+                if not values:
+                    found.append(required(f"{here}.values", IN_NEEDS_VALUES))
+            case "Exists" | "DoesNotExist":
+                if values:
+                    found.append(forbidden_field(f"{here}.values", EXISTS_HAS_NONE))
+            case other:
+                found.append(invalid_value(f"{here}.operator", other, "not a valid selector operator"))
+        formatted(found, f"{here}.key", one.get("key", ""), formats.qualified_name)
+        for number, value in enumerate(values):
+            formatted(found, f"{here}.values[{number}]", value, formats.label_value)
+
+
+def selects(selector: Mapping[str, Any] | None, given: Mapping[str, str]) -> bool:
+    """Whether a label selector matches labels; no selector matches nothing, an empty one everything."""
+    if selector is None:
+        return False
+    if any(given.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
+        return False
+    return all(_expression_holds(one, given) for one in selector.get("matchExpressions") or ())
+
+
+def _expression_holds(one: Mapping[str, Any], given: Mapping[str, str]) -> bool:
+    value = given.get(one.get("key", ""))
+    match one.get("operator"):
+        case "In":
+            return value is not None and value in (one.get("values") or ())
+        case "NotIn":
+            return value is None or value not in (one.get("values") or ())
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+    return False
+
+
+# --- resources -----------------------------------------------------------------------------------------------------
+
+
+def is_native(name: str) -> bool:
+    """`cpu`, `kubernetes.io/batteries`: everything that no vendor's domain prefixes."""
+    return "/" not in name or "kubernetes.io/" in name
+
+
+def is_extended(name: str) -> bool:
+    """`nvidia.com/gpu`."""
+    return not is_native(name) and not name.startswith("requests.") and not formats.qualified_name(f"requests.{name}")
+
+
+def is_overcommitable(name: str) -> bool:
+    """Whether a request may be lower than the limit."""
+    return is_native(name) and not name.startswith("hugepages-")
+
+
+def container_resource_name(found: Found, name: str, path: str) -> None:
+    if problems := formats.qualified_name(name):
+        complain(found, path, name, problems)
+    elif "/" not in name:
+        if name not in ("cpu", "memory", "ephemeral-storage") and not name.startswith("hugepages-"):
+            found.append(invalid_value(path, name, "must be a standard resource for containers"))
+    elif not is_native(name) and not is_extended(name):
+        found.append(invalid_value(path, name, "doesn't follow extended resource name standard"))
+
+
+def resource_amount(found: Found, name: str, amount: str, path: str) -> None:
+    """Not negative, and whole where only whole ones exist."""
+    nano = quantity.of(amount)
+    if nano < 0:
+        found.append(invalid_value(path, amount, NEGATIVE))
+    if nano % quantity.NANO and (name in INTEGER_RESOURCES or is_extended(name)):
+        found.append(invalid_value(path, amount, "must be an integer"))
+
+
+def requirements(found: Found, given: Mapping[str, Any] | None, path: str) -> None:
+    """`limits` and `requests` of a container."""
+    if not given:
+        return
+    limits, requests = given.get("limits") or {}, given.get("requests") or {}
+    for name, amount in limits.items():
+        _named_amount(found, name, amount, path, "limits")
+    for name, amount in requests.items():
+        _named_amount(found, name, amount, path, "requests")
+        _request_within_limit(found, name, amount, limits.get(name), path)
+    names = {*limits, *requests}
+    if any(name.startswith("hugepages-") for name in names) and not names & {"cpu", "memory"}:
+        found.append(forbidden_field(path, "HugePages require cpu or memory"))
+
+
+def _named_amount(found: Found, name: str, amount: str, path: str, which: str) -> None:
+    if name in ("cpu", "memory") and amount[0] != "-":
+        return
+    here = f"{path}.{which}[{name}]"
+    container_resource_name(found, name, here)
+    resource_amount(found, name, amount, here)
+
+
+def _request_within_limit(found: Found, name: str, amount: str, limit: str | None, path: str) -> None:
+    if limit is None:
+        if not is_overcommitable(name):
+            found.append(required(f"{path}.limits", "Limit must be set for non overcommitable resources"))
+    elif amount == limit:
+        return
+    elif not is_overcommitable(name):
+        found.append(invalid_value(f"{path}.requests", amount, f"must be equal to {name} limit of {limit}"))
+    elif quantity.of(amount) > quantity.of(limit):
+        text = f"must be less than or equal to {name} limit of {limit}"
+        found.append(invalid_value(f"{path}.requests", amount, text))

@@ -1,0 +1,63 @@
+"""How kinds with a status keep it apart from the spec, and count the generations of the spec.
+
+Source: PrepareForCreate and PrepareForUpdate of the strategies in k8s.io/kubernetes/pkg/registry.
+"""
+
+from __future__ import annotations
+
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Strategy
+
+
+class SpecAndStatus(Strategy):
+    """A kind whose `status` only `/status` writes. `counts`: whether it has generations."""
+
+    counts = False
+    spec_fields: tuple[str, ...] = ("spec",)
+
+    def prepare_create(self, obj: Object) -> None:
+        obj["status"] = self.first_status(obj)
+        if self.counts:
+            obj["metadata"]["generation"] = 1
+
+    def first_status(self, obj: Object) -> Object:
+        """The status of a new object."""
+        return {}
+
+    def prepare_update(self, obj: Object, old: Object) -> None:
+        if "status" in old:
+            obj["status"] = old["status"]
+        else:
+            obj.pop("status", None)
+        if self.counts:
+            count(obj, old, self.spec_fields)
+
+    def prepare_status_update(self, obj: Object, old: Object) -> None:
+        for field in self.spec_fields:
+            if field in old:
+                obj[field] = old[field]
+            else:
+                obj.pop(field, None)
+        if "generation" in old["metadata"]:
+            obj["metadata"]["generation"] = old["metadata"]["generation"]
+
+
+class Counted(Strategy):
+    """A kind without status that has generations, as PriorityClass."""
+
+    spec_fields: tuple[str, ...] = ("spec",)
+
+    def prepare_create(self, obj: Object) -> None:
+        obj["metadata"]["generation"] = 1
+
+    def prepare_update(self, obj: Object, old: Object) -> None:
+        count(obj, old, self.spec_fields)
+
+
+def count(obj: Object, old: Object, fields: tuple[str, ...]) -> None:
+    """A changed spec is a new generation."""
+    before = old["metadata"].get("generation", 0)
+    changed = any(obj.get(field) != old.get(field) for field in fields)
+    if generation := before + 1 if changed else before:
+        obj["metadata"]["generation"] = generation
+    else:
+        obj["metadata"].pop("generation", None)

@@ -1,0 +1,1 @@
+"""Nodes: `scheduling` (taints, tolerations, affinity), `priority` (PriorityClass, RuntimeClass), `node`, `lease`."""

@@ -1,0 +1,139 @@
+"""Nodes and namespaces: the kinds that have no namespace themselves.
+
+Source: ValidateNode, ValidateNodeUpdate, ValidateNamespace… of pkg/apis/core/validation and their registry strategies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Strategy
+from phalanx.embedded.apiserver.apimachinery.meta.status import (
+    Cause,
+    duplicate,
+    forbidden_field,
+    invalid_value,
+    required,
+)
+from phalanx.embedded.apiserver.apimachinery.schema import formats
+from phalanx.embedded.apiserver.registry.kinds.checks import Found, formatted, resource_amount
+from phalanx.embedded.apiserver.registry.kinds.generation import SpecAndStatus
+from phalanx.embedded.apiserver.registry.kinds.nodes import scheduling
+
+ONLY_THESE = (
+    "node updates may only change labels, taints, or capacity (or configSource, if the DynamicKubeletConfig feature "
+    "gate is enabled)"
+)
+CHANGEABLE = frozenset({"taints", "unschedulable", "externalID", "podCIDR", "podCIDRs", "providerID"})
+
+
+class NodeStrategy(Strategy):
+    """`nodes`. A node may be created with its status, as kubelets do."""
+
+    def default(self, obj: Object) -> None:
+        status = obj.setdefault("status", {})
+        if "capacity" in status and "allocatable" not in status:
+            status["allocatable"] = dict(status["capacity"])
+        spec = obj.setdefault("spec", {})
+        if spec.get("podCIDR") and not spec.get("podCIDRs"):
+            spec["podCIDRs"] = [spec["podCIDR"]]
+        elif spec.get("podCIDRs") and not spec.get("podCIDR"):
+            spec["podCIDR"] = spec["podCIDRs"][0]
+
+    def prepare_update(self, obj: Object, old: Object) -> None:
+        obj["status"] = old["status"]
+
+    def prepare_status_update(self, obj: Object, old: Object) -> None:
+        obj["spec"] = old["spec"]
+
+    def validate(self, obj: Object) -> list[Cause]:
+        found: Found = []
+        spec = obj["spec"]
+        scheduling.taints(found, spec.get("taints", ()), "metadata.taints")
+        if not obj["metadata"].get("resourceVersion"):
+            _resources(found, obj["status"])
+        cidrs = spec.get("podCIDRs") or ()
+        for index, cidr in enumerate(cidrs):
+            formatted(found, f"spec.podCIDRs[{index}]", cidr, formats.cidr)
+            if cidr in cidrs[:index]:
+                found.append(duplicate(f"spec.podCIDRs[{index}]", cidr))
+        return found
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        found: Found = []
+        _resources(found, obj["status"])
+        spec, before = obj["spec"], old["spec"]
+        for key, shown in (("podCIDRs", "podCIDR"), ("providerID", "providerID")):
+            if before.get(key) and spec.get(key) != before.get(key):
+                text = f'node updates may not change {shown} except from "" to valid'
+                found.append(forbidden_field(f"spec.{key}", text))
+        scheduling.taints(found, spec.get("taints", ()), "metadata.taints")
+        if any(spec.get(key) != before.get(key) for key in {*spec, *before} - CHANGEABLE):
+            found.append(forbidden_field("", ONLY_THESE))
+        return found
+
+    def validate_status_update(self, obj: Object, old: Object) -> list[Cause]:
+        return self.validate_update(obj, old)
+
+    def selectable_names(self) -> Iterable[str]:
+        return ("spec.unschedulable",)
+
+    def selectable_fields(self, obj: Object) -> Mapping[str, str]:
+        return {"spec.unschedulable": "true" if (obj.get("spec") or {}).get("unschedulable") else "false"}
+
+
+def _resources(found: Found, status: Object) -> None:
+    for key in ("capacity", "allocatable"):
+        for name, amount in (status.get(key) or {}).items():
+            resource_amount(found, name, amount, f"status.{key}.{name}")
+    seen: list[Object] = []
+    for index, address in enumerate(status.get("addresses") or ()):
+        if address in seen:
+            shown = {"Type": address.get("type", ""), "Address": address.get("address", "")}
+            found.append(duplicate(f"status.addresses[{index}]", shown))
+        seen.append(address)
+
+
+class NamespaceStrategy(SpecAndStatus):
+    """`namespaces`: they go in two steps, and `/finalize` takes the last."""
+
+    def default(self, obj: Object) -> None:
+        if name := obj["metadata"].get("name"):
+            obj["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = name
+
+    def first_status(self, obj: Object) -> Object:
+        return {"phase": "Active"}
+
+    def prepare_create(self, obj: Object) -> None:
+        super().prepare_create(obj)
+        spec = obj.setdefault("spec", {})
+        if "kubernetes" not in spec.setdefault("finalizers", []):
+            spec["finalizers"].append("kubernetes")
+
+    def prepare_update(self, obj: Object, old: Object) -> None:
+        super().prepare_update(obj, old)
+        obj["spec"] = old.get("spec") or {}
+
+    def validate(self, obj: Object) -> list[Cause]:
+        found: Found = []
+        for name in (obj.get("spec") or {}).get("finalizers") or ():
+            formatted(found, "spec.finalizers", name, formats.qualified_name)
+        return found
+
+    def validate_status_update(self, obj: Object, old: Object) -> list[Cause]:
+        phase = obj["status"].get("phase", "")
+        wanted = "Terminating" if obj["metadata"].get("deletionTimestamp") else "Active"
+        if phase == wanted:
+            return []
+        when = "not empty" if wanted == "Terminating" else "empty"
+        if not phase:
+            return [required("status.Phase", f"may only be '{wanted}' if `deletionTimestamp` is {when}")]
+        return [
+            invalid_value("status.Phase", phase, f"may only be '{wanted}' if `deletionTimestamp` is {when}"),
+        ]
+
+    def selectable_names(self) -> Iterable[str]:
+        return ("status.phase",)
+
+    def selectable_fields(self, obj: Object) -> Mapping[str, str]:
+        return {"status.phase": (obj.get("status") or {}).get("phase", "")}

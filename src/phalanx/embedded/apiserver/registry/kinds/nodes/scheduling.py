@@ -1,0 +1,207 @@
+"""Where a pod may run: affinities, tolerations, taints, spreading, gates. Shared by pods, templates and nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from phalanx.embedded.apiserver.apimachinery.meta.status import (
+    duplicate,
+    forbidden_field,
+    invalid_value,
+    not_supported,
+    required,
+)
+from phalanx.embedded.apiserver.apimachinery.schema import formats
+from phalanx.embedded.apiserver.registry.kinds.checks import (
+    EXISTS_HAS_NONE,
+    IN_NEEDS_VALUES,
+    Found,
+    formatted,
+    label_selector,
+)
+
+EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+KEY_EMPTY = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+REQUIRED, PREFERRED = (f"{one}DuringSchedulingIgnoredDuringExecution" for one in ("required", "preferred"))
+
+
+def affinity(found: Found, given: Mapping[str, Any] | None, path: str) -> None:
+    if not given:
+        return
+    if node := given.get("nodeAffinity"):
+        _node_affinity(found, node, f"{path}.nodeAffinity")
+    for key in ("podAffinity", "podAntiAffinity"):
+        for index, term in enumerate((given.get(key) or {}).get(REQUIRED, ())):
+            _pod_term(found, term, f"{path}.{key}.{REQUIRED}[{index}]")
+        for index, weighted in enumerate((given.get(key) or {}).get(PREFERRED, ())):
+            here = f"{path}.{key}.{PREFERRED}[{index}]"
+            _weight(found, weighted, here)
+            _pod_term(found, weighted.get("podAffinityTerm") or {}, f"{here}.podAffinityTerm")
+
+
+def _node_affinity(found: Found, given: Mapping[str, Any], path: str) -> None:
+    if (selector := given.get(REQUIRED)) is not None:
+        node_selector(found, selector, f"{path}.{REQUIRED}")
+    for index, preferred in enumerate(given.get(PREFERRED, ())):
+        here = f"{path}.{PREFERRED}[{index}]"
+        _weight(found, preferred, here)
+        _node_term(found, preferred.get("preference") or {}, f"{here}.preference", strict=False)
+
+
+def node_selector(found: Found, given: Mapping[str, Any], path: str) -> None:
+    """`v1.NodeSelector`: terms of expressions on labels and fields."""
+    terms = given.get("nodeSelectorTerms") or ()
+    if not terms:
+        found.append(required(f"{path}.nodeSelectorTerms", "must have at least one node selector term"))
+    for index, term in enumerate(terms):
+        _node_term(found, term, f"{path}.nodeSelectorTerms[{index}]", strict=True)
+
+
+def _node_term(found: Found, term: Mapping[str, Any], path: str, *, strict: bool) -> None:
+    for index, one in enumerate(term.get("matchExpressions") or ()):
+        _node_expression(found, one, f"{path}.matchExpressions[{index}]", strict=strict)
+    for index, one in enumerate(term.get("matchFields") or ()):
+        _node_field(found, one, f"{path}.matchFields[{index}]")
+
+
+def _node_expression(found: Found, one: Mapping[str, Any], path: str, *, strict: bool) -> None:
+    values: Sequence[str] = one.get("values") or ()
+    match one.get("operator", ""):
+        case "In" | "NotIn":
+            if not values:
+                found.append(required(f"{path}.values", IN_NEEDS_VALUES))
+        case "Exists" | "DoesNotExist":
+            if values:
+                found.append(forbidden_field(f"{path}.values", EXISTS_HAS_NONE))
+        case "Gt" | "Lt":
+            if len(values) != 1:
+                text = "must be specified single value when `operator` is 'Lt' or 'Gt'"
+                found.append(required(f"{path}.values", text))
+        case other:
+            found.append(invalid_value(f"{path}.operator", other, "not a valid selector operator"))
+    formatted(found, f"{path}.key", one.get("key", ""), formats.qualified_name)
+    for index, value in enumerate(values if strict else ()):
+        formatted(found, f"{path}.values[{index}]", value, formats.label_value)
+
+
+def _node_field(found: Found, one: Mapping[str, Any], path: str) -> None:
+    values: Sequence[str] = one.get("values") or ()
+    if one.get("operator") not in ("In", "NotIn"):
+        found.append(invalid_value(f"{path}.operator", one.get("operator", ""), "not a valid selector operator"))
+    elif len(values) != 1:
+        text = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
+        found.append(required(f"{path}.values", text))
+    if one.get("key") != "metadata.name":
+        found.append(invalid_value(f"{path}.key", one.get("key", ""), "not a valid field selector key"))
+        return
+    for index, value in enumerate(values):
+        formatted(found, f"{path}.values[{index}]", value, formats.dns_subdomain)
+
+
+def _weight(found: Found, term: Mapping[str, Any], path: str) -> None:
+    if not 1 <= term.get("weight", 0) <= 100:
+        found.append(invalid_value(f"{path}.weight", term.get("weight", 0), "must be in the range 1-100"))
+
+
+def _pod_term(found: Found, term: Mapping[str, Any], path: str) -> None:
+    label_selector(found, term.get("labelSelector"), f"{path}.labelSelector")
+    label_selector(found, term.get("namespaceSelector"), f"{path}.namespaceSelector")
+    for name in term.get("namespaces") or ():
+        formatted(found, f"{path}.namespace", name, formats.dns_label)
+    key = term.get("topologyKey", "")
+    if not key:
+        found.append(required(f"{path}.topologyKey", "can not be empty"))
+    formatted(found, f"{path}.topologyKey", key, formats.qualified_name)
+
+
+def tolerations(found: Found, given: Sequence[Mapping[str, Any]], path: str) -> None:
+    for index, one in enumerate(given):
+        _toleration(found, one, f"{path}[{index}]")
+
+
+def _toleration(found: Found, one: Mapping[str, Any], path: str) -> None:
+    key, operator, value, effect = (one.get(field, "") for field in ("key", "operator", "value", "effect"))
+    if key:
+        formatted(found, f"{path}.key", key, formats.qualified_name)
+    elif operator != "Exists":
+        found.append(invalid_value(f"{path}.operator", operator, KEY_EMPTY))
+    if one.get("tolerationSeconds") is not None and effect != "NoExecute":
+        text = "effect must be 'NoExecute' when `tolerationSeconds` is set"
+        found.append(invalid_value(f"{path}.effect", effect, text))
+    if operator in ("", "Equal"):
+        if problems := formats.label_value(value):
+            found.append(invalid_value(f"{path}.operator", value, ";".join(problems)))
+    elif operator == "Exists":
+        if value:
+            found.append(invalid_value(f"{path}.operator", value, "value must be empty when `operator` is 'Exists'"))
+    else:
+        found.append(not_supported(f"{path}.operator", operator, ("Equal", "Exists")))
+    if effect and effect not in EFFECTS:
+        found.append(not_supported(f"{path}.effect", effect, EFFECTS))
+
+
+def taints(found: Found, given: Sequence[Mapping[str, Any]], path: str) -> None:
+    """Of a node: valid, and unique by key and effect."""
+    seen: set[tuple[str, str]] = set()
+    for index, taint in enumerate(given):
+        here = f"{path}[{index}]"
+        key, value, effect = taint.get("key", ""), taint.get("value", ""), taint.get("effect", "")
+        formatted(found, f"{here}.key", key, formats.qualified_name)
+        if problems := formats.label_value(value):
+            found.append(invalid_value(f"{here}.value", value, ";".join(problems)))
+        if not effect:
+            found.append(required(f"{here}.effect"))
+        elif effect not in EFFECTS:
+            found.append(not_supported(f"{here}.effect", effect, EFFECTS))
+        if (key, effect) in seen:
+            shown = {"Key": key, "Value": value, "Effect": effect, "TimeAdded": taint.get("timeAdded")}
+            cause = duplicate(here, shown)
+            text = f"{cause.message}: taints must be unique by key and effect pair"
+            found.append(type(cause)(cause.reason, text, here))
+        seen.add((key, effect))
+
+
+def spread_constraints(found: Found, given: Sequence[Mapping[str, Any]], path: str) -> None:
+    for index, one in enumerate(given):
+        here = f"{path}[{index}]"
+        if one.get("maxSkew", 0) <= 0:
+            found.append(invalid_value(f"{here}.maxSkew", one.get("maxSkew", 0), "must be greater than zero"))
+        if not one.get("topologyKey"):
+            found.append(required(f"{here}.topologyKey", "can not be empty"))
+        action = one.get("whenUnsatisfiable", "")
+        if action not in ("DoNotSchedule", "ScheduleAnyway"):
+            found.append(not_supported(f"{here}.whenUnsatisfiable", action, ("DoNotSchedule", "ScheduleAnyway")))
+        pair = (one.get("topologyKey", ""), action)
+        if any(
+            (later.get("topologyKey", ""), later.get("whenUnsatisfiable", "")) == pair for later in given[index + 1 :]
+        ):
+            found.append(duplicate(f"{here}.{{topologyKey, whenUnsatisfiable}}", f"{{{pair[0]}, {pair[1]}}}"))
+        _spread_details(found, one, action, here)
+
+
+def _spread_details(found: Found, one: Mapping[str, Any], action: str, path: str) -> None:
+    domains = one.get("minDomains")
+    if domains is not None:
+        if domains <= 0:
+            found.append(invalid_value(f"{path}.minDomains", domains, "must be greater than zero"))
+        if action != "DoNotSchedule":
+            text = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
+            found.append(invalid_value(f"{path}.minDomains", domains, text))
+    for key in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
+        if (policy := one.get(key)) is not None and policy not in ("Honor", "Ignore"):
+            found.append(not_supported(f"{path}.{key}", policy, ("Honor", "Ignore")))
+    for number, key in enumerate(one.get("matchLabelKeys") or ()):
+        formatted(found, f"{path}.matchLabelKeys[{number}]", key, formats.qualified_name)
+    label_selector(found, one.get("labelSelector"), f"{path}.labelSelector")
+
+
+def gates(found: Found, given: Sequence[Mapping[str, Any]], path: str) -> None:
+    """Scheduling gates: qualified names, each once."""
+    seen: set[str] = set()
+    for index, gate in enumerate(given):
+        name = gate.get("name", "")
+        formatted(found, f"{path}[{index}]", name, formats.qualified_name)
+        if name in seen:
+            found.append(duplicate(f"{path}[{index}]", name))
+        seen.add(name)

@@ -1,0 +1,273 @@
+"""A pod's spec as a whole, in the order in which the real server complains about it.
+
+`spec` serves pods and templates; what holds for pods alone is in `pod`. Source: ValidatePodSpec and
+validatePodMetadataAndSpec of pkg/apis/core/validation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from phalanx.embedded.apiserver.apimachinery.meta import metadata
+from phalanx.embedded.apiserver.apimachinery.meta.status import (
+    duplicate,
+    forbidden_field,
+    invalid_value,
+    not_supported,
+    required,
+)
+from phalanx.embedded.apiserver.apimachinery.schema import formats
+from phalanx.embedded.apiserver.registry.kinds import checks
+from phalanx.embedded.apiserver.registry.kinds.checks import Found, chosen, formatted
+from phalanx.embedded.apiserver.registry.kinds.nodes import scheduling
+from phalanx.embedded.apiserver.registry.kinds.pods import containers
+from phalanx.embedded.apiserver.registry.kinds.pods.volumes import volumes
+
+Spec = Mapping[str, Any]
+
+_encode = msgspec.json.Encoder().encode
+_SOUND: set[tuple[bytes, bool]] = set()  # specs, as they stand, and whether pods'
+_REMEMBERED, _REMEMBERED_BYTES = 4096, 16 * 1024
+
+MAX_INT32 = 2**31 - 1
+RESTART_POLICIES = ("Always", "OnFailure", "Never")
+DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+# Names in the spec that must be DNS subdomains or labels, in the order of checking; the deadline stands between them.
+EARLY_NAMES = (("serviceAccountName", formats.dns_subdomain), ("nodeName", formats.dns_subdomain))
+HOST_NAMES = (("hostname", formats.dns_label), ("subdomain", formats.dns_label))
+
+
+def template(found: Found, given: Spec, path: str) -> None:
+    """`PodTemplateSpec`: labels, annotations, and a spec that is no pod's yet."""
+    meta = given.get("metadata") or {}
+    checks.labels(found, meta.get("labels"), f"{path}.labels")
+    if annotations := meta.get("annotations"):
+        found += metadata.annotation_causes(annotations, f"{path}.annotations")
+        _annotations(found, annotations, given.get("spec") or {}, f"{path}.annotations")
+    spec = given.get("spec") or {}
+    pod_spec(found, spec, f"{path}.spec", of_pod=False)
+    if spec.get("ephemeralContainers"):
+        text = "ephemeral containers not allowed in pod template"
+        found.append(forbidden_field(f"{path}.spec.ephemeralContainers", text))
+
+
+def new_pod(found: Found, pod: Spec) -> None:
+    """A pod at its creation."""
+    live_pod(found, pod)
+    spec = pod["spec"]
+    if spec.get("ephemeralContainers"):
+        found.append(forbidden_field("spec.ephemeralContainers", "cannot be set on create"))
+    if spec.get("nodeName") and spec.get("schedulingGates"):
+        text = "cannot be set until all schedulingGates have been cleared"
+        found.append(forbidden_field("spec.nodeName", text))
+
+
+def live_pod(found: Found, pod: Spec) -> None:
+    """A pod at any time."""
+    spec = pod["spec"]
+    if annotations := pod["metadata"].get("annotations"):
+        _annotations(found, annotations, spec, "metadata.annotations")
+    pod_spec(found, spec, "spec", of_pod=True)
+    if not spec.get("serviceAccountName"):
+        _tokens_need_an_account(found, spec)
+    for key in ("containers", "initContainers"):
+        for index, one in enumerate(spec.get(key) or ()):
+            image = one.get("image", "")
+            if image != image.strip():
+                text = "must not have leading or trailing whitespace"
+                found.append(invalid_value(f"spec.{key}[{index}].image", image, text))
+
+
+def _annotations(found: Found, annotations: Mapping[str, str], spec: Spec, path: str) -> None:
+    if "kubernetes.io/config.mirror" in annotations and not spec.get("nodeName"):
+        value = annotations["kubernetes.io/config.mirror"]
+        text = "must set spec.nodeName if mirror pod annotation is set"
+        found.append(invalid_value(f"{path}[kubernetes.io/config.mirror]", value, text))
+    cost = annotations.get("controller.kubernetes.io/pod-deletion-cost")
+    if cost is not None and not _is_int32(cost):
+        key = "controller.kubernetes.io/pod-deletion-cost"
+        found.append(invalid_value(f"{path}[{key}]", cost, "must be a 32bit integer"))
+
+
+def _is_int32(text: str) -> bool:
+    try:
+        return -(2**31) <= int(text) <= MAX_INT32 and text[0] != "+" and (text == "0" or text.lstrip("-")[0] != "0")
+    except (ValueError, IndexError):
+        return False
+
+
+def _tokens_need_an_account(found: Found, spec: Spec) -> None:
+    for index, volume in enumerate(spec.get("volumes", ())):
+        for number, source in enumerate((volume.get("projected") or {}).get("sources") or ()):
+            if source.get("serviceAccountToken") is not None:
+                path = f"spec.volumes[{index}].projected.sources[{number}].serviceAccountToken"
+                found.append(forbidden_field(path, "must not be specified when serviceAccountName is not set"))
+
+
+def pod_spec(found: Found, spec: Spec, path: str, *, of_pod: bool) -> None:
+    """`PodSpec`, of a pod or of a template. One in which nothing was found is not looked through again: pods are made
+    from templates, and a Job's is checked with each of its writes."""
+    content = (_encode(spec), of_pod)
+    if content in _SOUND:
+        return
+    before = len(found)
+    _check(found, spec, path, of_pod=of_pod)
+    if len(found) == before and len(content[0]) <= _REMEMBERED_BYTES:
+        if len(_SOUND) >= _REMEMBERED:
+            _SOUND.clear()
+        _SOUND.add(content)
+
+
+def _check(found: Found, spec: Spec, path: str, *, of_pod: bool) -> None:
+    if spec.get("terminationGracePeriodSeconds") is None:
+        found.append(required(f"{path}.terminationGracePeriodSeconds"))
+    mountable = volumes(found, spec["volumes"], f"{path}.volumes") if "volumes" in spec else {}
+    if "resourceClaims" in spec:
+        _resource_claims(found, spec["resourceClaims"], f"{path}.resourceClaims")
+    regular = spec.get("containers") or ()
+    containers.containers(found, regular, mountable, spec, f"{path}.containers")
+    if early := spec.get("initContainers"):
+        containers.init_containers(found, early, regular, mountable, spec, f"{path}.initContainers")
+    if late := spec.get("ephemeralContainers"):
+        others = (*regular, *(spec.get("initContainers") or ()))
+        containers.ephemeral_containers(found, late, others, mountable, spec, f"{path}.ephemeralContainers")
+    if spec.get("resources"):
+        checks.requirements(found, spec["resources"], f"{path}.resources")
+    if spec.get("hostNetwork"):
+        _host_network(found, spec, path, of_pod=of_pod)
+    chosen(found, f"{path}.restartPolicy", spec.get("restartPolicy"), RESTART_POLICIES)
+    chosen(found, f"{path}.dnsPolicy", spec.get("dnsPolicy"), DNS_POLICIES)
+    if "nodeSelector" in spec:
+        checks.labels(found, spec["nodeSelector"], f"{path}.nodeSelector")
+    if security := spec.get("securityContext"):
+        _security(found, security, spec, f"{path}.securityContext")
+    scheduling.affinity(found, spec.get("affinity"), f"{path}.affinity")
+    if "dnsConfig" in spec or spec.get("dnsPolicy") == "None":
+        _dns_config(found, spec.get("dnsConfig"), spec.get("dnsPolicy", ""), f"{path}.dnsConfig")
+    for index, gate in enumerate(spec.get("readinessGates", ())):
+        here = f"{path}.readinessGates[{index}].conditionType"
+        formatted(found, here, gate.get("conditionType", ""), formats.qualified_name)
+    scheduling.gates(found, spec.get("schedulingGates", ()), f"{path}.schedulingGates")
+    spread = spec.get("topologySpreadConstraints", ())
+    scheduling.spread_constraints(found, spread, f"{path}.topologySpreadConstraints")
+    if spec.get("hostUsers") is False:
+        _host_users(found, spec, path)
+    _names_and_deadline(found, spec, path)
+    scheduling.tolerations(found, spec.get("tolerations", ()), f"{path}.tolerations")
+    for index, alias in enumerate(spec.get("hostAliases", ())):
+        formatted(found, f"{path}.hostAliases[{index}].ip", alias.get("ip", ""), formats.ip)
+        for number, name in enumerate(alias.get("hostnames", ())):
+            formatted(found, f"{path}.hostAliases[{index}].hostnames[{number}]", name, formats.dns_subdomain)
+    _classes(found, spec, path)
+    group = spec.get("schedulingGroup") or {}
+    if name := group.get("podGroupName"):
+        formatted(found, f"{path}.schedulingGroup.podGroupName", name, formats.dns_subdomain)
+
+
+def _resource_claims(found: Found, claims: Sequence[Spec], path: str) -> None:
+    """Claims of devices (DRA): named once, each by itself or by a template."""
+    names: set[str] = set()
+    sources = ("resourceClaimName", "resourceClaimTemplateName")
+    for index, claim in enumerate(claims):
+        here, name = f"{path}[{index}]", claim.get("name", "")
+        if not name:
+            found.append(required(f"{here}.name"))
+        elif name in names:
+            found.append(duplicate(f"{here}.name", name))
+        else:
+            formatted(found, f"{here}.name", name, formats.dns_label)
+        names.add(name)
+        given = [key for key in sources if claim.get(key) is not None]
+        if len(given) != 1:
+            shown = {"Name": name} | {key[0].upper() + key[1:]: claim.get(key) for key in sources}
+            text = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+            if not given:
+                text = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+            found.append(invalid_value(here, shown, text))
+        for key in given:
+            formatted(found, f"{here}.{key}", claim[key], formats.dns_subdomain)
+
+
+def _host_network(found: Found, spec: Spec, path: str, *, of_pod: bool) -> None:
+    for index, one in enumerate(spec.get("containers") or ()):
+        for number, port in enumerate(one.get("ports", ())):
+            host = port.get("hostPort", 0)
+            if (of_pod or host) and host != port.get("containerPort", 0):
+                text = "must match `containerPort` when `hostNetwork` is true"
+                found.append(invalid_value(f"{path}.containers[{index}].ports[{number}].hostPort", host, text))
+
+
+def _host_users(found: Found, spec: Spec, path: str) -> None:
+    for key, shown in (("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")):
+        if spec.get(key):
+            found.append(forbidden_field(f"{path}.{shown}", "when `pod.Spec.HostUsers` is false"))
+
+
+def _security(found: Found, given: Spec, spec: Spec, path: str) -> None:
+    for key in ("fsGroup", "runAsUser", "runAsGroup"):
+        if (number := given.get(key)) is not None and not 0 <= number <= MAX_INT32:
+            found.append(invalid_value(f"{path}.{key}", number, formats.range_error(0, MAX_INT32)))
+    for index, number in enumerate(given.get("supplementalGroups", ())):
+        if not 0 <= number <= MAX_INT32:
+            text = formats.range_error(0, MAX_INT32)
+            found.append(invalid_value(f"{path}.supplementalGroups[{index}]", number, text))
+    if spec.get("hostPID") and spec.get("shareProcessNamespace"):
+        text = "ShareProcessNamespace and HostPID cannot both be enabled"
+        found.append(invalid_value(f"{path}.shareProcessNamespace", True, text))
+    policy = given.get("fsGroupChangePolicy")
+    if policy is not None and policy not in ("Always", "OnRootMismatch"):
+        found.append(not_supported(f"{path}.fsGroupChangePolicy", policy, ("Always", "OnRootMismatch")))
+    containers.seccomp(found, given.get("seccompProfile"), f"{path}.seccompProfile")
+
+
+def _dns_config(found: Found, config: Spec | None, policy: str, path: str) -> None:
+    if policy == "None":
+        if config is None:
+            found.append(required(path, "must provide `dnsConfig` when `dnsPolicy` is None"))
+            return
+        if not config.get("nameservers"):
+            text = "must provide at least one DNS nameserver when `dnsPolicy` is None"
+            found.append(required(f"{path}.nameservers", text))
+            return
+    servers, searches = (config or {}).get("nameservers", []), (config or {}).get("searches", [])
+    if len(servers) > 3:
+        found.append(invalid_value(f"{path}.nameservers", servers, "must not have more than 3 nameservers"))
+    for index, server in enumerate(servers):
+        formatted(found, f"{path}.nameservers[{index}]", server, formats.ip)
+    if len(searches) > 32:
+        found.append(invalid_value(f"{path}.searches", searches, "must not have more than 32 search paths"))
+    for index, option in enumerate((config or {}).get("options", ())):
+        if not option.get("name"):
+            found.append(required(f"{path}.options[{index}]", "must not be empty"))
+
+
+def _names_and_deadline(found: Found, spec: Spec, path: str) -> None:
+    for key, form in EARLY_NAMES:
+        if name := spec.get(key):
+            formatted(found, f"{path}.{key}", name, form)
+    deadline_s = spec.get("activeDeadlineSeconds")
+    if deadline_s is not None and not 1 <= deadline_s <= MAX_INT32:
+        text = formats.range_error(1, MAX_INT32)
+        found.append(invalid_value(f"{path}.activeDeadlineSeconds", deadline_s, text))
+    for key, form in HOST_NAMES:
+        if name := spec.get(key):
+            formatted(found, f"{path}.{key}", name, form)
+
+
+def _classes(found: Found, spec: Spec, path: str) -> None:
+    for key in ("priorityClassName", "runtimeClassName"):
+        if name := spec.get(key):
+            formatted(found, f"{path}.{key}", name, formats.dns_subdomain)
+    if (policy := spec.get("preemptionPolicy")) is not None:
+        chosen(found, f"{path}.preemptionPolicy", policy, ("PreemptLowerPriority", "Never"))
+    if overhead := spec.get("overhead"):
+        checks.requirements(found, {"limits": overhead}, f"{path}.overhead")
+    if (system := spec.get("os")) is not None:
+        name = system.get("name", "")
+        if not name:
+            found.append(required(f"{path}.os.name"))
+        elif name not in ("linux", "windows"):
+            found.append(not_supported(f"{path}.os.name", name, ("linux", "windows")))

@@ -1,0 +1,111 @@
+"""Rules of admission policies and their bindings: defaults, and expressions refused when they are written.
+
+Source: k8s.io/kubernetes/pkg/apis/admissionregistration (v1 defaults, validation). An expression is compiled here and
+nowhere later for the first time, so that a policy with a slip of the pen never stands in anybody's way.
+"""
+
+from __future__ import annotations
+
+from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import expressions_of
+from phalanx.embedded.apiserver.apimachinery.expressions.cel import ExpressionError, compiled
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object
+from phalanx.embedded.apiserver.apimachinery.meta.status import (
+    Cause,
+    forbidden_field,
+    invalid_value,
+    not_supported,
+    required,
+)
+from phalanx.embedded.apiserver.registry.kinds.generation import Counted
+
+_FAILURE_POLICIES = ("Fail", "Ignore")
+_REINVOCATIONS = ("Never", "IfNeeded")
+_ACTIONS = ("Audit", "Deny", "Warn")
+
+
+def _default_match(match: Object) -> None:
+    match.setdefault("namespaceSelector", {})
+    match.setdefault("objectSelector", {})
+    match.setdefault("matchPolicy", "Equivalent")
+    for rule in (*match.get("resourceRules", ()), *match.get("excludeResourceRules", ())):
+        rule.setdefault("scope", "*")
+
+
+class PolicyStrategy(Counted):
+    """Of both kinds of policy; `part` is what it consists of."""
+
+    allow_unconditional_update = False
+
+    def __init__(self, part: str) -> None:
+        self.part = part
+
+    def default(self, obj: Object) -> None:
+        spec = obj.get("spec")
+        if not isinstance(spec, dict):
+            return
+        spec.setdefault("failurePolicy", "Fail")
+        if isinstance(spec.get("matchConstraints"), dict):
+            _default_match(spec["matchConstraints"])
+
+    def validate(self, obj: Object) -> list[Cause]:
+        spec = obj.get("spec") or {}
+        causes = []
+        if not (spec.get("matchConstraints") or {}).get("resourceRules"):
+            causes.append(required("spec.matchConstraints.resourceRules"))
+        if not spec.get(self.part):
+            causes.append(required(f"spec.{self.part}", f"{self.part} must contain at least one item"))
+        if spec.get("failurePolicy") not in _FAILURE_POLICIES:
+            causes.append(not_supported("spec.failurePolicy", spec.get("failurePolicy"), _FAILURE_POLICIES))
+        reinvocation = spec.get("reinvocationPolicy")
+        if self.part == "mutations" and reinvocation not in _REINVOCATIONS:
+            wrong = not_supported("spec.reinvocationPolicy", reinvocation, _REINVOCATIONS)
+            causes.append(wrong if reinvocation else required("spec.reinvocationPolicy"))
+        return [*causes, *_expression_causes(spec)]
+
+
+def _expression_causes(spec: Object) -> list[Cause]:
+    causes = []
+    for path, text in expressions_of(spec):
+        if not text:
+            causes.append(required(path, f"{path.rsplit('.', 1)[1]} is not specified"))
+            continue
+        try:
+            compiled(text)
+        except ExpressionError as error:
+            causes.append(invalid_value(path, text, f"compilation failed: {error}"))
+    return causes
+
+
+class BindingStrategy(Counted):
+    """Of both kinds of binding; `acts`: it says what a violation does."""
+
+    allow_unconditional_update = False
+
+    def __init__(self, *, acts: bool) -> None:
+        self.acts = acts
+
+    def default(self, obj: Object) -> None:
+        match = (obj.get("spec") or {}).get("matchResources")
+        if isinstance(match, dict):
+            _default_match(match)
+
+    def validate(self, obj: Object) -> list[Cause]:
+        spec = obj.get("spec") or {}
+        causes = [] if spec.get("policyName") else [required("spec.policyName")]
+        actions = spec.get("validationActions") or []
+        if self.acts and not actions:
+            causes.append(required("spec.validationActions", "at least one validation action is required"))
+        causes += [
+            not_supported(f"spec.validationActions[{number}]", action, _ACTIONS)
+            for number, action in enumerate(actions)
+            if action not in _ACTIONS
+        ]
+        if {"Deny", "Warn"} <= set(actions):
+            why = "must not contain both Deny and Warn (repeating the same validation failure information in the API "
+            causes.append(
+                invalid_value("spec.validationActions", actions, f"{why}response and headers serves no purpose)")
+            )
+        if (spec.get("paramRef") or {}).get("selector"):
+            why = "this server finds parameters by name only; use paramRef.name"
+            causes.append(forbidden_field("spec.paramRef.selector", why))
+        return causes

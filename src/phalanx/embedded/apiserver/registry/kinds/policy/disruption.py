@@ -1,0 +1,136 @@
+"""Disruption budgets, and the evictions that heed them.
+
+`allow` is the decision of `pods/NAME/eviction`: it answers the budget as it is after the eviction, or refuses.
+Source: pkg/apis/policy/validation, pkg/registry/core/pod/storage/eviction.go.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, Cause, forbidden, invalid_value, not_supported
+from phalanx.embedded.apiserver.apimachinery.schema import formats
+from phalanx.embedded.apiserver.registry.kinds.checks import Found, label_selector, not_negative, selects
+from phalanx.embedded.apiserver.registry.kinds.generation import SpecAndStatus
+
+PERCENT = "a valid percent string must be a numeric string followed by an ending '%'"
+PERCENT_ERROR = f"{PERCENT} (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
+COUNTS = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+POLICIES = ("AlwaysAllow", "IfHealthyBudget")
+REFUSAL = "Cannot evict pod as it would violate the pod's disruption budget."
+MAX_DISRUPTED = 2000
+
+
+class BudgetStrategy(SpecAndStatus):
+    """`poddisruptionbudgets.policy`."""
+
+    counts = True
+
+    def first_status(self, obj: Object) -> Object:
+        return dict.fromkeys(COUNTS, 0)
+
+    def validate(self, obj: Object) -> list[Cause]:
+        found: Found = []
+        spec = obj["spec"]
+        least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
+        if least is not None and most is not None:
+            shown = {
+                "MinAvailable": least,
+                "Selector": spec.get("selector"),
+                "MaxUnavailable": most,
+                "UnhealthyPodEvictionPolicy": spec.get("unhealthyPodEvictionPolicy"),
+            }
+            found.append(invalid_value("spec", shown, "minAvailable and maxUnavailable cannot be both set"))
+        for key, value in (("minAvailable", least), ("maxUnavailable", most)):
+            if value is not None:
+                _amount(found, value, f"spec.{key}")
+        label_selector(found, spec.get("selector"), "spec.selector")
+        policy = spec.get("unhealthyPodEvictionPolicy")
+        if policy is not None and policy not in POLICIES:
+            found.append(not_supported("spec.unhealthyPodEvictionPolicy", policy, POLICIES))
+        return found
+
+    def validate_status_update(self, obj: Object, old: Object) -> list[Cause]:
+        found: Found = []
+        not_negative(found, obj["status"], COUNTS, "status")
+        return found
+
+
+def _amount(found: Found, value: int | str, path: str) -> None:
+    """A count, or a percentage of at most 100."""
+    if isinstance(value, int):
+        if value < 0:
+            found.append(invalid_value(path, value, "must be greater than or equal to 0"))
+    elif not re.fullmatch("[0-9]+%", value):
+        found.append(invalid_value(path, value, PERCENT_ERROR))
+    elif int(value[:-1]) > 100:
+        found.append(invalid_value(path, value, "must not be greater than 100%"))
+
+
+# --- evictions -------------------------------------------------------------------------------------------------------
+
+
+def allow(pod: Object, budgets: Iterable[Object], now: str) -> Object | None:
+    """The budget to store (with one disruption less and the pod noted) before the pod is deleted; None if none
+    applies. `budgets` are those of the pod's namespace, `now` is an RFC 3339 time. Raises ApiError."""
+    status = pod.get("status") or {}
+    if status.get("phase") in ("Pending", "Succeeded", "Failed") or pod["metadata"].get("deletionTimestamp"):
+        return None
+    labels = pod["metadata"].get("labels") or {}
+    matching = [one for one in budgets if selects(one["spec"].get("selector"), labels)]
+    if not matching:
+        return None
+    if len(matching) > 1:
+        text = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+        raise ApiError(500, "InternalError", f"Internal error occurred: {text}")
+    budget = matching[0]
+    if not _is_ready(status) and _ignores_unready(budget):
+        return None
+    return _disrupted(budget, pod["metadata"]["name"], now)
+
+
+def _is_ready(status: Mapping[str, Any]) -> bool:
+    conditions = status.get("conditions") or ()
+    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+
+
+def _ignores_unready(budget: Object) -> bool:
+    """Pods that are not ready may go: always, or while enough others are healthy."""
+    if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    status = budget.get("status") or {}
+    return bool(status.get("desiredHealthy", 0) > 0 and status["currentHealthy"] >= status["desiredHealthy"])
+
+
+def _disrupted(budget: Object, pod: str, now: str) -> Object:
+    name, status = budget["metadata"]["name"], budget.get("status") or {}
+    if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
+        raise too_many_requests(f"The disruption budget {name} is still being processed by the server.", 10)
+    allowed = status.get("disruptionsAllowed", 0)
+    if allowed < 0:
+        raise forbidden("policy", "poddisruptionbudgets", name, "pdb disruptions allowed is negative")
+    if len(status.get("disruptedPods") or {}) > MAX_DISRUPTED:
+        text = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
+        raise forbidden("policy", "poddisruptionbudgets", name, text)
+    if allowed == 0:
+        desired, current = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
+        raise too_many_requests(
+            f"The disruption budget {name} needs {desired} healthy pods and has {current} currently"
+        )
+    noted = {**(status.get("disruptedPods") or {}), pod: now}
+    return budget | {"status": status | {"disruptionsAllowed": allowed - 1, "disruptedPods": noted}}
+
+
+def too_many_requests(why: str, retry_after_s: int | None = None) -> ApiError:
+    """429 with the budget as its cause."""
+    details = {"causes": [{"reason": "DisruptionBudget", "message": why}]}
+    return ApiError(429, "TooManyRequests", REFUSAL, details=details, retry_after_s=retry_after_s)
+
+
+def eviction_name_matches(name: str, eviction: Object) -> bool:
+    """Whether the Eviction names the pod of its path; formats of the name are the pod's own matter."""
+    given = (eviction.get("metadata") or {}).get("name", name)
+    return given == name and not formats.dns_subdomain(name)

@@ -1,0 +1,120 @@
+"""Limit ranges and quotas: rules about resources that hold for a namespace.
+
+Source: SetDefaults_LimitRangeItem, ValidateLimitRange, ValidateResourceQuota.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Strategy
+from phalanx.embedded.apiserver.apimachinery.meta.status import (
+    Cause,
+    duplicate,
+    forbidden_field,
+    invalid_value,
+    required,
+)
+from phalanx.embedded.apiserver.apimachinery.schema import formats, quantity
+from phalanx.embedded.apiserver.registry.kinds import checks
+from phalanx.embedded.apiserver.registry.kinds.checks import Found, complain
+from phalanx.embedded.apiserver.registry.kinds.generation import SpecAndStatus
+
+Item = Mapping[str, Any]
+
+AT_MOST_DEFAULT = "default request value {} is greater than default limit value {}"
+QUOTA_PREFIXES = ("count/", "hugepages-", "requests.hugepages-")
+QUOTA_NAMES = (
+    frozenset({"cpu", "memory", "ephemeral-storage"})
+    | {f"{which}.{name}" for which in ("requests", "limits") for name in ("cpu", "memory", "ephemeral-storage")}
+    | {"requests.storage"}
+    | checks.INTEGER_RESOURCES
+)
+
+
+class LimitRangeStrategy(Strategy):
+    """`limitranges`."""
+
+    def default(self, obj: Object) -> None:
+        for item in obj["spec"].get("limits") or ():
+            if item.get("type") == "Container":
+                _container_defaults(item)
+
+    def validate(self, obj: Object) -> list[Cause]:
+        found: Found = []
+        seen: set[str] = set()
+        for index, item in enumerate(obj["spec"].get("limits") or ()):
+            path, sort = f"spec.limits[{index}]", item.get("type", "")
+            if not sort:
+                found.append(required(f"{path}.type"))
+            elif sort not in ("Container", "Pod", "PersistentVolumeClaim"):
+                complain(found, f"{path}.type", sort, formats.qualified_name(sort))
+            if sort in seen:
+                found.append(duplicate(f"{path}.type", sort))
+            seen.add(sort)
+            _item(found, item, sort, path)
+        return found
+
+
+def _container_defaults(item: Object) -> None:
+    """A limit defaults to the maximum, a request to the limit, else to the minimum."""
+    limits = item.get("default") or {}
+    for name, amount in (item.get("max") or {}).items():
+        limits.setdefault(name, amount)
+    requests = item.get("defaultRequest") or {}
+    for name, amount in (*limits.items(), *(item.get("min") or {}).items()):
+        requests.setdefault(name, amount)
+    if limits:
+        item["default"] = limits
+    if requests:
+        item["defaultRequest"] = requests
+
+
+def _item(found: Found, item: Item, sort: str, path: str) -> None:
+    if sort == "Pod":
+        for key in ("default", "defaultRequest"):
+            if item.get(key):
+                found.append(forbidden_field(f"{path}.{key}", "may not be specified when `type` is 'Pod'"))
+    names = {name for key in ("min", "max", "default", "defaultRequest") for name in item.get(key) or {}}
+    for name in sorted(names):
+        for key, low, high, text in (
+            ("min", "min", "max", "min value {} is greater than max value {}"),
+            ("defaultRequest", "min", "defaultRequest", "min value {} is greater than default request value {}"),
+            ("defaultRequest", "defaultRequest", "max", "default request value {} is greater than max value {}"),
+            (
+                "defaultRequest",
+                "defaultRequest",
+                "default",
+                "default request value {} is greater than default limit value {}",
+            ),
+            ("default", "min", "default", "min value {} is greater than default value {}"),
+            ("max", "default", "max", "default value {} is greater than max value {}"),
+        ):
+            lower, upper = (item.get(low) or {}).get(name), (item.get(high) or {}).get(name)
+            if lower and upper and quantity.of(lower) > quantity.of(upper):
+                shown = (item.get(key) or {}).get(name)
+                found.append(invalid_value(f"{path}.{key}[{name}]", shown, text.format(lower, upper)))
+
+
+class QuotaStrategy(SpecAndStatus):
+    """`resourcequotas`."""
+
+    def validate(self, obj: Object) -> list[Cause]:
+        found: Found = []
+        for name, amount in (obj["spec"].get("hard") or {}).items():
+            path = f"spec.hard[{name}]"
+            if problems := formats.qualified_name(name):
+                complain(found, path, name, problems)
+            elif (
+                "/" not in name
+                and name not in QUOTA_NAMES
+                and not name.startswith(("count/", "hugepages-", "requests.hugepages-"))
+            ):
+                found.append(invalid_value(path, name, "must be a standard resource for quota"))
+            checks.resource_amount(found, name, amount, path)
+        return found
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        now, before = sorted(obj["spec"].get("scopes") or ()), sorted(old["spec"].get("scopes") or ())
+        return [] if now == before else [invalid_value("spec.scopes", now, "field is immutable")]

@@ -1,0 +1,136 @@
+"""Rules of webhook configurations: defaults, and what is refused when it is written.
+
+Source: k8s.io/kubernetes/pkg/apis/admissionregistration (v1 defaults, validation). Besides, what this server would not
+call a webhook about is refused with the reason, instead of being stored and ignored: deletions, connections and
+subresources.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ssl
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from phalanx.embedded.apiserver.apimachinery.expressions.cel import ExpressionError, compiled
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object
+from phalanx.embedded.apiserver.apimachinery.meta.status import (
+    Cause,
+    duplicate,
+    forbidden_field,
+    invalid_value,
+    not_supported,
+    required,
+)
+from phalanx.embedded.apiserver.registry.kinds.generation import Counted
+
+_CHOICES = {
+    "failurePolicy": ("Fail", "Ignore"),
+    "matchPolicy": ("Equivalent", "Exact"),
+    "reinvocationPolicy": ("IfNeeded", "Never"),
+    "sideEffects": ("None", "NoneOnDryRun"),
+}
+_CALLED_FOR = frozenset({"CREATE", "UPDATE"})
+
+
+class WebhookStrategy(Counted):
+    allow_unconditional_update = False
+    spec_fields = ("webhooks",)
+
+    def default(self, obj: Object) -> None:
+        for hook in obj.get("webhooks") or ():
+            hook.setdefault("failurePolicy", "Fail")
+            hook.setdefault("matchPolicy", "Equivalent")
+            hook.setdefault("namespaceSelector", {})
+            hook.setdefault("objectSelector", {})
+            hook.setdefault("timeoutSeconds", 10)
+            hook.setdefault("reinvocationPolicy", "Never")
+            if service := (hook.get("clientConfig") or {}).get("service"):
+                service.setdefault("port", 443)
+            for rule in hook.get("rules") or ():
+                rule.setdefault("scope", "*")
+
+    def validate(self, obj: Object) -> list[Cause]:
+        causes, seen = list[Cause](), set[str]()
+        for number, hook in enumerate(obj.get("webhooks") or ()):
+            path, name = f"webhooks[{number}]", hook.get("name") or ""
+            causes += _hook_causes(hook, path)
+            if name in seen:
+                causes.append(duplicate(f"{path}.name", name))
+            seen.add(name)
+        return causes
+
+
+def _hook_causes(hook: Object, path: str) -> Iterator[Cause]:
+    name, versions = hook.get("name") or "", hook.get("admissionReviewVersions") or ()
+    if name.count(".") < 2:
+        yield invalid_value(f"{path}.name", name, "should be a domain with at least three segments separated by dots")
+    for field, choices in _CHOICES.items():
+        if not hook.get(field):
+            yield required(f"{path}.{field}", f"must specify one of {', '.join(choices)}")
+        elif hook[field] not in choices:
+            yield not_supported(f"{path}.{field}", hook[field], choices)
+    if not 1 <= hook.get("timeoutSeconds", 0) <= 30:
+        why = "the timeout value must be between 1 and 30 seconds"
+        yield invalid_value(f"{path}.timeoutSeconds", hook.get("timeoutSeconds"), why)
+    if not versions:
+        yield required(f"{path}.admissionReviewVersions", "must specify one of v1, v1beta1")
+    elif "v1" not in versions:
+        why = "this server asks in v1 only; write v1"
+        yield invalid_value(f"{path}.admissionReviewVersions", list(versions), why)
+    for number, rule in enumerate(hook.get("rules") or ()):
+        yield from _rule_causes(rule, f"{path}.rules[{number}]")
+    for number, condition in enumerate(hook.get("matchConditions") or ()):
+        yield from _condition_causes(condition, f"{path}.matchConditions[{number}]")
+    yield from _client_causes(hook.get("clientConfig") or {}, f"{path}.clientConfig")
+
+
+def _rule_causes(rule: Object, path: str) -> Iterator[Cause]:
+    for field in ("apiGroups", "apiVersions", "operations", "resources"):
+        if not rule.get(field):
+            yield required(f"{path}.{field}")
+    for operation in rule.get("operations") or ():
+        if operation not in _CALLED_FOR:
+            why = f"this server calls webhooks for CREATE and UPDATE only, and would ignore {operation}; write those"
+            yield forbidden_field(f"{path}.operations", why)
+    if "events.k8s.io" in (rule.get("apiGroups") or ()):
+        why = 'this server calls no webhooks for events.k8s.io, which are events of the group ""; name that'
+        yield forbidden_field(f"{path}.apiGroups", why)
+    for resource in rule.get("resources") or ():
+        if "/" in resource:
+            why = f"this server calls no webhooks for subresources, and would ignore {resource}; name the resource"
+            yield forbidden_field(f"{path}.resources", why)
+
+
+def _condition_causes(condition: Object, path: str) -> Iterator[Cause]:
+    text = condition.get("expression")
+    if not text:
+        yield required(f"{path}.expression")
+        return
+    try:
+        compiled(text)
+    except ExpressionError as error:
+        yield invalid_value(f"{path}.expression", text, f"compilation failed: {error}")
+
+
+def _client_causes(client: Object, path: str) -> Iterator[Cause]:
+    url, service = client.get("url"), client.get("service")
+    if bool(url) == bool(service):
+        yield required(path, "exactly one of url or service is required")
+    elif url:
+        found = urlsplit(url)
+        if found.scheme != "https" or not found.hostname:
+            why = "'https' is the only allowed URL scheme, and a host must be specified; desired format: https://host/path"
+            yield invalid_value(f"{path}.url", url, why)
+        elif found.username or found.fragment or found.query:
+            yield invalid_value(
+                f"{path}.url", url, "user information, fragments and queries are not permitted in the URL"
+            )
+    elif not (service and service.get("name") and service.get("namespace")):
+        yield required(f"{path}.service", "name and namespace are required")
+    if bundle := client.get("caBundle"):
+        try:
+            ssl.create_default_context(cadata=base64.b64decode(bundle, validate=True).decode("ascii"))
+        except (binascii.Error, UnicodeDecodeError, ssl.SSLError) as error:
+            yield invalid_value(f"{path}.caBundle", "<bytes>", f"unable to load root certificates: {error}")

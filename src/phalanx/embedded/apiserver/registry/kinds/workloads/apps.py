@@ -1,0 +1,116 @@
+"""Deployments, stateful sets, replica sets, daemon sets: kept and validated, and nobody acts on them here.
+
+They are served because clients list them with everything else and manifests contain them; a warning at their creation
+says that no pods will come of them. Source: pkg/apis/apps/v1/defaults.go, pkg/apis/apps/validation.
+"""
+
+from __future__ import annotations
+
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object
+from phalanx.embedded.apiserver.apimachinery.meta.status import Cause, invalid_value, not_supported, required
+from phalanx.embedded.apiserver.registry.kinds.checks import Found, label_selector, not_negative, selects, unchanged
+from phalanx.embedded.apiserver.registry.kinds.generation import SpecAndStatus
+from phalanx.embedded.apiserver.registry.kinds.pods import defaults
+from phalanx.embedded.apiserver.registry.kinds.pods import spec as pod_spec
+
+EMPTY_SELECTOR = "empty selector is invalid for {}"
+
+
+class WorkloadStrategy(SpecAndStatus):
+    """What the four have in common. `kind` is how messages call it, `fixed` what an update may not change."""
+
+    counts = True
+
+    def __init__(self, kind: str, *, replicated: bool = True, fixed: tuple[str, ...] = ("selector",)) -> None:
+        self.kind, self.replicated, self.fixed = kind, replicated, fixed
+
+    def default(self, obj: Object) -> None:
+        spec = obj["spec"]
+        if self.replicated:
+            spec.setdefault("replicas", 1)
+        if "template" in spec:
+            defaults.pod_spec(spec["template"]["spec"])
+        _DEFAULTS[self.kind](spec)
+
+    def first_status(self, obj: Object) -> Object:
+        return dict.fromkeys(_FIRST_COUNTS[self.kind], 0)
+
+    def validate(self, obj: Object) -> list[Cause]:
+        found: Found = []
+        spec, template = obj["spec"], obj["spec"].get("template") or {}
+        not_negative(found, spec, ("replicas", "minReadySeconds", "revisionHistoryLimit"), "spec")
+        selector = spec.get("selector")
+        if selector is None:
+            found.append(required("spec.selector"))
+        else:
+            label_selector(found, selector, "spec.selector")
+            if not selector:
+                found.append(invalid_value("spec.selector", selector, EMPTY_SELECTOR.format(self.kind)))
+        labels = (template.get("metadata") or {}).get("labels") or {}
+        if selector and not selects(selector, labels):
+            text = "`selector` does not match template `labels`"
+            found.append(invalid_value("spec.template.metadata.labels", labels, text))
+        pod_spec.template(found, template, "spec.template")
+        policy = (template.get("spec") or {}).get("restartPolicy", "")
+        if policy != "Always":
+            found.append(not_supported("spec.template.spec.restartPolicy", policy, ("Always",)))
+        return found
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        found: Found = []
+        for key in self.fixed:
+            unchanged(found, f"spec.{key}", obj["spec"].get(key), old["spec"].get(key))
+        return found
+
+    def warnings(self, obj: Object, old: Object | None) -> list[str]:
+        if old is not None:
+            return []
+        return [f"no controller of this cluster acts on a {self.kind}: no pods will be created for it; use a Job"]
+
+
+def _deployment(spec: Object) -> None:
+    strategy = spec.setdefault("strategy", {})
+    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
+        rolling = strategy.setdefault("rollingUpdate", {})
+        rolling.setdefault("maxUnavailable", "25%")
+        rolling.setdefault("maxSurge", "25%")
+    spec.setdefault("revisionHistoryLimit", 10)
+    spec.setdefault("progressDeadlineSeconds", 600)
+
+
+def _stateful_set(spec: Object) -> None:
+    spec.setdefault("podManagementPolicy", "OrderedReady")
+    strategy = spec.setdefault("updateStrategy", {})
+    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
+        strategy.setdefault("rollingUpdate", {}).setdefault("partition", 0)
+    retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
+    retention.setdefault("whenDeleted", "Retain")
+    retention.setdefault("whenScaled", "Retain")
+    spec.setdefault("revisionHistoryLimit", 10)
+
+
+def _daemon_set(spec: Object) -> None:
+    strategy = spec.setdefault("updateStrategy", {})
+    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
+        rolling = strategy.setdefault("rollingUpdate", {})
+        rolling.setdefault("maxUnavailable", 1)
+        rolling.setdefault("maxSurge", 0)
+    spec.setdefault("revisionHistoryLimit", 10)
+
+
+def _replica_set(spec: Object) -> None:
+    """Nothing but replicas."""
+
+
+_DEFAULTS = {
+    "deployment": _deployment,
+    "statefulset": _stateful_set,
+    "daemonset": _daemon_set,
+    "replicaset": _replica_set,
+}
+_FIRST_COUNTS = {
+    "deployment": (),
+    "statefulset": ("replicas", "availableReplicas"),
+    "daemonset": ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"),
+    "replicaset": ("replicas",),
+}

@@ -1,0 +1,197 @@
+"""Services: defaults, ports, addresses. Which address is free is `service_addresses`'s to know.
+
+Source: SetDefaults_Service, ValidateService, ValidateServiceUpdate and the REST storage of services.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object
+from phalanx.embedded.apiserver.apimachinery.meta.status import (
+    Cause,
+    duplicate,
+    forbidden_field,
+    invalid_value,
+    not_supported,
+    required,
+)
+from phalanx.embedded.apiserver.apimachinery.schema import formats
+from phalanx.embedded.apiserver.registry.kinds import checks
+from phalanx.embedded.apiserver.registry.kinds.checks import Found, chosen, complain, formatted
+from phalanx.embedded.apiserver.registry.kinds.generation import SpecAndStatus
+
+Spec = Mapping[str, Any]
+
+TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+PROTOCOLS = ("SCTP", "TCP", "UDP")
+HEADLESS = "None"
+STICKY_S = 10800
+
+
+class ServiceStrategy(SpecAndStatus):
+    """`services`."""
+
+    delete_returns_object = True
+
+    def default(self, obj: Object) -> None:
+        spec = obj["spec"]
+        spec.setdefault("sessionAffinity", "None")
+        spec.setdefault("type", "ClusterIP")
+        if spec["sessionAffinity"] == "ClientIP":
+            client = spec.setdefault("sessionAffinityConfig", {}).setdefault("clientIP", {})
+            client.setdefault("timeoutSeconds", STICKY_S)
+        elif spec["sessionAffinity"] == "None":
+            spec.pop("sessionAffinityConfig", None)
+        for port in spec.get("ports", ()):
+            port.setdefault("protocol", "TCP")
+            if not port.get("targetPort"):
+                port["targetPort"] = port.get("port", 0)
+        if spec["type"] in ("NodePort", "LoadBalancer"):
+            spec.setdefault("externalTrafficPolicy", "Cluster")
+        if spec["type"] == "LoadBalancer":
+            spec.setdefault("allocateLoadBalancerNodePorts", True)
+        if spec["type"] != "ExternalName":
+            spec.setdefault("internalTrafficPolicy", "Cluster")
+            _families(spec)
+
+    def first_status(self, obj: Object) -> Object:
+        return {"loadBalancer": {}}
+
+    def prepare_update(self, obj: Object, old: Object) -> None:
+        """What the server allocated stays when a client leaves it out."""
+        super().prepare_update(obj, old)
+        spec, before = obj["spec"], old["spec"]
+        if spec["type"] == "ExternalName" or before.get("type") == "ExternalName":
+            return
+        for key in ("clusterIP", "clusterIPs"):
+            if not spec.get(key) and before.get(key):
+                spec[key] = before[key]
+        ports = {(one.get("protocol"), one.get("port")): one.get("nodePort") for one in before.get("ports", ())}
+        for port in spec.get("ports", ()) if spec["type"] != "ClusterIP" else ():
+            if not port.get("nodePort") and (node_port := ports.get((port.get("protocol"), port.get("port")))):
+                port["nodePort"] = node_port
+
+    def validate(self, obj: Object) -> list[Cause]:
+        found: Found = []
+        _service(found, obj["spec"])
+        return found
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        spec, before = obj["spec"], old["spec"]
+        if "ExternalName" in (spec["type"], before.get("type")) or not before.get("clusterIPs"):
+            return []
+        if (spec.get("clusterIPs") or [""])[0] != before["clusterIPs"][0]:
+            return [invalid_value("spec.clusterIPs[0]", spec.get("clusterIPs"), "may not change once set")]
+        return []
+
+    def selectable_names(self) -> Iterable[str]:
+        return ("spec.clusterIP", "spec.type")
+
+    def selectable_fields(self, obj: Object) -> Mapping[str, str]:
+        spec = obj.get("spec") or {}
+        return {"spec.clusterIP": spec.get("clusterIP", ""), "spec.type": spec.get("type", "")}
+
+
+def _families(spec: Object) -> None:
+    """One family, but for a headless service without selector, which may have addresses of any."""
+    if spec.get("clusterIP") and not spec.get("clusterIPs"):
+        spec["clusterIPs"] = [spec["clusterIP"]]
+    elif spec.get("clusterIPs") and not spec.get("clusterIP"):
+        spec["clusterIP"] = spec["clusterIPs"][0]
+    if spec.get("clusterIP") == HEADLESS and not spec.get("selector"):
+        spec.setdefault("ipFamilyPolicy", "RequireDualStack")
+        spec.setdefault("ipFamilies", ["IPv4", "IPv6"])
+    spec.setdefault("ipFamilyPolicy", "SingleStack")
+    spec.setdefault("ipFamilies", ["IPv4"])
+
+
+def _service(found: Found, spec: Spec) -> None:
+    ports, sort = spec.get("ports") or (), spec.get("type", "")
+    headless = spec.get("clusterIP") == HEADLESS
+    if not ports and not headless and sort != "ExternalName":
+        found.append(required("spec.ports"))
+    if sort == "LoadBalancer" and headless:
+        text = "may not be set to 'None' for LoadBalancer services"
+        found.append(invalid_value("spec.clusterIPs[0]", HEADLESS, text))
+    if sort == "NodePort" and headless:
+        text = "may not be set to 'None' for NodePort services"
+        found.append(invalid_value("spec.clusterIPs[0]", HEADLESS, text))
+    if sort == "ExternalName":
+        _external(found, spec)
+    names: set[str] = set()
+    for index, port in enumerate(ports):
+        _port(found, port, names, f"spec.ports[{index}]", needs_name=len(ports) > 1)
+    checks.labels(found, spec.get("selector"), "spec.selector")
+    chosen(found, "spec.sessionAffinity", spec.get("sessionAffinity"), ("ClientIP", "None"))
+    for index, address in enumerate(spec.get("externalIPs") or ()):
+        formatted(found, f"spec.externalIPs[{index}]", address, formats.ip)
+    chosen(found, "spec.type", sort, TYPES)
+    _unique_ports(found, ports, sort)
+    _addresses(found, spec)
+
+
+def _external(found: Found, spec: Spec) -> None:
+    if spec.get("clusterIP") or spec.get("clusterIPs"):
+        found.append(forbidden_field("spec.clusterIPs", "may not be set when `type` is 'ExternalName'"))
+    name = spec.get("externalName", "").rstrip(".")
+    if name:
+        formatted(found, "spec.externalName", name, formats.dns_subdomain)
+    else:
+        found.append(required("spec.externalName"))
+
+
+def _port(found: Found, port: Spec, names: set[str], path: str, *, needs_name: bool) -> None:
+    name = port.get("name", "")
+    if name:
+        formatted(found, f"{path}.name", name, formats.dns_label)
+        if name in names:
+            found.append(duplicate(f"{path}.name", name))
+        names.add(name)
+    elif needs_name:
+        found.append(required(f"{path}.name"))
+    complain(found, f"{path}.port", port.get("port", 0), formats.port_number(port.get("port", 0)))
+    chosen(found, f"{path}.protocol", port.get("protocol"), PROTOCOLS)
+    target = port.get("targetPort", 0)
+    problems = formats.port_number(target) if isinstance(target, int) else formats.port_name(target)
+    complain(found, f"{path}.targetPort", target, problems)
+    if application := port.get("appProtocol"):
+        formatted(found, f"{path}.appProtocol", application, formats.qualified_name)
+
+
+def _unique_ports(found: Found, ports: Iterable[Spec], sort: str) -> None:
+    seen: set[tuple[str, int]] = set()
+    for index, port in enumerate(ports):
+        path, key = f"spec.ports[{index}]", (port.get("protocol", ""), port.get("port", 0))
+        if port.get("nodePort") and sort == "ClusterIP":
+            found.append(forbidden_field(f"{path}.nodePort", "may not be used when `type` is 'ClusterIP'"))
+        if key in seen:
+            shown = {
+                "Name": "",
+                "Protocol": key[0],
+                "AppProtocol": None,
+                "Port": key[1],
+                "TargetPort": 0,
+                "NodePort": 0,
+            }
+            found.append(duplicate(path, shown))
+        seen.add(key)
+
+
+def _addresses(found: Found, spec: Spec) -> None:
+    for index, address in enumerate(spec.get("clusterIPs") or ()):
+        if address != HEADLESS:
+            formatted(found, f"spec.clusterIPs[{index}]", address, formats.ip)
+    for index, family in enumerate(spec.get("ipFamilies") or ()):
+        if family not in ("IPv4", "IPv6"):
+            found.append(not_supported(f"spec.ipFamilies[{index}]", family, ("IPv4", "IPv6")))
+    policies = ("PreferDualStack", "RequireDualStack", "SingleStack")
+    if (policy := spec.get("ipFamilyPolicy")) is not None and policy not in policies:
+        found.append(not_supported("spec.ipFamilyPolicy", policy, policies))
+    for key, choices in (
+        ("internalTrafficPolicy", ("Cluster", "Local")),
+        ("externalTrafficPolicy", ("Cluster", "Local")),
+    ):
+        if (policy := spec.get(key)) is not None and policy not in choices:
+            found.append(not_supported(f"spec.{key}", policy, choices))

@@ -1,0 +1,134 @@
+"""Claims and volumes: defaults, access modes, sizes, what stays once they exist.
+
+Source: ValidatePersistentVolumeClaimSpec, ValidatePersistentVolume and their updates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object
+from phalanx.embedded.apiserver.apimachinery.meta.status import (
+    Cause,
+    forbidden_field,
+    invalid_value,
+    not_supported,
+    required,
+)
+from phalanx.embedded.apiserver.apimachinery.schema import formats, quantity
+from phalanx.embedded.apiserver.registry.kinds.checks import Found, formatted, label_selector, resource_amount
+from phalanx.embedded.apiserver.registry.kinds.generation import SpecAndStatus
+
+Spec = Mapping[str, Any]
+
+ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+VOLUME_MODES = ("Block", "Filesystem")
+NOT_SOURCES = frozenset(
+    {"accessModes", "capacity", "claimRef", "mountOptions", "nodeAffinity", "persistentVolumeReclaimPolicy"}
+    | {"storageClassName", "volumeAttributesClassName", "volumeMode"}
+)
+CLAIM_FROZEN = (
+    "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n"
+)
+
+
+class ClaimStrategy(SpecAndStatus):
+    """`persistentvolumeclaims`."""
+
+    delete_returns_object = True
+
+    def default(self, obj: Object) -> None:
+        obj["spec"].setdefault("volumeMode", "Filesystem")
+
+    def first_status(self, obj: Object) -> Object:
+        return {"phase": "Pending"}
+
+    def validate(self, obj: Object) -> list[Cause]:
+        found: Found = []
+        spec = obj["spec"]
+        label_selector(found, spec.get("selector"), "spec.selector")
+        _access_modes(found, spec.get("accessModes") or (), "at least 1 access mode is required")
+        size = (spec.get("resources") or {}).get("requests", {}).get("storage")
+        if size is None:
+            found.append(required("spec.resources[storage]"))
+        elif quantity.of(size) <= 0:
+            found.append(invalid_value("spec.resources[storage]", size, "must be greater than zero"))
+        if name := spec.get("storageClassName"):
+            formatted(found, "spec.storageClassName", name, formats.dns_subdomain)
+        _volume_mode(found, spec)
+        return found
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        spec, before = obj["spec"], old["spec"]
+        if spec == before:
+            return []
+        free = {"volumeName"} if not before.get("volumeName") else set()
+        if old["status"].get("phase") == "Bound":
+            free |= {"resources", "volumeAttributesClassName"}
+        changed = sorted(key for key in {*spec, *before} - free if spec.get(key) != before.get(key))
+        return [forbidden_field("spec", CLAIM_FROZEN + "\n".join(changed))] if changed else []
+
+
+class VolumeStrategy(SpecAndStatus):
+    """`persistentvolumes`."""
+
+    delete_returns_object = True
+
+    def default(self, obj: Object) -> None:
+        obj["spec"].setdefault("persistentVolumeReclaimPolicy", "Retain")
+        obj["spec"].setdefault("volumeMode", "Filesystem")
+        if (path := obj["spec"].get("hostPath")) is not None:
+            path.setdefault("type", "")
+
+    def first_status(self, obj: Object) -> Object:
+        return {"phase": "Pending"}
+
+    def validate(self, obj: Object) -> list[Cause]:
+        found: Found = []
+        spec = obj["spec"]
+        _access_modes(found, spec.get("accessModes") or (), "")
+        capacity = spec.get("capacity") or {}
+        if not capacity:
+            found.append(required("spec.capacity"))
+        elif set(capacity) != {"storage"}:
+            found.append(not_supported("spec.capacity", ",".join(sorted(capacity)), ("storage",)))
+        for name, amount in capacity.items():
+            resource_amount(found, name, amount, f"spec.capacity[{name}]")
+            if quantity.of(amount) == 0:
+                found.append(invalid_value(f"spec.capacity[{name}]", amount, "must be greater than zero"))
+        sources = [key for key in spec if key not in NOT_SOURCES]
+        if not sources:
+            found.append(required("spec", "must specify a volume type"))
+        for extra in sources[1:]:
+            found.append(forbidden_field(f"spec.{extra}", "may not specify more than 1 volume type"))
+        if name := spec.get("storageClassName"):
+            formatted(found, "spec.storageClassName", name, formats.dns_subdomain)
+        _volume_mode(found, spec)
+        return found
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        found: Found = []
+        spec, before = obj["spec"], old["spec"]
+        if any(spec.get(key) != before.get(key) for key in {*spec, *before} - NOT_SOURCES):
+            text = "spec.persistentvolumesource is immutable after creation\n"
+            found.append(forbidden_field("spec.persistentvolumesource", text))
+        if spec.get("volumeMode") != before.get("volumeMode"):
+            found.append(invalid_value("volumeMode", spec.get("volumeMode"), "field is immutable"))
+        return found
+
+
+def _access_modes(found: Found, modes: Sequence[str], why: str) -> None:
+    if not modes:
+        found.append(required("spec.accessModes", why))
+    for mode in modes:
+        if mode not in ACCESS_MODES:
+            found.append(not_supported("spec.accessModes", mode, ACCESS_MODES))
+    if "ReadWriteOncePod" in modes and len(set(modes)) > 1:
+        text = "may not use ReadWriteOncePod with other access modes"
+        found.append(forbidden_field("spec.accessModes", text))
+
+
+def _volume_mode(found: Found, spec: Spec) -> None:
+    if (mode := spec.get("volumeMode")) is not None and mode not in VOLUME_MODES:
+        found.append(not_supported("spec.volumeMode", mode, VOLUME_MODES))

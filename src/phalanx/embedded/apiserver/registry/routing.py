@@ -1,0 +1,146 @@
+"""Paths -> what they name. `Registry` knows the kinds that are served; `locate` reads a path against it.
+
+The forms are `/api/v1/...` for the core group and `/apis/GROUP/VERSION/...` for all others, then either
+`RESOURCE[/NAME[/SUBRESOURCE]]` or `namespaces/NAMESPACE/RESOURCE[/NAME[/SUBRESOURCE]]`; `watch/` before either is the
+old way to ask for a watch. `namespaces/X/status` is a namespace's own subresource, never a collection called status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource, Subresource
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+
+_NAMESPACE_SUBRESOURCES = ("status", "finalize")
+
+
+def no_such_path() -> ApiError:
+    """404 for a path under a known group that names nothing."""
+    return ApiError(404, "NotFound", "the server could not find the requested resource", details={})
+
+
+def method_not_allowed() -> ApiError:
+    message = "the server does not allow this method on the requested resource"
+    return ApiError(405, "MethodNotAllowed", message, details={})
+
+
+class Registry:
+    """The kinds that are served: the built-in ones, and those that CustomResourceDefinitions add while it runs.
+
+    `generation` counts changes, so that what is computed from all kinds (discovery, OpenAPI) knows when to be anew.
+    """
+
+    def __init__(self, resources: Iterable[Resource]) -> None:
+        self._served: dict[tuple[str, str], dict[str, Resource]] = {}
+        self.generation = 0
+        self._resources: tuple[Resource, ...] = ()
+        self.replace(resources)
+
+    def replace(self, resources: Iterable[Resource]) -> None:
+        """Serve exactly these."""
+        self._resources = tuple(resources)
+        self._served = {}
+        for one in self._resources:
+            self._served.setdefault((one.group, one.version), {})[one.plural] = one
+        self.generation += 1
+
+    @property
+    def resources(self) -> tuple[Resource, ...]:
+        return self._resources
+
+    def find(self, group: str, version: str, plural: str) -> Resource | None:
+        return self._served.get((group, version), {}).get(plural)
+
+    def any_version(self, group: str, plural: str) -> Resource | None:
+        """A kind by its storage, in whichever version is served first."""
+        return next((one for one in self._resources if one.group == group and one.plural == plural), None)
+
+    def serves_group(self, group: str) -> bool:
+        return any(one == group for one, _ in self._served)
+
+    def serves_version(self, group: str, version: str) -> bool:
+        return (group, version) in self._served
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What a path names. `namespace` is "" for cluster-wide kinds and for all namespaces of a namespaced one."""
+
+    resource: Resource
+    namespace: str = ""
+    name: str = ""
+    subresource: Subresource | None = None
+    watch: bool = False
+
+    @property
+    def sub(self) -> str:
+        return self.subresource.name if self.subresource else ""
+
+
+def locate(registry: Registry, path: str) -> Target | None:
+    """The target of a path, None for a path that is not about a resource (discovery, health, nonsense).
+
+    Raises `ApiError` 404 for what looks like a resource of a served group and is none.
+    """
+    parts = path.split("/")[1:]
+    if parts[0] == "api" and len(parts) > 2 and parts[1] == "v1":
+        group, version, rest = "", "v1", parts[2:]
+    elif parts[0] == "apis" and len(parts) > 3:
+        group, version, rest = parts[1], parts[2], parts[3:]
+        if not registry.serves_version(group, version):
+            if registry.serves_group(group):
+                raise no_such_path()
+            return None
+    else:
+        return None
+    if rest[-1] == "":
+        rest = rest[:-1]
+    return _target(registry, group, version, rest) if rest else None
+
+
+def _target(registry: Registry, group: str, version: str, rest: list[str]) -> Target:
+    watch = rest[0] == "watch" and len(rest) > 1
+    if watch:
+        rest = rest[1:]
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 2 and not (group == "" and _own(rest)):
+        namespace, rest = rest[1], rest[2:]
+    resource = registry.find(group, version, rest[0])
+    if resource is None or len(rest) > 3 or (namespace and not resource.namespaced):
+        raise no_such_path()
+    name = rest[1] if len(rest) > 1 else ""
+    sub = None
+    if len(rest) == 3:
+        sub = resource.subresource(rest[2])
+        if sub is None:
+            raise no_such_path()
+    return Target(resource=resource, namespace=namespace, name=name, subresource=sub, watch=watch)
+
+
+def _own(rest: list[str]) -> bool:
+    """Is `namespaces/X/status` meant, the namespace's own subresource?"""
+    return len(rest) == 3 and rest[2] in _NAMESPACE_SUBRESOURCES
+
+
+_NAMED = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "HEAD": "get"}
+_COLLECTION = {"GET": "list", "POST": "create", "DELETE": "deletecollection", "HEAD": "list"}
+
+
+def verb_of(target: Target, method: str, watch: bool) -> str:
+    """The verb of a request, as RBAC and discovery call it. Raises `ApiError` 405."""
+    resource, sub = target.resource, target.subresource
+    if sub is not None:
+        verb = "create" if method == "POST" else _NAMED.get(method, "")
+        allowed: Iterable[str] = sub.verbs
+    elif target.name and not (target.watch or (watch and method == "GET")):
+        verb, allowed = _NAMED.get(method, ""), resource.verbs
+    else:
+        verb, allowed = _COLLECTION.get(method, ""), resource.verbs
+        if verb == "list" and (watch or target.watch):
+            verb = "watch"
+    everywhere = resource.namespaced and not target.namespace and (target.name or verb in ("create",))
+    if verb not in allowed or everywhere:
+        raise method_not_allowed()
+    return verb

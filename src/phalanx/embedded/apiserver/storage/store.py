@@ -1,0 +1,456 @@
+"""The objects: in memory for reading, on the disk before anybody is told.
+
+Every live object is held decoded and as JSON bytes, so a GET, a LIST and a watch event are answered by joining bytes.
+A write is decided on the event loop against the *head*: what is committed, overlaid with the writes that are on their
+way to the disk. So optimistic concurrency sees every earlier decision, while readers see only what is durable.
+
+Group commit: the writes decided in one turn of the event loop go to the disk as one transaction on a writer thread;
+those decided meanwhile are the next one. When a commit has returned, its writes become visible in the order of their
+versions, its events go to the subscribers, and only then are the writers answered.
+
+A commit that fails (disk full, I/O error) fails its writes and those decided since on top of them; nothing
+acknowledged is touched and the next write tries the disk afresh. On a full disk, writes that let go of something
+(deletions, and all that is on its way to one) are made on room that was kept for them (`reserve`), and no others are
+taken until there is room again. Versions of failed writes are never used again while
+the server runs: a gap in the sequence means nothing to anybody.
+
+The past (`Past`, oldest first) is kept as bytes, bounded by `Retention`. It serves watches that resume, and
+snapshots: the state at an earlier version is the present with the events since then undone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import msgspec
+
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+from phalanx.embedded.apiserver.storage.journal import DELETE, PUT, Journal, Prune, Row
+from phalanx.embedded.apiserver.storage.reserve import SIZE_BYTES, Reserve
+from phalanx.embedded.apiserver.storage.settings import Retention
+
+Object = dict[str, Any]
+Key = tuple[str, str]  # (group, plural): one storage for all versions of a kind
+Place = tuple[Key, str, str]  # key, namespace, name
+
+_NEARLY_FULL = f"less than {2 * SIZE_BYTES // 2**20} MiB are free on a disk that is nearly full"
+_FULL = 507  # HTTP: insufficient storage
+_LEASES: Key = ("coordination.k8s.io", "leases")
+
+encode = msgspec.json.Encoder().encode
+decode = msgspec.json.Decoder().decode
+
+
+class Stored:
+    """One revision of an object. Never changed; `obj` is shared with every reader and must not be edited."""
+
+    __slots__ = ("_obj", "data", "version")
+
+    def __init__(self, version: int, data: bytes, obj: Object | None = None) -> None:
+        self.version, self.data, self._obj = version, data, obj
+
+    @property
+    def obj(self) -> Object:
+        if self._obj is None:
+            found: Object = decode(self.data)
+            self._obj = found
+        return self._obj
+
+
+class Event:
+    """One committed change. `new` of a DELETED event is the last state, with the version of the deletion.
+
+    Watchers share what they make of an event (`encoded`), so that it is encoded once however many look on.
+    """
+
+    __slots__ = ("encoded", "key", "name", "namespace", "new", "old", "type")
+
+    def __init__(self, type: str, key: Key, namespace: str, name: str, new: Stored, old: Stored | None) -> None:
+        self.type, self.key, self.namespace, self.name, self.new, self.old = type, key, namespace, name, new, old
+        self.encoded: dict[object, bytes] = {}
+
+
+class Past(NamedTuple):
+    """An event that is kept for those who resume. `old_data` shares its bytes with the event that wrote them."""
+
+    version: int
+    at_s: float
+    type: str
+    key: Key
+    namespace: str
+    name: str
+    data: bytes
+    old_version: int
+    old_data: bytes | None
+
+    def event(self) -> Event:
+        old = None if self.old_data is None else Stored(self.old_version, self.old_data)
+        return Event(self.type, self.key, self.namespace, self.name, Stored(self.version, self.data), old)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """A write on its way to the disk. `base` is the head it was decided on; `new` None means deletion."""
+
+    place: Place
+    base: _Head | None
+    head: _Head
+    done: asyncio.Future[Stored]
+
+    @property
+    def lets_go(self) -> bool:
+        """It frees room, or is a sign of life of those that are needed for it."""
+        gone = self.head.gone or "deletionTimestamp" in self.head.stored.obj["metadata"]
+        return gone or self.place[0] == _LEASES
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """The newest decided revision of a place; `gone` after a deletion."""
+
+    stored: Stored
+    gone: bool
+
+
+class Store:
+    """All objects of one server. Every method runs on the event loop; `open` and `close` surround them."""
+
+    def __init__(self, journal: Journal, retention: Retention) -> None:
+        self._journal, self._retention = journal, retention
+        self._reserve = Reserve(journal.path.with_suffix(".reserve"))
+        # Why only what lets go is taken: the disk is full.
+        self._short = None if self._reserve.held else _storage_refusal(sqlite3.OperationalError(_NEARLY_FULL))
+        self._tables: dict[Key, dict[str, dict[str, Stored]]] = {}
+        self._order: dict[tuple[Key, str], list[str]] = {}
+        self._past: deque[Past] = deque()
+        self._past_bytes = 0
+        self._heads: dict[Place, _Head] = {}
+        self._queue: list[_Pending] = []
+        self._committing = False
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal")
+        self._subscribers: list[Callable[[list[Event]], None]] = []
+        self.horizon = journal.fact("horizon", 0)
+        self.version = self.horizon
+        self._load()
+        self._next = self.version
+        self._leftover: list[int] = []  # rows of a prune whose commit failed
+
+    def _load(self) -> None:
+        newest: dict[Place, Row] = {}
+        for row in self._journal.rows():
+            place = ((row.group, row.plural), row.namespace, row.name)
+            if row.version > self.horizon:
+                self._remember(_past(row, newest.get(place)))
+            newest[place] = row
+            self.version = max(self.version, row.version)
+        for (key, namespace, name), row in newest.items():
+            if row.operation == PUT:
+                self._tables.setdefault(key, {}).setdefault(namespace, {})[name] = Stored(row.version, row.data)
+
+    # --- reading -------------------------------------------------------------------------------------------------
+
+    def get(self, key: Key, namespace: str, name: str) -> Stored | None:
+        """The committed object."""
+        try:
+            return self._tables[key][namespace].get(name)
+        except KeyError:
+            return None
+
+    def head(self, key: Key, namespace: str, name: str) -> Stored | None:
+        """The object as the last decided write leaves it; what a next write must be decided on."""
+        head = self._heads.get((key, namespace, name))
+        if head is not None:
+            return None if head.gone else head.stored
+        return self.get(key, namespace, name)
+
+    def scan(self, key: Key, namespace: str | None = None) -> list[Stored]:
+        """All committed objects of a kind, ordered by namespace and name."""
+        tables = self._tables.get(key)
+        if not tables or (namespace is not None and namespace not in tables):
+            return []  # most namespaces have no quota and no limits, and each write asks
+        return [stored for _, _, stored in self.walk(key, namespace)]
+
+    def decided(self, key: Key, namespace: str | None = None) -> Iterator[Stored]:
+        """All objects of a kind as the last decided writes leave them, unordered: for decisions that must know of
+        each other (a free address, a quota). Costs as much as there are writes under way."""
+        tables = self._tables.get(key, {})
+        for space in [namespace] if namespace is not None else list(tables):
+            for name, stored in tables.get(space, {}).items():
+                if (key, space, name) not in self._heads:
+                    yield stored
+        for place, head in self._heads.items():
+            if place[0] == key and not head.gone and namespace in (None, place[1]):
+                yield head.stored
+
+    def walk(self, key: Key, namespace: str | None = None) -> Iterator[tuple[str, str, Stored]]:
+        """(namespace, name, object), in the order of a list."""
+        tables = self._tables.get(key, {})
+        spaces = [namespace] if namespace is not None else sorted(tables, key=lambda one: one + "/")
+        for space in spaces:
+            table = tables.get(space)
+            if table:
+                yield from ((space, name, table[name]) for name in self._ordered(key, space, table))
+
+    def _ordered(self, key: Key, namespace: str, table: dict[str, Stored]) -> list[str]:
+        order = self._order.get((key, namespace))
+        if order is None:
+            order = self._order[key, namespace] = sorted(table)
+        return order
+
+    def count(self, key: Key, namespace: str) -> int:
+        return len(self._tables.get(key, {}).get(namespace, ()))
+
+    def keys(self) -> list[Key]:
+        """The kinds of which there is or was an object."""
+        return list(self._tables)
+
+    def snapshot(self, key: Key, namespace: str | None, version: int) -> list[tuple[str, str, Stored]]:
+        """The state at an earlier version; raises `ApiError` 410 when the past does not reach back so far."""
+        if version >= self.version:
+            return list(self.walk(key, namespace))
+        if version < self.horizon:
+            raise expired("The resourceVersion for the provided list is too old.")
+        state = {(space, name): stored for space, name, stored in self.walk(key, namespace)}
+        for past in self._since(version, newest_first=True):
+            if past.key != key or (namespace is not None and past.namespace != namespace):
+                continue
+            if past.old_data is None:
+                state.pop((past.namespace, past.name), None)
+            else:
+                state[past.namespace, past.name] = Stored(past.old_version, past.old_data)
+        return [(*place, state[place]) for place in sorted(state, key=lambda one: (one[0] + "/", one[1]))]
+
+    def events_since(self, version: int, key: Key) -> list[Event]:
+        """What was committed to a kind after `version`; raises `ApiError` 410 when that is no longer known."""
+        if version < self.horizon:
+            raise expired(f"too old resource version: {version} ({self.horizon})")
+        return [past.event() for past in self._since(version) if past.key == key]
+
+    def _since(self, version: int, *, newest_first: bool = False) -> Iterable[Past]:
+        start = bisect_right(self._past, version, key=lambda past: past.version)
+        numbers = range(len(self._past) - 1, start - 1, -1) if newest_first else range(start, len(self._past))
+        if len(numbers) > len(self._past) // 2:  # a deque is slow in its middle, so a long tail is copied once
+            copy = list(self._past)
+            return (copy[number] for number in numbers)
+        return (self._past[number] for number in numbers)
+
+    def subscribe(self, receive: Callable[[list[Event]], None]) -> None:
+        """`receive` gets the events of every commit, in order, before its writers are answered."""
+        self._subscribers.append(receive)
+
+    # --- writing -------------------------------------------------------------------------------------------------
+
+    def put(self, key: Key, namespace: str, name: str, obj: Object) -> asyncio.Future[Stored]:
+        """Store `obj`, which the store owns from now on; its resourceVersion is set here. The result is what is
+        stored, once it is durable. The caller has checked the head in the same turn of the event loop."""
+        version = self._take_version(obj)
+        return self._submit((key, namespace, name), _Head(Stored(version, encode(obj), obj), gone=False))
+
+    def delete(self, key: Key, namespace: str, name: str, last: Object) -> asyncio.Future[Stored]:
+        """Remove an object; `last` is its last state, as the DELETED event shows it."""
+        version = self._take_version(last)
+        return self._submit((key, namespace, name), _Head(Stored(version, encode(last), last), gone=True))
+
+    def _take_version(self, obj: Object) -> int:
+        self._next += 1
+        obj["metadata"]["resourceVersion"] = str(self._next)
+        return self._next
+
+    def _submit(self, place: Place, head: _Head) -> asyncio.Future[Stored]:
+        base = self._heads.get(place)
+        if base is None and (stored := self.get(*place)) is not None:
+            base = _Head(stored, gone=False)
+        done: asyncio.Future[Stored] = asyncio.get_running_loop().create_future()
+        pending = _Pending(place, base, head, done)
+        if self._short is not None and not self._has_room(pending):
+            done.set_exception(self._short)
+            return done
+        self._heads[place] = head
+        self._queue.append(pending)
+        if not self._committing:
+            self._committing = True
+            self._idle.clear()
+            asyncio.get_running_loop().call_soon(self._flush)
+        return done
+
+    def _has_room(self, pending: _Pending) -> bool:
+        if self._reserve.regain():
+            self._short = None
+        return self._short is None or pending.lets_go
+
+    def _flush(self) -> None:
+        batch, self._queue = self._queue, []
+        if not batch:
+            self._committing = False
+            self._idle.set()
+            return
+        now = time.time()
+        rows = [_row(one, now) for one in batch]
+        prune = self._trim(now)
+        if prune is not None:
+            self._leftover.extend(prune.versions)
+            prune = Prune(versions=tuple(self._leftover), horizon=prune.horizon)
+        loop, short = asyncio.get_running_loop(), self._short is not None
+
+        def run() -> None:
+            error: Exception | None = None
+            try:
+                self._journal.commit(rows, prune)
+                if short:
+                    self._journal.checkpoint()
+            except Exception as caught:  # whatever it is, the writers must be told
+                error = caught
+            loop.call_soon_threadsafe(self._settle, batch, now, error, prune is not None)
+
+        self._thread.submit(run)
+
+    def _settle(self, batch: list[_Pending], at_s: float, error: Exception | None, pruned: bool) -> None:
+        if error is None:
+            if pruned:
+                self._leftover = []
+            self._publish(batch, at_s)
+        else:
+            self._fail(batch, error)
+        self._flush()
+
+    def _publish(self, batch: list[_Pending], at_s: float) -> None:
+        events = [self._apply(one) for one in batch]
+        self.version = events[-1].new.version
+        for event in events:
+            old = event.old
+            self._remember(
+                Past(
+                    event.new.version, at_s, event.type, event.key, event.namespace, event.name, event.new.data,
+                    old.version if old else 0, old.data if old else None,
+                )
+            )  # fmt: skip
+        for receive in self._subscribers:
+            receive(events)
+        for one in batch:
+            if not one.done.done():  # the client may have gone away; the write stands
+                one.done.set_result(one.head.stored)
+
+    def _apply(self, one: _Pending) -> Event:
+        key, namespace, name = one.place
+        table = self._tables.setdefault(key, {}).setdefault(namespace, {})
+        old = table.get(name)
+        if one.head.gone:
+            table.pop(name, None)
+            if not table:
+                del self._tables[key][namespace]
+        else:
+            table[name] = one.head.stored
+        if one.head.gone or old is None:
+            self._order.pop((key, namespace), None)
+        if self._heads.get(one.place) is one.head:
+            del self._heads[one.place]
+        kind = "DELETED" if one.head.gone else "MODIFIED" if old is not None else "ADDED"
+        return Event(kind, key, namespace, name, one.head.stored, old)
+
+    def _fail(self, batch: list[_Pending], error: Exception) -> None:
+        """Take back the failed writes and, of those decided since, the ones that stand on them."""
+        refusal, again = _storage_refusal(error), list[_Pending]()
+        if refusal.code == _FULL and self._reserve.spend():
+            self._short = refusal
+            again = [one for one in batch if one.lets_go]
+            batch = [one for one in batch if not one.lets_go]
+        lost = {id(one.head) for one in batch}
+        kept: list[_Pending] = []
+        for one in [*again, *self._queue]:
+            if one.base is not None and id(one.base) in lost:
+                lost.add(id(one.head))
+                batch.append(one)
+            else:
+                kept.append(one)
+        self._queue = kept
+        for one in batch:
+            if id(self._heads.get(one.place)) in lost:
+                del self._heads[one.place]
+            if not one.done.done():
+                one.done.set_exception(refusal)
+                one.done.exception()  # a writer that went away must not be reported as a lost exception
+
+    # --- the past ------------------------------------------------------------------------------------------------
+
+    def _remember(self, past: Past) -> None:
+        self._past.append(past)
+        self._past_bytes += len(past.data)
+
+    def _trim(self, now_s: float) -> Prune | None:
+        """Drop the past beyond its bounds, with the rows that nothing needs any more then."""
+        limit, versions, horizon = self._retention, [], 0
+        while self._past and (
+            len(self._past) > limit.events
+            or self._past_bytes > limit.size_bytes
+            or now_s - self._past[0].at_s > limit.age_s
+        ):
+            gone = self._past.popleft()
+            self._past_bytes -= len(gone.data)
+            horizon = gone.version
+            if gone.old_version:
+                versions.append(gone.old_version)
+            if gone.type == "DELETED":
+                versions.append(gone.version)
+        if not horizon:
+            return None
+        self.horizon = horizon
+        return Prune(versions=versions, horizon=horizon)
+
+    def forget_past(self) -> None:
+        """Begin the past here, so that no watch can ask for the first moments of a new server. Blocks; for start-up."""
+        self._past.clear()
+        self._past_bytes = 0
+        self.horizon = self.version
+        self._journal.commit([], Prune(versions=(), horizon=self.horizon))
+
+    async def drain(self) -> None:
+        """Wait until no write is on its way."""
+        await self._idle.wait()
+
+    async def close(self) -> None:
+        await self.drain()
+        self._thread.shutdown(wait=True)
+        self._journal.close()
+
+
+def _row(one: _Pending, at_s: float) -> Row:
+    (group, plural), namespace, name = one.place
+    stored, base = one.head.stored, one.base
+    previous = base.stored.version if base is not None and not base.gone else 0
+    operation = DELETE if one.head.gone else PUT
+    return Row(stored.version, previous, operation, at_s, group, plural, namespace, name, stored.data)
+
+
+def _past(row: Row, before: Row | None) -> Past:
+    live = before is not None and before.operation == PUT
+    kind = "DELETED" if row.operation == DELETE else "MODIFIED" if live else "ADDED"
+    return Past(
+        row.version, row.at_s, kind, (row.group, row.plural), row.namespace, row.name, row.data,
+        before.version if before is not None and live else 0, before.data if before is not None and live else None,
+    )  # fmt: skip
+
+
+def expired(message: str) -> ApiError:
+    """410: what is asked for has left the kept past; list again."""
+    return ApiError(410, "Expired", message)
+
+
+def _storage_refusal(error: Exception) -> ApiError:
+    """A write that could not be made durable. The words name the disk, because that is what the user must mend."""
+    if isinstance(error, sqlite3.OperationalError) and "full" in str(error):
+        return ApiError(
+            _FULL, "InsufficientStorage",
+            f"the write was not stored, the disk that holds the API server's data is full ({error}); "
+            "free some space and try again, nothing that was acknowledged is lost. Deleting works meanwhile",
+        )  # fmt: skip
+    return ApiError(500, "InternalError", f"the write was not stored: {error}; nothing that was acknowledged is lost")

@@ -1,0 +1,188 @@
+"""Who watches what, and what each is sent.
+
+The store calls `Hub.publish` with the events of every commit. A watch that wants an event gets its bytes appended to
+its buffer; the bytes are made once per representation (JSON of a version, Table …) and shared by all who want the
+same. A watcher that does not read fills only its own buffer, and is cut off when that exceeds its bound: its client
+lists and watches again, as it must be able to anyway. Nobody else waits for it.
+
+A selector turns changes into what they mean to its watcher (k8s.io/apiserver/pkg/storage/cacher): an object that
+begins to match is ADDED, one that ceases to match is DELETED with its old content under the version of the change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from phalanx.embedded.apiserver.apimachinery.meta.selectors import Predicate
+from phalanx.embedded.apiserver.storage.store import Event, Key, Store, Stored, encode
+
+Object = dict[str, Any]
+
+# How an object looks in one representation, and a name that watchers with the same look share.
+Render = Callable[[Stored], bytes]
+_PIECE_BYTES = 256 * 1024
+
+
+class Watch:
+    """One stream of events, from the moment that it is opened. `take` gives its bytes, None when it is over."""
+
+    def __init__(
+        self,
+        *,
+        namespace: str | None,
+        matches: Predicate | None,
+        look: object,
+        render: Render,
+        limit_bytes: int,
+        opening: Render | None = None,
+    ) -> None:
+        self._opening = opening
+        self.namespace, self.matches, self.look, self.render = namespace, matches, look, render
+        self._limit_bytes = limit_bytes
+        self._buffer: deque[bytes] = deque()
+        self.buffered_bytes = 0
+        self._over = False
+        self._wake: asyncio.Future[None] | None = None
+        self.overrun = False
+        self._initial: Iterator[bytes] = iter(())
+
+    def begin(self, present: Iterable[Stored], past: Iterable[Event], last: bytes = b"") -> None:
+        """What the watch begins with: objects that are there, events since a version, a bookmark that ends them.
+
+        They are rendered as the client reads, so that they cost no buffer: a watch of 100,000 pods may begin.
+        """
+        matching = (one for one in present if self.matches is None or self.matches(one.obj))
+        lines = itertools.chain(
+            (line_of("ADDED", self._look_at(one)) for one in matching),
+            (line for event in past if (line := self._seen(event)) is not None),
+        )
+        first = next(lines, b"")  # now, so that the first line of the stream is the one with the opening
+        self._initial = itertools.chain((first,), lines, (last,))
+
+    def offer(self, event: Event) -> None:
+        """Take in a committed event, if this watch is about its object."""
+        if not self._over and (line := self._seen(event)) is not None:
+            self.send(line)
+
+    def _seen(self, event: Event) -> bytes | None:
+        """What an event means to this watch, as a line; None when it means nothing."""
+        if self.namespace is not None and event.namespace != self.namespace:
+            return None
+        if self.matches is None:
+            return self._line(event, event.type, event.new)
+        old_matches = event.old is not None and self.matches(event.old.obj)
+        if event.type != "DELETED" and self.matches(event.new.obj):
+            return self._line(event, "MODIFIED" if old_matches else "ADDED", event.new)
+        if event.old is not None and old_matches:
+            last = event.new if event.type == "DELETED" else _as_of(event.old, event.new.version)
+            return self._line(event, "DELETED", last)
+        return None
+
+    def _look_at(self, stored: Stored) -> bytes:
+        """An object as this watch shows it: the first one, where there is an opening, in another way than the rest."""
+        if self._opening is None:
+            return self.render(stored)
+        opening, self._opening = self._opening, None
+        return opening(stored)
+
+    def _line(self, event: Event, kind: str, stored: Stored) -> bytes:
+        if self._opening is not None:
+            return line_of(kind, self._look_at(stored))
+        key = (kind, self.look)
+        line = event.encoded.get(key)
+        if line is None:
+            line = event.encoded[key] = line_of(kind, self.render(stored))
+        return line
+
+    def send(self, line: bytes) -> None:
+        """Append a finished line."""
+        self._buffer.append(line)
+        self.buffered_bytes += len(line)
+        if self.buffered_bytes > self._limit_bytes:
+            self.overrun = True
+            self._buffer.clear()
+            self.buffered_bytes = 0
+            self.end()
+        self._notify()
+
+    def end(self) -> None:
+        """No more events; what is buffered is still given out."""
+        self._over = True
+        self._notify()
+
+    def _notify(self) -> None:
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    async def take(self) -> bytes | None:
+        """What it begins with, in pieces; then all that has arrived, at least a line. None when the watch is over."""
+        if (piece := self._next_piece()) and not self.overrun:
+            return piece
+        while not self._buffer:
+            if self._over:
+                return None
+            self._wake = asyncio.get_running_loop().create_future()
+            await self._wake
+        joined = b"".join(self._buffer)
+        self._buffer.clear()
+        self.buffered_bytes = 0
+        return joined
+
+    def _next_piece(self) -> bytes:
+        lines, size = [], 0
+        for line in self._initial:
+            lines.append(line)
+            size += len(line)
+            if size >= _PIECE_BYTES:
+                break
+        return b"".join(lines)
+
+
+def line_of(kind: str, rendered: bytes) -> bytes:
+    """One event of a stream."""
+    return b'{"type":"' + kind.encode() + b'","object":' + rendered + b"}\n"
+
+
+def _as_of(stored: Stored, version: int) -> Stored:
+    """An old state under the version of the change that ended it."""
+    obj = stored.obj | {"metadata": stored.obj["metadata"] | {"resourceVersion": str(version)}}
+    return Stored(version, encode(obj), obj)
+
+
+class Hub:
+    """All watches of a server."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._watches: dict[Key, dict[Watch, None]] = {}
+        store.subscribe(self.publish)
+
+    def publish(self, events: list[Event]) -> None:
+        for event in events:
+            for watch in tuple(self._watches.get(event.key, ())):
+                watch.offer(event)
+
+    def open(self, key: Key, watch: Watch) -> None:
+        self._watches.setdefault(key, {})[watch] = None
+
+    def close(self, key: Key, watch: Watch) -> None:
+        self._watches.get(key, {}).pop(watch, None)
+        watch.end()
+
+    def end_all(self, key: Key | None = None) -> None:
+        """End every stream (of one kind): the server stops, or the kind has gone."""
+        for one, watches in self._watches.items():
+            if key is None or one == key:
+                for watch in tuple(watches):
+                    watch.end()
+
+    def buffered_bytes(self) -> int:
+        """What waits for watchers that have not read it yet."""
+        return sum(watch.buffered_bytes for watches in self._watches.values() for watch in watches)
+
+    def count(self) -> int:
+        return sum(map(len, self._watches.values()))

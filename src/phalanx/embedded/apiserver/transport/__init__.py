@@ -1,0 +1,11 @@
+"""Requests and answers as bytes.
+
+go_json       JSON as Go reads it
+protobuf      Protobuf bodies
+negotiation   media types
+request       a request and its answer
+options       query parameters and options of a write
+websocket     watches over WebSocket
+tables        what `kubectl get` prints
+http          connections
+"""

@@ -1,0 +1,306 @@
+"""HTTP/1.1, and nothing of it that an API server does not need.
+
+One `Connection` per client connection: httptools parses, a finished request becomes a task that asks the application,
+and the answer leaves in one write. (A general ASGI server takes a third of the time of a pod's creation for itself,
+which is why there is none here: docs/decisions/0010.) Requests of one connection are answered in order, one at a time.
+
+A stream is sent in chunks and waits while the client does not read (`pause_writing`), so a client that stops reading
+holds only what its own watch buffers. A client that goes away ends its stream; a write of its that has been decided
+is carried out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http
+import logging
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+import httptools
+
+from phalanx.embedded.apiserver.transport import websocket
+from phalanx.embedded.apiserver.transport.request import Response, Stream
+from phalanx.embedded.apiserver.transport.websocket import Broken, Listener
+
+_log = logging.getLogger(__name__)
+_KEPT_HEADERS = frozenset({b"authorization", b"accept", b"content-type", b"user-agent", b"host"}) | {
+    b"impersonate-user",
+    b"impersonate-group",
+    b"impersonate-uid",
+}
+_WRITE_HIGH_WATER_BYTES = 2**20
+_PIPELINE_LIMIT = 16
+_HEADERS_LIMIT_BYTES = 64 * 1024
+IDLE_LIMIT_S = 300.0
+_STATUS_LINES = {one.value: f"HTTP/1.1 {one.value} {one.phrase}\r\n".encode() for one in http.HTTPStatus}
+
+
+@dataclass(frozen=True, slots=True)
+class RawRequest:
+    """A request as it came. `headers` holds those that anybody asks for, in lower case."""
+
+    method: str
+    path: str
+    query: bytes
+    headers: dict[bytes, bytes]
+    body: bytes
+    keep_alive: bool = True
+    chunked_ok: bool = True
+    websocket_key: bytes = b""  # it asks for its answer, if that is a stream, by WebSocket
+
+
+Application = Callable[[RawRequest], Awaitable[Response]]
+
+
+class Connection(asyncio.Protocol):
+    """One client connection."""
+
+    def __init__(self, app: Application, open_connections: set[Connection], body_limit_bytes: int) -> None:
+        self._app, self._open, self._body_limit_bytes = app, open_connections, body_limit_bytes
+        self._parser = httptools.HttpRequestParser(self)
+        self._transport: asyncio.Transport
+        self._url = b""
+        self._headers: dict[bytes, bytes] = {}
+        self._headers_bytes = 0
+        self._websocket_key = b""
+        self._body: list[bytes] = []
+        self._body_bytes = 0
+        self._waiting: deque[RawRequest] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self._streaming = False
+        self._listener: Listener | None = None  # of what follows a request for another protocol
+        self._websocket = False  # it was agreed to
+        self._resumed: asyncio.Future[None] | None = None  # set while the client does not read
+        self._closing = False
+        self.active_s = time.monotonic()
+
+    # --- the transport's side ------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
+        self._transport = transport  # type: ignore[assignment] # uvloop's TLS transport is one in all but name
+        self._transport.set_write_buffer_limits(high=_WRITE_HIGH_WATER_BYTES)
+        self._open.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._open.discard(self)
+        self._closing = True
+        self._waiting.clear()
+        self.resume_writing()
+        if self._streaming and self._task is not None:
+            self._task.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        if self._listener is not None:
+            self._hear(self._listener, data)
+            return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            # A watch may go on as WebSocket; who asks for anything else is answered as if not, and for the last time.
+            self._closing = True
+            if self._websocket_key:
+                self._listener = Listener()
+                self._hear(self._listener, data[upgrade.args[0] :])
+        except httptools.HttpParserError:
+            self._refuse(400, "the request is not HTTP/1.1")
+
+    def _hear(self, listener: Listener, data: bytes) -> None:
+        """What comes after a request for another protocol."""
+        try:
+            for answer in listener.hear(data):
+                if not self._websocket or answer is None:
+                    self._transport.close()
+                    return
+                self._transport.write(answer)
+        except Broken:
+            self._transport.close()
+
+    def pause_writing(self) -> None:
+        self._resumed = asyncio.get_running_loop().create_future()
+
+    def resume_writing(self) -> None:
+        if self._resumed is not None and not self._resumed.done():
+            self._resumed.set_result(None)
+        self._resumed = None
+
+    @property
+    def held_bytes(self) -> int:
+        """What has come of a body that is not whole yet."""
+        return min(self._body_bytes, self._body_limit_bytes)
+
+    # --- the parser's side ---------------------------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        self._url, self._headers, self._headers_bytes, self._websocket_key = b"", {}, 0, b""
+        self._body, self._body_bytes = [], 0
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        name = name.lower()
+        self._headers_bytes += len(name) + len(value)
+        if self._headers_bytes > _HEADERS_LIMIT_BYTES:
+            self._refuse(431, "the headers of the request are too large")
+        elif name in _KEPT_HEADERS:
+            before = self._headers.get(name)
+            self._headers[name] = value if before is None else before + b"," + value
+        elif name == b"sec-websocket-key":
+            self._websocket_key = value
+        elif name == b"expect" and value.lower() == b"100-continue":
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def on_body(self, body: bytes) -> None:
+        self._body_bytes += len(body)
+        if self._body_bytes <= self._body_limit_bytes:
+            self._body.append(body)
+
+    def on_message_complete(self) -> None:
+        if self._closing:
+            return
+        path, _, query = self._url.partition(b"?")
+        if not path.startswith(b"/"):  # the absolute form, which proxies use
+            path = httptools.parse_url(self._url).path or b"/"
+        text = path.decode("latin-1")
+        if self._body_bytes > self._body_limit_bytes:
+            self._refuse(413, f"Request entity too large: limit is {self._body_limit_bytes}")
+            return
+        request = RawRequest(
+            self._parser.get_method().decode("latin-1"),
+            unquote(text) if "%" in text else text,
+            query,
+            self._headers,
+            b"".join(self._body),
+            self._parser.should_keep_alive(),
+            self._parser.get_http_version() != "1.0",
+            self._websocket_key if self._parser.should_upgrade() else b"",
+        )
+        self._body, self._body_bytes = [], 0
+        self.active_s = time.monotonic()
+        if self._task is None:
+            self._start(request)
+            return
+        self._waiting.append(request)
+        if len(self._waiting) >= _PIPELINE_LIMIT:
+            self._transport.pause_reading()
+
+    # --- answering -----------------------------------------------------------------------------------------------
+
+    def _start(self, request: RawRequest) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._answer(request))
+
+    async def _answer(self, request: RawRequest) -> None:
+        try:
+            response = await self._app(request)
+            if response.stream is not None:
+                await self._send_stream(response, response.stream, request)
+            elif not self._transport.is_closing():
+                last = not request.keep_alive or self._closing
+                self._transport.write(_head(response, last, len(response.body)) + _shown(response, request))
+                if self._resumed is not None:
+                    await self._resumed
+            if not request.keep_alive or self._closing:
+                self._transport.close()
+        except asyncio.CancelledError:
+            pass  # the client has gone, or the server stops
+        except Exception:  # a defect in one stream ends its connection, not the server
+            _log.exception("%s %s", request.method, request.path)
+            self._transport.abort()
+        finally:
+            self._next()
+
+    def _next(self) -> None:
+        self._task, self._streaming = None, False
+        self.active_s = time.monotonic()
+        if self._waiting and not self._closing:
+            self._start(self._waiting.popleft())
+            self._transport.resume_reading()
+
+    async def _send_stream(self, response: Response, stream: Stream, request: RawRequest) -> None:
+        """Send pieces as they come. The head goes out at once: a watch of something quiet is open, not pending."""
+        self._streaming = True
+        head, wrap, end = _framing(response, request)
+        try:
+            if self._transport.is_closing():
+                return
+            self._websocket = wrap is websocket.text
+            self._transport.write(head)
+            async for piece in stream:
+                self._transport.write(wrap(piece))
+                if self._resumed is not None:
+                    await self._resumed
+            self._transport.write(end)
+            if wrap is not _chunk:
+                self._transport.close()
+        finally:
+            await stream.aclose()
+
+    def _refuse(self, code: int, why: str) -> None:
+        """Answer what is no request, and close."""
+        self._closing = True
+        body = why.encode()
+        head = _STATUS_LINES[code] + b"content-type: text/plain\r\nconnection: close\r\ncontent-length: %d\r\n\r\n"
+        self._transport.write(head % len(body) + body)
+        self._transport.close()
+
+    # --- ending --------------------------------------------------------------------------------------------------
+
+    def finish(self) -> asyncio.Task[None] | None:
+        """No further requests; what is being answered, if anything, is returned to be waited for."""
+        self._closing = True
+        if self._task is None:
+            self._transport.close()
+        return self._task
+
+    def abort(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+        self._transport.abort()
+
+    def close_if_idle(self, before_s: float) -> None:
+        if self._task is None and self.active_s < before_s:
+            self._transport.close()
+
+
+def _framing(response: Response, request: RawRequest) -> tuple[bytes, Callable[[bytes], bytes], bytes]:
+    """How a stream is sent: what comes first, what is made of each piece, what comes last."""
+    if request.websocket_key and response.media.startswith("application/json"):
+        return websocket.head(request.websocket_key), websocket.text, websocket.close()
+    if request.chunked_ok:
+        return _head(response, last=False, length=None), _chunk, b"0\r\n\r\n"
+    return _head(response, last=True, length=-1), bytes, b""
+
+
+def _chunk(piece: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(piece), piece)
+
+
+def _head(response: Response, last: bool, length: int | None) -> bytes:
+    """The head of an answer; `length` None means chunks, negative means until the connection closes."""
+    parts = [_STATUS_LINES[response.code]]
+    if response.code != 204:
+        parts.append(b"content-type: " + response.media.encode() + b"\r\n")
+    parts += [b"%b: %b\r\n" % header for header in response.headers]
+    parts += [b"warning: " + _warning(text) + b"\r\n" for text in response.warnings]
+    if length is None:
+        parts.append(b"transfer-encoding: chunked\r\n")
+    elif length >= 0 and response.code != 204:
+        parts.append(b"content-length: %d\r\n" % length)
+    parts.append(b"connection: close\r\n\r\n" if last else b"\r\n")
+    return b"".join(parts)
+
+
+def _shown(response: Response, request: RawRequest) -> bytes:
+    return b"" if request.method == "HEAD" or response.code == 204 else response.body
+
+
+def _warning(text: str) -> bytes:
+    """A Warning header's value; what a user wrote cannot end the line."""
+    clean = "".join(sign if sign.isprintable() else " " for sign in text)
+    quoted = clean.replace("\\", "\\\\").replace('"', '\\"')
+    return f'299 - "{quoted}"'.encode()

@@ -1,0 +1,190 @@
+"""Which form an answer has (Accept) and which form a body is in (Content-Type).
+
+JSON and YAML are spoken; protobuf is read (kubectl's imperative commands send it) and never written. An `Accept` may
+ask for another *kind* as well: `application/json;as=Table;v=v1;g=meta.k8s.io`. What cannot be had falls through to
+the next alternative; when none is left the answer is 406.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+import yaml
+
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request
+from phalanx.embedded.apiserver.transport import go_json
+from phalanx.embedded.apiserver.transport.protobuf import protobuf
+
+JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
+MEDIA_TYPES = (JSON, YAML, PROTOBUF)
+_LISTED = ", ".join(MEDIA_TYPES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accept:
+    """One acceptable form: the media type, and the kind that the object is to be shown `as` (empty: as it is)."""
+
+    media: str = JSON
+    as_kind: str = ""
+    version: str = ""
+    group: str = ""
+    pretty: bool = False
+
+
+@lru_cache(maxsize=512)
+def accepted(header: str) -> tuple[Accept, ...]:
+    """The alternatives of an Accept header that can be served at all, best first. Raises `ApiError` 406."""
+    if not header:
+        return (Accept(),)
+    weighed = []
+    for number, item in enumerate(header.split(",")):
+        media, parameters = _parameters(item)
+        media = {"*/*": JSON, "application/*": JSON, "application/yml": YAML}.get(media, media)
+        if media not in (JSON, YAML):
+            continue
+        form = Accept(
+            media=media,
+            as_kind=parameters.get("as", ""),
+            version=parameters.get("v", ""),
+            group=parameters.get("g", ""),
+            pretty=parameters.get("pretty") == "1",
+        )
+        weighed.append((-_quality(parameters.get("q", "1")), number, form))
+    if not weighed:
+        raise not_acceptable()
+    return tuple(form for _, _, form in sorted(weighed, key=lambda one: one[:2]))
+
+
+def not_acceptable() -> ApiError:
+    message = f"406: Not Acceptable\n\nAvailable representations: {_LISTED}"
+    return ApiError(406, "NotAcceptable", message, details={})
+
+
+def _parameters(item: str) -> tuple[str, dict[str, str]]:
+    media, *rest = item.split(";")
+    pairs = (part.partition("=") for part in rest)
+    return media.strip().lower(), {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def _quality(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 1.0
+
+
+# --- bodies ------------------------------------------------------------------------------------------------------
+
+
+def media_type(header: str) -> str:
+    """`application/json; charset=utf-8` -> `application/json`."""
+    return header.partition(";")[0].strip().lower()
+
+
+def unsupported() -> ApiError:
+    message = f"the body of the request was in an unknown format - accepted media types include: {_LISTED}"
+    return ApiError(415, "UnsupportedMediaType", message)
+
+
+_decode = msgspec.json.Decoder().decode
+
+
+def decode_body(body: bytes, content_type: str, kind: str) -> Any:
+    """The value in a body that should hold a `kind`; a missing Content-Type means JSON. Raises `ApiError` 415, 400."""
+    media = media_type(content_type)
+    if media in ("", JSON):
+        try:
+            return _decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            why = go_json.syntax_error(body) or str(error)
+            raise _unrecognized(f"couldn't get version/kind; json parse error: {why}", body, kind) from None
+    if media in (YAML, "application/yml"):
+        try:
+            return decode_yaml(body)
+        except ApiError as error:
+            raise _unrecognized(error.message, body, kind) from None
+    if media == PROTOBUF:
+        return protobuf.decode(body)
+    raise unsupported()
+
+
+def _unrecognized(why: str, body: bytes, kind: str) -> ApiError:
+    """400 for a body that is no object, with its first bytes."""
+    shown = body[:30].decode("utf-8", "replace") if body[:1] == b"{" else body[:30].hex()
+    more = " ..." if len(body) > 30 else ""
+    summary = (shown + more) if body else "<empty>"
+    return bad_request(f"the object provided is unrecognized (must be of type {kind}): {why} ({summary})")
+
+
+def no_object(value: Any, body: bytes, kind: str) -> ApiError:
+    """400 for JSON that is something else than an object."""
+    names = {list: "array", str: "string", bool: "bool", type(None): "null"}
+    go_type = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+    why = f"json: cannot unmarshal {names.get(type(value), 'number')} into Go value of type {go_type}"
+    return _unrecognized(f"couldn't get version/kind; json parse error: {why}", body, kind)
+
+
+def decode_patch(body: bytes) -> Any:
+    """The value in a JSON patch of any kind. Raises `ApiError` 400."""
+    try:
+        return _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise bad_request(go_json.syntax_error(body) or str(error)) from None
+
+
+class Yaml11Loader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):  # type: ignore[misc]
+    """YAML 1.1 as sigs.k8s.io/yaml reads it: no timestamps, times stay text."""
+
+
+Yaml11Loader.yaml_implicit_resolvers = {
+    sign: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for sign, resolvers in Yaml11Loader.yaml_implicit_resolvers.items()
+}
+
+
+def decode_yaml(body: bytes) -> Any:
+    """A YAML document as a JSON value: every key becomes text. Raises `ApiError` 400."""
+    try:
+        return _textual(yaml.load(body, Loader=Yaml11Loader))  # noqa: S506 (a safe loader without timestamps)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise bad_request(f"error converting YAML to JSON: yaml: {_yaml_error(error)}") from None
+
+
+def _yaml_error(error: Exception) -> str:
+    """As go-yaml tells it: the line, unless it is the first, and the problem."""
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem is None:
+        return re.sub(r"\s+", " ", str(error))
+    line = error.problem_mark.line if error.problem_mark is not None else 0
+    if line and isinstance(error, yaml.scanner.ScannerError):
+        line += 1
+    return f"line {line}: {error.problem}" if line else str(error.problem)
+
+
+def _textual(value: Any) -> Any:
+    match value:
+        case dict():
+            return {_key(key): _textual(one) for key, one in value.items()}
+        case list():
+            return [_textual(one) for one in value]
+        case _:
+            return value
+
+
+def _key(key: Any) -> str:
+    match key:
+        case str():
+            return key
+        case bool():
+            return "true" if key else "false"
+        case _:
+            return str(key)
+
+
+def encode_yaml(value: Any) -> bytes:
+    """The answer to `Accept: application/yaml`."""
+    text: str = yaml.safe_dump(value, sort_keys=True, allow_unicode=True, default_flow_style=False)
+    return text.encode()

@@ -1,0 +1,161 @@
+"""Query parameters -> options, refused in the real server's words when they make no sense together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from phalanx.embedded.apiserver.apimachinery.meta.status import (
+    ApiError,
+    Cause,
+    bad_request,
+    forbidden_field,
+    invalid,
+    invalid_value,
+    not_supported,
+    required,
+    shown,
+    too_long,
+)
+from phalanx.embedded.apiserver.transport.request import Request
+
+_GROUP = "meta.k8s.io"
+_MANAGER_BYTES = 128
+NOT_OLDER, EXACT = "NotOlderThan", "Exact"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOptions:
+    """`version` is None when the query has none; `limit` 0 means all; `timeout_s` None means the server's choice."""
+
+    label_selector: str = ""
+    field_selector: str = ""
+    version: int | None = None
+    version_match: str = ""
+    limit: int = 0
+    token: str = ""
+    watch: bool = False
+    bookmarks: bool = False
+    send_initial_events: bool | None = None
+    timeout_s: int | None = None
+
+
+def list_options(request: Request, *, watch: bool) -> ListOptions:
+    """Raises `ApiError`: 400 for what cannot be read, 422 for contradictions, 500 for a watch from no number."""
+    query = request.query
+    if not query:
+        return ListOptions(watch=watch)
+    text = request.text
+    found = ListOptions(
+        label_selector=text("labelSelector"),
+        field_selector=text("fieldSelector"),
+        version=None,
+        version_match=text("resourceVersionMatch"),
+        limit=max(0, _number(request, "limit") or 0),
+        token=text("continue"),
+        watch=watch,
+        bookmarks=request.flag("allowWatchBookmarks"),
+        send_initial_events=request.flag("sendInitialEvents") if "sendInitialEvents" in query else None,
+        timeout_s=_number(request, "timeoutSeconds"),
+    )
+    raw = text("resourceVersion")
+    if causes := _contradictions(found, raw):
+        raise invalid(_GROUP, "ListOptions", "", causes)
+    return _with_version(found, raw) if raw else found
+
+
+def _number(request: Request, name: str) -> int | None:
+    text = request.text(name)
+    if not text:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise bad_request(f"strconv.ParseInt: parsing {shown(text)}: invalid syntax") from None
+
+
+def _contradictions(options: ListOptions, version: str) -> list[Cause]:
+    causes, match = [], options.version_match
+    if options.watch:
+        return _watch_contradictions(options)
+    if options.send_initial_events is not None:
+        causes.append(forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+    if not match:
+        return causes
+    field = "resourceVersionMatch"
+    if options.token:
+        causes.append(forbidden_field(field, "resourceVersionMatch is forbidden when continue is provided"))
+    if not version:
+        causes.append(forbidden_field(field, "resourceVersionMatch is forbidden unless resourceVersion is provided"))
+    if match not in (EXACT, NOT_OLDER):
+        causes.append(not_supported(field, match, (EXACT, NOT_OLDER, "")))
+    if match == EXACT and version == "0":
+        why = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+        causes.append(forbidden_field(field, why))
+    return causes
+
+
+def _watch_contradictions(options: ListOptions) -> list[Cause]:
+    causes, match, field = [], options.version_match, "resourceVersionMatch"
+    initial = options.send_initial_events
+    if initial is not None and match != NOT_OLDER:
+        why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        causes.append(forbidden_field(field, why))
+    if match and initial is None:
+        why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+        causes.append(forbidden_field(field, why))
+    if match and match != NOT_OLDER:
+        causes.append(not_supported(field, match, (NOT_OLDER,)))
+    if options.token:
+        causes.append(forbidden_field("continue", "continue is forbidden for watch"))
+    return causes
+
+
+def _with_version(options: ListOptions, raw: str) -> ListOptions:
+    if not raw.isascii() or not raw.isdigit():
+        why = f"resourceVersion: Invalid value: {shown(raw)}: strconv.ParseUint: parsing {shown(raw)}: invalid syntax"
+        if options.watch:
+            raise ApiError(500, "", why)
+        raise bad_request(f"invalid resource version: {why}")
+    fields = {name: getattr(options, name) for name in ListOptions.__slots__}
+    return ListOptions(**(fields | {"version": int(raw)}))
+
+
+def dry_run(request: Request, kind: str, body_values: list[str] | None = None) -> bool:
+    """Is this a rehearsal? `kind` is the options' kind in the message. Raises `ApiError` 422."""
+    values = body_values or request.query.get("dryRun")
+    if not values:
+        return False
+    if values != ["All"]:
+        raise invalid(_GROUP, kind, "", [not_supported("dryRun", values, ("All",))])
+    return True
+
+
+def field_validation(request: Request, kind: str) -> str:
+    """Ignore, Warn or Strict: what to do about fields that the schema does not know. Raises `ApiError` 422."""
+    value = request.text("fieldValidation") or "Warn"
+    if value not in ("Ignore", "Warn", "Strict"):
+        raise invalid(_GROUP, kind, "", [not_supported("fieldValidation", value, ("", "Ignore", "Strict", "Warn"))])
+    return value
+
+
+def forced(request: Request, *, applies: bool) -> bool:
+    """Does an apply take over fields that conflict? Raises `ApiError` 422 for a PATCH whose options do not fit it."""
+    causes = []
+    if applies and not request.text("fieldManager"):
+        causes.append(required("fieldManager", "is required for apply patch"))
+    if not applies and "force" in request.query:
+        causes.append(forbidden_field("force", "may not be specified for non-apply patch"))
+    if causes:
+        raise invalid(_GROUP, "PatchOptions", "", causes)
+    return request.flag("force")
+
+
+def field_manager(request: Request, kind: str) -> str:
+    """Who makes the change: what the query says, else the first word of the user agent. Raises `ApiError` 422."""
+    given = request.text("fieldManager")
+    if len(given.encode()) > _MANAGER_BYTES:
+        raise invalid(_GROUP, kind, "", [too_long("fieldManager", _MANAGER_BYTES)])
+    if not given.isprintable():
+        cause = invalid_value("fieldManager", given, "should only contain printable characters")
+        raise invalid(_GROUP, kind, "", [cause])
+    return request.manager

@@ -1,0 +1,1 @@
+"""Kubernetes' Protobuf: `fields` (numbers of fields, by kind), `protobuf` (bodies into objects)."""

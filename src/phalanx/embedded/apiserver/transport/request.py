@@ -1,0 +1,79 @@
+"""A request as the handlers see it, and what they answer."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+from urllib.parse import parse_qs
+
+from phalanx.embedded.apiserver.apimachinery.meta.resource import User
+from phalanx.embedded.apiserver.storage.store import encode
+from phalanx.embedded.apiserver.transport.negotiation import JSON, Accept
+
+Query = Mapping[str, list[str]]
+_NO_QUERY: Query = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """`accept` is never empty. `user_agent` names the field manager when the query does not."""
+
+    method: str
+    path: str
+    query: Query
+    user: User
+    accept: tuple[Accept, ...]
+    content_type: str = ""
+    user_agent: str = ""
+    host: str = ""
+    body: bytes = b""
+
+    def text(self, name: str, default: str = "") -> str:
+        """The first value of a query parameter."""
+        values = self.query.get(name)
+        return values[0] if values else default
+
+    def flag(self, name: str) -> bool:
+        """A boolean parameter: present and neither `false` nor `0`."""
+        values = self.query.get(name)
+        return values is not None and values[0].lower() not in ("false", "0")
+
+    @property
+    def manager(self) -> str:
+        """The field manager: the query's, else the first word of the user agent, as the real server takes it."""
+        return self.text("fieldManager") or self.user_agent.split("/", 1)[0][:128] or "unknown"
+
+
+class Stream(Protocol):
+    """An answer that comes in pieces. Whoever gets one calls `aclose`, even if it was never read: an async generator
+    would not do, because closing one that has not begun runs nothing of it."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]: ...
+
+    async def aclose(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    """`stream`, where given, is sent instead of `body`, piece by piece as it comes."""
+
+    code: int = 200
+    body: bytes = b""
+    media: str = JSON
+    warnings: tuple[str, ...] = ()
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    stream: Stream | None = None
+
+
+def parse_query(raw: bytes) -> Query:
+    """`a=1&b=` -> {"a": ["1"], "b": [""]}."""
+    return parse_qs(raw.decode("latin-1"), keep_blank_values=True) if raw else _NO_QUERY
+
+
+def json_response(value: Any, code: int = 200) -> Response:
+    return Response(code=code, body=encode(value) + b"\n")
+
+
+def text_response(text: str, code: int = 200) -> Response:
+    return Response(code=code, body=text.encode(), media="text/plain; charset=utf-8")

@@ -1,0 +1,10 @@
+"""What `kubectl get` prints.
+
+duration        ages as people read them
+printer         columns and cells
+core_rows       rows of the core group and its neighbours
+pod_row         the row of a pod
+workload_rows   rows of workloads
+printers        all of them, by kind
+table           a list as a Table
+"""

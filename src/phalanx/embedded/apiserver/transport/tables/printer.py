@@ -1,0 +1,84 @@
+"""What the rows of tables are made of: columns, and the texts that several kinds show in their cells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from phalanx.embedded.apiserver.transport.tables.duration import since
+
+Object = dict[str, Any]
+Cells = Callable[[Object, float], list[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column of a Table."""
+
+    name: str
+    type: str = "string"
+    format: str = ""
+    priority: int = 0
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Printer:
+    """`cells(object, now in seconds since the epoch)` has one value per column."""
+
+    columns: tuple[Column, ...]
+    cells: Cells
+
+
+def columns(line: str) -> tuple[Column, ...]:
+    """`Name | Value:integer | Node+` -> columns."""
+    return tuple(_column(text.strip()) for text in line.split("|"))
+
+
+def _column(text: str) -> Column:
+    text, wide = text.removesuffix("+"), text.endswith("+")
+    name, _, kind = text.partition(":")
+    return Column(name=name, type=kind or "string", format="name" if name == "Name" else "", priority=1 if wide else 0)
+
+
+def age(obj: Object, now_s: float) -> str:
+    return since(obj["metadata"].get("creationTimestamp"), now_s)
+
+
+def labels_text(labels: Mapping[str, str] | None) -> str:
+    """`a=b,c=d`; `<none>` for no labels."""
+    return ",".join(f"{key}={labels[key]}" for key in sorted(labels)) if labels else "<none>"
+
+
+def selector_text(selector: Mapping[str, Any] | None) -> str:
+    """A label selector as kubectl writes it: `a=b,c in (d,e),!f`; `<none>` where it selects nothing."""
+    if not selector:
+        return "<none>"
+    terms = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
+    for term in selector.get("matchExpressions") or ():
+        key, values = term["key"], ",".join(sorted(term.get("values") or ()))
+        words = {
+            "In": f"{key} in ({values})",
+            "NotIn": f"{key} notin ({values})",
+            "Exists": key,
+            "DoesNotExist": f"!{key}",
+        }
+        terms.append((key, words.get(term["operator"], "<error>")))
+    return ",".join(text for _, text in sorted(terms)) or "<none>"
+
+
+def containers_text(template: Object | None) -> tuple[str, str]:
+    """The names and the images of a pod template's containers."""
+    found = ((template or {}).get("spec") or {}).get("containers") or ()
+    return ",".join(one["name"] for one in found), ",".join(one.get("image", "") for one in found)
+
+
+def condition(obj: Object, kind: str) -> bool:
+    found = obj.get("status", {}).get("conditions") or ()
+    return any(one["type"] == kind and one["status"] == "True" for one in found)
+
+
+def name_and_age(*between: Callable[[Object], Any]) -> Cells:
+    """Name, some cells, Age."""
+    return lambda obj, now_s: [obj["metadata"]["name"], *(cell(obj) for cell in between), age(obj, now_s)]

@@ -1,0 +1,169 @@
+"""The rows of `kubectl get` for each built-in kind: its columns, and the cells that stand under them.
+
+Columns are written as one line: `Name` alone is a string, `Value:integer` has a type, `Node+` shows in `-o wide` only.
+A kind that is not in `PRINTERS` shows its name and when it was created, as on the real server. Source of the columns
+and of the wording in cells: k8s.io/kubernetes/pkg/printers/internalversion/printers.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from phalanx.embedded.apiserver.transport.tables.core_rows import (
+    claim_cells,
+    endpoints_cells,
+    event_cells,
+    new_event_cells,
+    node_cells,
+    quota_cells,
+    service_cells,
+    volume_cells,
+)
+from phalanx.embedded.apiserver.transport.tables.pod_row import pod_cells
+from phalanx.embedded.apiserver.transport.tables.printer import Cells, Object, Printer, age, columns, name_and_age
+from phalanx.embedded.apiserver.transport.tables.workload_rows import (
+    cron_job_cells,
+    daemon_set_cells,
+    deployment_cells,
+    job_cells,
+    pod_template_cells,
+    replica_set_cells,
+    stateful_set_cells,
+)
+
+
+def _int_or_string(value: Any) -> str:
+    return "N/A" if value is None else str(value)
+
+
+def _binding_cells(binding: Object, now_s: float) -> list[Any]:
+    role, subjects = binding["roleRef"], binding.get("subjects") or ()
+
+    def named(kind: str) -> str:
+        found = (one for one in subjects if one.get("kind") == kind)
+        return ", ".join(f"{one['namespace']}/{one['name']}" if one.get("namespace") else one["name"] for one in found)
+
+    who = [named(kind) for kind in ("User", "Group", "ServiceAccount")]
+    return [binding["metadata"]["name"], f"{role['kind']}/{role['name']}", age(binding, now_s), *who]
+
+
+def _policy(rules: str) -> Cells:
+    """An admission policy: how many rules it has, and what its parameters are."""
+
+    def param(policy: Object) -> str:
+        kind = policy["spec"].get("paramKind")
+        return f"{kind.get('apiVersion', '')}/{kind.get('kind', '')}" if kind else "<unset>"
+
+    return name_and_age(lambda policy: len(policy["spec"].get(rules) or ()), param)
+
+
+def _policy_param(binding: Object) -> str:
+    reference = binding["spec"].get("paramRef") or {}
+    return "/".join(part for part in (reference.get("namespace"), reference.get("name")) if part) or "<unset>"
+
+
+def _printer(line: str, cells: Cells) -> Printer:
+    return Printer(columns=columns(line), cells=cells)
+
+
+_BINDING = "Name | Role | Age | Users+ | Groups+ | ServiceAccounts+"
+_EVENT_COLUMNS = "Last Seen | Type | Reason | Object | Subobject+ | Source+ | Message | First Seen+ | Count+ | Name+"
+
+_POLICY_BINDING = _printer(
+    "Name | PolicyName | ParamRef | Age",
+    name_and_age(lambda one: one["spec"].get("policyName", ""), _policy_param),
+)
+
+PRINTERS: Mapping[tuple[str, str], Printer] = {
+    ("", "Pod"): _printer(
+        "Name | Ready | Status | Restarts | Age | IP+ | Node+ | Nominated Node+ | Readiness Gates+", pod_cells
+    ),
+    ("", "Node"): _printer(
+        "Name | Status | Roles | Age | Version | Internal-IP+ | External-IP+ | OS-Image+ | Kernel-Version+"
+        " | Container-Runtime+",
+        node_cells,
+    ),
+    ("", "Namespace"): _printer(
+        "Name | Status | Age", name_and_age(lambda one: one.get("status", {}).get("phase", ""))
+    ),
+    ("", "ConfigMap"): _printer(
+        "Name | Data | Age", name_and_age(lambda one: len(one.get("data") or ()) + len(one.get("binaryData") or ()))
+    ),
+    ("", "Secret"): _printer(
+        "Name | Type | Data | Age",
+        name_and_age(lambda one: one.get("type", ""), lambda one: len(one.get("data") or ())),
+    ),
+    ("", "Service"): _printer("Name | Type | Cluster-IP | External-IP | Port(s) | Age | Selector+", service_cells),
+    ("", "ServiceAccount"): _printer("Name | Age", name_and_age()),
+    ("", "Event"): _printer(_EVENT_COLUMNS, event_cells),
+    ("", "Endpoints"): _printer("Name | Endpoints | Age", endpoints_cells),
+    ("", "PersistentVolumeClaim"): _printer(
+        "Name | Status | Volume | Capacity | Access Modes | StorageClass | VolumeAttributesClass | Age | VolumeMode+",
+        claim_cells,
+    ),
+    ("", "PersistentVolume"): _printer(
+        "Name | Capacity | Access Modes | Reclaim Policy | Status | Claim | StorageClass | VolumeAttributesClass"
+        " | Reason | Age | VolumeMode+",
+        volume_cells,
+    ),
+    ("", "PodTemplate"): _printer("Name | Containers | Images | Pod Labels", pod_template_cells),
+    ("", "ResourceQuota"): _printer("Name | Request | Limit | Age", quota_cells),
+    ("batch", "Job"): _printer(
+        "Name | Status | Completions | Duration | Age | Containers+ | Images+ | Selector+", job_cells
+    ),
+    ("batch", "CronJob"): _printer(
+        "Name | Schedule | Timezone | Suspend:boolean | Active:integer | Last Schedule | Age | Containers+ | Images+"
+        " | Selector+",
+        cron_job_cells,
+    ),
+    ("apps", "Deployment"): _printer(
+        "Name | Ready | Up-to-date | Available | Age | Containers+ | Images+ | Selector+", deployment_cells
+    ),
+    ("apps", "ReplicaSet"): _printer(
+        "Name | Desired:integer | Current:integer | Ready:integer | Age | Containers+ | Images+ | Selector+",
+        replica_set_cells,
+    ),
+    ("apps", "DaemonSet"): _printer(
+        "Name | Desired:integer | Current:integer | Ready:integer | Up-to-date:integer | Available:integer"
+        " | Node Selector | Age | Containers+ | Images+ | Selector+",
+        daemon_set_cells,
+    ),
+    ("apps", "StatefulSet"): _printer("Name | Ready | Age | Containers+ | Images+", stateful_set_cells),
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"): _printer(
+        "Name | Validations:integer | ParamKind | Age", _policy("validations")
+    ),
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"): _printer(
+        "Name | Mutations:integer | ParamKind | Age", _policy("mutations")
+    ),
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"): _POLICY_BINDING,
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"): _POLICY_BINDING,
+    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): _printer(
+        "Name | Webhooks:integer | Age", name_and_age(lambda one: len(one.get("webhooks") or ()))
+    ),
+    ("coordination.k8s.io", "Lease"): _printer(
+        "Name | Holder | Age", name_and_age(lambda one: one.get("spec", {}).get("holderIdentity") or "")
+    ),
+    ("events.k8s.io", "Event"): _printer(_EVENT_COLUMNS, new_event_cells),
+    ("node.k8s.io", "RuntimeClass"): _printer("Name | Handler | Age", name_and_age(lambda one: one.get("handler", ""))),
+    ("policy", "PodDisruptionBudget"): _printer(
+        "Name | Min Available | Max Unavailable | Allowed Disruptions:integer | Age",
+        name_and_age(
+            lambda one: _int_or_string(one["spec"].get("minAvailable")),
+            lambda one: _int_or_string(one["spec"].get("maxUnavailable")),
+            lambda one: one.get("status", {}).get("disruptionsAllowed", 0),
+        ),
+    ),
+    ("rbac.authorization.k8s.io", "RoleBinding"): _printer(_BINDING, _binding_cells),
+    ("rbac.authorization.k8s.io", "ClusterRoleBinding"): _printer(_BINDING, _binding_cells),
+    ("scheduling.k8s.io", "PriorityClass"): _printer(
+        "Name | Value:integer | Global-Default:boolean | Age | PreemptionPolicy",
+        lambda one, now_s: [
+            one["metadata"]["name"],
+            one.get("value", 0),
+            bool(one.get("globalDefault")),
+            age(one, now_s),
+            one.get("preemptionPolicy") or "<unset>",
+        ],
+    ),
+}

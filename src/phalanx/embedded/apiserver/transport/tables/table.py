@@ -1,0 +1,165 @@
+"""Tables: what `kubectl get` prints is made by the server (meta.k8s.io/v1 Table), so every client shows the same.
+
+A built-in kind has a printer (`printers.py`), a custom resource the `additionalPrinterColumns` of its definition, and
+everything else its name and age of creation. Rows carry the object's metadata unless the client asks for the whole
+object or none. Source: k8s.io/apiserver/pkg/registry/rest/table.go, apiextensions-apiserver tableconvertor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from phalanx.embedded.apiserver.apimachinery.expressions.jsonpath import find
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource
+from phalanx.embedded.apiserver.apimachinery.meta.status import bad_request
+from phalanx.embedded.apiserver.apimachinery.schema.schema import definitions
+from phalanx.embedded.apiserver.transport.tables.duration import since
+from phalanx.embedded.apiserver.transport.tables.pod_row import pod_conditions
+from phalanx.embedded.apiserver.transport.tables.printer import Column, Printer, columns
+from phalanx.embedded.apiserver.transport.tables.printers import PRINTERS
+
+_GENERIC = Printer(
+    columns=columns("Name | Created At:date"),
+    cells=lambda obj, _: [obj["metadata"]["name"], obj["metadata"].get("creationTimestamp")],
+)
+_AGE = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
+_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+
+
+def as_table(
+    resource: Resource,
+    objects: Iterable[Object],
+    include_object: str = "",
+    *,
+    now_s: float,
+    metadata: Mapping[str, Any] | None = None,
+) -> Object:
+    """A Table of the objects. `include_object` is the query parameter: Metadata (or empty), Object, None; 400 else.
+
+    `now_s` (seconds since the epoch) is what ages count to; `metadata` is the Table's own (resourceVersion, continue).
+    """
+    if include_object not in ("", "Metadata", "Object", "None"):
+        raise bad_request(
+            f'Unable to convert to Table as requested: includeObject: Invalid value: "{include_object}": '
+            "must be 'Metadata', 'Object', 'None', or empty"
+        )
+    printer = printer_of(resource)
+    return {
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": dict(metadata or {}),
+        "columnDefinitions": [_definition(resource, column) for column in printer.columns],
+        "rows": [_row(resource, printer, obj, include_object, now_s) for obj in objects],
+    }
+
+
+def as_partial_metadata(obj: Object) -> Object:
+    """The object without anything but its metadata."""
+    return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": obj["metadata"]}
+
+
+def printer_of(resource: Resource) -> Printer:
+    """How a kind is shown."""
+    if resource.custom:
+        return _custom_printer(resource.printer_columns or (_AGE,))
+    return PRINTERS.get((resource.group, resource.kind), _GENERIC)
+
+
+def _row(resource: Resource, printer: Printer, obj: Object, include_object: str, now_s: float) -> Object:
+    row: Object = {"cells": printer.cells(obj, now_s)}
+    if resource.kind == "Pod" and not resource.group and (conditions := pod_conditions(obj)):
+        row["conditions"] = conditions
+    match include_object:
+        case "None":
+            row["object"] = None
+        case "Object":
+            row["object"] = {"kind": resource.kind, "apiVersion": resource.api_version} | obj
+        case _:
+            row["object"] = as_partial_metadata(obj)
+    return row
+
+
+def _definition(resource: Resource, column: Column) -> Object:
+    return {
+        "name": column.name,
+        "type": column.type,
+        "format": column.format,
+        "description": column.description or _documentation(resource.schema_name, column.name),
+        "priority": column.priority,
+    }
+
+
+def _documentation(schema_name: str, column: str) -> str:
+    """What the API's documentation says of the field that a column shows, found by the column's name."""
+    words = column.replace("-", " ").split()
+    field = words[0].lower() + "".join(word.capitalize() for word in words[1:]) if words else ""
+    places = [(_META, "name" if field == "name" else "creationTimestamp")] if field in _METADATA_FIELDS else []
+    places += [(f"{schema_name}{part}", field) for part in ("Spec", "Status", "")]
+    for name, key in places:
+        found = definitions().get(name, {}).get("properties", {}).get(key, {})
+        if found.get("description"):
+            return str(found["description"])
+    return ""
+
+
+_METADATA_FIELDS = ("name", "age", "createdAt")
+
+
+# --- custom resources --------------------------------------------------------------------------------------------
+
+
+def _custom_printer(definitions: Iterable[Mapping[str, Any]]) -> Printer:
+    wanted = tuple(definitions)
+
+    def cells(obj: Object, now_s: float) -> list[Any]:
+        return [obj["metadata"]["name"], *(_custom_cell(obj, one, now_s) for one in wanted)]
+
+    return Printer(columns=(*columns("Name"), *map(_custom_column, wanted)), cells=cells)
+
+
+def _custom_column(definition: Mapping[str, Any]) -> Column:
+    return Column(
+        name=definition["name"],
+        type=definition["type"],
+        format=definition.get("format", ""),
+        priority=definition.get("priority", 0),
+        description=definition.get("description")
+        or f"Custom resource definition column (in JSONPath format): {definition['jsonPath']}",
+    )
+
+
+def _custom_cell(obj: Object, definition: Mapping[str, Any], now_s: float) -> Any:
+    """The first value at the column's path if it has the column's type, else null."""
+    found = find(obj, definition["jsonPath"])
+    value = found[0] if found else None
+    match definition["type"], value:
+        case _, None:
+            return None
+        case "string", _:
+            return _text(value)
+        case "integer", bool():
+            return None
+        case "integer", int() | float():
+            return int(value)
+        case "number", int() | float():
+            return float(value)
+        case "boolean", bool():
+            return value
+        case "date", str():
+            return _date(value, now_s)
+        case _:
+            return None
+
+
+def _date(value: str, now_s: float) -> str:
+    try:
+        return since(value, now_s)
+    except ValueError:
+        return "<invalid>"
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

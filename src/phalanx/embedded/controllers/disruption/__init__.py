@@ -1,0 +1,1 @@
+"""PodDisruptionBudgets: `budget` (how many pods may go), `controller`."""

@@ -1,0 +1,125 @@
+"""The disruption controller: keeps the status of PodDisruptionBudgets, which is what evictions are measured against."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+
+from phalanx.client.connection import ApiError, ApiRefusal, Object
+from phalanx.client.informer import Change, key_of
+from phalanx.client.kind import DISRUPTION_BUDGETS, PODS
+from phalanx.embedded.controllers.disruption.budget import (
+    DISRUPTED_FOR_S,
+    disrupted,
+    expected,
+    failed_status,
+    needs_scale,
+    status_of,
+)
+from phalanx.embedded.controllers.runtime.calls import Calls, Clock
+from phalanx.embedded.controllers.runtime.discovery import discover
+from phalanx.embedded.controllers.runtime.pod_state import controller_of
+from phalanx.embedded.controllers.runtime.recorder import Recorder
+from phalanx.embedded.controllers.runtime.selector import selects
+from phalanx.embedded.controllers.runtime.timestamp import rfc3339
+from phalanx.embedded.controllers.runtime.work_queue import Retry, WorkQueue
+
+_BATCH_S = 0.2
+
+
+class NoScale(ApiError):
+    """The controller of a pod does not say how many pods it wants."""
+
+
+class DisruptionController:
+    """`start`, then run `queue`."""
+
+    def __init__(
+        self, calls: Calls, recorder: Recorder, *, retry: Retry | None = None, clock: Clock = time.time
+    ) -> None:
+        self._calls, self._recorder, self._clock = calls, recorder, clock
+        self._budgets, self._pods = calls.cache(DISRUPTION_BUDGETS), calls.cache(PODS)
+        self._of_namespace: defaultdict[str, dict[str, Object]] = defaultdict(dict)
+        self.queue = WorkQueue("disruption budget", self._look, workers=4, retry=retry)
+
+    def start(self) -> None:
+        self._budgets.subscribe(self._budget_changed)
+        self._pods.subscribe(self._pod_changed)
+
+    def _budget_changed(self, change: Change) -> None:
+        budget = change.new or change.old
+        assert budget is not None
+        budgets = self._of_namespace[budget["metadata"]["namespace"]]
+        if change.new is None:
+            budgets.pop(key_of(budget), None)
+        else:
+            budgets[key_of(budget)] = budget
+            self.queue.add(key_of(budget))
+
+    def _pod_changed(self, change: Change) -> None:
+        for pod in (change.old, change.new):
+            if pod is None:
+                continue
+            for key, budget in self._of_namespace.get(pod["metadata"]["namespace"], {}).items():
+                if selects(budget["spec"].get("selector"), pod["metadata"].get("labels") or {}):
+                    self.queue.add_after(key, _BATCH_S)
+
+    async def _look(self, key: str) -> None:
+        budget = self._budgets.objects.get(key)
+        if budget is None:
+            return
+        now_s, pods = self._clock(), self._pods_of(budget)
+        now = rfc3339(now_s)
+        try:
+            scale = await self._scale(pods) if needs_scale(budget["spec"]) else 0
+            status = status_of(budget, pods, expected(budget["spec"], len(pods), scale), now_s, now)
+        except NoScale as error:
+            message = f"Failed to calculate the number of expected pods: {error}"
+            self._recorder.tell("controllermanager", budget, "Warning", "CalculateExpectedPodCountFailed", message)
+            status = failed_status(budget, str(error), now)
+        if not pods:
+            self._recorder.tell("controllermanager", budget, "Normal", "NoPods", "No matching pods found")
+        if status != budget.get("status"):
+            await self._write(key, {**budget, "status": status})
+        if disrupted(budget, pods, now_s):
+            self.queue.add_after(key, DISRUPTED_FOR_S)
+
+    def _pods_of(self, budget: Object) -> list[Object]:
+        namespace, selector = budget["metadata"]["namespace"], budget["spec"].get("selector")
+        return [
+            pod
+            for pod in self._pods.objects.values()
+            if pod["metadata"]["namespace"] == namespace and selects(selector, pod["metadata"].get("labels") or {})
+        ]
+
+    async def _scale(self, pods: list[Object]) -> int:
+        """How many pods the controllers of these pods want, by their scale subresource."""
+        owners = {
+            (owner["apiVersion"], owner["kind"], owner["name"]): pod["metadata"]["namespace"]
+            for pod in pods
+            if (owner := controller_of(pod)) is not None
+        }
+        if not owners:
+            return 0
+        catalog, total = await discover(self._calls), 0
+        for (api_version, kind_name, name), namespace in owners.items():
+            kind = catalog.named.get((api_version, kind_name))
+            if kind is None:
+                raise NoScale(f"{kind_name} of {api_version} is not served")
+            try:
+                scale = await self._calls.request("GET", kind.path(namespace, name, "scale"))
+            except ApiRefusal as refusal:
+                resource = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
+                raise NoScale(f"{resource} does not implement the scale subresource") from refusal
+            total += scale.get("spec", {}).get("replicas", 0)
+        return total
+
+    async def _write(self, key: str, budget: Object) -> None:
+        try:
+            await self._calls.replace(DISRUPTION_BUDGETS, budget, "status")
+        except ApiRefusal as refusal:
+            if refusal.code == 409:
+                await self._calls.get(DISRUPTION_BUDGETS, budget["metadata"]["name"], budget["metadata"]["namespace"])
+                self.queue.add_after(key, 0.05)
+            elif refusal.code != 404:
+                raise

@@ -1,0 +1,260 @@
+"""The Job controller: it watches Jobs and their pods and makes one step at a time for each Job.
+
+One look at a Job is: claim its pods, `view_of` them, `decide`, act, `track`, write the status, take finalizers away,
+`settle`, write the status again if it changed. Everything between two writes can be lost: the next look starts from
+what the API says. A change of a Job's spec is looked at immediately; what its pods do is gathered for a moment (a
+second, as in kube-controller-manager), so that ten pods that start together cost one write of the status.
+
+A creation whose answer did not come may have happened: before the next decision the pods are listed past the cache.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from phalanx.client.connection import ApiError, ApiRefusal, Object
+from phalanx.client.informer import Change, key_of
+from phalanx.client.kind import JOBS, PODS
+from phalanx.embedded.controllers.job.backoff import Pace, Streak
+from phalanx.embedded.controllers.job.decide import Step, decide
+from phalanx.embedded.controllers.job.pods import COMPONENT, JobPods, is_unknown
+from phalanx.embedded.controllers.job.track import Done, Note, Track, settle, track
+from phalanx.embedded.controllers.job.view import JobView, is_finished, view_of
+from phalanx.embedded.controllers.runtime.calls import Calls, Clock
+from phalanx.embedded.controllers.runtime.pod_index import CONTROLLER_UID, PodIndex
+from phalanx.embedded.controllers.runtime.pod_state import (
+    controller_of,
+    is_active,
+    is_deleting,
+    is_ready,
+    is_tracked,
+    phase,
+    restarts,
+    uid_of,
+)
+from phalanx.embedded.controllers.runtime.recorder import Recorder
+from phalanx.embedded.controllers.runtime.selector import as_query
+from phalanx.embedded.controllers.runtime.work_queue import Retry, WorkQueue
+
+_OURS = {None, "kubernetes.io/job-controller"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSettings:
+    """`batch_s`: how long changes of pods are gathered. `pace`: the delay before failed pods are replaced."""
+
+    batch_s: float = 1.0
+    pace: Pace = field(default_factory=Pace)
+    workers: int = 32
+    retry: Retry = field(default_factory=Retry)
+
+
+class JobController:
+    """Subscribe it with `start`, then `run` it."""
+
+    def __init__(
+        self,
+        calls: Calls,
+        index: PodIndex,
+        recorder: Recorder,
+        settings: JobSettings | None = None,
+        clock: Clock = time.time,
+    ) -> None:
+        self._settings = settings or JobSettings()
+        self._calls, self._index, self._recorder, self._clock = calls, index, recorder, clock
+        self._jobs, self._pods = calls.cache(JOBS), calls.cache(PODS)
+        self._actions = JobPods(calls, index, recorder)
+        self._streaks: dict[str, Streak] = {}
+        self._doubtful: set[str] = set()  # uids of Jobs of which a creation was not answered
+        self._own_selectors: dict[str, set[str]] = {}  # namespace -> keys of Jobs with a selector of their own
+        retry, workers = self._settings.retry, self._settings.workers
+        self._queue = WorkQueue("job", self.look, workers=workers, retry=retry)
+        self._orphans = WorkQueue("orphaned pod", self._free_orphan, retry=retry)
+
+    def start(self) -> None:
+        self._jobs.subscribe(self._job_changed)
+        self._pods.subscribe(self._pod_changed)
+
+    @property
+    def queues(self) -> tuple[WorkQueue, WorkQueue]:
+        """To be run, for as long as the controller lives."""
+        return self._queue, self._orphans
+
+    # --- what happened --------------------------------------------------------------------------------------------
+
+    def _job_changed(self, change: Change) -> None:
+        job = change.new or change.old
+        assert job is not None
+        key, uid = key_of(job), uid_of(job)
+        self._note_selector(job, key, gone=change.new is None)
+        if change.new is None or is_finished(job):
+            for pod in self._index.owned_by(uid):
+                if is_tracked(pod):
+                    self._orphans.add(key_of(pod))
+            self._streaks.pop(uid, None)
+            self._doubtful.discard(uid)
+        elif change.old is None or _asks_anew(change.old, job):
+            self._queue.add(key)
+        elif change.old.get("status") != job.get("status") and not self._queue.is_running(key):
+            self._queue.add_after(key, self._settings.batch_s)
+
+    def _note_selector(self, job: Object, key: str, *, gone: bool) -> None:
+        if job["spec"].get("manualSelector"):
+            keys = self._own_selectors.setdefault(job["metadata"]["namespace"], set())
+            keys.discard(key) if gone else keys.add(key)
+
+    def _pod_changed(self, change: Change) -> None:
+        pod = change.new or change.old
+        assert pod is not None
+        job = self._job_of(pod)
+        if change.new is not None and is_tracked(pod) and self._is_orphan(pod, job):
+            self._orphans.add(key_of(pod))
+        if change.old is not None and (before := self._job_of(change.old)) is not None and before is not job:
+            self._queue.add_after(key_of(before), self._settings.batch_s)
+        if job is not None:
+            key = key_of(job)
+            if _matters(change, during_our_look=self._queue.is_running(key)):
+                self._queue.add_after(key, self._settings.batch_s)
+        elif change.new is not None and controller_of(pod) is None:
+            for key in self._suitors(pod):
+                self._queue.add_after(key, self._settings.batch_s)
+
+    def _job_of(self, pod: Object) -> Object | None:
+        """The Job that controls the pod, if it is still the one with that uid."""
+        owner = controller_of(pod)
+        if owner is None or owner["kind"] != "Job" or not owner["apiVersion"].startswith("batch/"):
+            return None
+        job = self._jobs.objects.get(f"{pod['metadata']['namespace']}/{owner['name']}")
+        return job if job is not None and uid_of(job) == owner["uid"] else None
+
+    def _is_orphan(self, pod: Object, job: Object | None) -> bool:
+        """Nobody will take this pod's finalizer away: no controller, or it goes and its Job is gone or finished."""
+        owner = controller_of(pod)
+        if owner is None:
+            return True
+        return owner["kind"] == "Job" and is_deleting(pod) and (job is None or is_finished(job))
+
+    def _suitors(self, pod: Object) -> Iterable[str]:
+        """Jobs that might adopt a pod without a controller."""
+        labels, namespace = pod["metadata"].get("labels") or {}, pod["metadata"]["namespace"]
+        job = self._jobs.objects.get(f"{namespace}/{labels.get('job-name', '')}")
+        if job is not None and labels.get(CONTROLLER_UID) == uid_of(job):
+            yield key_of(job)
+        yield from self._own_selectors.get(namespace, ())
+
+    # --- one look at one Job --------------------------------------------------------------------------------------
+
+    async def look(self, key: str) -> None:
+        """Make the next step of a Job. Raises ApiError where the step has to be tried again."""
+        job = self._jobs.objects.get(key)
+        if job is None or job["spec"].get("managedBy") not in _OURS or is_finished(job):
+            return
+        if uid_of(job) in self._doubtful:
+            await self._read_pods(job)
+        view = view_of(job, await self._actions.claim(job))
+        streak = self._streaks.get(uid_of(job), Streak()).after(view.new_succeeded, view.new_failed)
+        now_s = self._clock()
+        step = decide(view, streak, self._settings.pace, now_s)
+        done, errors = await self._act(view, step)
+        tracked = track(view, step, done, now_s)
+        errors += await self._count(key, view, tracked, streak)
+        if errors:
+            raise errors[0]
+        again_s = 0.0 if tracked.truncated else step.again_after_s
+        if again_s is not None:
+            self._queue.add_after(key, again_s)
+
+    async def _act(self, view: JobView, step: Step) -> tuple[Done, list[ApiError]]:
+        if step.delete:
+            deleted, ready, errors = await self._actions.delete(view.job, step.delete, uncounted=step.uncounted)
+            return Done(deleted=deleted, deleted_ready=ready), errors
+        if step.create:
+            created, errors = await self._actions.create(view, step.create)
+            if is_unknown(errors):
+                self._doubtful.add(uid_of(view.job))
+            return Done(created=created), errors
+        return Done(), []
+
+    async def _count(self, key: str, view: JobView, tracked: Track, streak: Streak) -> list[ApiError]:
+        """Steps 1 to 3 of `track`."""
+        job = view.job
+        if tracked.status != view.status:
+            written = await self._write_status(key, job, tracked.status)
+            if written is None:
+                return []
+            job = written
+        self._streaks[uid_of(job)] = streak
+        self._tell(job, tracked.notes)
+        freed, errors = await self._actions.untrack_all(tracked.release)
+        still = {uid_of(pod) for pod in view.pods if is_tracked(pod)} - freed
+        status, notes = settle(tracked, still, view.spec, self._clock())
+        if status != tracked.status and await self._write_status(key, job, status) is not None:
+            self._tell(job, notes)
+        return errors
+
+    async def _write_status(self, key: str, job: Object, status: dict[str, Any]) -> Object | None:
+        """None: somebody else was faster, or the Job is gone; then it is looked at again with what is true now."""
+        try:
+            return await self._calls.replace(JOBS, {**job, "status": status}, "status")
+        except ApiRefusal as refusal:
+            if refusal.code == 409:
+                await self._calls.get(JOBS, job["metadata"]["name"], job["metadata"]["namespace"])
+            elif refusal.code != 404:
+                raise
+        self._queue.add_after(key, 0.05)
+        return None
+
+    async def _read_pods(self, job: Object) -> None:
+        """List past the cache; the answer is told to the cache."""
+        query = as_query(job["spec"]["selector"])
+        await self._calls.list(PODS, job["metadata"]["namespace"], labelSelector=query)
+        self._doubtful.discard(uid_of(job))
+
+    def _tell(self, job: Object, notes: Iterable[Note]) -> None:
+        for note in notes:
+            self._recorder.tell(COMPONENT, job, note.type, note.reason, note.message)
+
+    async def _free_orphan(self, key: str) -> None:
+        """Take the finalizer from a pod that no Job will count any more."""
+        pod = self._pods.objects.get(key)
+        if pod is None or not is_tracked(pod):
+            return
+        owner, job = controller_of(pod), self._job_of(pod)
+        if owner is not None and owner["kind"] != "Job":
+            return
+        if job is not None and (not is_finished(job) or job["spec"].get("managedBy") not in _OURS):
+            return
+        await self._actions.untrack(pod)
+
+
+def _asks_anew(old: Object, new: Object) -> bool:
+    """The spec changed, or the Job is being deleted."""
+    return old["metadata"].get("generation") != new["metadata"].get("generation") or is_deleting(old) != is_deleting(
+        new
+    )
+
+
+def _matters(change: Change, *, during_our_look: bool) -> bool:
+    """Whether a change of a pod can change its Job. What we did ourselves in this look is in its result already."""
+    if change.new is None:
+        return True
+    if change.old is None:
+        return not (during_our_look and is_active(change.new))
+    old, new = _aspects(change.old), _aspects(change.new)
+    return old[1:] != new[1:] or (old[0] != new[0] and not during_our_look)
+
+
+def _aspects(pod: Object) -> tuple[Any, ...]:
+    meta = pod["metadata"]
+    return (
+        is_tracked(pod),
+        phase(pod),
+        is_ready(pod),
+        is_deleting(pod),
+        restarts(pod),
+        meta.get("labels"),
+        meta.get("ownerReferences"),
+    )

@@ -1,0 +1,200 @@
+"""What a Job needs now: pods to create, pods to delete, the end. Pure.
+
+The order of the questions is that of kube-controller-manager's syncJob, because it decides which reason is reported:
+an end already begun, the pod failure policy, the backoff limit, the deadline, failed indexes, the success policy;
+only a Job with none of these has its pods managed. Deletion and creation never happen in one look.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from phalanx.client.connection import Object
+from phalanx.embedded.controllers.job.backoff import Pace, Streak
+from phalanx.embedded.controllers.job.indexes import Indexes
+from phalanx.embedded.controllers.job.policy import has_failed, judge, replaces_only_failed, success_message
+from phalanx.embedded.controllers.job.view import JobView
+from phalanx.embedded.controllers.runtime.pod_state import (
+    completion_index,
+    is_terminating,
+    phase,
+    removal_rank,
+    restarts,
+)
+from phalanx.embedded.controllers.runtime.timestamp import seconds
+
+PODS_PER_LOOK = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """Why a Job ends: `kind` is SuccessCriteriaMet or FailureTarget, the condition that comes before the last one."""
+
+    kind: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """`create` holds one completion index (None: not Indexed) per pod. `uncounted` deletions drop the finalizer first:
+    those pods are neither successes nor failures. `again_after_s`: look again then, even if nothing happens."""
+
+    ending: Ending | None = None
+    delete: tuple[Object, ...] = ()
+    uncounted: bool = False
+    create: tuple[int | None, ...] = ()
+    managed: bool = False
+    again_after_s: float | None = None
+
+
+COMPLETIONS_REACHED = Ending(
+    kind="SuccessCriteriaMet", reason="CompletionsReached", message="Reached expected number of succeeded pods"
+)
+
+
+def decide(view: JobView, streak: Streak, pace: Pace, now_s: float) -> Step:
+    """The next step of an unfinished Job. `streak` already includes the view's new pods."""
+    if (ending := _ending(view, now_s)) is not None:
+        return Step(ending=ending, delete=view.active)
+    deadline_s = _until_deadline(view, now_s)
+    if view.deleting:
+        return Step(again_after_s=deadline_s)
+    step = _manage(view, streak, pace, now_s)
+    waits = [wait_s for wait_s in (step.again_after_s, deadline_s) if wait_s is not None]
+    return Step(
+        delete=step.delete,
+        uncounted=True,
+        create=step.create,
+        managed=True,
+        again_after_s=min(waits, default=None),
+    )
+
+
+def is_complete(view: JobView, active: int) -> bool:
+    """All successes are there and no pod is left. Without `completions`, one success is enough."""
+    if view.completions is None:
+        return view.succeeded > 0 and active == 0
+    return view.succeeded >= view.completions and active == 0
+
+
+# --- the end ------------------------------------------------------------------------------------------------------
+
+
+def _ending(view: JobView, now_s: float) -> Ending | None:
+    for kind in ("SuccessCriteriaMet", "FailureTarget"):
+        if (begun := view.condition(kind)) is not None:
+            return Ending(kind=kind, reason=begun.get("reason", ""), message=begun.get("message", ""))
+    for pod in view.pods:
+        if has_failed(pod, view.spec) and (message := judge(pod, view.spec).message) is not None:
+            return _failure("PodFailurePolicy", message)
+    if view.failed > view.spec["backoffLimit"] or _restarted_too_often(view):
+        return _failure("BackoffLimitExceeded", "Job has reached the specified backoff limit")
+    if (left_s := _until_deadline(view, now_s)) is not None and left_s <= 0:
+        return _failure("DeadlineExceeded", "Job was active longer than specified deadline")
+    return _ending_of_indexes(view) if view.indexed else None
+
+
+def _ending_of_indexes(view: JobView) -> Ending | None:
+    if view.failed_indexes is not None:
+        failed, most = len(view.failed_indexes), view.spec.get("maxFailedIndexes")
+        if most is not None and failed > most:
+            message = "Job has exceeded the specified maximal number of failed indexes"
+            return _failure("MaxFailedIndexesExceeded", message)
+        if failed and failed + len(view.done_indexes) >= int(view.spec["completions"]):
+            return _failure("FailedIndexes", "Job has failed indexes")
+    if (matched := success_message(view.spec, view.done_indexes)) is not None:
+        return Ending(kind="SuccessCriteriaMet", reason="SuccessPolicy", message=matched)
+    return None
+
+
+def _failure(reason: str, message: str) -> Ending:
+    return Ending(kind="FailureTarget", reason=reason, message=message)
+
+
+def _restarted_too_often(view: JobView) -> bool:
+    """restartPolicy OnFailure: the kubelet retries in place, so restarts are what the limit counts."""
+    if view.spec["template"]["spec"].get("restartPolicy") != "OnFailure":
+        return False
+    total = sum(restarts(pod) for pod in view.pods if phase(pod) in {"Pending", "Running"})
+    return total >= max(1, int(view.spec["backoffLimit"]))
+
+
+def _until_deadline(view: JobView, now_s: float) -> float | None:
+    """The clock runs from startTime, which resuming sets anew."""
+    limit_s, start = view.spec.get("activeDeadlineSeconds"), view.status.get("startTime")
+    if limit_s is None or view.suspended:
+        return None
+    return float(limit_s) if start is None else seconds(start) + float(limit_s) - now_s
+
+
+# --- the pods -----------------------------------------------------------------------------------------------------
+
+
+def _manage(view: JobView, streak: Streak, pace: Pace, now_s: float) -> Step:
+    if view.suspended:
+        return Step(delete=_surplus(view, len(view.active)))
+    wanted, active = _wanted(view), len(view.active)
+    if surplus := _surplus(view, max(0, active - wanted)):
+        return Step(delete=surplus[:PODS_PER_LOOK], again_after_s=0.0 if len(surplus) > PODS_PER_LOOK else None)
+    missing = wanted - active - (view.terminating if replaces_only_failed(view.spec) else 0)
+    if missing <= 0:
+        return Step()
+    wait_s = 0.0 if "backoffLimitPerIndex" in view.spec else pace.remaining_s(streak.failures, streak.last_s, now_s)
+    if wait_s > 0:
+        return Step(again_after_s=wait_s)
+    create, wait = _to_create(view, min(missing, PODS_PER_LOOK), pace, now_s)
+    return Step(create=create, again_after_s=0.0 if missing > PODS_PER_LOOK else wait)
+
+
+def _wanted(view: JobView) -> int:
+    parallelism: int = view.spec.get("parallelism", 1)
+    if view.completions is None:  # a work queue: after the first success no new pods, and none is stopped
+        return len(view.active) if view.succeeded else parallelism
+    return max(0, min(parallelism, view.completions - view.succeeded))
+
+
+def _to_create(view: JobView, count: int, pace: Pace, now_s: float) -> tuple[tuple[int | None, ...], float | None]:
+    if not view.indexed:
+        return (None,) * count, None
+    indexes = _free_indexes(view, count)
+    waits = [pace.remaining_of_index_s(view.waiting.get(index), now_s) for index in indexes]
+    now = tuple(index for index, wait_s in zip(indexes, waits, strict=True) if wait_s <= 0)
+    later = [wait_s for wait_s in waits if wait_s > 0]
+    return now, min(later, default=None)
+
+
+def _free_indexes(view: JobView, count: int) -> list[int]:
+    """The lowest indexes that are neither done, failed, active nor (where that matters) still terminating."""
+    taken = list(view.active)
+    if replaces_only_failed(view.spec):
+        taken += [pod for pod in view.pods if is_terminating(pod)]
+    held = Indexes.of({index for pod in taken if (index := completion_index(pod)) is not None})
+    busy = view.done_indexes | held | (view.failed_indexes or Indexes())
+    return busy.missing(count, view.spec["completions"])
+
+
+def _surplus(view: JobView, at_least: int) -> tuple[Object, ...]:
+    """Pods without a valid index, all but one of those that share one, then as many as asked, cheapest first."""
+    misplaced = _misplaced(view) if view.indexed else []
+    if at_least <= len(misplaced):
+        return tuple(misplaced)
+    wrong = {id(pod) for pod in misplaced}
+    rest = sorted((pod for pod in view.active if id(pod) not in wrong), key=removal_rank)
+    return (*misplaced, *rest[: at_least - len(misplaced)])
+
+
+def _misplaced(view: JobView) -> list[Object]:
+    """Active pods of an Indexed Job that have no index of their own; of several the most advanced keeps it."""
+    keepers: dict[int, Object] = {}
+    wrong: list[Object] = []
+    for pod in view.active:
+        index = completion_index(pod)
+        if index is None or index >= view.spec["completions"]:
+            wrong.append(pod)
+        elif (other := keepers.get(index)) is None:
+            keepers[index] = pod
+        else:
+            loser, keepers[index] = sorted((other, pod), key=removal_rank)
+            wrong.append(loser)
+    return wrong

@@ -1,0 +1,157 @@
+"""What the Job controller does to pods: create in growing batches, delete, adopt, let go, take the finalizer away.
+
+Slow start: batches of 1, 2, 4, 8 … and none after a batch in which a creation failed, so that a quota or a webhook that
+refuses everything is asked once and not a thousand times (k8s.io/kubernetes/pkg/controller, SlowStartInitialBatchSize).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any
+
+from phalanx.client.connection import ApiError, ApiRefusal, ApiUnknown, Object
+from phalanx.client.kind import JOBS, PODS
+from phalanx.embedded.controllers.job.template import PodMaker, owner_reference
+from phalanx.embedded.controllers.job.view import JobView
+from phalanx.embedded.controllers.runtime.calls import STRATEGIC_PATCH, Calls, gone
+from phalanx.embedded.controllers.runtime.pod_index import PodIndex
+from phalanx.embedded.controllers.runtime.pod_state import TRACKING, is_deleting, is_ready, is_tracked, uid_of
+from phalanx.embedded.controllers.runtime.recorder import Recorder
+from phalanx.embedded.controllers.runtime.selector import selects
+
+COMPONENT = "job-controller"
+
+
+class JobPods:
+    """The pods of Jobs, through the API."""
+
+    def __init__(self, calls: Calls, index: PodIndex, recorder: Recorder) -> None:
+        self._calls, self._index, self._recorder = calls, index, recorder
+
+    async def claim(self, job: Object) -> list[Object]:
+        """The pods of `job`: those it owns and still selects, and those without an owner that it selects."""
+        mine: list[Object] = []
+        foreign: list[Object] = []
+        for pod in self._index.owned_by(uid_of(job)):
+            (mine if self._selects(job, pod) else foreign).append(pod)
+        strays = [pod for pod in self._index.loose(job) if self._selects(job, pod) and not is_deleting(pod)]
+        if is_deleting(job) or not (foreign or strays):
+            return mine
+        for pod in foreign:
+            await self._let_go(job, pod)
+        if strays and await self._still_there(job):
+            mine += [await self._adopt(job, pod) for pod in strays]
+        return mine
+
+    async def create(self, view: JobView, indexes: Sequence[int | None]) -> tuple[int, list[ApiError]]:
+        """How many pods were created, and what went wrong; after a batch with a failure no other is begun."""
+        created = 0
+        errors: list[ApiError] = []
+        maker, taken = PodMaker(view.job), view.waiting
+        for batch in slow_start(indexes):
+            pods = [maker.make(index, taken.get(index) if index is not None else None) for index in batch]
+            results = await asyncio.gather(*(self._create(view.job, pod) for pod in pods))
+            failures = [result for result in results if result is not None]
+            created, errors = created + len(batch) - len(failures), errors + failures
+            if failures:
+                break
+        return created, errors
+
+    async def delete(self, job: Object, pods: Sequence[Object], *, uncounted: bool) -> tuple[int, int, list[ApiError]]:
+        """(deleted, of them ready, errors). `uncounted` takes the finalizer away first."""
+        results = await asyncio.gather(*(self._delete(job, pod, uncounted) for pod in pods))
+        errors = [result for result in results if result is not None]
+        went = [pod for pod, result in zip(pods, results, strict=True) if result is None]
+        return len(went), sum(map(is_ready, went)), errors
+
+    async def untrack_all(self, pods: Sequence[Object]) -> tuple[set[str], list[ApiError]]:
+        """The uids of the pods that have no finalizer any more, and the errors for the others."""
+        results = await asyncio.gather(*(_caught(self.untrack, pod) for pod in pods))
+        errors = [result for result in results if result is not None]
+        return {uid_of(pod) for pod, result in zip(pods, results, strict=True) if result is None}, errors
+
+    async def untrack(self, pod: Object) -> None:
+        """Take the tracking finalizer away; a pod that is gone has none."""
+        body = {"metadata": {"uid": uid_of(pod), "$deleteFromPrimitiveList/finalizers": [TRACKING]}}
+        try:
+            await self._calls.patch(PODS, pod, body, content_type=STRATEGIC_PATCH)
+        except ApiRefusal as refusal:
+            if not gone(refusal):
+                raise
+            self._calls.forget(PODS, pod)
+
+    # --- inside ---------------------------------------------------------------------------------------------------
+
+    def _selects(self, job: Object, pod: Object) -> bool:
+        return selects(job["spec"].get("selector"), pod["metadata"].get("labels") or {})
+
+    async def _create(self, job: Object, body: Object) -> ApiError | None:
+        try:
+            pod = await self._calls.create(PODS, body, job["metadata"]["namespace"])
+        except ApiError as error:
+            if not _namespace_ends(error):
+                self._recorder.tell(COMPONENT, job, "Warning", "FailedCreate", f"Error creating: {error}")
+            return error
+        name = pod["metadata"]["name"]
+        self._recorder.tell(COMPONENT, job, "Normal", "SuccessfulCreate", f"Created pod: {name}")
+        return None
+
+    async def _delete(self, job: Object, pod: Object, uncounted: bool) -> ApiError | None:
+        name = pod["metadata"]["name"]
+        try:
+            if uncounted and is_tracked(pod):
+                await self.untrack(pod)
+            await self._calls.delete(PODS, pod)
+        except ApiError as error:
+            if isinstance(error, ApiRefusal) and gone(error):
+                return None
+            self._recorder.tell(COMPONENT, job, "Warning", "FailedDelete", f"Error deleting: {error}")
+            return error
+        self._recorder.tell(COMPONENT, job, "Normal", "SuccessfulDelete", f"Deleted pod: {name}")
+        return None
+
+    async def _still_there(self, job: Object) -> bool:
+        """Read past the cache: a Job that is being deleted must not adopt what the collector just orphaned."""
+        meta = job["metadata"]
+        fresh = await self._calls.get(JOBS, meta["name"], meta["namespace"])
+        return uid_of(fresh) == uid_of(job) and not is_deleting(fresh)
+
+    async def _adopt(self, job: Object, pod: Object) -> Object:
+        meta = {"uid": uid_of(pod), "ownerReferences": [owner_reference(job)], "finalizers": [TRACKING]}
+        return await self._calls.patch(PODS, pod, {"metadata": meta}, content_type=STRATEGIC_PATCH)
+
+    async def _let_go(self, job: Object, pod: Object) -> None:
+        meta: dict[str, Any] = {
+            "uid": uid_of(pod),
+            "ownerReferences": [{"$patch": "delete", "uid": uid_of(job)}],
+            "$deleteFromPrimitiveList/finalizers": [TRACKING],
+        }
+        await self._calls.patch(PODS, pod, {"metadata": meta}, content_type=STRATEGIC_PATCH)
+
+
+def slow_start(indexes: Sequence[int | None]) -> Iterator[Sequence[int | None]]:
+    """Batches of 1, 2, 4, 8 …"""
+    start, size = 0, 1
+    while start < len(indexes):
+        yield indexes[start : start + size]
+        start, size = start + size, size * 2
+
+
+def is_unknown(errors: Sequence[ApiError]) -> bool:
+    """One of the writes may have happened or not."""
+    return any(isinstance(error, ApiUnknown) for error in errors)
+
+
+def _namespace_ends(error: ApiError) -> bool:
+    """Every later creation will be refused too: nothing to tell anybody."""
+    causes = error.details.get("causes") or () if isinstance(error, ApiRefusal) else ()
+    return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
+
+
+async def _caught(call: Callable[[Object], Awaitable[None]], pod: Object) -> ApiError | None:
+    try:
+        await call(pod)
+    except ApiError as error:
+        return error
+    return None

@@ -1,0 +1,235 @@
+"""The status of a Job, and counting each of its finished pods exactly once. Pure.
+
+A pod's finalizer keeps it until it is counted, in three writes that may be cut anywhere (KEP-2307):
+
+1. `track`: its uid goes into status.uncountedTerminatedPods (or its index into completedIndexes), together with
+   everything else that changed, the first of the two end conditions included;
+2. the finalizer is removed from the pod;
+3. `settle`: the uid leaves the list and the counter grows by one, in one write. The same happens at the start of the
+   next `track` if a crash came between 2 and 3.
+
+The last condition (Complete, Failed) is written only when nothing is uncounted and no pod is terminating.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from phalanx.client.connection import Object
+from phalanx.embedded.controllers.job.decide import COMPLETIONS_REACHED, Ending, Step, is_complete
+from phalanx.embedded.controllers.job.policy import has_failed, judge
+from phalanx.embedded.controllers.job.view import JobView, valid_index
+from phalanx.embedded.controllers.runtime.pod_state import completion_index, is_tracked, phase, uid_of
+from phalanx.embedded.controllers.runtime.timestamp import rfc3339
+
+MOST_UNCOUNTED = 500  # keeps the lists in the status below about 20 KB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What became of a Step: how many pods were really deleted (of them ready) and created."""
+
+    deleted: int = 0
+    deleted_ready: int = 0
+    created: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """An Event to record."""
+
+    type: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Track:
+    """`status` is to be written before a finalizer of `release` is removed. `truncated`: there are more to count."""
+
+    status: dict[str, Any]
+    release: tuple[Object, ...]
+    ending: Ending | None
+    truncated: bool
+    terminating: int
+    notes: tuple[Note, ...]
+
+
+def track(view: JobView, step: Step, done: Done, now_s: float) -> Track:
+    """The status after `step` was acted on, and the pods that may lose their finalizer once it is written."""
+    status = _copied(view.status)
+    active = len(view.active) - done.deleted + done.created
+    terminating = view.terminating + done.deleted
+    if "startTime" not in status and not view.suspended:
+        status["startTime"] = rfc3339(now_s)
+    ending = _ending(view, step, done, active)
+    notes: tuple[Note, ...] = ()
+    if step.managed and ending is None:
+        notes = _suspend_or_resume(status, view.suspended, now_s)
+    _count(status, "active", active)
+    status["ready"], status["terminating"] = view.ready - done.deleted_ready, terminating
+    count_released(status, {uid_of(pod) for pod in view.pods if is_tracked(pod)})
+    release, truncated = _list_finished(view, status, ending)
+    _write_indexes(view, status)
+    if ending is not None and view.condition(ending.kind) is None:
+        set_condition(status, ending.kind, "True", ending.reason, ending.message, now_s)
+    return Track(
+        status=status, release=release, ending=ending, truncated=truncated, terminating=terminating, notes=notes
+    )
+
+
+def settle(
+    tracked: Track, still_tracked: Collection[str], spec: dict[str, Any], now_s: float
+) -> tuple[Any, list[Note]]:
+    """The status once finalizers are gone (`still_tracked`: uids of pods that keep theirs), and what to tell."""
+    status = _copied(tracked.status)
+    count_released(status, still_tracked)
+    uncounted = status["uncountedTerminatedPods"]
+    if tracked.ending is None or tracked.truncated or tracked.terminating or any(uncounted.values()):
+        return status, []
+    ending = tracked.ending
+    kind = "Complete" if ending.kind == "SuccessCriteriaMet" else "Failed"
+    set_condition(status, kind, "True", ending.reason, ending.message, now_s)
+    if kind == "Failed":
+        return status, [Note(type="Warning", reason=ending.reason, message=ending.message)]
+    status["completionTime"] = rfc3339(now_s)
+    return status, _completion_notes(status, spec)
+
+
+def count_released(status: dict[str, Any], still_tracked: Collection[str]) -> None:
+    """Move uids whose pods have no finalizer any more from the lists to the counters."""
+    uncounted = status["uncountedTerminatedPods"]
+    for kind in ("succeeded", "failed"):
+        listed = uncounted.pop(kind, None) or []
+        left = [uid for uid in listed if uid in still_tracked]
+        _count(status, kind, status.get(kind, 0) + len(listed) - len(left))
+        if left:
+            uncounted[kind] = left
+
+
+def set_condition(status: dict[str, Any], kind: str, value: str, reason: str, message: str, now_s: float) -> bool:
+    """Set a condition; False if it was so already. From nothing to False is no change."""
+    conditions: list[dict[str, Any]] = status.setdefault("conditions", [])
+    new = {
+        "type": kind,
+        "status": value,
+        "lastProbeTime": rfc3339(now_s),
+        "lastTransitionTime": rfc3339(now_s),
+        "reason": reason,
+        "message": message,
+    }
+    for place, entry in enumerate(conditions):
+        if entry["type"] == kind:
+            same = (entry.get("status"), entry.get("reason", ""), entry.get("message", "")) == (value, reason, message)
+            conditions[place] = entry if same else new
+            return not same
+    if value == "False":
+        if not conditions:
+            del status["conditions"]
+        return False
+    conditions.append(new)
+    return True
+
+
+# --- inside -------------------------------------------------------------------------------------------------------
+
+
+def _copied(status: dict[str, Any]) -> dict[str, Any]:
+    """As deep as this module changes it; copy.deepcopy would be half the cost of a look."""
+    uncounted = status.get("uncountedTerminatedPods") or {}
+    copied = {**status, "uncountedTerminatedPods": {kind: list(uids) for kind, uids in uncounted.items()}}
+    if "conditions" in status:
+        copied["conditions"] = list(status["conditions"])
+    return copied
+
+
+def _count(status: dict[str, Any], field: str, value: int) -> None:
+    """Counters of zero are left out, as the Go type's omitempty does."""
+    if value:
+        status[field] = value
+    else:
+        status.pop(field, None)
+
+
+def _ending(view: JobView, step: Step, done: Done, active: int) -> Ending | None:
+    if step.ending is not None:  # not before every pod is on its way out
+        return step.ending if done.deleted == len(view.active) else None
+    return COMPLETIONS_REACHED if is_complete(view, active) else None
+
+
+def _suspend_or_resume(status: dict[str, Any], suspended: bool, now_s: float) -> tuple[Note, ...]:
+    """startTime goes with the suspension and is set anew at the resumption: the deadline counts time in use."""
+    if suspended:
+        status.pop("startTime", None)
+        if set_condition(status, "Suspended", "True", "JobSuspended", "Job suspended", now_s):
+            return (Note(type="Normal", reason="Suspended", message="Job suspended"),)
+    elif set_condition(status, "Suspended", "False", "JobResumed", "Job resumed", now_s):
+        status["startTime"] = rfc3339(now_s)
+        return (Note(type="Normal", reason="Resumed", message="Job resumed"),)
+    return ()
+
+
+def _list_finished(view: JobView, status: dict[str, Any], ending: Ending | None) -> tuple[tuple[Object, ...], bool]:
+    """Put finished pods on the lists. The pods whose finalizer may go after that, and whether the lists are full."""
+    uncounted, fresh, release = status["uncountedTerminatedPods"], 0, []
+    in_order = sorted(view.pods, key=lambda pod: completion_index(pod) or 0) if view.indexed else view.pods
+    for pod in in_order:
+        if not is_tracked(pod) or not _may_release(view, pod, ending):
+            continue
+        release.append(pod)
+        if (place := _list_for(view, pod, ending)) == "index":
+            fresh += 1
+        elif place is not None:
+            uncounted.setdefault(place, []).append(uid_of(pod))
+        if fresh + sum(map(len, uncounted.values())) >= MOST_UNCOUNTED:
+            return tuple(release), True
+    return tuple(release), False
+
+
+def _may_release(view: JobView, pod: Object, ending: Ending | None) -> bool:
+    if view.deleting or ending is not None or phase(pod) == "Succeeded":
+        return True
+    if not has_failed(pod, view.spec):
+        return False
+    index = completion_index(pod)
+    return index is None or view.waiting.get(index) is not pod
+
+
+def _list_for(view: JobView, pod: Object, ending: Ending | None) -> str | None:
+    """`succeeded` or `failed` (a list of uids), `index` (completedIndexes is enough), or None: nothing to count."""
+    uid, lists = uid_of(pod), view.status.get("uncountedTerminatedPods") or {}
+    on_failed = uid in (lists.get("failed") or ())
+    index = valid_index(pod, view.spec) if view.indexed else None
+    if view.indexed and index is None:
+        return None
+    if phase(pod) == "Succeeded" and not on_failed:
+        if index is not None:
+            return None if index in view.counted_indexes else "index"
+        return None if uid in (lists.get("succeeded") or ()) else "succeeded"
+    # Once a Job has failed, every pod that it still had is a failure; once it has succeeded, none is.
+    lost = ending is not None and ending.kind == "FailureTarget"
+    if on_failed or not (has_failed(pod, view.spec) or lost) or not judge(pod, view.spec).counts:
+        return None
+    return "failed"
+
+
+def _write_indexes(view: JobView, status: dict[str, Any]) -> None:
+    if not view.indexed:
+        return
+    _count(status, "succeeded", len(view.done_indexes))
+    if len(view.done_indexes):
+        status["completedIndexes"] = str(view.done_indexes)
+    else:
+        status.pop("completedIndexes", None)
+    if view.failed_indexes is not None:
+        status["failedIndexes"] = str(view.failed_indexes)
+
+
+def _completion_notes(status: dict[str, Any], spec: dict[str, Any]) -> list[Note]:
+    notes = []
+    if spec.get("completions") is not None and status.get("succeeded", 0) > spec["completions"]:
+        message = "Too many succeeded pods running after completion count reached"
+        notes.append(Note(type="Warning", reason="TooManySucceededPods", message=message))
+    return [*notes, Note(type="Normal", reason="Completed", message="Job completed")]

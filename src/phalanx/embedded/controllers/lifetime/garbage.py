@@ -1,0 +1,306 @@
+"""The garbage collector: objects whose owners are gone go too, in the background, in the foreground, or are orphaned.
+
+It watches every deletable kind the server has, custom resources included, and keeps the graph of `ownership`. The
+graph alone never condemns an object: that an owner is absent is read from the server, because the watch of the
+owner's kind may be behind or the owner may never have existed.
+
+- Background: the owner is gone; its dependents are deleted one by one.
+- Foreground: the owner carries the finalizer `foregroundDeletion`; its dependents are deleted, and when none is left
+  that blocks it, the finalizer is removed.
+- Orphan: the owner carries the finalizer `orphan`; references to it are removed from its dependents, then the
+  finalizer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Iterable
+from contextlib import suppress
+
+from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
+from phalanx.client.informer import Change, Informer
+from phalanx.client.kind import CRDS, Kind
+from phalanx.embedded.controllers.lifetime.ownership import (
+    FOREGROUND,
+    ORPHAN,
+    Delete,
+    Keep,
+    Node,
+    OwnerGraph,
+    Reference,
+    State,
+    Unlink,
+    judge,
+    node_of,
+    same_links,
+)
+from phalanx.embedded.controllers.runtime.calls import JSON_PATCH, Calls, gone
+from phalanx.embedded.controllers.runtime.discovery import IGNORED, Catalog, discover
+from phalanx.embedded.controllers.runtime.work_queue import Retry, WorkQueue
+
+log = logging.getLogger(__name__)
+
+_MOST_ABSENT = 10_000
+_REFRESH_S = 30.0
+_SYNC_S = 30.0  # as kube-controller-manager waits for its collector's
+
+
+class UnknownKind(ApiError):
+    """The kind of an owner is not served: nothing can be said about the owner, so nothing is deleted."""
+
+
+class GarbageCollector:
+    """`run` it; it asks `calls.cache` for the shared caches and watches custom resources itself."""
+
+    def __init__(self, connection: Connection, calls: Calls, *, retry: Retry | None = None, workers: int = 32) -> None:
+        self._connection, self._calls = connection, calls
+        self.graph = OwnerGraph()
+        self._absent: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._caches: dict[Kind, Informer] = {}
+        self._watches: dict[Kind, asyncio.Task[None]] = {}
+        self._catalog: Catalog | None = None
+        self._stale = asyncio.Event()
+        self._queue = WorkQueue("garbage", self._look, workers=workers, retry=retry or Retry(first_s=0.2, most_s=30.0))
+
+    async def run(self) -> None:
+        """Collect until cancelled."""
+        self._calls.cache(CRDS).subscribe(lambda _: self._stale.set())
+        await self._calls.cache(CRDS).synced.wait()
+        try:
+            async with asyncio.TaskGroup() as group:
+                while not (await self._refresh(group) and await self._synced()):
+                    await self._wait_for_change()
+                group.create_task(self._queue.run())
+                while True:
+                    await self._wait_for_change()
+                    await self._refresh(group)
+        finally:
+            for task in self._watches.values():
+                task.cancel()
+
+    # --- what is watched ------------------------------------------------------------------------------------------
+
+    async def _synced(self) -> bool:
+        """Wait for the first list of all that is watched, but not for ever: a kind may be served and not be readable.
+        False: what is served changed first, and a kind that is gone is never listed."""
+        lists = asyncio.gather(*(cache.synced.wait() for cache in self._caches.values()))
+        change = asyncio.ensure_future(self._stale.wait())
+        try:
+            done, _ = await asyncio.wait((lists, change), timeout=_SYNC_S, return_when=asyncio.FIRST_COMPLETED)
+            return lists in done or change not in done
+        finally:
+            lists.cancel()
+            change.cancel()
+
+    async def _wait_for_change(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_REFRESH_S):
+                await self._stale.wait()
+            await asyncio.sleep(0.1)  # the server announces the new kind a moment after its definition
+
+    async def _refresh(self, group: asyncio.TaskGroup) -> bool:
+        """Watch what is served now, stop watching what no longer is. False: the server could not tell it all."""
+        self._stale.clear()
+        try:
+            self._catalog = await discover(self._calls)
+        except ApiError as error:
+            log.info("discovery: %s", error)
+            asyncio.get_running_loop().call_later(1.0, self._stale.set)
+            return False
+        wanted = {kind for kind in self._catalog.kinds if (kind.group, kind.plural) not in IGNORED}
+        custom = self._custom_groups()
+        for kind in wanted - set(self._caches):
+            self._watch(group, kind, own=kind.group in custom and not self._calls.shares(kind))
+        for kind in set(self._caches) - wanted:
+            self._unwatch(kind)
+        return True
+
+    def _custom_groups(self) -> set[str]:
+        return {definition["spec"]["group"] for definition in self._calls.cache(CRDS).objects.values()}
+
+    def _watch(self, group: asyncio.TaskGroup, kind: Kind, *, own: bool) -> None:
+        if own:
+            cache = Informer(self._connection, kind)
+            self._calls.attach(kind, cache)
+            self._watches[kind] = group.create_task(cache.run())
+        else:
+            cache = self._calls.cache(kind)
+        self._caches[kind] = cache
+        cache.subscribe(self._changed)
+
+    def _unwatch(self, kind: Kind) -> None:
+        """The kind is gone, and with it all its objects."""
+        if (watch := self._watches.pop(kind, None)) is not None:
+            watch.cancel()
+            self._calls.detach(kind)
+        for obj in self._caches.pop(kind).objects.values():
+            self._changed(Change(kind=kind, old=obj, new=None))
+
+    # --- what happened --------------------------------------------------------------------------------------------
+
+    def _changed(self, change: Change) -> None:
+        if change.new is None:
+            assert change.old is not None
+            self._dropped(node_of(change.kind, change.old))
+            return
+        if change.old is not None and same_links(change.old, change.new):
+            return
+        node, old = node_of(change.kind, change.new), self.graph.nodes.get(change.new["metadata"]["uid"])
+        if old == node:
+            return
+        self.graph.put(node)
+        if node.waits_for_dependents or node.orphans_dependents:
+            self._queue.add(node.uid)
+        if node.owners and (old is None or old.owners != node.owners) and not self._all_known(node):
+            self._queue.add(node.uid)
+        if old is not None and old.owners != node.owners:
+            self._wake_waiting(old.owners)
+
+    def _dropped(self, node: Node) -> None:
+        self.graph.drop(node.uid)
+        self._add_all(self.graph.dependents(node.uid))
+        self._wake_waiting(node.owners)
+
+    def _all_known(self, node: Node) -> bool:
+        """Every owner exists and is staying; then there is nothing to look at."""
+        owners = [self.graph.nodes.get(owner.uid) for owner in node.owners]
+        return all(owner is not None and not owner.waits_for_dependents for owner in owners)
+
+    def _wake_waiting(self, owners: Iterable[Reference]) -> None:
+        for owner in owners:
+            known = self.graph.nodes.get(owner.uid)
+            if known is not None and known.waits_for_dependents:
+                self._queue.add(owner.uid)
+
+    def _add_all(self, nodes: Iterable[Node]) -> None:
+        for node in nodes:
+            self._queue.add(node.uid)
+
+    # --- one object -----------------------------------------------------------------------------------------------
+
+    async def _look(self, uid: str) -> None:
+        node = self.graph.nodes.get(uid)
+        if node is None:
+            return
+        if node.orphans_dependents:
+            await self._orphan_dependents(node)
+        elif node.waits_for_dependents:
+            await self._release_if_last(node)
+        elif not node.deleting:
+            await self._judge(node)
+
+    async def _orphan_dependents(self, node: Node) -> None:
+        for dependent in self.graph.dependents(node.uid):
+            await self._unlink(dependent, {node.uid})
+        await self._edit(node, finalizer=ORPHAN)
+
+    async def _release_if_last(self, node: Node) -> None:
+        if self.graph.blockers(node.uid):
+            self._add_all(one for one in self.graph.dependents(node.uid) if not one.deleting)
+        else:
+            await self._edit(node, finalizer=FOREGROUND)
+
+    async def _judge(self, node: Node) -> None:
+        states = {owner.uid: await self._state(node, owner) for owner in node.owners}
+        match judge(node, lambda owner: states[owner.uid], bool(self.graph.dependents(node.uid))):
+            case Unlink(owners=owners):
+                await self._unlink(node, set(owners))
+            case Delete(policy=policy):
+                await self._delete(node, policy)
+            case Keep():
+                pass
+
+    async def _state(self, node: Node, owner: Reference) -> State:
+        known = self.graph.nodes.get(owner.uid)
+        if known is not None and known.name == owner.name and known.namespace in {"", node.namespace}:
+            return State.WAITING if known.waits_for_dependents else State.SOLID
+        if (owner.uid, node.namespace) in self._absent:
+            return State.ABSENT
+        return await self._ask(node, owner)
+
+    async def _ask(self, node: Node, owner: Reference) -> State:
+        """Read the owner from the server, where the dependent says it is."""
+        kind = self._catalog.named.get((owner.api_version, owner.kind)) if self._catalog else None
+        if kind is None:
+            self._stale.set()
+            raise UnknownKind(f"{node.name} is owned by a {owner.kind} of {owner.api_version}, which is not served")
+        if kind.namespaced and not node.namespace:
+            return State.ABSENT  # nothing of a namespace can own what is in none
+        try:
+            found = await self._calls.get(kind, owner.name, node.namespace if kind.namespaced else "")
+        except ApiRefusal as refusal:
+            if refusal.code != 404:
+                raise
+            found = {"metadata": {"uid": ""}}
+        if found["metadata"]["uid"] == owner.uid:
+            return State.WAITING if node_of(kind, found).waits_for_dependents else State.SOLID
+        self._absent[owner.uid, node.namespace] = None
+        if len(self._absent) > _MOST_ABSENT:
+            self._absent.popitem(last=False)
+        return State.ABSENT
+
+    # --- writes ---------------------------------------------------------------------------------------------------
+
+    async def _delete(self, node: Node, policy: str) -> None:
+        """Exactly the version that was judged: an owner that it gained since must be able to save it."""
+        if (obj := self._object(node)) is None:
+            return
+        try:
+            await self._calls.delete(node.kind, obj, policy=policy, exact=True)
+        except ApiRefusal as refusal:
+            if refusal.code == 409:
+                await self._reread(node)
+                self._queue.add_after(node.uid, 0.05)
+            elif refusal.code != 404:
+                raise
+
+    async def _unlink(self, node: Node, owners: set[str]) -> None:
+        await self._edit(node, without=owners)
+
+    async def _edit(self, node: Node, *, without: set[str] | None = None, finalizer: str = "") -> None:
+        """Take references or a finalizer away. A conflict is read and tried again later."""
+        if (obj := self._object(node)) is None:
+            return
+        patch = _removals(obj, without or set(), finalizer)
+        try:
+            if patch:
+                await self._calls.patch(node.kind, obj, patch, content_type=JSON_PATCH)
+        except ApiRefusal as refusal:
+            if refusal.code == 404:
+                self._calls.forget(node.kind, obj)
+                return
+            await self._reread(node)
+            raise
+
+    def _object(self, node: Node) -> Object | None:
+        cache = self._caches.get(node.kind)
+        obj = cache.objects.get(f"{node.namespace}/{node.name}" if node.namespace else node.name) if cache else None
+        return obj if obj is not None and obj["metadata"]["uid"] == node.uid else None
+
+    async def _reread(self, node: Node) -> None:
+        try:
+            await self._calls.get(node.kind, node.name, node.namespace)
+        except ApiRefusal as refusal:
+            if (obj := self._object(node)) is not None and gone(refusal):
+                self._calls.forget(node.kind, obj)
+
+
+def _removals(obj: Object, owners: set[str], finalizer: str) -> list[dict[str, object]]:
+    """A JSON patch that removes the entries and fails if the object is no longer in the state that was read."""
+    meta = obj["metadata"]
+    patch: list[dict[str, object]] = []
+    kept = [one for one in meta.get("ownerReferences") or () if one["uid"] not in owners]
+    if len(kept) < len(meta.get("ownerReferences") or ()):
+        patch.append(_set("ownerReferences", kept))
+    if finalizer in (meta.get("finalizers") or ()):
+        patch.append(_set("finalizers", [one for one in meta["finalizers"] if one != finalizer]))
+    test: dict[str, object] = {"op": "test", "path": "/metadata/resourceVersion", "value": meta["resourceVersion"]}
+    return [test, *patch] if patch else []
+
+
+def _set(field: str, value: list[object]) -> dict[str, object]:
+    if value:
+        return {"op": "replace", "path": f"/metadata/{field}", "value": value}
+    return {"op": "remove", "path": f"/metadata/{field}"}

@@ -1,0 +1,181 @@
+"""The namespace controller: a namespace that is deleted loses its content, then its finalizer, then itself.
+
+The content of every kind is deleted as a collection; objects with finalizers stay until somebody removes these. Until
+then the namespace says in its conditions what is left (k8s.io/kubernetes/pkg/controller/namespace/deletion).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from phalanx.client.connection import ApiError, ApiRefusal, Object
+from phalanx.client.informer import Change, key_of
+from phalanx.client.kind import NAMESPACES, Kind
+from phalanx.embedded.controllers.runtime.calls import Calls, Clock
+from phalanx.embedded.controllers.runtime.discovery import Catalog, discover
+from phalanx.embedded.controllers.runtime.pod_state import is_deleting
+from phalanx.embedded.controllers.runtime.timestamp import rfc3339
+from phalanx.embedded.controllers.runtime.work_queue import Retry, WorkQueue
+
+FINALIZER = "kubernetes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remains:
+    """What is left after everything was asked to go: kinds and finalizers with the number of objects, and failures."""
+
+    kinds: Counter[str] = field(default_factory=Counter)
+    finalizers: Counter[str] = field(default_factory=Counter)
+    failures: tuple[str, ...] = ()
+
+    @property
+    def nothing(self) -> bool:
+        return not self.kinds and not self.failures
+
+
+class NamespaceController:
+    """`start`, then run `queue`."""
+
+    def __init__(
+        self, calls: Calls, *, retry: Retry | None = None, again_s: float = 1.0, clock: Clock = time.time
+    ) -> None:
+        self._calls, self._again_s, self._clock = calls, again_s, clock
+        self._namespaces = calls.cache(NAMESPACES)
+        self.queue = WorkQueue("namespace", self._look, workers=4, retry=retry)
+
+    def start(self) -> None:
+        self._namespaces.subscribe(self._changed)
+
+    def _changed(self, change: Change) -> None:
+        if change.new is not None and is_deleting(change.new) and (change.old is None or not is_deleting(change.old)):
+            self.queue.add(key_of(change.new))
+
+    async def _look(self, name: str) -> None:
+        namespace = self._namespaces.objects.get(name)
+        if namespace is None or FINALIZER not in (namespace.get("spec", {}).get("finalizers") or ()):
+            return
+        remains = await self._empty(name, await discover(self._calls))
+        await self._write_conditions(namespace, remains)
+        if remains.nothing:
+            await self._finalize(namespace)
+        else:
+            self.queue.add_after(name, self._again_s)
+
+    async def _empty(self, name: str, catalog: Catalog) -> Remains:
+        kinds = catalog.deletable_in_namespaces()
+        results = await asyncio.gather(*(self._empty_of(kind, name, catalog) for kind in kinds))
+        left, finalizers, failures = Counter[str](), Counter[str](), []
+        for kind, result in zip(kinds, results, strict=True):
+            if isinstance(result, ApiError):
+                failures.append(str(result))
+            elif result:
+                left[f"{kind.plural}.{kind.group}"] += len(result)
+                finalizers.update(one for obj in result for one in obj["metadata"].get("finalizers") or ())
+        return Remains(kinds=left, finalizers=finalizers, failures=tuple(failures))
+
+    async def _empty_of(self, kind: Kind, name: str, catalog: Catalog) -> list[Object] | ApiError:
+        """Delete all of a kind; what is still there."""
+        try:
+            items = await self._calls.list(kind, name)
+            if not items:
+                return []
+            if "deletecollection" in catalog.verbs[kind]:
+                await self._calls.request("DELETE", kind.path(name))
+            else:
+                for item in items:
+                    await self._delete_one(kind, item)
+            return await self._calls.list(kind, name)
+        except ApiError as error:
+            return error
+
+    async def _delete_one(self, kind: Kind, item: Object) -> None:
+        try:
+            await self._calls.delete(kind, item, policy="Background")
+        except ApiRefusal as refusal:
+            if refusal.code not in {404, 409}:
+                raise
+
+    async def _write_conditions(self, namespace: Object, remains: Remains) -> None:
+        now = rfc3339(self._clock())
+        before = namespace.get("status", {}).get("conditions") or []
+        if remains.nothing and not before:
+            return  # it goes in this moment; nobody would read it
+        conditions = merged(before, conditions_of(remains), now)
+        if conditions != before:
+            status = {**namespace.get("status", {}), "conditions": conditions}
+            await self._replace({**namespace, "status": status}, "status")
+
+    async def _finalize(self, namespace: Object) -> None:
+        fresh = self._namespaces.objects.get(namespace["metadata"]["name"])
+        if fresh is not None:
+            left = [one for one in fresh["spec"].get("finalizers") or () if one != FINALIZER]
+            await self._replace({**fresh, "spec": {**fresh["spec"], "finalizers": left}}, "finalize")
+
+    async def _replace(self, namespace: Object, subresource: str) -> None:
+        name = namespace["metadata"]["name"]
+        try:
+            answer = await self._calls.replace(NAMESPACES, namespace, subresource)
+        except ApiRefusal as refusal:
+            if refusal.code == 409:
+                await self._calls.get(NAMESPACES, name)
+                self.queue.add_after(name, 0.05)
+            elif refusal.code != 404:
+                raise
+            return
+        if subresource == "finalize" and not answer["spec"].get("finalizers"):
+            self._calls.forget(NAMESPACES, namespace)
+
+
+def conditions_of(remains: Remains) -> list[dict[str, str]]:
+    """The five conditions of a namespace that is going, without their times."""
+    kinds = ", ".join(f"{name} has {count} resource instances" for name, count in sorted(remains.kinds.items()))
+    holders = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(remains.finalizers.items()))
+    failed = f"Failed to delete all resource types, {len(remains.failures)} remaining: "
+    return [
+        _condition(
+            "NamespaceDeletionDiscoveryFailure", "", "ResourcesDiscovered", "All resources successfully discovered"
+        ),
+        _condition(
+            "NamespaceDeletionGroupVersionParsingFailure",
+            "",
+            "ParsedGroupVersions",
+            "All legacy kube types successfully parsed",
+        ),
+        _condition(
+            "NamespaceDeletionContentFailure",
+            failed + ", ".join(sorted(remains.failures)) if remains.failures else "",
+            "ContentDeletionFailed" if remains.failures else "ContentDeleted",
+            "All content successfully deleted, may be waiting on finalization",
+        ),
+        _condition(
+            "NamespaceContentRemaining",
+            kinds and f"Some resources are remaining: {kinds}",
+            "SomeResourcesRemain" if kinds else "ContentRemoved",
+            "All content successfully removed",
+        ),
+        _condition(
+            "NamespaceFinalizersRemaining",
+            holders and f"Some content in the namespace has finalizers remaining: {holders}",
+            "SomeFinalizersRemain" if holders else "ContentHasNoFinalizers",
+            "All content-preserving finalizers finished",
+        ),
+    ]
+
+
+def _condition(kind: str, trouble: str, reason: str, fine: str) -> dict[str, str]:
+    return {"type": kind, "status": "True" if trouble else "False", "reason": reason, "message": trouble or fine}
+
+
+def merged(before: list[dict[str, Any]], after: list[dict[str, str]], now: str) -> list[dict[str, Any]]:
+    """`after` with times; an entry whose status did not change keeps its time of transition."""
+    known = {entry["type"]: entry for entry in before}
+    result: list[dict[str, Any]] = []
+    for entry in after:
+        old = known.pop(entry["type"], None)
+        same = old is not None and old["status"] == entry["status"]
+        result.append({**entry, "lastTransitionTime": old["lastTransitionTime"] if old is not None and same else now})
+    return [*known.values(), *result]

@@ -1,0 +1,74 @@
+"""What the server serves: the kinds whose objects can be listed, watched and deleted, custom resources included."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from phalanx.client.connection import ApiRefusal
+from phalanx.client.kind import Kind
+from phalanx.embedded.controllers.runtime.calls import Calls
+
+_NEEDED = {"list", "watch", "delete"}
+# Events expire by themselves and are news, not objects that anybody owns (kube-controller-manager ignores them too).
+IGNORED = {("", "events"), ("events.k8s.io", "events")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Catalog:
+    """`kinds`: each deletable resource once, in its group's preferred version. `named`: (apiVersion, kind) of every
+    served version. `verbs` of the preferred ones."""
+
+    kinds: tuple[Kind, ...]
+    named: dict[tuple[str, str], Kind]
+    verbs: dict[Kind, frozenset[str]]
+
+    def deletable_in_namespaces(self) -> list[Kind]:
+        return [kind for kind in self.kinds if kind.namespaced]
+
+
+async def discover(calls: Calls) -> Catalog:
+    """Ask the server. Raises ApiError: half a catalogue would let objects be taken for ownerless."""
+    groups = (await calls.request("GET", "/apis"))["groups"]
+    asked = [("", "v1", True)]
+    for group in groups:
+        preferred = group["preferredVersion"]["version"]
+        asked += [(group["name"], one["version"], one["version"] == preferred) for one in group["versions"]]
+    lists = await asyncio.gather(*(_resources(calls, group, version) for group, version, _ in asked))
+    named: dict[tuple[str, str], Kind] = {}
+    verbs: dict[Kind, frozenset[str]] = {}
+    for (group, version, preferred), resources in zip(asked, lists, strict=True):
+        for resource in resources:
+            if "/" in resource["name"]:
+                continue
+            kind = _kind(group, version, resource)
+            named[kind.api_version, kind.name] = kind
+            if preferred and set(resource["verbs"]) >= _NEEDED:
+                verbs[kind] = frozenset(resource["verbs"])
+    return Catalog(kinds=tuple(verbs), named=named, verbs=verbs)
+
+
+async def _resources(calls: Calls, group: str, version: str) -> list[dict[str, Any]]:
+    """None, if the group was unregistered after the list of groups was read."""
+    try:
+        found: list[dict[str, Any]] = (await calls.request("GET", _path(group, version)))["resources"]
+    except ApiRefusal as refusal:
+        if refusal.code != 404:
+            raise
+        return []
+    return found
+
+
+def _path(group: str, version: str) -> str:
+    return f"/apis/{group}/{version}" if group else f"/api/{version}"
+
+
+def _kind(group: str, version: str, resource: dict[str, Any]) -> Kind:
+    return Kind(
+        group=group,
+        version=version,
+        plural=resource["name"],
+        name=resource["kind"],
+        namespaced=resource["namespaced"],
+    )

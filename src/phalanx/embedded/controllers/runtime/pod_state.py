@@ -1,0 +1,134 @@
+"""What a pod's object says about the pod: active, terminating, ready, failed, when it finished, in whose place it runs.
+
+The definitions are those of k8s.io/kubernetes/pkg/controller (FilterActivePods, ActivePods, CountTerminatingPods) and
+of its Job controller. Pods are plain JSON objects.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phalanx.client.connection import Object
+from phalanx.embedded.controllers.runtime.timestamp import seconds
+
+TRACKING = "batch.kubernetes.io/job-tracking"
+INDEX = "batch.kubernetes.io/job-completion-index"
+INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
+INDEX_IGNORED = "batch.kubernetes.io/job-index-ignored-failure-count"
+
+_PHASE_ORDER = {"Pending": 0, "Unknown": 1, "Running": 2}
+
+
+def uid_of(obj: Object) -> str:
+    uid: str = obj["metadata"]["uid"]
+    return uid
+
+
+def phase(pod: Object) -> str:
+    return str(pod.get("status", {}).get("phase", "Pending"))
+
+
+def is_terminal(pod: Object) -> bool:
+    return phase(pod) in {"Succeeded", "Failed"}
+
+
+def is_deleting(obj: Object) -> bool:
+    return "deletionTimestamp" in obj["metadata"]
+
+
+def is_active(pod: Object) -> bool:
+    return not is_terminal(pod) and not is_deleting(pod)
+
+
+def is_terminating(pod: Object) -> bool:
+    return not is_terminal(pod) and is_deleting(pod)
+
+
+def is_tracked(pod: Object) -> bool:
+    """It carries the Job controller's finalizer: not counted yet."""
+    return TRACKING in pod["metadata"].get("finalizers", ())
+
+
+def condition(obj: Object, kind: str) -> dict[str, Any] | None:
+    """The condition of that type in status.conditions."""
+    for entry in obj.get("status", {}).get("conditions") or ():
+        if entry["type"] == kind:
+            found: dict[str, Any] = entry
+            return found
+    return None
+
+
+def is_ready(pod: Object) -> bool:
+    ready = condition(pod, "Ready")
+    return ready is not None and ready.get("status") == "True"
+
+
+def controller_of(obj: Object) -> dict[str, Any] | None:
+    """The owner reference with `controller: true`: the one owner that manages the object."""
+    for reference in obj["metadata"].get("ownerReferences") or ():
+        if reference.get("controller"):
+            found: dict[str, Any] = reference
+            return found
+    return None
+
+
+def completion_index(pod: Object) -> int | None:
+    """The index of a pod of an Indexed Job; None where there is none that can be read."""
+    text = pod["metadata"].get("annotations", {}).get(INDEX, "")
+    return int(text) if text.isdigit() else None
+
+
+def index_failures(pod: Object) -> int:
+    """How many pods of its index failed, and counted, before this one."""
+    return _count(pod, INDEX_FAILURES)
+
+
+def index_failures_all(pod: Object) -> int:
+    """The same with the failures that a policy ignored: what the backoff of an index grows with."""
+    return _count(pod, INDEX_FAILURES) + _count(pod, INDEX_IGNORED)
+
+
+def index_failures_ignored(pod: Object) -> int:
+    return _count(pod, INDEX_IGNORED)
+
+
+def restarts(pod: Object) -> int:
+    """Container restarts, init containers included."""
+    status = pod.get("status", {})
+    every = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    return sum(container.get("restartCount", 0) for container in every)
+
+
+def finished_at(pod: Object) -> float:
+    """When the pod ended: its last container, else its Ready turned False, else its deletion, else its creation."""
+    containers = pod.get("status", {}).get("containerStatuses") or ()
+    ends = [entry.get("state", {}).get("terminated", {}).get("finishedAt") for entry in containers]
+    if ends and all(ends):
+        return max(seconds(end) for end in ends)
+    ready = condition(pod, "Ready")
+    if ready is not None and ready.get("status") == "False" and ready.get("lastTransitionTime"):
+        return seconds(ready["lastTransitionTime"])
+    meta = pod["metadata"]
+    if "deletionTimestamp" in meta:
+        return seconds(meta["deletionTimestamp"]) - float(meta.get("deletionGracePeriodSeconds") or 0)
+    return seconds(meta["creationTimestamp"])
+
+
+def removal_rank(pod: Object) -> tuple[Any, ...]:
+    """Sort key: which active pod goes first. Unbound, pending, not ready; then the youngest in readiness, the one
+    that restarted most, the youngest."""
+    ready = condition(pod, "Ready") if is_ready(pod) else None
+    ready_since = seconds(ready["lastTransitionTime"]) if ready and ready.get("lastTransitionTime") else float("inf")
+    return (
+        bool(pod["spec"].get("nodeName")),
+        _PHASE_ORDER.get(phase(pod), 0),
+        ready is not None,
+        -ready_since if ready is not None else 0.0,
+        -restarts(pod),
+        -seconds(pod["metadata"]["creationTimestamp"]),
+    )
+
+
+def _count(pod: Object, annotation: str) -> int:
+    text = pod["metadata"].get("annotations", {}).get(annotation, "")
+    return int(text) if text.isdigit() and int(text) < 1 << 31 else 0

@@ -1,0 +1,1 @@
+"""PyTorchJobs: `definition` (the kind), `pods` (from replica specs), `status` (from pods), `controller`."""

@@ -1,0 +1,121 @@
+"""Runs PyTorchJobs (kubeflow.org/v1): what the Kubeflow training operator does on a cluster, for one machine.
+
+Level-triggered as the Job controller is: look at the job and its pods, let `status` judge, do what it says and
+write the status if it is another. Pods are created and deleted by name, so that doing something twice does no harm.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from phalanx.client.connection import ApiRefusal, Object
+from phalanx.client.informer import Change, key_of
+from phalanx.client.kind import PODS, SERVICES, Kind
+from phalanx.embedded.controllers.runtime.calls import Calls, Clock, gone
+from phalanx.embedded.controllers.runtime.pod_index import PodIndex
+from phalanx.embedded.controllers.runtime.pod_state import controller_of, is_deleting
+from phalanx.embedded.controllers.runtime.recorder import Recorder
+from phalanx.embedded.controllers.runtime.work_queue import Retry, WorkQueue
+from phalanx.embedded.controllers.training.definition import PYTORCH_JOBS
+from phalanx.embedded.controllers.training.pods import OPERATOR, make_pod, make_service, replicas
+from phalanx.embedded.controllers.training.status import Verdict, finished, judge
+
+_MANAGER = "kubeflow.org/training-operator"
+
+
+class TrainingController:
+    """`start`, then run `queue`. `index` finds a job's pods."""
+
+    def __init__(
+        self,
+        calls: Calls,
+        index: PodIndex,
+        recorder: Recorder,
+        *,
+        retry: Retry | None = None,
+        clock: Clock = time.time,
+    ) -> None:
+        self._calls, self._index, self._recorder, self._clock = calls, index, recorder, clock
+        self._jobs = calls.cache(PYTORCH_JOBS)
+        self.queue = WorkQueue("pytorchjob", self._look, workers=4, retry=retry)
+
+    def start(self) -> None:
+        self._jobs.subscribe(self._job_changed)
+        self._calls.cache(PODS).subscribe(self._pod_changed)
+
+    def _job_changed(self, change: Change) -> None:
+        if change.new is not None:
+            self.queue.add(key_of(change.new))
+
+    def _pod_changed(self, change: Change) -> None:
+        pod = change.new or change.old
+        owner = controller_of(pod) if pod is not None else None
+        if pod is not None and owner is not None and owner["kind"] == PYTORCH_JOBS.name:
+            self.queue.add(f"{pod['metadata']['namespace']}/{owner['name']}")
+
+    async def _look(self, key: str) -> None:
+        job = self._jobs.objects.get(key)
+        if job is None or is_deleting(job):
+            return  # what belongs to it is the garbage collector's
+        policy = job["spec"].get("runPolicy") or {}
+        if (policy.get("managedBy") or _MANAGER) != _MANAGER:
+            return
+        now_s = self._clock()
+        found = judge(job, self._index.owned_by(job["metadata"]["uid"]), now_s)
+        if finished(job) and policy.get("ttlSecondsAfterFinished") is not None and found.look_s <= now_s:
+            await self._delete(PYTORCH_JOBS, job)
+            return
+        await self._do(job, found)
+        if found.look_s:
+            self.queue.add_after(key, found.look_s - now_s)
+
+    async def _do(self, job: Object, found: Verdict) -> None:
+        for pod in found.delete:
+            await self._delete(PODS, pod)
+        for replica in found.create:
+            await self._create(job, SERVICES, make_service(job, replica))
+            await self._create(job, PODS, make_pod(job, replica))
+        if not found.create and found.delete and not replicas_wanted(job):
+            await self._delete_services(job)
+        if found.status != (job.get("status") or {}):
+            await self._calls.patch(PYTORCH_JOBS, job, {"status": found.status}, subresource="status")
+
+    async def _create(self, job: Object, kind: Kind, body: Object) -> None:
+        """Raises ApiError: it is tried again. One that is there already is as good, if it is ours."""
+        try:
+            await self._calls.create(kind, body, job["metadata"]["namespace"])
+        except ApiRefusal as refusal:
+            if refusal.reason == "AlreadyExists" and await self._is_ours(job, kind, body):
+                return
+            text = f"Error creating: {refusal}"
+            self._recorder.tell(OPERATOR, job, "Warning", f"FailedCreate{kind.name}", text)
+            raise
+        name = body["metadata"]["name"]
+        told = f"Created {kind.name.lower()}: {name}"
+        self._recorder.tell(OPERATOR, job, "Normal", f"SuccessfulCreate{kind.name}", told)
+
+    async def _is_ours(self, job: Object, kind: Kind, body: Object) -> bool:
+        there = await self._calls.get(kind, body["metadata"]["name"], job["metadata"]["namespace"])
+        owner = controller_of(there)
+        return owner is not None and owner["uid"] == job["metadata"]["uid"]
+
+    async def _delete_services(self, job: Object) -> None:
+        for replica in replicas(job):
+            known: dict[str, Any] | None = self._calls.cache(SERVICES).objects.get(
+                f"{job['metadata']['namespace']}/{replica.name}"
+            )
+            if known is not None:
+                await self._delete(SERVICES, known)
+
+    async def _delete(self, kind: Kind, obj: Object) -> None:
+        try:
+            await self._calls.delete(kind, obj, policy="Background")
+        except ApiRefusal as refusal:
+            if not gone(refusal):
+                raise
+
+
+def replicas_wanted(job: Object) -> bool:
+    """It is to have pods now."""
+    return not (job["spec"].get("runPolicy") or {}).get("suspend") and not finished(job)

@@ -1,0 +1,210 @@
+"""What a PyTorchJob has come to, from its pods: a pure function, whose answer is the status and what is to be done.
+
+The rules are the training operator's: the job has succeeded when its Master has, or without one when every Worker has;
+a pod that failed for good fails it, unless its type restarts by exit code and the code is one that says "try again"
+(128 and above: a signal). Times and conditions follow its common JobStatus.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from phalanx.client.connection import Object
+from phalanx.embedded.controllers.runtime.pod_state import condition, is_active, is_deleting, phase, restarts
+from phalanx.embedded.controllers.runtime.timestamp import rfc3339, seconds
+from phalanx.embedded.controllers.training.pods import (
+    TYPE,
+    Replica,
+    count,
+    replica_specs,
+    replicas,
+    restart_policy,
+    selector,
+)
+
+FINISHED = ("Succeeded", "Failed")
+_RETRYABLE = 128
+_NAME = "PyTorchJob"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """`status` is to be written. `create`: pods that are missing. `delete`: pods that are to go. `look_s`: look again
+    then (seconds since the epoch), 0: no need."""
+
+    status: dict[str, Any]
+    create: tuple[Replica, ...] = ()
+    delete: tuple[Object, ...] = ()
+    look_s: float = 0.0
+
+
+@dataclass(slots=True)
+class _Conditions:
+    """status.conditions, the newest last; one of a type."""
+
+    entries: list[dict[str, Any]]
+    now: str
+
+    def set(self, kind: str, reason: str, message: str, *, value: bool = True) -> None:
+        status = "True" if value else "False"
+        old = next((one for one in self.entries if one["type"] == kind), None)
+        if old is not None and (old["status"], old["reason"]) == (status, reason):
+            return
+        if old is not None:
+            self.entries.remove(old)
+        since = old["lastTransitionTime"] if old is not None and old["status"] == status else self.now
+        words = {"type": kind, "status": status, "reason": reason, "message": message}
+        self.entries.append({**words, "lastTransitionTime": since, "lastUpdateTime": self.now})
+
+    def deny(self, *kinds: str) -> None:
+        """What was true of it is not any more."""
+        for kind in kinds:
+            old = next((one for one in self.entries if one["type"] == kind and one["status"] == "True"), None)
+            if old is not None:
+                old |= {"status": "False", "lastTransitionTime": self.now, "lastUpdateTime": self.now}
+
+
+@dataclass(slots=True)
+class _Tally:
+    active: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    retry: list[Object] = field(default_factory=list)
+
+
+def judge(job: Object, pods: Sequence[Object], now_s: float) -> Verdict:
+    old, now = job.get("status") or {}, rfc3339(now_s)
+    conditions = _Conditions([dict(one) for one in old.get("conditions") or ()], now)
+    name, policy = job["metadata"]["name"], job["spec"].get("runPolicy") or {}
+    conditions.set("Created", f"{_NAME}Created", f"{_NAME} {name} is created.")
+    status: dict[str, Any] = {**old, "conditions": conditions.entries}
+    if finished(job):
+        return _after_end(job, status, pods, now_s)
+    if policy.get("suspend"):
+        conditions.deny("Running", "Restarting")
+        conditions.set("Suspended", f"{_NAME}Suspended", f"{_NAME} {name} is suspended.")
+        status |= {"replicaStatuses": {kind: {} for kind in replica_specs(job)}, "startTime": None}
+        return Verdict(status=status, delete=tuple(pod for pod in pods if not is_deleting(pod)))
+    if condition(job, "Suspended") is not None:
+        conditions.set("Suspended", f"{_NAME}Resumed", f"{_NAME} {name} is resumed.", value=False)
+    status["startTime"] = old.get("startTime") or now
+    return _live(job, status, conditions, pods, now_s)
+
+
+def finished(job: Object) -> bool:
+    return any((entry := condition(job, kind)) is not None and entry["status"] == "True" for kind in FINISHED)
+
+
+def _live(
+    job: Object, status: dict[str, Any], conditions: _Conditions, pods: Sequence[Object], now_s: float
+) -> Verdict:
+    specs, name = replica_specs(job), job["metadata"]["name"]
+    tallies = {kind: _tally(pods, kind, restart_policy(spec)) for kind, spec in specs.items()}
+    status["replicaStatuses"] = {kind: _counts(job, kind, tally) for kind, tally in tallies.items()}
+    policy = job["spec"].get("runPolicy") or {}
+    deadline_s = _deadline_s(status, policy)
+    failure = _failure(specs, tallies, pods, policy, now_s, deadline_s)
+    if failure is not None:
+        return _end(job, status, conditions, pods, "Failed", *failure)
+    first = next(iter(specs), "")
+    leading = tallies.get(first, _Tally())
+    if first and leading.succeeded >= count(specs[first]) > 0:
+        text = f"{_NAME} {name} is successfully completed."
+        return _end(job, status, conditions, pods, "Succeeded", f"{_NAME}Succeeded", text)
+    retry = [pod for tally in tallies.values() for pod in tally.retry]
+    if retry:
+        text = f"{_NAME} {name} is restarting because {len(retry)} replica(s) failed."
+        conditions.deny("Running")
+        conditions.set("Restarting", f"{_NAME}Restarting", text)
+    elif leading.active and any(phase(pod) == "Running" for pod in pods):
+        conditions.deny("Restarting")
+        conditions.set("Running", f"{_NAME}Running", f"{_NAME} {name} is running.")
+    wanted = {replica.name: replica for replica in replicas(job)}
+    there = {pod["metadata"]["name"] for pod in pods}
+    missing = tuple(replica for name, replica in wanted.items() if name not in there)
+    surplus = [pod for pod in pods if pod["metadata"]["name"] not in wanted and not is_deleting(pod)]
+    return Verdict(status=status, create=missing, delete=(*retry, *surplus), look_s=deadline_s)
+
+
+def _tally(pods: Sequence[Object], kind: str, policy: str) -> _Tally:
+    found = _Tally()
+    for pod in pods:
+        if pod["metadata"]["labels"].get(TYPE) != kind.lower():
+            continue
+        match phase(pod):
+            case "Succeeded":
+                found.succeeded += 1
+            case "Failed" if policy == "ExitCode" and _exit_code(pod) >= _RETRYABLE:
+                if not is_deleting(pod):
+                    found.retry.append(pod)
+            case "Failed":
+                found.failed += 1
+            case _:
+                found.active += is_active(pod)
+    return found
+
+
+def _counts(job: Object, kind: str, tally: _Tally) -> dict[str, Any]:
+    numbers = {"active": tally.active, "succeeded": tally.succeeded, "failed": tally.failed}
+    return {name: number for name, number in numbers.items() if number} | {"selector": selector(job, kind)}
+
+
+def _exit_code(pod: Object) -> int:
+    containers = (pod.get("status") or {}).get("containerStatuses") or ()
+    ended = ((one.get("state") or {}).get("terminated") or {} for one in containers)
+    return max((int(one.get("exitCode") or 0) for one in ended), default=0)
+
+
+def _deadline_s(status: dict[str, Any], policy: Object) -> float:
+    limit_s = policy.get("activeDeadlineSeconds")
+    return seconds(status["startTime"]) + float(limit_s) if limit_s is not None else 0.0
+
+
+def _failure(
+    specs: Any, tallies: dict[str, _Tally], pods: Sequence[Object], policy: Object, now_s: float, deadline_s: float
+) -> tuple[str, str] | None:
+    """Why it has failed: reason and message."""
+    if deadline_s and now_s >= deadline_s:
+        return "DeadlineExceeded", "Job was active longer than specified deadline"
+    limit = policy.get("backoffLimit")
+    if limit is not None:
+        again = sum(restarts(pod) for pod in pods if not is_deleting(pod))
+        if again > limit or (again == limit and limit > 0):
+            return "BackoffLimitExceeded", "Job has reached the specified backoff limit"
+    for kind in specs:
+        if tallies[kind].failed:
+            text = f"{_NAME} is failed because {tallies[kind].failed} {kind} replica(s) failed."
+            return f"{_NAME}Failed", text
+    return None
+
+
+def _end(
+    job: Object,
+    status: dict[str, Any],
+    conditions: _Conditions,
+    pods: Sequence[Object],
+    kind: str,
+    reason: str,
+    message: str,
+) -> Verdict:
+    conditions.deny("Running", "Restarting")
+    conditions.set(kind, reason, message)
+    status["completionTime"] = conditions.now
+    return Verdict(status=status, delete=_leftovers(job, pods))
+
+
+def _leftovers(job: Object, pods: Sequence[Object]) -> tuple[Object, ...]:
+    """By cleanPodPolicy: none, those that run still, or all."""
+    policy = (job["spec"].get("runPolicy") or {}).get("cleanPodPolicy") or "None"
+    if policy == "None":
+        return ()
+    return tuple(pod for pod in pods if not is_deleting(pod) and (policy == "All" or is_active(pod)))
+
+
+def _after_end(job: Object, status: dict[str, Any], pods: Sequence[Object], now_s: float) -> Verdict:
+    ttl_s = (job["spec"].get("runPolicy") or {}).get("ttlSecondsAfterFinished")
+    end = status.get("completionTime")
+    expires_s = seconds(end) + float(ttl_s) if ttl_s is not None and end else 0.0
+    return Verdict(status=status, delete=_leftovers(job, pods), look_s=expires_s)

@@ -1,0 +1,2 @@
+"""Pods started, watched and stopped: `container` and `pod` (one of each, with a task), `agent` (all of them), `server`
+(their logs over HTTPS)."""

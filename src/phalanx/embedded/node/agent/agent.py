@@ -1,0 +1,197 @@
+"""The pods of this node: who is taken, who is turned away, whose processes are looked for after a restart.
+
+Pods that were taken before come first when the agent starts, whatever the API tells first; then the new ones in the
+order of their creation. What a pod asks counts until none of its processes is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+
+from phalanx.client.connection import STRATEGIC_PATCH, ApiError, ApiRefusal, ApiUnknown, Object
+from phalanx.client.informer import Change, Informer
+from phalanx.client.kind import NODES, PODS
+from phalanx.client.quantity import QuantityError, amount
+from phalanx.embedded.node.agent.pod import Pod
+from phalanx.embedded.node.container import cgroup
+from phalanx.embedded.node.container.attempt import Running, attempts
+from phalanx.embedded.node.machine.surroundings import VOLUMES, Surroundings
+from phalanx.embedded.node.pod.admission import Rejection, admit
+from phalanx.embedded.node.pod.allotment import allot_devices, told_devices
+from phalanx.embedded.node.pod.demand import GPU, Amounts, demand
+from phalanx.embedded.node.pod.record import PodRecord, records
+from phalanx.embedded.node.pod.status import TERMINAL, at, rejected
+from phalanx.embedded.node.pod.volumes import remove as remove_volumes
+
+log = logging.getLogger(__name__)
+
+_RETRY_S = 1.0
+_ABOUT_NODE = ("NodeAffinity", "TaintToleration")
+
+
+class Agent:
+    """`run` takes the pods informer's news until cancelled; processes of pods stay when it ends."""
+
+    def __init__(self, around: Surroundings, nodes: Informer) -> None:
+        self.pods: dict[str, Pod] = {}  # uid ->
+        self._around, self._nodes = around, nodes
+        self._refused: set[str] = set()  # uids that were turned away
+        self._last_address = ""
+        self._group: asyncio.TaskGroup | None = None
+
+    async def run(self, pods: Informer) -> None:
+        await pods.synced.wait()
+        await self._nodes.synced.wait()
+        async with asyncio.TaskGroup() as self._group:
+            mine = {pod["metadata"]["uid"]: pod for pod in pods.objects.values() if self._is_mine(pod)}
+            self._find_again(mine)
+            for pod in sorted(mine.values(), key=lambda pod: pod["metadata"]["creationTimestamp"]):
+                self._consider(pod)
+            pods.subscribe(self._take)
+            await asyncio.Event().wait()
+
+    def find(self, namespace: str, name: str) -> Pod | None:
+        """The newest of that name."""
+        found = [one for one in self.pods.values() if (one.record.namespace, one.record.name) == (namespace, name)]
+        return found[-1] if found else None
+
+    # --- news -----------------------------------------------------------------------------------------------------
+
+    def _is_mine(self, pod: Object) -> bool:
+        return bool(pod["spec"].get("nodeName") == self._around.name)
+
+    def _take(self, change: Change) -> None:
+        if change.new is not None and self._is_mine(change.new):
+            self._consider(change.new)
+        elif change.new is None and change.old is not None:
+            uid = change.old["metadata"]["uid"]
+            self._refused.discard(uid)
+            if uid in self.pods:
+                self.pods[uid].remove()
+
+    def _consider(self, pod: Object) -> None:
+        uid = pod["metadata"]["uid"]
+        if uid in self.pods:
+            self.pods[uid].update(pod)
+        elif uid in self._refused and "deletionTimestamp" not in pod["metadata"]:
+            return
+        elif (pod.get("status") or {}).get("phase") in TERMINAL or "deletionTimestamp" in pod["metadata"]:
+            self._let_go(pod)
+        elif rejection := self._admit(pod):
+            self._refused.add(uid)
+            self._spawn(self._refuse(pod, rejection))
+
+    def _let_go(self, pod: Object) -> None:
+        """Never taken, and it shall go, or it went long ago: nothing runs, so its end needs only be told."""
+        if "deletionTimestamp" in pod["metadata"]:
+            self._keep(pod, PodRecord.of(pod, self._around.settings.address, at(time.time()), {}))
+
+    # --- taking ---------------------------------------------------------------------------------------------------
+
+    def _admit(self, pod: Object) -> Rejection | None:
+        """Take it, on record, or say why not."""
+        around = self._around
+        allocatable = {name: amount(name, text) for name, text in around.allocatable.items()}
+        try:
+            if rejection := admit(pod, self._nodes.objects[around.name], allocatable, self._used()):
+                return rejection
+        except QuantityError as error:
+            return Rejection(reason="UnexpectedAdmissionError", message=str(error))
+        taken = [one.record for one in self.pods.values() if one.holds]
+        ids = self._around.device_ids()
+        devices = allot_devices(pod["spec"], ids, taken, told_devices(pod, ids))
+        if devices is None:
+            text = f"Allocate failed due to requested number of devices unavailable for {GPU}, which is unexpected"
+            return Rejection(reason="UnexpectedAdmissionError", message=text)
+        address = self._address(pod, taken)
+        record = PodRecord.of(pod, address, at(time.time()), devices)
+        try:
+            record.write(around.pod_dir(record.uid))
+        except OSError as error:
+            text = f"{around.pod_dir(record.uid)}: {error.strerror}; free some space on the node"
+            return Rejection(reason="UnexpectedAdmissionError", message=text)
+        self._keep(pod, record)
+        return None
+
+    def _address(self, pod: Object, taken: Sequence[PodRecord]) -> str:
+        if pod["spec"].get("hostNetwork"):
+            return self._around.settings.address
+        found = self._around.home.pod_address((record.pod_ip for record in taken), self._last_address)
+        self._last_address = found or ""
+        return found or self._around.settings.address
+
+    def _used(self) -> Amounts:
+        total: Amounts = {}
+        for one in self.pods.values():
+            if one.holds:
+                for name, value in demand(one.pod["spec"]).items():
+                    total[name] = total.get(name, 0) + value
+        return total
+
+    def _keep(self, pod: Object, record: PodRecord) -> None:
+        kept = self.pods[record.uid] = Pod(pod, record, self._around, self._forget)
+        self._spawn(kept.run())
+
+    def _forget(self, pod: Pod) -> None:
+        self.pods.pop(pod.record.uid, None)
+
+    def _spawn(self, work: object) -> None:
+        assert self._group is not None
+        self._group.create_task(work)  # type: ignore[arg-type]  # every caller gives a coroutine
+
+    # --- turning away ---------------------------------------------------------------------------------------------
+
+    async def _refuse(self, pod: Object, rejection: Rejection) -> None:
+        meta = pod["metadata"]
+        if rejection.reason in _ABOUT_NODE and await self._was_mistaken(pod):
+            return
+        log.info("pod %s/%s rejected: %s", meta["namespace"], meta["name"], rejection.message)
+        self._around.tell.tell(pod, rejection.reason, rejection.message, kind="Warning")
+        status = rejected(pod, rejection.reason, rejection.message, time.time())
+        body = {"metadata": {"uid": meta["uid"]}, "status": status}
+        while True:
+            try:
+                answer = await self._around.connection.patch(
+                    PODS, meta["name"], body, meta["namespace"], "status", STRATEGIC_PATCH
+                )
+                self._around.observe(answer)
+                return
+            except ApiRefusal as error:
+                if error.code not in (404, 409):
+                    log.warning("rejecting pod %s/%s: %s", meta["namespace"], meta["name"], error)
+                return
+            except ApiUnknown:
+                await asyncio.sleep(_RETRY_S)
+
+    async def _was_mistaken(self, pod: Object) -> bool:
+        """The cache may be behind the scheduler's: look at the node itself, once. True if the pod was taken then."""
+        try:
+            self._nodes.observe(await self._around.connection.get(NODES, self._around.name))
+        except ApiError:
+            return False
+        return self._admit(pod) is None
+
+    # --- after a restart --------------------------------------------------------------------------------------------
+
+    def _find_again(self, mine: dict[str, Object]) -> None:
+        """Pods on record go on; of those whose object is gone nothing may stay."""
+        for record in records(self._around.settings.pods_dir):
+            if record.uid in mine:
+                self._keep(mine[record.uid], record)
+            else:
+                self._spawn(self._end_orphan(record))
+
+    async def _end_orphan(self, record: PodRecord) -> None:
+        folder = self._around.pod_dir(record.uid)
+        for container in (path for path in folder.iterdir() if path.is_dir() and path.name != VOLUMES):
+            for attempt in attempts(container)[-1:]:
+                if isinstance(attempt.settle(), Running):
+                    log.info("pod %s/%s is gone from the API; its processes end", record.namespace, record.name)
+                    attempt.kill()
+                    await attempt.ended()
+                cgroup.remove(attempt.spec.cgroup_dirs)
+        remove_volumes(folder / VOLUMES)
+        remove_volumes(folder)

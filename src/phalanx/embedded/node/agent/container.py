@@ -1,0 +1,322 @@
+"""One container of one pod on this node: its attempts, why it waits, and how it is started and stopped.
+
+Stopping is level-triggered like everything here: `stop` may be called at every turn and does what is due.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from phalanx.client.connection import ApiError, Object
+from phalanx.embedded.node.container import cgroup
+from phalanx.embedded.node.container.attempt import (
+    NEVER_STARTED,
+    Attempt,
+    Exited,
+    Mount,
+    Planned,
+    Running,
+    RunSpec,
+    attempts,
+)
+from phalanx.embedded.node.container.exec import run_hook
+from phalanx.embedded.node.container.image import HOST_IMAGE, Image
+from phalanx.embedded.node.container.log import last_lines
+from phalanx.embedded.node.container.probe import Health
+from phalanx.embedded.node.machine.surroundings import VOLUMES, Surroundings
+from phalanx.embedded.node.network.names import host_name
+from phalanx.embedded.node.pod import volumes
+from phalanx.embedded.node.pod.allotment import device_variables
+from phalanx.embedded.node.pod.demand import GPU, demand, limits, requests
+from phalanx.embedded.node.pod.environment import ConfigError, command_line, environment
+from phalanx.embedded.node.pod.lifecycle import Known, Waiting
+from phalanx.embedded.node.pod.record import PodRecord
+
+_HOSTS = "/etc/hosts"
+_LOOK_S = 0.05  # between two looks whether a container is on record that somebody else started
+_KEPT_ATTEMPTS = 2  # this one and the one before: what `kubectl logs --previous` shows
+_MESSAGE_BYTES, _MESSAGE_LINES = 2048, 80  # of terminationMessagePolicy FallbackToLogsOnError
+
+
+class Container:
+    """`changed` is called when the container's state may be another."""
+
+    def __init__(
+        self, name: str, pod: Object, record: PodRecord, around: Surroundings, changed: Callable[[], None]
+    ) -> None:
+        self.name, self.pod, self.known = name, pod, Known()
+        self.backed_off: set[int] = set()  # restart counts whose pause was told as an event
+        self.doomed = ""  # why a running container must end and start anew: a liveness probe's verdict
+        self._record, self._around, self._changed = record, around, changed
+        self._attempt: Attempt | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self._health: Health | None = None
+        self._stopping_since_s: float | None = None
+        self._hook: asyncio.Task[None] | None = None
+        self._told = False  # SIGTERM was sent
+        if found := attempts(self.folder):
+            self._adopt(found[-1])
+            before = found[-2].settle() if len(found) > 1 else None
+            previous = before if isinstance(before, Exited) else None
+            self.known = replace(self.known, previous=previous, failures=found[-1].number)
+
+    @property
+    def folder(self) -> Path:
+        return self._around.pod_dir(self._record.uid) / self.name
+
+    @property
+    def spec(self) -> Object:
+        both = [*self.pod["spec"]["containers"], *(self.pod["spec"].get("initContainers") or ())]
+        return next(one for one in both if one["name"] == self.name)
+
+    @property
+    def is_init(self) -> bool:
+        return any(one["name"] == self.name for one in self.pod["spec"].get("initContainers") or ())
+
+    @property
+    def part(self) -> str:
+        """As events name it."""
+        return f"spec.{'initContainers' if self.is_init else 'containers'}{{{self.name}}}"
+
+    # --- what is ----------------------------------------------------------------------------------------------------
+
+    def refresh(self) -> Known:
+        """Look again."""
+        if self._attempt is None or self.known.state is None:
+            return self.known
+        state = self._attempt.settle()
+        if isinstance(self.known.state, Planned) and not isinstance(state, Planned):
+            self._adopt(self._attempt)
+        elif isinstance(state, Exited) and not isinstance(self.known.state, Exited):
+            self._note_end(state)
+        elif isinstance(state, Running) and self._health is not None:
+            self.known = replace(self.known, ready=self._health.ready, started=self._health.started)
+        return self.known
+
+    def _adopt(self, attempt: Attempt) -> None:
+        self._attempt, state = attempt, attempt.settle()
+        self.known = replace(self.known, number=attempt.number, state=state, waiting=None, ready=False, started=False)
+        self.doomed, self._stopping_since_s, self._told = "", None, False
+        if isinstance(state, Exited) and state.reason == NEVER_STARTED:
+            self.known = replace(self.known, state=None)  # as if nobody had tried; its number stays used
+        elif isinstance(state, Exited):
+            self._note_end(state)
+        elif isinstance(state, Planned):  # an agent that is gone started it just now
+            self._watch = asyncio.create_task(self._await_record(attempt))
+        else:
+            self._watch = asyncio.create_task(self._follow(attempt))
+            self._health = Health(self.spec, attempt, self._record.pod_ip, state.started_s, self._on_health)
+            self.known = replace(self.known, ready=self._health.ready, started=self._health.started)
+
+    async def _await_record(self, attempt: Attempt) -> None:
+        while isinstance(attempt.settle(), Planned):  # noqa: ASYNC110 - it is another process that tells
+            await asyncio.sleep(_LOOK_S)
+        self._changed()
+
+    async def _follow(self, attempt: Attempt) -> None:
+        await attempt.ended()
+        self._changed()
+
+    def _on_health(self, doomed: str) -> None:
+        if doomed and not self.doomed:
+            self.doomed = doomed
+            self._tell("Unhealthy", doomed, kind="Warning")
+        self._changed()
+
+    def _note_end(self, state: Exited) -> None:
+        """Once per attempt: let go of what the run had."""
+        assert self._attempt is not None
+        self.release()
+        dirs = self._attempt.spec.cgroup_dirs
+        cgroup.kill(dirs)
+        cgroup.remove(dirs)
+        if (
+            state.exit_code
+            and not state.message
+            and self.spec.get("terminationMessagePolicy") == "FallbackToLogsOnError"
+        ):
+            state = replace(state, message=last_lines(self._attempt.log, _MESSAGE_LINES, _MESSAGE_BYTES))
+        long = state.finished_s - state.started_s > 2 * self._around.settings.patience.backoff_most_s
+        failures = 0 if long else self.known.failures
+        self.known = replace(self.known, state=state, ready=False, started=False, failures=failures)
+
+    def release(self) -> None:
+        """Forget the tasks; the processes stay."""
+        for task in (self._watch, self._hook):
+            if task is not None:
+                task.cancel()
+        if self._health is not None:
+            self._health.close()
+        self._watch = self._hook = self._health = None
+
+    # --- starting ---------------------------------------------------------------------------------------------------
+
+    async def start(self, pod_with_status: Object) -> None:
+        """The next attempt; or `known.waiting` says why there is none."""
+        image = self._image()
+        if image is None:
+            return
+        number = 0 if self._attempt is None else self._attempt.number + 1
+        try:
+            spec = await self._run_spec(pod_with_status, number, image)
+        except (ConfigError, ApiError, OSError) as error:
+            self._wait("CreateContainerConfigError", str(error))
+            return
+        attempt = Attempt(self.folder, number)
+        try:
+            await attempt.start(spec)
+        except OSError as error:  # a full disk
+            self._wait("CreateContainerError", f"{attempt.folder}: {error.strerror}; free some space there")
+            return
+        previous = self.known.state if isinstance(self.known.state, Exited) else self.known.previous
+        self.known = Known(number=number, previous=previous, failures=self.known.failures + (number > 0))
+        self._adopt(attempt)
+        self._forget_old(number)
+        await self._tell_start()
+
+    def _image(self) -> Image | None:
+        """What stands in for its image here; else it waits."""
+        image, before = self.spec["image"], self.known.waiting
+        if (found := self._around.image(image)) is not None:
+            return found
+        patience = self._around.settings.patience
+        text = (
+            f'image "{image}" cannot be run: this node starts processes on the machine itself and pulls no images; '
+            f'use "image: {HOST_IMAGE}" and a command that is installed here, or say with `phalanx up --local-images '
+            "FILE` what of this machine stands in for it"
+        )
+        if before is None or before.reason not in ("ErrImagePull", "ImagePullBackOff"):
+            self._tell("Failed", f'Failed to pull image "{image}": {text}', kind="Warning")
+            self._tell("Failed", "Error: ErrImagePull", kind="Warning")
+            self._hold("ErrImagePull", text, patience.backoff_first_s)
+        else:
+            if before.reason == "ErrImagePull":
+                self._tell("BackOff", f'Back-off pulling image "{image}"')
+                self._tell("Failed", "Error: ImagePullBackOff", kind="Warning")
+            self._hold("ImagePullBackOff", f'Back-off pulling image "{image}": {text}', patience.backoff_most_s)
+        return None
+
+    def image_changed(self) -> None:
+        self.known = replace(self.known, waiting=None)
+
+    def _wait(self, reason: str, message: str) -> None:
+        if self.known.waiting is None or self.known.waiting.message != message:
+            self._tell("Failed", f"Error: {message}", kind="Warning")
+        self._hold(reason, message, self._around.settings.patience.config_retry_s)
+
+    def _hold(self, reason: str, message: str, pause_s: float) -> None:
+        self.known = replace(self.known, waiting=Waiting(reason=reason, message=message, retry_s=time.time() + pause_s))
+
+    async def _run_spec(self, pod: Object, number: int, image: Image) -> RunSpec:
+        """Raises ConfigError, ApiError, OSError."""
+        around, spec = self._around, self.spec
+        asked = await environment(spec, pod, around.allocatable, around.look_up)
+        devices = device_variables(
+            self._record.devices.get(self.name, ()),
+            {gpu.index: gpu.uuid for gpu in around.gpus},
+            on_gpu_node=GPU in around.allocatable,
+        )
+        env = around.variables() | dict(image.env) | {"HOSTNAME": host_name(pod)} | devices | asked
+        user, group = _user(spec, pod)
+        mounts = (*image.paths, *volumes.mounts(spec, pod, around.pod_dir(self._record.uid) / VOLUMES, asked))
+        if mounts and around.isolation.refusal:
+            raise ConfigError(
+                f"container {self.name} mounts volumes or paths of its image, and this node cannot mount "
+                f"({around.isolation.refusal}). Start it as root, or do without them and use the machine's paths"
+            )
+        if not around.isolation.refusal and not any(mount.target == _HOSTS for mount in mounts):
+            mounts = (*mounts, Mount(source=str(around.naming.hosts(pod)), target=_HOSTS))
+        ask, most = requests(spec), limits(spec)
+        group_of = around.cgroups.create(
+            self._record.uid,
+            f"{self.name}-{number}",
+            cgroup.Limits(
+                cpu_request_milli=ask.get("cpu", 0),
+                cpu_limit_milli=most.get("cpu"),
+                memory_limit_bytes=most.get("memory"),
+            ),
+            demand(pod["spec"]).get("cpu", 0),
+        )
+        return RunSpec(
+            argv=command_line(spec, env, image),
+            env=env,
+            cwd=spec.get("workingDir") or image.cwd or "/",
+            mounts=mounts,
+            host_name="" if around.isolation.refusal or pod["spec"].get("hostNetwork") else host_name(pod),
+            user_namespace=around.isolation.user_namespace,
+            cgroup_procs=group_of.procs,
+            cgroup_dirs=group_of.dirs,
+            oom_files=group_of.oom_files,
+            user=user,
+            group=group,
+        )
+
+    async def _tell_start(self) -> None:
+        self._tell("Pulled", f'Container image "{self.spec["image"]}" already present on machine')
+        self._tell("Created", f"Created container: {self.name}")
+        state = self.known.state
+        if isinstance(state, Exited) and state.reason == "StartError":
+            self._tell("Failed", f"Error: {state.message}", kind="Warning")
+            return
+        self._tell("Started", f"Started container {self.name}")
+        hook = ((self.spec.get("lifecycle") or {}).get("postStart") or {}).get("exec")
+        if hook and self._attempt is not None and (failure := await run_hook(self._attempt, hook["command"], None)):
+            self.doomed = f"PostStartHook failed: {failure}"
+            self._tell("FailedPostStartHook", self.doomed, kind="Warning")
+
+    def _forget_old(self, number: int) -> None:
+        for attempt in attempts(self.folder):
+            if attempt.number <= number - _KEPT_ATTEMPTS:
+                for path in self.folder.glob(f"{attempt.number}.*"):
+                    path.unlink(missing_ok=True)
+
+    # --- stopping ---------------------------------------------------------------------------------------------------
+
+    def stop(self, grace_s: float, why: str = "") -> float | None:
+        """Do what is due; when the next thing is due (Unix time), or None if nothing runs. SIGTERM, then SIGKILL."""
+        if self._attempt is None or not isinstance(self.known.state, Running | Planned):
+            return None
+        now_s = time.time()
+        if self._stopping_since_s is None:
+            self._stopping_since_s = now_s
+            self._tell("Killing", why or f"Stopping container {self.name}")
+            self._begin_hook(grace_s)
+        deadline_s = self._stopping_since_s + grace_s
+        if now_s >= deadline_s:
+            self._attempt.kill()
+            return now_s + 1.0
+        if not self._told and (self._hook is None or self._hook.done()):
+            self._told = True
+            self._attempt.terminate()
+        return deadline_s
+
+    def _begin_hook(self, grace_s: float) -> None:
+        command: Mapping[str, list[str]] | None = ((self.spec.get("lifecycle") or {}).get("preStop") or {}).get("exec")
+        if command and self._attempt is not None:
+            self._hook = asyncio.create_task(self._pre_stop(self._attempt, command["command"], grace_s))
+
+    async def _pre_stop(self, attempt: Attempt, command: list[str], grace_s: float) -> None:
+        if failure := await run_hook(attempt, command, grace_s):
+            self._tell("FailedPreStopHook", f"PreStopHook failed: {failure}", kind="Warning")
+        self._changed()
+
+    def _tell(self, reason: str, message: str, *, kind: str = "Normal") -> None:
+        self._around.tell.tell(self.pod, reason, message, kind=kind, container=self.part)
+
+
+def _user(spec: Object, pod: Object) -> tuple[int | None, int | None]:
+    """runAsUser and runAsGroup; the container's before the pod's. Raises ConfigError where we may not."""
+    context = {**(pod["spec"].get("securityContext") or {}), **(spec.get("securityContext") or {})}
+    user, group = context.get("runAsUser"), context.get("runAsGroup")
+    if os.geteuid() != 0:
+        if (user not in (None, os.geteuid())) or (group not in (None, os.getegid())):
+            raise ConfigError(f"runAsUser {user} needs a node agent that runs as root; this one is user {os.geteuid()}")
+        return None, None
+    if context.get("runAsNonRoot") and not user:
+        raise ConfigError("container has runAsNonRoot and image will run as root; set runAsUser")
+    return user, group

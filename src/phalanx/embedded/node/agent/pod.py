@@ -1,0 +1,292 @@
+"""One pod on this node, from admission to the end of its object: one task that looks, does what is due, and reports.
+
+Every turn is the same (level-triggered): look at the containers, compute the next steps, do them, write the status if
+it is another, wait for news or for the time at which something is due. So a turn that failed is repeated, and an agent
+that was killed goes on where the files and the API say it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import logging
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from phalanx.client.connection import STRATEGIC_PATCH, ApiError, ApiRefusal, Object
+from phalanx.client.kind import PODS
+from phalanx.embedded.node.agent.container import Container
+from phalanx.embedded.node.container.attempt import Planned, Running
+from phalanx.embedded.node.machine.surroundings import VOLUMES, Surroundings
+from phalanx.embedded.node.pod import volumes
+from phalanx.embedded.node.pod.environment import ConfigError
+from phalanx.embedded.node.pod.lifecycle import Known, Steps, Waiting, steps
+from phalanx.embedded.node.pod.record import PodRecord
+from phalanx.embedded.node.pod.status import TERMINAL, Place, pod_status
+from phalanx.embedded.node.pod.tokens import renew, token_files
+
+log = logging.getLogger(__name__)
+
+_RETRY_S = 0.5  # after a call whose answer did not come
+_FORCED_GRACE_S = 1.0  # for a pod whose object is gone already
+_DEADLINE = ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
+
+
+class Pod:
+    """`holds`: it still counts against the node's capacity. `ended` is called when nothing of it is left."""
+
+    def __init__(self, pod: Object, record: PodRecord, around: Surroundings, ended: Callable[[Pod], None]) -> None:
+        self.pod, self.record = pod, record
+        self._around, self._ended = around, ended
+        self._wake = asyncio.Event()
+        self._gone = False  # the object is deleted
+        self._delete_sent = False
+        self._written: dict[str, Any] | None = None
+        self._volumes_ready = False
+        self._tokens = token_files(pod, around.pod_dir(record.uid) / VOLUMES)
+        both = [*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]]
+        self.containers = {one["name"]: Container(one["name"], pod, record, around, self._wake.set) for one in both}
+        # One that ended in an earlier life of the agent only waits for its deletion.
+        up = any(isinstance(one.known.state, Running | Planned) for one in self.containers.values())
+        self.holds = up or (pod.get("status") or {}).get("phase") not in TERMINAL
+
+    # --- news ---------------------------------------------------------------------------------------------------------
+
+    def update(self, pod: Object) -> None:
+        images = _images(self.pod)
+        self.pod = pod
+        for container in self.containers.values():
+            container.pod = pod
+            if images.get(container.name) != _images(pod).get(container.name):
+                container.image_changed()
+        self._wake.set()
+
+    def remove(self) -> None:
+        """Its object is gone, or was never there: end it."""
+        self._gone = True
+        self._wake.set()
+
+    def known(self) -> dict[str, Known]:
+        return {name: container.refresh() for name, container in self.containers.items()}
+
+    # --- turns --------------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Until nothing is left of it. When cancelled, its processes stay."""
+        try:
+            while not (self._gone and not self.holds):
+                self._wake.clear()
+                due_s = await self._turn()
+                await self._sleep(due_s)
+            self._clean_up()
+        finally:
+            for container in self.containers.values():
+                container.release()
+        self._ended(self)
+
+    async def _turn(self) -> float | None:
+        """When to look again (Unix time) without any news."""
+        if not self.holds:
+            return await self._finish()
+        try:
+            return await self._work()
+        except (ApiError, OSError) as error:
+            log.warning("pod %s/%s: %s", self.record.namespace, self.record.name, error)
+            return time.time() + _RETRY_S
+        except Exception as error:  # a defect that one pod brings out must not end all the others
+            log.exception("pod %s/%s", self.record.namespace, self.record.name)
+            self._around.tell.tell(self.pod, "FailedSync", f"error syncing pod: {error!r}", kind="Warning")
+            return time.time() + 10 * _RETRY_S
+
+    async def _work(self) -> float | None:
+        now_s = time.time()
+        self._check_deadline(now_s)
+        found = self._steps(now_s)
+        dues = [found.wake_s, self._deadline_s(), *self._stop(found)]
+        if found.start and not await self._set_up_volumes():
+            dues.append(now_s + self._around.settings.patience.config_retry_s)
+        elif found.start:
+            for name in found.start:
+                await self.containers[name].start(self._with_addresses())
+            self._wake.set()  # what follows from it is the next turn's
+        if self._tokens and any(isinstance(one.known.state, Running) for one in self.containers.values()):
+            dues.append(await self._renew_tokens(now_s))
+        if not (found.start and self._wake.is_set()):  # a turn that goes on at once reports once, at its end
+            await self._report(found)
+        return min((due for due in dues if due is not None), default=None)
+
+    def _steps(self, now_s: float) -> Steps:
+        stopping = self._is_stopping()
+        return steps(self.pod["spec"], self.known(), now_s, self._around.back_off, stopping=stopping)
+
+    def _is_stopping(self) -> bool:
+        """Deleted, past its deadline, or ended by somebody else (a drain, a lost node)."""
+        ended = self.record.failure is not None or (self.pod.get("status") or {}).get("phase") in TERMINAL
+        return self._gone or ended or "deletionTimestamp" in self.pod["metadata"]
+
+    def _stop(self, found: Steps) -> list[float | None]:
+        """Go on stopping what must stop. When each needs attention again."""
+        grace_s = self._grace_s()
+        dues = [self.containers[name].stop(grace_s) for name in found.stop]
+        for container in self.containers.values():
+            if container.doomed and container.name not in found.stop:
+                why = f"Container {container.name} {_will_restart(container.doomed)}"
+                dues.append(container.stop(self._own_grace_s(), why))
+        return dues
+
+    def _grace_s(self) -> float:
+        if self._gone:
+            return _FORCED_GRACE_S
+        given = self.pod["metadata"].get("deletionGracePeriodSeconds")
+        return float(given) if given is not None else self._own_grace_s()
+
+    def _own_grace_s(self) -> float:
+        given = self.pod["spec"].get("terminationGracePeriodSeconds")
+        return 30.0 if given is None else float(given)
+
+    # --- the pod's own deadline ---------------------------------------------------------------------------------------
+
+    def _deadline_s(self) -> float | None:
+        seconds = self.pod["spec"].get("activeDeadlineSeconds")
+        if seconds is None or self._is_stopping():
+            return None
+        return dt.datetime.fromisoformat(self.record.start_time).timestamp() + float(seconds)
+
+    def _check_deadline(self, now_s: float) -> None:
+        """Raises OSError: the verdict is on disk before anything is done about it."""
+        deadline_s = self._deadline_s()
+        if deadline_s is not None and now_s >= deadline_s:
+            self.record = replace(self.record, failure=_DEADLINE)
+            self.record.write(self._around.pod_dir(self.record.uid))
+            self._around.tell.tell(self.pod, *_DEADLINE)
+
+    # --- volumes ------------------------------------------------------------------------------------------------------
+
+    async def _set_up_volumes(self) -> bool:
+        if self._volumes_ready or any(one.known.state is not None for one in self.containers.values()):
+            return True
+        around, root = self._around, self._around.pod_dir(self.record.uid) / VOLUMES
+        try:
+            await volumes.set_up(self._with_addresses(), root, around.allocatable, around.look_up, around.token)
+        except (ConfigError, ApiRefusal) as error:
+            around.tell.tell(self.pod, "FailedMount", str(error), kind="Warning")
+            retry_s = time.time() + around.settings.patience.config_retry_s
+            for one in self.containers.values():
+                waiting = Waiting(reason="ContainerCreating", message=str(error), retry_s=retry_s)
+                one.known = replace(one.known, waiting=waiting)
+            return False
+        self._volumes_ready = True
+        return True
+
+    async def _renew_tokens(self, now_s: float) -> float | None:
+        """When to look again. What fails is tried again, long before the old token is worth nothing."""
+        try:
+            return await renew(self._tokens, self.pod, self._around.token, now_s)
+        except (ApiError, ConfigError, OSError) as error:
+            log.warning("pod %s/%s: its token was not renewed: %s", self.record.namespace, self.record.name, error)
+            return now_s + 10 * _RETRY_S
+
+    def _with_addresses(self) -> Object:
+        """The pod as the downward API shows it: with addresses, whether or not the status was written yet."""
+        host = self._around.settings.address
+        addresses = {"hostIP": host, "hostIPs": [{"ip": host}]}
+        addresses |= {"podIP": self.record.pod_ip, "podIPs": [{"ip": self.record.pod_ip}]}
+        return {**self.pod, "status": {**(self.pod.get("status") or {}), **addresses}}
+
+    # --- reports ------------------------------------------------------------------------------------------------------
+
+    async def _report(self, found: Steps) -> None:
+        """Write the status if it is another than was written; the end of the pod is told exactly so."""
+        place = Place(
+            pod_ip=self.record.pod_ip,
+            host_ip=self._around.settings.address,
+            start_time=self.record.start_time,
+            failure=self.record.failure,
+            back_off=self._around.back_off,
+        )
+        status = pod_status(self.pod, self.known(), place, time.time(), over=found.done)
+        self._tell_back_off(status)
+        if not self._gone and status != self._written and await self._write(status):
+            self._written = status
+        if found.done and (self._gone or self._written == status):
+            self.holds = False
+            self._wake.set()
+
+    async def _write(self, status: dict[str, Any]) -> bool:
+        """Raises ApiUnknown."""
+        meta = self.pod["metadata"]
+        body = {"metadata": {"uid": meta["uid"]}, "status": status}
+        try:
+            answer = await self._around.connection.patch(
+                PODS, meta["name"], body, meta["namespace"], "status", STRATEGIC_PATCH
+            )
+        except ApiRefusal as error:
+            if error.code == 404 or error.reason == "Conflict":  # it is gone, or another has its name
+                self._gone = True
+                return False
+            log.warning("status of pod %s/%s refused: %s", meta["namespace"], meta["name"], error)
+            return False
+        self._around.observe(answer)
+        return True
+
+    def _tell_back_off(self, status: dict[str, Any]) -> None:
+        for one in status["containerStatuses"]:
+            waiting = one["state"].get("waiting") or {}
+            if waiting.get("reason") != "CrashLoopBackOff" or one["restartCount"] in self._backed_off(one["name"]):
+                continue
+            self._backed_off(one["name"]).add(one["restartCount"])
+            meta, part = self.pod["metadata"], f"spec.containers{{{one['name']}}}"
+            text = f"Back-off restarting failed container {one['name']} in pod {meta['name']}_{meta['namespace']}"
+            self._around.tell.tell(self.pod, "BackOff", f"{text}({meta['uid']})", kind="Warning", container=part)
+
+    def _backed_off(self, name: str) -> set[int]:
+        return self.containers[name].backed_off
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    async def _finish(self) -> float | None:
+        """Nothing runs and the status says so: a deleted pod's object can go now."""
+        if "deletionTimestamp" not in self.pod["metadata"] or self._delete_sent or self._gone:
+            return None
+        meta = self.pod["metadata"]
+        body = {"gracePeriodSeconds": 0, "preconditions": {"uid": meta["uid"]}}
+        try:
+            await self._around.connection.delete(PODS, meta["name"], meta["namespace"], body)
+            self._delete_sent = True
+        except ApiRefusal as error:
+            if error.code == 404 or error.reason == "Conflict":
+                self._gone = True
+                self._wake.set()
+            else:
+                log.warning("deleting pod %s/%s: %s", meta["namespace"], meta["name"], error)
+                return time.time() + 10 * _RETRY_S
+        except ApiError:
+            return time.time() + _RETRY_S
+        return None
+
+    def _clean_up(self) -> None:
+        folder = self._around.pod_dir(self.record.uid)
+        volumes.remove(folder / VOLUMES)
+        shutil.rmtree(folder, ignore_errors=True)
+
+    async def _sleep(self, due_s: float | None) -> None:
+        """Until news, or until something is due."""
+        if self._wake.is_set():
+            return
+        pause_s = None if due_s is None else max(0.0, due_s - time.time())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(pause_s):
+                await self._wake.wait()
+
+
+def _images(pod: Object) -> dict[str, str]:
+    both = [*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]]
+    return {one["name"]: one["image"] for one in both}
+
+
+def _will_restart(doomed: str) -> str:
+    return f"{doomed.partition(':')[0].lower()}, will be restarted"

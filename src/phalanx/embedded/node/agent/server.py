@@ -1,0 +1,145 @@
+"""The node's own endpoint, which the API server asks for logs: /containerLogs/NAMESPACE/POD/CONTAINER.
+
+It listens on loopback and answers only who shows the token in DIR/kubelet.token, a file that both sides can read. With
+a certificate in DIR/pki it speaks HTTPS.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hmac
+import secrets
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from aiohttp import web
+
+from phalanx.embedded.node.agent.agent import Agent
+from phalanx.embedded.node.container.attempt import Attempt, Exited, attempts
+from phalanx.embedded.node.container.durable import write_whole
+from phalanx.embedded.node.container.log import LogOptions, read, since_text
+from phalanx.embedded.node.machine.settings import NodeSettings
+from phalanx.errors import PhalanxError
+
+
+def shared_token(path: Path) -> str:
+    """The token; made, 0600, by whoever comes first."""
+    if not path.exists():
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(path, f"{secrets.token_urlsafe(32)}\n".encode())
+    return path.read_text().strip()
+
+
+@asynccontextmanager
+async def serving(agent: Agent, settings: NodeSettings) -> AsyncIterator[int]:
+    """The port on which it listens. Raises PhalanxError if the port is taken."""
+    endpoint = Endpoint(agent, settings)
+    application = web.Application()
+    application.router.add_get("/containerLogs/{namespace}/{pod}/{container}", endpoint.logs)
+    application.router.add_get("/healthz", endpoint.healthz)
+    runner = web.AppRunner(application, access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, settings.address, settings.port, ssl_context=_tls(settings.data_dir / "pki"))
+        try:
+            await site.start()
+        except OSError as error:
+            raise PhalanxError(
+                f"the node agent cannot listen on {settings.address}:{settings.port}: {error.strerror}, so kubectl "
+                "logs would not work. Choose another port, or 0 for any free one."
+            ) from error
+        yield int(runner.addresses[0][1])
+    finally:
+        await runner.cleanup()
+
+
+def _tls(pki: Path) -> ssl.SSLContext | None:
+    for name in ("kubelet", "server"):
+        if (pki / f"{name}.crt").exists() and (pki / f"{name}.key").exists():
+            context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            context.load_cert_chain(pki / f"{name}.crt", pki / f"{name}.key")
+            return context
+    return None
+
+
+class Endpoint:
+    """The requests."""
+
+    def __init__(self, agent: Agent, settings: NodeSettings) -> None:
+        self._agent, self._settings = agent, settings
+
+    async def healthz(self, request: web.Request) -> web.Response:
+        return web.Response(text="ok")
+
+    async def logs(self, request: web.Request) -> web.StreamResponse:
+        """As the kubelet's endpoint of that name: plain text, or 400 or 404 with a line that says why."""
+        expected = f"Bearer {shared_token(self._settings.token_file)}"
+        if not hmac.compare_digest(request.headers.get("Authorization", "").encode(), expected.encode()):
+            return web.Response(status=401, text="Unauthorized")
+        namespace, name, container = (request.match_info[part] for part in ("namespace", "pod", "container"))
+        pod = self._agent.find(namespace, name)
+        if pod is None or container not in pod.containers:
+            text = f'container "{container}" in pod "{name}" is not on this node: nothing was started for it'
+            return web.Response(status=404, text=text)
+        attempt = _attempt(pod.containers[container].folder, previous=_flag(request, "previous"))
+        if attempt is None:
+            if _flag(request, "previous"):
+                text = f'previous terminated container "{container}" in pod "{name}" not found'
+            else:
+                waiting = pod.containers[container].known.waiting
+                text = f'container "{container}" in pod "{name}" is waiting to start: '
+                text += waiting.reason if waiting else "ContainerCreating"
+            return web.Response(status=400, text=text)
+        try:
+            options = _options(request)
+        except ValueError as error:
+            return web.Response(status=400, text=str(error))
+        return await _stream(request, attempt, options)
+
+
+def _attempt(folder: Path, *, previous: bool) -> Attempt | None:
+    found = attempts(folder)
+    position = -2 if previous else -1
+    return found[position] if len(found) >= -position else None
+
+
+def _flag(request: web.Request, name: str) -> bool:
+    return request.query.get(name, "").lower() in ("true", "1")
+
+
+def _number(request: web.Request, name: str) -> int | None:
+    text = request.query.get(name)
+    return None if text is None else int(text)
+
+
+def _options(request: web.Request) -> LogOptions:
+    """Raises ValueError."""
+    since = ""
+    if moment := request.query.get("sinceTime"):
+        since = since_text(dt.datetime.fromisoformat(moment))
+    elif (seconds := _number(request, "sinceSeconds")) is not None:
+        since = since_text(dt.datetime.now(dt.UTC) - dt.timedelta(seconds=seconds))
+    return LogOptions(
+        follow=_flag(request, "follow"),
+        tail_lines=_number(request, "tailLines"),
+        since=since,
+        timestamps=_flag(request, "timestamps"),
+        limit_bytes=_number(request, "limitBytes"),
+    )
+
+
+def _is_over(attempt: Attempt) -> bool:
+    """Nothing more will be written; a pod that is gone takes its records along."""
+    return isinstance(attempt.state(), Exited) or not attempt.folder.exists()
+
+
+async def _stream(request: web.Request, attempt: Attempt, options: LogOptions) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"Content-Type": "text/plain"})
+    await response.prepare(request)
+    with suppress(FileNotFoundError):  # removed with its pod since it was found
+        async for piece in read(attempt.log, options, lambda: _is_over(attempt)):
+            await response.write(piece)
+    await response.write_eof()
+    return response

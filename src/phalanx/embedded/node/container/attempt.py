@@ -1,0 +1,237 @@
+"""One run of one container, as its files tell it: planned, running, or ended.
+
+The files are the shim's (see `shim`); this is the agent's side. What is read here holds after any crash of either:
+no run record and a free lock means that nothing was ever started, a run record and a free lock without an exit record
+means that the shim was killed and the kernel killed the program with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from phalanx.embedded.node.container.durable import write_whole
+from phalanx.embedded.node.container.shim import start_ticks
+
+_SHIM = Path(__file__).with_name("shim.py")
+LOST, NEVER_STARTED = "ContainerStatusUnknown", "NeverStarted"  # reasons of ends that only settling records
+_LOST = "The supervisor of this container was killed, and the container with it."
+_NEVER = "The node agent was killed before this container was started."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """`target` in the container shows `source`, a file or directory of the machine."""
+
+    source: str
+    target: str
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSpec:
+    """What the shim runs. `cgroup_dirs` are removed after the end; `user` and `group` None: the agent's own.
+    `host_name`: what hostname(1) says, if not the machine's. `user_namespace`: mounts and names are had in one."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    cwd: str = "/"
+    mounts: tuple[Mount, ...] = ()
+    host_name: str = ""
+    user_namespace: bool = False
+    cgroup_procs: tuple[str, ...] = ()
+    cgroup_dirs: tuple[str, ...] = ()
+    oom_files: tuple[str, ...] = ()
+    user: int | None = None
+    group: int | None = None
+    hash: str = ""  # of the container's spec, to see that it was changed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """Nothing is known to run yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    shim_pid: int
+    shim_start: int  # clock ticks since boot, against a reused pid
+    pid: int
+    pid_start: int
+    started_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exited:
+    exit_code: int
+    signal: int = 0
+    started_s: float
+    finished_s: float
+    reason: str = ""  # empty: Completed or Error, by the code
+    message: str = ""
+
+
+State = Planned | Running | Exited
+
+
+class _Ending(msgspec.Struct, frozen=True):
+    exit_code: int
+    signal: int
+    finished_s: float
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """Number `number` of the container whose directory is `folder`; the number is its restartCount."""
+
+    folder: Path
+    number: int
+
+    def path(self, suffix: str) -> Path:
+        return self.folder / f"{self.number}.{suffix}"
+
+    @property
+    def log(self) -> Path:
+        return self.path("log")
+
+    @property
+    def spec(self) -> RunSpec:
+        return msgspec.json.decode(self.path("spec.json").read_bytes(), type=RunSpec)
+
+    def state(self) -> State:
+        try:
+            ending = msgspec.json.decode(self.path("exit.json").read_bytes(), type=_Ending)
+        except FileNotFoundError:
+            return self._record() or Planned()
+        record = self._record()
+        return Exited(
+            exit_code=ending.exit_code,
+            signal=ending.signal,
+            started_s=record.started_s if record else ending.finished_s,
+            finished_s=ending.finished_s,
+            reason=ending.reason,
+            message=ending.message,
+        )
+
+    def _record(self) -> Running | None:
+        try:
+            return msgspec.json.decode(self.path("run.json").read_bytes(), type=Running)
+        except FileNotFoundError:
+            return None
+
+    # --- doing ----------------------------------------------------------------------------------------------------
+
+    async def start(self, spec: RunSpec) -> State:
+        """Returns when the container is on record as running or failed."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(self.path("spec.json"), msgspec.json.encode(spec))
+        launcher = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-I", "-S", str(_SHIM), str(self.folder / str(self.number))),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        await launcher.wait()
+        return self.settle()
+
+    def settle(self) -> State:
+        """What is true now: an attempt whose supervisor is gone without a word gets its end recorded here."""
+        state = self.state()
+        if isinstance(state, Exited) or (lock := self._lock()) is None:
+            return state
+        try:
+            state = self.state()  # again: the shim may have written it as its last act
+            if isinstance(state, Exited):
+                return state
+            started = isinstance(state, Running)
+            if isinstance(state, Running):
+                _kill_left_over(state)
+            ending: dict[str, Any] = {"exit_code": 137 if started else 128, "signal": 0, "finished_s": time.time()}
+            ending |= {"reason": LOST if started else NEVER_STARTED, "message": _LOST if started else _NEVER}
+            write_whole(self.path("exit.json"), msgspec.json.encode(ending))
+            return self.state()
+        finally:
+            os.close(lock)
+
+    def terminate(self) -> None:
+        """SIGTERM to the program's process group."""
+        self._tell(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """SIGKILL to the program and all that came from it."""
+        self._tell(signal.SIGUSR1)
+
+    async def ended(self) -> None:
+        """Returns when the shim is gone; its exit record is durable then, unless it was killed."""
+        state = self.state()
+        if not isinstance(state, Running) or (handle := _open(state)) is None:
+            return
+        loop, gone = asyncio.get_running_loop(), asyncio.Event()
+        try:
+            loop.add_reader(handle, gone.set)
+            await gone.wait()
+        finally:
+            loop.remove_reader(handle)
+            os.close(handle)
+
+    def _tell(self, number: int) -> None:
+        state = self.state()
+        if isinstance(state, Running) and (handle := _open(state)) is not None:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(handle, number)
+            os.close(handle)
+
+    def _lock(self) -> int | None:
+        """The lock's handle, or None while a shim holds it."""
+        handle = os.open(self.path("lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            return None
+        return handle
+
+
+def _open(state: Running) -> int | None:
+    """A handle on the shim (pidfd_open(2)), or None if it is gone and its number may be another's."""
+    try:
+        handle = os.pidfd_open(state.shim_pid)
+    except ProcessLookupError:
+        return None
+    if _is(state.shim_pid, state.shim_start):
+        return handle
+    os.close(handle)
+    return None
+
+
+def _is(pid: int, start: int) -> bool:
+    try:
+        return start_ticks(pid) == start
+    except (OSError, IndexError):
+        return False
+
+
+def _kill_left_over(state: Running) -> None:
+    if _is(state.pid, state.pid_start):
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(state.pid, signal.SIGKILL)
+
+
+def attempts(folder: Path) -> list[Attempt]:
+    """All of a container that are still on disk, oldest first."""
+    numbers = sorted(int(path.name.split(".")[0]) for path in folder.glob("*.spec.json"))
+    return [Attempt(folder, number) for number in numbers]

@@ -1,0 +1,8 @@
+"""The machine as a node.
+
+settings       what an agent is told
+machine        what the machine has
+events         what happened to a pod, told as events
+registration   the Node and its lease
+surroundings   what all pods of the machine share
+"""

@@ -1,0 +1,102 @@
+"""What this machine is: its size, its GPUs, its names. Read once at the start of the agent."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import socket
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from phalanx import __version__
+from phalanx.embedded.node.pod.demand import GPU
+
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}  # the API names them as Go does
+_NVIDIA_SMI_S = 20.0
+KUBERNETES = "v1.36.2"  # whose kubelet this node behaves like
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu:
+    """`index` is what CUDA_VISIBLE_DEVICES names; `uuid` is empty for a device that only a setting promises."""
+
+    index: str
+    uuid: str = ""
+    product: str = ""
+    memory_mib: int = 0
+
+
+def host_name() -> str:
+    """As a node name: lower case letters, digits, '-' and '.'."""
+    name = "".join(letter if letter.isalnum() or letter in "-." else "-" for letter in socket.gethostname().lower())
+    return name.strip("-.") or "localhost"
+
+
+def capacity(data_dir: Path, gpus: tuple[Gpu, ...], max_pods: int, overrides: Mapping[str, str]) -> dict[str, str]:
+    """What the node offers, as quantities; `overrides` win."""
+    memory_kib = int(Path("/proc/meminfo").read_text().split("MemTotal:")[1].split()[0])
+    found = {
+        "cpu": str(os.cpu_count() or 1),
+        "memory": f"{memory_kib}Ki",
+        "ephemeral-storage": f"{shutil.disk_usage(data_dir).total // 1024}Ki",
+        "pods": str(max_pods),
+        "hugepages-1Gi": "0",
+        "hugepages-2Mi": "0",
+    }
+    if gpus:
+        found[GPU] = str(len(gpus))
+    return found | dict(overrides)
+
+
+def find_gpus() -> tuple[Gpu, ...]:
+    """What nvidia-smi says; nothing where there is none or it has no answer."""
+    fields = "index,uuid,name,memory.total"
+    try:
+        answer = subprocess.run(
+            ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"],
+            capture_output=True,
+            text=True,
+            timeout=_NVIDIA_SMI_S,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    return tuple(_gpu(line) for line in answer.stdout.splitlines() if line.count(",") == 3)
+
+
+def _gpu(line: str) -> Gpu:
+    index, uuid, product, memory = (part.strip() for part in line.split(","))
+    return Gpu(index=index, uuid=uuid, product=product, memory_mib=int(memory) if memory.isdigit() else 0)
+
+
+def node_info() -> dict[str, str]:
+    machine = _ARCHITECTURES.get(platform.machine(), platform.machine())
+    return {
+        "architecture": machine,
+        "bootID": _text("/proc/sys/kernel/random/boot_id"),
+        "containerRuntimeVersion": f"phalanx://{__version__}",
+        "kernelVersion": platform.release(),
+        "kubeProxyVersion": "",
+        "kubeletVersion": KUBERNETES,
+        "machineID": _text("/etc/machine-id"),
+        "operatingSystem": "linux",
+        "osImage": _os_image(),
+        "systemUUID": _text("/sys/class/dmi/id/product_uuid") or _text("/etc/machine-id"),
+    }
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return ""
+
+
+def _os_image() -> str:
+    for line in _text("/etc/os-release").splitlines():
+        if line.startswith("PRETTY_NAME="):
+            return line.partition("=")[2].strip('"')
+    return "Linux"

@@ -1,0 +1,62 @@
+"""What a node is told: where its state lies, what it offers, how patient it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from phalanx.embedded.node.container.image import Image
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """The kubelet's times. Tests shorten them; users have no reason to."""
+
+    lease_renew_s: float = 10.0
+    lease_duration_s: int = 40
+    heartbeat_s: float = 300.0
+    # CrashLoopBackOff and ImagePullBackOff: pkg/kubelet/kubelet.go, MaxContainerBackOff and backOffPeriod.
+    backoff_first_s: float = 10.0
+    backoff_most_s: float = 300.0
+    # A container's missing ConfigMap, or a volume that cannot be set up, is looked at again after this.
+    config_retry_s: float = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSettings:
+    """`data_dir` holds pods/ (this node's state and logs), kubelet.token and, with the API server, pki/."""
+
+    data_dir: Path
+    name: str = ""  # empty: the machine's host name
+    resources: Mapping[str, str] = field(default_factory=dict)  # overrides and additions: {"cpu": "6"}
+    labels: Mapping[str, str] = field(default_factory=dict)
+    images: Mapping[str, Image] = field(default_factory=dict)  # besides `host`
+    max_pods: int = 110
+    address: str = "127.0.0.1"
+    port: int = 0  # of the log endpoint; 0 takes a free one
+    patience: Patience = field(default_factory=Patience)
+
+    @property
+    def pods_dir(self) -> Path:
+        return self.data_dir / "pods"
+
+    @property
+    def token_file(self) -> Path:
+        return self.data_dir / "kubelet.token"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedSettings:
+    """`nodes` machines that do not exist, all alike. `time_scale` 10 lets a pod of 200 s finish after 20 s."""
+
+    nodes: int = 100
+    cpu: str = "100"
+    memory: str = "100Gi"
+    gpu: int = 0
+    pods: int = 1000
+    labels: Mapping[str, str] = field(default_factory=dict)
+    time_scale: float = 1.0
+    writes_at_once: int = 32
+    lease_renew_s: float = 15.0
+    lease_duration_s: int = 120

@@ -1,0 +1,93 @@
+"""What all pods of one node share: the API, the settings, and what the machine offers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from phalanx.client.connection import ApiRefusal, Connection, Object
+from phalanx.client.kind import SERVICE_ACCOUNTS, Kind
+from phalanx.embedded.node.container.cgroup import Cgroups
+from phalanx.embedded.node.container.image import HOST, HOST_IMAGE, Image
+from phalanx.embedded.node.container.isolation import Isolation
+from phalanx.embedded.node.machine.events import Occurrences
+from phalanx.embedded.node.machine.machine import Gpu
+from phalanx.embedded.node.machine.settings import NodeSettings
+from phalanx.embedded.node.network.addresses import Networks
+from phalanx.embedded.node.network.naming import Naming
+from phalanx.embedded.node.pod.demand import GPU
+from phalanx.embedded.node.pod.environment import ConfigError
+from phalanx.embedded.node.pod.lifecycle import BackOff
+
+VOLUMES = ".volumes"  # below a pod's directory, beside its containers; no container can have this name
+_TOKEN_S = 3607  # what the real admission plugin asks for
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    connection: Connection
+    settings: NodeSettings
+    name: str
+    allocatable: Mapping[str, str]
+    gpus: tuple[Gpu, ...]
+    cgroups: Cgroups
+    home: Networks
+    naming: Naming
+    isolation: Isolation
+    tell: Occurrences
+    observe: Callable[[Object], Any]  # takes in the answer to a write, before the watch tells it
+
+    def device_ids(self) -> list[str]:
+        """Real GPUs, or as many as a setting promises."""
+        count = int(self.allocatable.get(GPU, "0"))
+        known = [gpu.index for gpu in self.gpus]
+        return known[:count] if known else [str(number) for number in range(count)]
+
+    def pod_dir(self, uid: str) -> Path:
+        return self.settings.pods_dir / uid
+
+    def image(self, name: str) -> Image | None:
+        """What stands in for the image here; None: nothing does."""
+        return HOST if name == HOST_IMAGE else self.settings.images.get(name)
+
+    @property
+    def back_off(self) -> BackOff:
+        patience = self.settings.patience
+        return BackOff(first_s=patience.backoff_first_s, most_s=patience.backoff_most_s)
+
+    def variables(self) -> dict[str, str]:
+        """Of every container: nothing of the agent's own environment but its PATH."""
+        server = urlsplit(self.connection.server)
+        return {
+            "PATH": os.environ.get("PATH") or _PATH,
+            "HOME": os.path.expanduser("~"),
+            "LANG": "C.UTF-8",
+            "KUBERNETES_SERVICE_HOST": server.hostname or "",
+            "KUBERNETES_SERVICE_PORT": str(server.port or 443),
+        }
+
+    async def look_up(self, kind: Kind, namespace: str, name: str) -> Object | None:
+        """A ConfigMap or Secret, or None. Raises ApiError."""
+        try:
+            return await self.connection.get(kind, name, namespace)
+        except ApiRefusal as error:
+            if error.code == 404:
+                return None
+            raise
+
+    async def token(self, namespace: str, account: str, source: Mapping[str, Any]) -> str:
+        """A service account's token by the TokenRequest API. Raises ApiError, ConfigError."""
+        spec: dict[str, Any] = {"expirationSeconds": source.get("expirationSeconds") or _TOKEN_S}
+        if source.get("audience"):
+            spec["audiences"] = [source["audience"]]
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+        answer = await self.connection.create(SERVICE_ACCOUNTS, body, namespace, "token", account)
+        token = (answer.get("status") or {}).get("token")
+        if not token:
+            raise ConfigError(f"the API server gave no token for service account {namespace}/{account}")
+        return str(token)

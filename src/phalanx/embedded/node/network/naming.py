@@ -1,0 +1,131 @@
+"""Keeps names true for the pods of this node: their hosts files, and what services with a cluster IP forward to.
+
+Everything follows from the caches of pods and services, level-triggered: whatever changed, all is computed again, and
+only what is another is written. Addresses are those in the pods' status, so a name is known when the API knows it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from phalanx.client.informer import Change, Informer
+from phalanx.embedded.node.network import hosts_file
+from phalanx.embedded.node.network.addresses import Networks
+from phalanx.embedded.node.network.forward import Forwarder, Place, Targets
+from phalanx.embedded.node.network.names import Object, Record, endpoints, own_lines, records
+
+log = logging.getLogger(__name__)
+
+_GATHER_S = 0.02  # the pods of a gang become ready one after the other
+_MACHINE = Path("/etc/hosts")
+_HTTPS = 443
+
+
+class Naming:
+    """`run` until cancelled. `pods_dir` has a directory for each pod, named by its uid."""
+
+    def __init__(
+        self, node: str, home: Networks, server: str, pods_dir: Path, pods: Informer, services: Informer
+    ) -> None:
+        self._node, self._home, self._server, self._pods_dir = node, home, urlsplit(server), pods_dir
+        self._services = services
+        self._mine: dict[str, Object] = {}  # uid -> pod
+        self._shown: dict[str, tuple[str, ...]] = {}  # uid -> lines of its file
+        self._changed = asyncio.Event()
+        pods.subscribe(self._take)
+        services.subscribe(lambda change: self._changed.set())
+
+    def hosts(self, pod: Object) -> Path:
+        """The pod's hosts file, made if it is not there. Raises OSError."""
+        meta = pod["metadata"]
+        path = self._path(meta["uid"])
+        if not path.exists():
+            machine = _MACHINE.read_bytes() if _MACHINE.exists() else b""
+            hosts_file.create(path, own_lines(pod, pod["status"]["podIP"]), machine)
+            hosts_file.show(path, self._lines(meta["namespace"], self._records()))
+        return path
+
+    async def run(self) -> None:
+        forwarder = Forwarder()
+        try:
+            while True:
+                await self._changed.wait()
+                await asyncio.sleep(_GATHER_S)
+                self._changed.clear()
+                self._write_files()
+                await forwarder.show(self._forwards())
+        finally:
+            forwarder.close()
+
+    # --- inside ---------------------------------------------------------------------------------------------------
+
+    def _path(self, uid: str) -> Path:
+        return self._pods_dir / uid / ".hosts"  # no container can have this name
+
+    def _take(self, change: Change) -> None:
+        pod = change.new or change.old
+        if pod is None or pod["spec"].get("nodeName") != self._node:
+            return
+        uid = pod["metadata"]["uid"]
+        if change.new is not None:
+            self._mine[uid] = change.new
+        else:
+            self._mine.pop(uid, None)
+            self._shown.pop(uid, None)
+        self._changed.set()
+
+    def _addressed(self) -> list[tuple[Object, str]]:
+        both = ((pod, (pod.get("status") or {}).get("podIP") or "") for pod in self._mine.values())
+        return [(pod, address) for pod, address in both if address]
+
+    def _records(self) -> list[Record]:
+        api = Record(self._home.api_address, "kubernetes", "default")
+        return [api, *records(self._home, self._addressed(), list(self._services.objects.values()))]
+
+    def _lines(self, namespace: str, known: Sequence[Record]) -> tuple[str, ...]:
+        return tuple(record.line(namespace) for record in known)
+
+    def _write_files(self) -> None:
+        known, seen = self._records(), dict[str, tuple[str, ...]]()
+        for uid, pod in self._mine.items():
+            space, path = pod["metadata"]["namespace"], self._path(uid)
+            if space not in seen:
+                seen[space] = self._lines(space, known)
+            if self._shown.get(uid) == seen[space] or not path.exists():
+                continue
+            try:
+                hosts_file.show(path, seen[space])
+                self._shown[uid] = seen[space]
+            except (OSError, ValueError) as error:
+                log.warning("names for pod %s/%s: %s", space, pod["metadata"]["name"], error)
+
+    def _forwards(self) -> Mapping[Place, Targets]:
+        api = (self._server.hostname or "", self._server.port or _HTTPS)
+        found: dict[Place, Targets] = {(self._home.api_address, _HTTPS): (api,)}
+        pods = self._addressed()
+        for service in self._services.objects.values():
+            if address := self._home.service_address(service["spec"].get("clusterIP") or ""):
+                behind = list(endpoints(service, pods))
+                for port in service["spec"].get("ports") or ():
+                    if (port.get("protocol") or "TCP") == "TCP":
+                        found[address, port["port"]] = _targets(port, behind)
+        return found
+
+
+def _targets(port: Mapping[str, Any], behind: Sequence[tuple[Object, str]]) -> Targets:
+    wanted = port.get("targetPort") or port["port"]
+    numbers = ((at, _number(pod, wanted)) for pod, at in behind)
+    return tuple((at, number) for at, number in numbers if number)
+
+
+def _number(pod: Object, wanted: int | str) -> int:
+    """Of a container's port by name, or the number itself; 0 if the pod has no port of that name."""
+    if isinstance(wanted, int):
+        return wanted
+    named = (port for one in pod["spec"]["containers"] for port in one.get("ports") or ())
+    return next((int(port["containerPort"]) for port in named if port.get("name") == wanted), 0)

@@ -1,0 +1,110 @@
+"""Whether a node takes a pod that was bound to it: the kubelet's own check, pkg/kubelet/lifecycle/predicate.go.
+
+The API server binds anything anywhere. A pod that does not fit what the node has left, or whose node affinity does not
+match the node, is rejected: it becomes Failed for good, with the reasons and messages that the real kubelet gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from phalanx.embedded.node.pod.demand import Amounts, demand
+
+Object = Mapping[str, Any]
+_ORDER = ("pods", "cpu", "memory", "ephemeral-storage")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejection:
+    """`reason` and `message` of the pod's status and of the event."""
+
+    reason: str
+    message: str
+
+
+def admit(pod: Object, node: Object, allocatable: Amounts, used: Amounts) -> Rejection | None:
+    """None if the node takes it. `used` is what the pods taken before ask together."""
+    asked = demand(pod["spec"])
+    for name in sorted(asked, key=lambda name: (_ORDER.index(name) if name in _ORDER else len(_ORDER), name)):
+        if asked[name] > 0 and asked[name] + used.get(name, 0) > allocatable.get(name, 0):
+            return _short(name, asked[name], used.get(name, 0), allocatable.get(name, 0))
+    if not matches_node(pod["spec"], node):
+        return _predicate("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
+    if not _tolerates(pod["spec"], node):
+        return _predicate("TaintToleration", "node(s) had taints that the pod didn't tolerate")
+    return None
+
+
+def _short(name: str, asked: int, used: int, capacity: int) -> Rejection:
+    detail = f"requested: {asked}, used: {used}, capacity: {capacity}"
+    return Rejection(reason=f"OutOf{name}", message=f"Node didn't have enough resource: {name}, {detail}")
+
+
+def _predicate(name: str, why: str) -> Rejection:
+    return Rejection(reason=name, message=f"Predicate {name} failed: {why}")
+
+
+# --- node affinity ----------------------------------------------------------------------------------------------------
+
+
+def matches_node(spec: Object, node: Object) -> bool:
+    """nodeSelector and the required node affinity: any of the terms, all expressions of it."""
+    labels = node["metadata"].get("labels") or {}
+    if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
+        return False
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    if required is None:
+        return True
+    fields = {"metadata.name": node["metadata"]["name"]}
+    return any(_term(term, labels, fields) for term in required.get("nodeSelectorTerms") or ())
+
+
+def _term(term: Object, labels: Mapping[str, str], fields: Mapping[str, str]) -> bool:
+    """A term without any expression matches nothing."""
+    on_labels, on_fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
+    if not on_labels and not on_fields:
+        return False
+    return all(_expression(one, labels) for one in on_labels) and all(_expression(one, fields) for one in on_fields)
+
+
+def _expression(one: Object, labels: Mapping[str, str]) -> bool:
+    found, values = labels.get(one["key"]), one.get("values") or []
+    match one["operator"]:
+        case "In":
+            return found in values
+        case "NotIn":
+            return found not in values
+        case "Exists":
+            return found is not None
+        case "DoesNotExist":
+            return found is None
+        case "Gt" | "Lt" as operator:
+            return _compare(found, operator, values)
+        case _:
+            return False
+
+
+def _compare(found: str | None, operator: str, values: list[str]) -> bool:
+    try:
+        left, right = int(found or ""), int(values[0])
+    except (ValueError, IndexError):
+        return False
+    return left > right if operator == "Gt" else left < right
+
+
+def _tolerates(spec: Object, node: Object) -> bool:
+    """The kubelet looks at NoExecute taints alone; the rest is the scheduler's."""
+    taints = [taint for taint in node.get("spec", {}).get("taints") or () if taint["effect"] == "NoExecute"]
+    return all(any(_covers(one, taint) for one in spec.get("tolerations") or ()) for taint in taints)
+
+
+def _covers(toleration: Object, taint: Object) -> bool:
+    if toleration.get("effect") not in (None, "", taint["effect"]):
+        return False
+    if toleration.get("operator") == "Exists":
+        return toleration.get("key") in (None, "", taint["key"])
+    same = toleration.get("value", "") == taint.get("value", "")
+    return bool(toleration.get("key") == taint["key"] and same)

@@ -1,0 +1,51 @@
+"""What a node hands out by name rather than by amount: GPUs. Nobody gets what another has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from phalanx.embedded.node.pod.demand import GPU, requests
+from phalanx.embedded.node.pod.record import PodRecord
+
+Object = Mapping[str, Any]
+DEVICES = "phalanx.dev/devices"  # annotation: on nodes what devices there are, on pods which of them they are given
+
+
+def told_devices(pod: Object, ids: Sequence[str]) -> tuple[str, ...]:
+    """The devices that its scheduler chose for the pod, if all of them are here."""
+    text = (pod["metadata"].get("annotations") or {}).get(DEVICES, "")
+    told = tuple(one for one in text.split(",") if one)
+    return told if set(told) <= set(ids) else ()
+
+
+def allot_devices(
+    spec: Object, ids: Sequence[str], taken: Iterable[PodRecord], told: Sequence[str] = ()
+) -> dict[str, tuple[str, ...]] | None:
+    """Container -> ids, lowest first; None if too few are free. Init containers use what their pod's others will.
+    `told`: the pod's are these, of which others may have a part; containers that count none of them see all."""
+    asked = sum(requests(container).get(GPU, 0) for container in spec["containers"])
+    if told and not asked:
+        return {one["name"]: tuple(told) for one in (*spec["containers"], *(spec.get("initContainers") or ()))}
+    if len(told) >= asked > 0:
+        ids, taken = told, ()
+    used = {one for record in taken for devices in record.devices.values() for one in devices}
+    free = [one for one in ids if one not in used]
+    found, at = dict[str, tuple[str, ...]](), 0
+    for container in spec["containers"]:
+        count = requests(container).get(GPU, 0)
+        found[container["name"]] = tuple(free[at : at + count])
+        at += count
+    for container in spec.get("initContainers") or ():
+        count = requests(container).get(GPU, 0)
+        found[container["name"]] = tuple(free[:count])
+        at = max(at, count)
+    return found if at <= len(free) else None
+
+
+def device_variables(ids: Sequence[str], uuids: Mapping[str, str], *, on_gpu_node: bool) -> dict[str, str]:
+    """What CUDA and the NVIDIA tools look at. A container without a GPU on a node that has some sees none."""
+    if not ids:
+        return {"CUDA_VISIBLE_DEVICES": "", "NVIDIA_VISIBLE_DEVICES": "void"} if on_gpu_node else {}
+    named = ",".join(uuids.get(one) or one for one in ids)
+    return {"CUDA_VISIBLE_DEVICES": ",".join(ids), "NVIDIA_VISIBLE_DEVICES": named}

@@ -1,0 +1,146 @@
+"""What a pod's containers need next: a pure function of the pod's spec and of what is known of each container.
+
+The rules are the kubelet's (pkg/kubelet/kuberuntime, computePodActions): init containers one after the other, sidecars
+among them started in order and left running, then the others side by side; ended ones again as the restart policy says,
+after a pause that doubles from the second restart on; when the last of the others is done, the sidecars go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from phalanx.embedded.node.container.attempt import Exited, Planned, Running, State
+from phalanx.embedded.node.pod.demand import is_sidecar
+
+Object = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """Why a container does not run, in the words of its status; looked at again at `retry_s` (Unix time)."""
+
+    reason: str
+    message: str
+    retry_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """One container: its newest attempt (None: never tried), the one before, and what keeps the next one back."""
+
+    number: int = 0  # of the newest attempt: the restartCount
+    state: State | None = None
+    previous: Exited | None = None
+    ready: bool = False
+    started: bool = False  # its startup probe and postStart hook are through
+    waiting: Waiting | None = None
+    failures: int = 0  # restarts since it last ran for long: the exponent of the pause
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackOff:
+    first_s: float = 10.0
+    most_s: float = 300.0
+
+    def pause_s(self, failures: int) -> float:
+        """Before restart number `failures` + 1: none, then 10 s, 20 s, 40 s …"""
+        return 0.0 if failures == 0 else min(self.first_s * 2.0 ** (failures - 1), self.most_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """Start these, stop those, look again at `wake_s` (Unix time) at the latest; `done`: nothing will run again."""
+
+    start: tuple[str, ...] = ()
+    stop: tuple[str, ...] = ()
+    wake_s: float | None = None
+    done: bool = False
+
+
+def steps(spec: Object, known: Mapping[str, Known], now_s: float, back_off: BackOff, *, stopping: bool) -> Steps:
+    """`stopping`: the pod is deleted, rejected, or past its deadline."""
+    if stopping:
+        return _wind_down(spec, known)
+    init, main = spec.get("initContainers") or (), spec["containers"]
+    policy = spec.get("restartPolicy") or "Always"
+    begun = any(known[one["name"]].state is not None for one in main)
+    found = _Collector(known, now_s, back_off)
+    for container in init:
+        name, state = container["name"], known[container["name"]].state
+        if is_sidecar(container):
+            found.want(name)
+            if not begun and not (isinstance(state, Running) and known[name].started):
+                return found.steps()
+        elif not begun:
+            if isinstance(state, Exited) and state.exit_code == 0:
+                continue
+            if isinstance(state, Exited) and policy == "Never":
+                return _wind_down(spec, known)
+            found.want(name)
+            return found.steps()
+    for container in main:
+        found.want_again(container["name"], policy)
+    if all(_is_over(known[one["name"]].state, policy) for one in main):
+        return _wind_down(spec, known)
+    return found.steps()
+
+
+def restarts(state: State | None, policy: str) -> bool:
+    return state is None or isinstance(state, Planned) or not _is_over(state, policy)
+
+
+def _is_over(state: State | None, policy: str) -> bool:
+    """It ended and stays so."""
+    return isinstance(state, Exited) and (policy == "Never" or (policy == "OnFailure" and state.exit_code == 0))
+
+
+def _wind_down(spec: Object, known: Mapping[str, Known]) -> Steps:
+    """Everything but sidecars at once; then the sidecars, the last one first."""
+    init, main = spec.get("initContainers") or (), spec["containers"]
+    others = [one["name"] for one in (*init, *main) if one in main or not is_sidecar(one)]
+    if up := _running(others, known):
+        return Steps(stop=up)
+    sidecars = [one["name"] for one in init if is_sidecar(one)]
+    up = _running(reversed(sidecars), known)
+    return Steps(stop=up[:1], done=not up)
+
+
+def _running(names: Iterable[str], known: Mapping[str, Known]) -> tuple[str, ...]:
+    return tuple(name for name in names if isinstance(known[name].state, Running | Planned))
+
+
+class _Collector:
+    """Gathers what to start, and when to look again."""
+
+    def __init__(self, known: Mapping[str, Known], now_s: float, back_off: BackOff) -> None:
+        self._known, self._now_s, self._back_off = known, now_s, back_off
+        self._start: list[str] = []
+        self._wakes: list[float] = []
+
+    def want(self, name: str) -> None:
+        """Running, whatever it takes."""
+        one = self._known[name]
+        if isinstance(one.state, Running | Planned):
+            return
+        due_s = start_due_s(one, self._back_off)
+        if due_s <= self._now_s:
+            self._start.append(name)
+        else:
+            self._wakes.append(due_s)
+
+    def want_again(self, name: str, policy: str) -> None:
+        if restarts(self._known[name].state, policy):
+            self.want(name)
+
+    def steps(self) -> Steps:
+        return Steps(start=tuple(self._start), wake_s=min(self._wakes, default=None))
+
+
+def start_due_s(one: Known, back_off: BackOff) -> float:
+    """When it may start (again): Unix time, 0 for at once."""
+    held_s = one.waiting.retry_s if one.waiting else 0.0
+    if not isinstance(one.state, Exited):
+        return held_s
+    return max(held_s, one.state.finished_s + back_off.pause_s(one.failures))

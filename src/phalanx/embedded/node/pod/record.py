@@ -1,0 +1,56 @@
+"""What the agent must remember of a pod that it took: a file beside the pod's containers.
+
+A pod with a record was admitted once and is never asked again, whatever else the node has taken since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from phalanx.client.connection import Object
+from phalanx.embedded.node.container.durable import write_whole
+
+_NAME = "pod.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodRecord:
+    """`devices`: container -> ids of the GPUs it alone may use. `failure`: why the node ended it (reason, message)."""
+
+    uid: str
+    namespace: str
+    name: str
+    pod_ip: str
+    start_time: str
+    devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    failure: tuple[str, str] | None = None
+
+    @classmethod
+    def of(cls, pod: Object, pod_ip: str, start_time: str, devices: Mapping[str, tuple[str, ...]]) -> PodRecord:
+        meta = pod["metadata"]
+        return cls(
+            uid=meta["uid"],
+            namespace=meta["namespace"],
+            name=meta["name"],
+            pod_ip=pod_ip,
+            start_time=start_time,
+            devices=devices,
+        )
+
+    def write(self, folder: Path) -> None:
+        """Raises OSError."""
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(folder / _NAME, msgspec.json.encode(self))
+
+
+def records(pods_dir: Path) -> Iterator[PodRecord]:
+    """Of every pod that was ever taken and not removed; a file that cannot be read counts as none."""
+    for path in sorted(pods_dir.glob(f"*/{_NAME}")):
+        try:
+            yield msgspec.json.decode(path.read_bytes(), type=PodRecord)
+        except (OSError, msgspec.DecodeError):
+            continue

@@ -1,0 +1,65 @@
+"""Tokens of service accounts that pods have as files: made anew long before they expire.
+
+A token's age is that of its file, so nothing has to be remembered over a restart of the agent. The new one takes the
+old one's place in one step, in the same directory, which is what containers have mounted.
+
+Source: pkg/kubelet/token/token_manager.go: after four fifths of a token's life, and at most a day.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from phalanx.embedded.node.pod.environment import Object
+from phalanx.embedded.node.pod.volumes import TokenRequest
+
+_LIFE_S = 3600.0  # where nothing is said: the API's default
+_PART, _LONGEST_S = 0.8, 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenFile:
+    """`source`: what the volume says of it."""
+
+    path: Path
+    source: Object
+
+    def due_s(self) -> float:
+        """When it is to be renewed (Unix time); at once if it is not there."""
+        life_s = float(self.source.get("expirationSeconds") or _LIFE_S)
+        try:
+            return self.path.stat().st_mtime + min(_PART * life_s, _LONGEST_S)
+        except FileNotFoundError:
+            return 0.0
+
+    def write(self, token: str) -> None:
+        """With the rights that the file had. Raises OSError."""
+        mode = self.path.stat().st_mode & 0o777 if self.path.exists() else 0o600
+        new = self.path.with_name(f".{self.path.name}.new")
+        new.unlink(missing_ok=True)
+        handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(handle, "w") as file:
+            file.write(token)
+        new.chmod(mode)
+        new.rename(self.path)
+
+
+def token_files(pod: Object, root: Path) -> tuple[TokenFile, ...]:
+    """Of the pod whose volumes lie below `root`."""
+    return tuple(
+        TokenFile(path=root / volume["name"] / said["path"], source=said)
+        for volume in pod["spec"].get("volumes") or ()
+        for source in (volume.get("projected") or {}).get("sources") or ()
+        if (said := source.get("serviceAccountToken"))
+    )
+
+
+async def renew(files: tuple[TokenFile, ...], pod: Object, request: TokenRequest, now_s: float) -> float | None:
+    """Those that are due; when the next is (Unix time), None: there are none. Raises ApiError, ConfigError, OSError."""
+    account = pod["spec"].get("serviceAccountName") or "default"
+    for file in files:
+        if file.due_s() <= now_s:
+            file.write(await request(pod["metadata"]["namespace"], account, file.source))
+    return min((file.due_s() for file in files), default=None)

@@ -1,0 +1,186 @@
+"""A pod's volumes as directories of this machine, and what a container mounts of them.
+
+Files of ConfigMaps, Secrets and the downward API are written once, before the first container starts, below a
+directory that only the agent's user may enter; a container sees them through its mounts. A tmpfs (emptyDir with medium
+Memory) lies in /dev/shm.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from phalanx.client.kind import CONFIG_MAPS, SECRETS, Kind
+from phalanx.embedded.node.container.attempt import Mount
+from phalanx.embedded.node.pod.environment import ConfigError, Lookup, Object, byte_data, expand, field, resource_field
+
+TokenRequest = Callable[[str, str, Mapping[str, Any]], Awaitable[str]]  # namespace, service account, source -> token
+_MEMORY = Path("/dev/shm")  # noqa: S108 - the machine's tmpfs, not a guessable file name
+_DEFAULT_MODE = 0o644
+
+
+async def set_up(pod: Object, root: Path, allocatable: Mapping[str, str], look_up: Lookup, token: TokenRequest) -> None:
+    """Make every volume of the pod below `root`. Raises ConfigError, ApiError, OSError."""
+    os.makedirs(root, mode=0o700, exist_ok=True)
+    sources = _Sources(pod, allocatable, look_up, token)
+    for volume in pod["spec"].get("volumes") or ():
+        try:
+            await _make(volume, root / volume["name"], sources)
+        except (ConfigError, OSError) as error:
+            raise ConfigError(f'MountVolume.SetUp failed for volume "{volume["name"]}" : {error}') from error
+
+
+def remove(root: Path) -> None:
+    """All of a pod's volumes, those in memory included."""
+    for link in root.glob("*") if root.exists() else ():
+        if link.is_symlink() and link.resolve().parent == _MEMORY:
+            shutil.rmtree(link.resolve(), ignore_errors=True)
+    shutil.rmtree(root, ignore_errors=True)
+
+
+def mounts(container: Object, pod: Object, root: Path, env: Mapping[str, str]) -> tuple[Mount, ...]:
+    """What the container mounts, outer paths first. Raises ConfigError."""
+    volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or ()}
+    found = []
+    for mount in container.get("volumeMounts") or ():
+        volume = volumes[mount["name"]]
+        host = volume.get("hostPath")
+        source = Path(host["path"]) if host else root / volume["name"]
+        below = mount.get("subPath") or expand(mount.get("subPathExpr") or "", env)
+        if below:
+            source = _sub_path(source, below)
+        written = any(key in volume for key in ("configMap", "secret", "downwardAPI", "projected"))
+        read_only = bool(mount.get("readOnly")) or written
+        found.append(Mount(source=str(source), target=mount["mountPath"], read_only=read_only))
+    return tuple(sorted(found, key=lambda mount: mount.target.count("/")))
+
+
+def _sub_path(source: Path, below: str) -> Path:
+    if below.startswith("/") or ".." in Path(below).parts:
+        raise ConfigError(f"subPath {below!r} must be a relative path without '..'")
+    if not (source / below).exists():
+        (source / below).mkdir(parents=True)
+    return source / below
+
+
+# --- kinds of volume --------------------------------------------------------------------------------------------------
+
+
+class _Sources:
+    """Where the files of a volume come from: name -> content and mode."""
+
+    def __init__(self, pod: Object, allocatable: Mapping[str, str], look_up: Lookup, token: TokenRequest) -> None:
+        self.pod, self._allocatable, self._look_up, self._token = pod, allocatable, look_up, token
+
+    async def keys(self, kind: Kind, source: Object, mode: int) -> dict[str, tuple[bytes, int]]:
+        space = self.pod["metadata"]["namespace"]
+        name = source.get("secretName") or source.get("name") or ""
+        owner = await self._look_up(kind, space, name)
+        if owner is None:
+            if source.get("optional"):
+                return {}
+            raise ConfigError(f'{kind.name.lower()} "{name}" not found')
+        data = byte_data(kind, owner)
+        if source.get("items") is None:
+            return {key: (value, mode) for key, value in data.items()}
+        missing = [item["key"] for item in source["items"] if item["key"] not in data]
+        if missing and not source.get("optional"):
+            raise ConfigError(f"references non-existent {kind.name.lower()} key: {missing[0]}")
+        chosen = [item for item in source["items"] if item["key"] in data]
+        return {item["path"]: (data[item["key"]], item.get("mode") or mode) for item in chosen}
+
+    def downward(self, source: Object, mode: int) -> dict[str, tuple[bytes, int]]:
+        found = {}
+        for item in source.get("items") or ():
+            if "fieldRef" in item:
+                text = field(item["fieldRef"]["fieldPath"], self.pod)
+            else:
+                text = resource_field(item["resourceFieldRef"], {}, self.pod, self._allocatable)
+            found[item["path"]] = (text.encode(), item.get("mode") or mode)
+        return found
+
+    async def projected(self, source: Object) -> dict[str, tuple[bytes, int]]:
+        mode = source.get("defaultMode") or _DEFAULT_MODE
+        found: dict[str, tuple[bytes, int]] = {}
+        for part in source.get("sources") or ():
+            match part:
+                case {"configMap": inner}:
+                    found |= await self.keys(CONFIG_MAPS, inner, mode)
+                case {"secret": inner}:
+                    found |= await self.keys(SECRETS, inner, mode)
+                case {"downwardAPI": inner}:
+                    found |= self.downward(inner, mode)
+                case {"serviceAccountToken": inner}:
+                    account = self.pod["spec"].get("serviceAccountName") or "default"
+                    text = await self._token(self.pod["metadata"]["namespace"], account, inner)
+                    found[inner["path"]] = (text.encode(), mode)  # whoever the container's user is can read it
+                case _:
+                    raise ConfigError(f"projected source {', '.join(part)} is not supported here")
+        return found
+
+
+async def _make(volume: Object, place: Path, sources: _Sources) -> None:
+    match volume:
+        case {"emptyDir": source}:
+            _make_empty(place, (source or {}).get("medium") == "Memory", sources.pod["metadata"]["uid"])
+        case {"hostPath": source}:
+            _check_host_path(source)
+        case {"configMap": source}:
+            mode = source.get("defaultMode") or _DEFAULT_MODE
+            _write_files(place, await sources.keys(CONFIG_MAPS, source, mode))
+        case {"secret": source}:
+            mode = source.get("defaultMode") or 0o600
+            _write_files(place, await sources.keys(SECRETS, source, mode))
+        case {"downwardAPI": source}:
+            _write_files(place, sources.downward(source, source.get("defaultMode") or _DEFAULT_MODE))
+        case {"projected": source}:
+            _write_files(place, await sources.projected(source))
+        case {"name": name, **kinds}:
+            raise ConfigError(
+                f"{', '.join(kinds)} volumes are not supported on this node (volume {name}); use emptyDir, configMap, "
+                "secret, downwardAPI, projected or hostPath"
+            )
+
+
+def _make_empty(place: Path, in_memory: bool, uid: str) -> None:
+    if in_memory and _MEMORY.is_dir() and not place.is_symlink():
+        real = _MEMORY / f"phalanx-{uid}-{place.name}"
+        real.mkdir(mode=0o777, exist_ok=True)
+        real.chmod(0o777)
+        place.symlink_to(real)
+    elif not place.is_symlink():
+        place.mkdir(exist_ok=True)
+        place.chmod(0o777)
+
+
+def _check_host_path(source: Object) -> None:
+    """The types of a hostPath volume: pkg/volume/hostpath."""
+    path, wanted = Path(source["path"]), source.get("type") or ""
+    match wanted:
+        case "DirectoryOrCreate":
+            path.mkdir(mode=0o755, parents=True, exist_ok=True)
+        case "FileOrCreate" if not path.exists():
+            path.touch(mode=0o644)
+    good = {"Directory": path.is_dir, "File": path.is_file, "Socket": path.is_socket}.get(wanted, path.exists)
+    if not good():
+        raise ConfigError(f"hostPath type check failed: {path} is not {'there' if not wanted else f'a {wanted}'}")
+
+
+def _write_files(place: Path, files: Mapping[str, tuple[bytes, int]]) -> None:
+    """A directory made anew and put in place in one step, so that a crash leaves no half of it."""
+    draft = place.with_name(place.name + ".new")
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir(mode=0o755)
+    for name, (content, mode) in files.items():
+        path = draft / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        path.chmod(mode)
+    if place.exists():
+        shutil.rmtree(place)
+    draft.rename(place)

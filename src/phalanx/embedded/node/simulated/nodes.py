@@ -1,0 +1,361 @@
+"""Nodes that do not exist, for tests at scale: their pods become Ready as soon as they are bound, and finish in time.
+
+A pod with the annotation `phalanx.dev/run-seconds` is Succeeded that long after *all* pods of its job were ready; so a
+job of which only some pods are placed runs for ever, as a real one whose workers wait for each other. Without the
+annotation a pod runs for ever. Whose pods belong together, and how many they must be, says `gangs`.
+
+Everything is as cheap as it can be: one PATCH makes a pod Running and Ready, one makes it Succeeded, and a fixed
+number of writers takes them from one queue. The check whether a node takes a pod is the real agent's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import heapq
+import logging
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from phalanx.client.connection import MERGE_PATCH, ApiError, ApiRefusal, ApiUnknown, Connection, Object
+from phalanx.client.informer import Change, Informer
+from phalanx.client.kind import JOBS, NODES, PODS, Kind
+from phalanx.client.quantity import amount
+from phalanx.embedded.node.machine.registration import Registration, register, renew_lease
+from phalanx.embedded.node.machine.settings import SimulatedSettings
+from phalanx.embedded.node.pod.admission import Rejection, admit
+from phalanx.embedded.node.pod.demand import GPU, Amounts, demand
+from phalanx.embedded.node.pod.status import TERMINAL, at, rejected
+from phalanx.embedded.node.simulated.gangs import Gangs
+
+log = logging.getLogger(__name__)
+
+SIMULATED = "phalanx.dev/simulated"  # label of their nodes
+RUN_SECONDS = "phalanx.dev/run-seconds"
+_RETRY_S = 0.2
+_REGISTER_AT_ONCE = 16
+Write = Callable[[], Awaitable[None]]
+
+
+async def retire(connection: Connection, nodes: int) -> None:
+    """Delete the nodes beyond so many that an earlier run simulated: nobody will renew their leases, and what was bound
+    to them, which never ran, is made anew elsewhere. Raises ApiError."""
+    kept = {_name(number) for number in range(nodes)}
+    listing = await connection.list(NODES, labelSelector=f"{SIMULATED}=true")
+    for name in sorted({one["metadata"]["name"] for one in listing["items"]} - kept):
+        log.info("node %s is simulated no longer", name)
+        with suppress(ApiRefusal):  # somebody else deleted it
+            await connection.delete(NODES, name)
+
+
+def _name(number: int) -> str:
+    return f"sim-{number:03d}"
+
+
+@dataclass(slots=True)
+class _Node:
+    object: Object
+    used: Amounts = field(default_factory=dict)
+
+    def charge(self, asked: Amounts, sign: int) -> None:
+        for name, value in asked.items():
+            self.used[name] = self.used.get(name, 0) + sign * value
+
+
+class SimulatedNodes:
+    def __init__(
+        self, connection: Connection, informers: Callable[[Kind], Informer], settings: SimulatedSettings
+    ) -> None:
+        self._connection, self._informers, self._settings = connection, informers, settings
+        self._pods, self._jobs = informers(PODS), informers(JOBS)
+        self._resources = _resources(settings)
+        self._allocatable = {name: amount(name, text) for name, text in self._resources.items()}
+        self._nodes: dict[str, _Node] = {}
+        self._charged: dict[str, tuple[str, Amounts]] = {}  # pod uid -> node, what it asks
+        self._gangs = Gangs(self._run_out)
+        self._begun: set[str] = set()  # uids with a write under way or done: one PATCH each
+        self._finishing: set[str] = set()
+        self._deleting: set[str] = set()
+        self._due: list[tuple[float, str]] = []  # heap: when a pod finishes, its uid
+        self._pod_keys: dict[str, str] = {}  # uid -> namespace/name
+        self._due_changed = asyncio.Event()
+        self._born_s = time.time()
+        self._writes: deque[Write] = deque()
+        self._has_writes = asyncio.Semaphore(0)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        await asyncio.gather(self._pods.synced.wait(), self._jobs.synced.wait(), self._register_all())
+        self._jobs.subscribe(self._gangs.take_job)
+        self._pods.subscribe(self._take)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._keep_leases())
+            group.create_task(self._finish_in_time())
+            for _ in range(self._settings.writes_at_once):
+                group.create_task(self._write())
+
+    # --- nodes ----------------------------------------------------------------------------------------------------
+
+    async def _register_all(self) -> None:
+        gate = asyncio.Semaphore(_REGISTER_AT_ONCE)
+
+        async def one(number: int) -> None:
+            async with gate:
+                name = _name(number)
+                self._nodes[name] = _Node(await self._register(name))
+
+        await asyncio.gather(*(one(number) for number in range(self._settings.nodes)))
+
+    async def _register(self, name: str) -> Object:
+        labels = {
+            "kubernetes.io/hostname": name,
+            "kubernetes.io/arch": "amd64",
+            "kubernetes.io/os": "linux",
+            "type": "simulated",
+            SIMULATED: "true",
+            **self._settings.labels,
+        }
+        registration = Registration(name=name, labels=labels, resources=self._resources, info=_INFO)
+        while True:
+            try:
+                node = await register(self._connection, registration)
+                await self._renew(name, node)
+                return node
+            except ApiUnknown as error:
+                log.info("registering %s: %s", name, error)
+                await asyncio.sleep(_RETRY_S)
+
+    async def _renew(self, name: str, node: Object) -> None:
+        await renew_lease(self._connection, name, node["metadata"]["uid"], self._settings.lease_duration_s)
+
+    async def _keep_leases(self) -> None:
+        """One coroutine for all, spread over the period; a node that was deleted comes back, as the real one does."""
+        while True:
+            begun_s = time.monotonic()
+            for position, (name, node) in enumerate(list(self._nodes.items()), 1):
+                try:
+                    if name not in self._informers(NODES).objects and self._informers(NODES).synced.is_set():
+                        node.object = await self._register(name)
+                    await self._renew(name, node.object)
+                except ApiError as error:
+                    log.info("lease of %s: %s", name, error)
+                due_s = begun_s + self._settings.lease_renew_s * position / len(self._nodes)
+                await asyncio.sleep(max(0.0, due_s - time.monotonic()))
+            if not self._nodes:
+                await asyncio.sleep(self._settings.lease_renew_s)
+
+    # --- pods -----------------------------------------------------------------------------------------------------
+
+    def _take(self, change: Change) -> None:
+        if change.new is None:
+            assert change.old is not None
+            self._forget(change.old["metadata"]["uid"])
+            return
+        pod, node = change.new, self._nodes.get(change.new["spec"].get("nodeName") or "")
+        if node is None:
+            return
+        uid, phase = pod["metadata"]["uid"], (pod.get("status") or {}).get("phase")
+        self._pod_keys[uid] = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+        if "deletionTimestamp" in pod["metadata"]:
+            if uid not in self._deleting:
+                self._deleting.add(uid)
+                self._let_go(uid)
+                self._push(lambda: self._delete(pod))
+        elif phase in TERMINAL:
+            self._let_go(uid)
+        elif phase == "Running":
+            self._charge(uid, node, pod)
+            self._begun.add(uid)
+            if RUN_SECONDS in (pod["metadata"].get("annotations") or {}):
+                self._gangs.is_ready(pod)
+        elif uid not in self._begun:
+            self._begin(uid, node, pod)
+
+    def _begin(self, uid: str, node: _Node, pod: Object) -> None:
+        self._begun.add(uid)
+        known = self._informers(NODES).objects.get(pod["spec"]["nodeName"], node.object)
+        if rejection := admit(pod, known, self._allocatable, node.used):
+            self._push(lambda: self._patch(pod, _rejected(pod, rejection)))
+            return
+        self._charge(uid, node, pod)
+        self._push(lambda: self._patch(pod, _running(pod, time.time())))
+
+    def _charge(self, uid: str, node: _Node, pod: Object) -> None:
+        if uid not in self._charged:
+            asked = demand(pod["spec"])
+            self._charged[uid] = (pod["spec"]["nodeName"], asked)
+            node.charge(asked, 1)
+
+    def _let_go(self, uid: str) -> None:
+        """It runs no longer: its node has room again, its job is not complete any more."""
+        if uid in self._charged:
+            name, asked = self._charged.pop(uid)
+            self._nodes[name].charge(asked, -1)
+        self._gangs.is_over(uid)
+
+    def _forget(self, uid: str) -> None:
+        self._let_go(uid)
+        for known in (self._begun, self._finishing, self._deleting):
+            known.discard(uid)
+        self._pod_keys.pop(uid, None)
+
+    # --- time -----------------------------------------------------------------------------------------------------
+
+    def _run_out(self, pod: Object) -> None:
+        """All pods of its job are ready: its time begins. Or it began before this process did."""
+        seconds = float(pod["metadata"]["annotations"][RUN_SECONDS]) / self._settings.time_scale
+        since_s, now_s = _ready_since_s(pod), time.time()
+        begun_s = since_s if since_s < self._born_s - 1 else now_s  # the API's times are whole seconds
+        heapq.heappush(self._due, (begun_s + seconds, pod["metadata"]["uid"]))
+        self._due_changed.set()
+
+    async def _finish_in_time(self) -> None:
+        while True:
+            self._due_changed.clear()
+            while self._due and self._due[0][0] <= time.time():
+                self._finish(heapq.heappop(self._due)[1])
+            pause_s = max(0.0, self._due[0][0] - time.time()) if self._due else None
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause_s):
+                    await self._due_changed.wait()
+
+    def _finish(self, uid: str) -> None:
+        pod = self._pods.objects.get(self._pod_keys.get(uid, ""))
+        if pod is None or pod["metadata"]["uid"] != uid or uid in self._finishing or uid in self._deleting:
+            return
+        self._finishing.add(uid)
+        self._push(lambda: self._patch(pod, _succeeded(pod, time.time())))
+
+    # --- writes ---------------------------------------------------------------------------------------------------
+
+    def _push(self, write: Write) -> None:
+        self._writes.append(write)
+        self._has_writes.release()
+
+    async def _write(self) -> None:
+        while True:
+            await self._has_writes.acquire()
+            write = self._writes.popleft()
+            try:
+                await write()
+            except ApiRefusal as error:
+                if error.code != 404 and error.reason != "Conflict":  # gone, or another has its name
+                    log.warning("simulated pod: %s", error)
+            except ApiUnknown as error:
+                log.info("simulated pod, to be repeated: %s", error)
+                await asyncio.sleep(_RETRY_S)
+                self._push(write)
+
+    async def _patch(self, pod: Object, status: Mapping[str, Any]) -> None:
+        meta = pod["metadata"]
+        body = {"metadata": {"uid": meta["uid"]}, "status": status}
+        answer = await self._connection.patch(PODS, meta["name"], body, meta["namespace"], "status", MERGE_PATCH)
+        self._pods.observe(answer)
+
+    async def _delete(self, pod: Object) -> None:
+        meta = pod["metadata"]
+        if (pod.get("status") or {}).get("phase") not in TERMINAL:
+            await self._patch(pod, _killed(pod, time.time()))
+        body = {"gracePeriodSeconds": 0, "preconditions": {"uid": meta["uid"]}}
+        await self._connection.delete(PODS, meta["name"], meta["namespace"], body)
+
+
+_INFO = {
+    "architecture": "amd64",
+    "bootID": "",
+    "containerRuntimeVersion": "simulated://1",
+    "kernelVersion": "simulated",
+    "kubeProxyVersion": "",
+    "kubeletVersion": "v1.36.2",
+    "machineID": "",
+    "operatingSystem": "linux",
+    "osImage": "simulated",
+    "systemUUID": "",
+}
+
+
+def _resources(settings: SimulatedSettings) -> dict[str, str]:
+    found = {"cpu": settings.cpu, "memory": settings.memory, "pods": str(settings.pods), "ephemeral-storage": "1Ti"}
+    return found | ({GPU: str(settings.gpu)} if settings.gpu else {})
+
+
+def _ready_since_s(pod: Object) -> float:
+    times = [one["lastTransitionTime"] for one in pod["status"].get("conditions") or () if one["type"] == "Ready"]
+    return dt.datetime.fromisoformat(times[0]).timestamp() if times and times[0] else time.time()
+
+
+# --- statuses: merge patches, so lists are given whole --------------------------------------------------------------
+
+
+def _conditions(pod: Object, now_s: float, ready: str, reason: str | None = None) -> list[dict[str, Any]]:
+    """Ours in front of those that others set."""
+    ours: dict[str, tuple[str, str | None]] = {
+        "PodReadyToStartContainers": (ready, None),
+        "Initialized": ("True", reason if reason == "PodCompleted" else None),
+        "Ready": (ready, reason),
+        "ContainersReady": (ready, reason),
+    }
+    found = [
+        {"type": kind, "status": status, "lastProbeTime": None, "lastTransitionTime": at(now_s)}
+        | ({"reason": why} if why else {})
+        for kind, (status, why) in ours.items()
+    ]
+    others = [one for one in (pod.get("status") or {}).get("conditions") or () if one["type"] not in ours]
+    if not any(one["type"] == "PodScheduled" for one in others):
+        others.append(
+            {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": at(now_s)}
+        )
+    return [*found, *others]
+
+
+def _containers(pod: Object, state: Mapping[str, Any], *, ready: bool) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": one["name"],
+            "image": one["image"],
+            "imageID": one["image"],
+            "containerID": f"simulated://{pod['metadata']['uid']}/{one['name']}",
+            "ready": ready,
+            "started": ready,
+            "restartCount": 0,
+            "state": state,
+            "lastState": {},
+        }
+        for one in pod["spec"]["containers"]
+    ]
+
+
+def _running(pod: Object, now_s: float) -> dict[str, Any]:
+    return {
+        "phase": "Running",
+        "startTime": at(now_s),
+        "conditions": _conditions(pod, now_s, "True"),
+        "containerStatuses": _containers(pod, {"running": {"startedAt": at(now_s)}}, ready=True),
+    }
+
+
+def _ended(pod: Object, now_s: float, phase: str, code: int, reason: str) -> dict[str, Any]:
+    began = (pod.get("status") or {}).get("startTime") or at(now_s)
+    ended = {"exitCode": code, "reason": reason, "startedAt": began, "finishedAt": at(now_s)}
+    return {
+        "phase": phase,
+        "startTime": began,
+        "conditions": _conditions(pod, now_s, "False", "PodCompleted" if phase == "Succeeded" else "PodFailed"),
+        "containerStatuses": _containers(pod, {"terminated": ended}, ready=False),
+    }
+
+
+def _succeeded(pod: Object, now_s: float) -> dict[str, Any]:
+    return _ended(pod, now_s, "Succeeded", 0, "Completed")
+
+
+def _killed(pod: Object, now_s: float) -> dict[str, Any]:
+    return _ended(pod, now_s, "Failed", 137, "Error")
+
+
+def _rejected(pod: Object, rejection: Rejection) -> dict[str, Any]:
+    return rejected(pod, rejection.reason, rejection.message, time.time())

@@ -1,0 +1,147 @@
+"""Policies in CEL change and refuse requests as KEP-3488 and KEP-3962 say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import (
+    Patches,
+    Reader,
+    Review,
+    mutate,
+    selected,
+    validate,
+)
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, User
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+from phalanx.embedded.apiserver.apimachinery.patch.json_patch import json_patch
+
+JOBS = Resource(group="batch", version="v1", kind="Job", plural="jobs", namespaced=True)
+JOB_RULE = {"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["jobs"]}
+SUSPEND = {
+    "patchType": "ApplyConfiguration",
+    "applyConfiguration": {"expression": "Object{spec: Object.spec{suspend: true}}"},
+}
+
+
+def merged(resource: Resource, obj: Object, value: Any) -> Object:
+    return {**obj, **{key: {**obj.get(key, {}), **part} for key, part in value.items()}}
+
+
+PATCHES = Patches(merge=merged, json=lambda resource, obj, value: json_patch(obj, value))
+
+
+def policy(kind: str, **spec: Any) -> Object:
+    return {
+        "kind": kind,
+        "metadata": {"name": "p"},
+        "spec": {"matchConstraints": {"resourceRules": [JOB_RULE]}, **spec},
+    }
+
+
+def reader(*objects: Object, binding: Object | None = None) -> Reader:
+    bindings = [
+        {"metadata": {"name": "b"}, "spec": {"policyName": "p", "validationActions": ["Deny"], **(binding or {})}}
+    ]
+    kinds = {"mutatingadmissionpolicies": "Mutating", "validatingadmissionpolicies": "Validating"}
+
+    def policies(plural: str) -> list[Object]:
+        if plural.endswith("bindings"):
+            return bindings
+        return [one for one in objects if one["kind"].startswith(kinds[plural])]
+
+    return Reader(policies=policies, param=lambda *where: {"max": 3} if where[-1] == "limits" else None)
+
+
+def review(operation: str = "CREATE", labels: dict[str, str] | None = None, **spec: Any) -> Review:
+    obj = {"metadata": {"name": "j", "labels": labels or {}}, "spec": spec}
+    namespace = {"metadata": {"name": "team-a", "labels": {"tier": "batch"}}}
+    return Review(resource=JOBS, operation=operation, name="j", obj=obj, namespace=namespace, user=User(name="alice"))
+
+
+def test_a_mutation_applies_where_its_condition_holds() -> None:
+    condition = {"name": "queued", "expression": '"phalanx.dev/queue" in object.metadata.labels'}
+    known = reader(policy("MutatingAdmissionPolicy", matchConditions=[condition], mutations=[SUSPEND]))
+    assert mutate(review(labels={"phalanx.dev/queue": "a"}), known, PATCHES)["spec"] == {"suspend": True}
+    untouched = review()
+    assert mutate(untouched, known, PATCHES) is untouched.obj
+
+
+def test_a_json_patch_sees_what_the_mutation_before_it_did() -> None:
+    patch = '[JSONPatch{op: "replace", path: "/spec/suspend", value: !object.spec.suspend}]'
+    second = {"patchType": "JSONPatch", "jsonPatch": {"expression": patch}}
+    known = reader(policy("MutatingAdmissionPolicy", mutations=[SUSPEND, second]))
+    assert mutate(review(), known, PATCHES)["spec"] == {"suspend": False}
+
+
+def test_a_violation_denies_in_the_words_of_the_policy() -> None:
+    rule = {"expression": "object.spec.parallelism <= params.max", "messageExpression": '"over " + string(params.max)'}
+    parameter = {"paramKind": {"apiVersion": "x/v1", "kind": "Limit"}}
+    known = reader(
+        policy("ValidatingAdmissionPolicy", validations=[{**rule, "reason": "Forbidden"}], **parameter),
+        binding={"paramRef": {"name": "limits"}},
+    )
+    with pytest.raises(ApiError) as refused:
+        validate(review(parallelism=5), known)
+    assert refused.value.code == 403
+    assert refused.value.message == (
+        "jobs.batch \"j\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: over 3"
+    )
+    assert validate(review(parallelism=3), known) == []
+
+
+def test_a_warning_lets_the_request_pass() -> None:
+    known = reader(
+        policy("ValidatingAdmissionPolicy", validations=[{"expression": "false", "message": "old"}]),
+        binding={"validationActions": ["Warn"]},
+    )
+    assert validate(review(), known) == ["Validation failed for ValidatingAdmissionPolicy 'p' with binding 'b': old"]
+
+
+@pytest.mark.parametrize(("failure_policy", "denied"), [("Fail", True), ("Ignore", False)])
+def test_an_expression_that_fails_is_a_failure_of_the_policy(failure_policy: str, denied: bool) -> None:
+    broken = policy(
+        "ValidatingAdmissionPolicy", failurePolicy=failure_policy, validations=[{"expression": "object.spec.none > 1"}]
+    )
+    if denied:
+        with pytest.raises(ApiError, match="resulted in error: no such key: none"):
+            validate(review(), reader(broken))
+    else:
+        assert validate(review(), reader(broken)) == []
+
+
+@pytest.mark.parametrize(
+    ("binding", "applies"),
+    [
+        ({}, True),
+        ({"matchResources": {"namespaceSelector": {"matchLabels": {"tier": "batch"}}}}, True),
+        ({"matchResources": {"namespaceSelector": {"matchLabels": {"tier": "web"}}}}, False),
+        ({"matchResources": {"objectSelector": {"matchLabels": {"deny": "yes"}}}}, False),
+        ({"matchResources": {"excludeResourceRules": [JOB_RULE]}}, False),
+        ({"policyName": "another"}, False),
+    ],
+)
+def test_a_binding_narrows_its_policy(binding: Object, applies: bool) -> None:
+    known = reader(policy("MutatingAdmissionPolicy", mutations=[SUSPEND]), binding=binding)
+    assert ("suspend" in mutate(review(), known, PATCHES)["spec"]) is applies
+
+
+def test_other_operations_are_not_matched() -> None:
+    known = reader(policy("MutatingAdmissionPolicy", mutations=[SUSPEND]))
+    assert "suspend" not in mutate(review("UPDATE"), known, PATCHES)["spec"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "holds"),
+    [
+        ({"key": "a", "operator": "In", "values": ["1"]}, True),
+        ({"key": "a", "operator": "NotIn", "values": ["1"]}, False),
+        ({"key": "b", "operator": "NotIn", "values": ["1"]}, True),
+        ({"key": "a", "operator": "Exists"}, True),
+        ({"key": "a", "operator": "DoesNotExist"}, False),
+    ],
+)
+def test_label_selectors(expression: Object, holds: bool) -> None:
+    assert selected({"matchExpressions": [expression]}, {"a": "1"}) is holds

@@ -1,0 +1,52 @@
+"""Quantities are printed as the API server prints them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from phalanx.embedded.apiserver.apimachinery.schema import quantity
+
+
+@pytest.mark.parametrize(
+    ("written", "printed"),
+    [
+        ("0.5", "500m"),
+        ("1000m", "1"),
+        ("1500m", "1500m"),
+        ("1024Ki", "1Mi"),
+        ("1.5Gi", "1536Mi"),
+        ("0.5Ki", "512"),
+        ("1024", "1024"),
+        ("1000", "1k"),
+        ("1e3", "1e3"),
+        ("12E6", "12e6"),
+        ("1E", "1E"),
+        ("0Gi", "0"),
+        ("-3", "-3"),
+        ("+1", "1"),
+        (".5", "500m"),
+        ("5.", "5"),
+    ],
+)
+def test_the_shortest_form_of_the_family(written: str, printed: str) -> None:
+    assert quantity.canonical(written) == printed
+
+
+@pytest.mark.parametrize("text", ["", "abc", "1x", "1.2.3", "Gi", "1Kib", "--1", "1 Gi"])
+def test_other_texts_are_refused(text: str) -> None:
+    with pytest.raises(quantity.QuantityError):
+        quantity.canonical(text)
+
+
+@given(some.integers(-(10**15), 10**15), some.sampled_from(["", "m", "k", "Ki", "Mi", "G", "u", "n"]))
+def test_printing_keeps_the_amount_and_is_stable(number: int, suffix: str) -> None:
+    once = quantity.canonical(f"{number}{suffix}")
+    assert quantity.of(once) == quantity.of(f"{number}{suffix}")
+    assert quantity.canonical(once) == once
+
+
+def test_sums_stay_in_the_family_of_the_first() -> None:
+    assert quantity.add("1Gi", "1024Mi") == "2Gi"
+    assert quantity.add("500m", "1") == "1500m"

@@ -1,0 +1,138 @@
+"""What the server says no to, in the words of the real one: broken bodies, other kinds, selectors, versions."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from phalanx.embedded.apiserver.apimachinery.meta import selectors
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+from phalanx.embedded.apiserver.transport.go_json import duplicates, syntax_error
+from tests.embedded.apiserver.process import ServerProcess
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("", "unexpected end of JSON input"),
+        ('{"a":', "unexpected end of JSON input"),
+        ("{a}", "invalid character 'a' looking for beginning of object key string"),
+        ('{"a" 1}', "invalid character '1' after object key"),
+        ('{"a":1 2}', "invalid character '2' after object key:value pair"),
+        ("[1 2]", "invalid character '2' after array element"),
+        ("{} x", "invalid character 'x' after top-level value"),
+        ("tru3", "invalid character '3' in literal true (expecting 'e')"),
+        ('"a\nb"', "invalid character '\\n' in string literal"),
+        ("hello", "invalid character 'h' looking for beginning of value"),
+        ('{"a": [1, -2.5e3, "x\\u00e9", null]}', ""),
+    ],
+)
+def test_syntax_errors_as_go_words_them(text: str, error: str) -> None:
+    assert syntax_error(text.encode()) == error
+
+
+def test_fields_that_stand_twice_are_found_by_their_path() -> None:
+    text = b'{"data":{"k":"1","k":"2"},"list":[{"a":1,"a":2}]}'
+    assert duplicates(text, json.loads(text)) == ["data.k", "list[0].a"]
+    assert duplicates(b'{"a":"x\\":y"}', {"a": 'x":y'}) == []
+
+
+@pytest.mark.parametrize(
+    ("selector", "message"),
+    [
+        ("a b", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
+        ("a in b", "unable to parse requirement: found 'b' expected: '('"),
+        ("a=1,", "found '', expected: identifier after ','"),
+        ("=1", "found '=', expected: !, identifier, or 'end of string'"),
+        ("a in (b) c", "found 'c', expected: ',' or 'end of string'"),
+    ],
+)
+def test_label_selectors_that_do_not_parse(selector: str, message: str) -> None:
+    with pytest.raises(ApiError) as caught:
+        selectors.labels(selector)
+    assert (caught.value.code, caught.value.message) == (400, message)
+
+
+@pytest.mark.parametrize(
+    ("selector", "matching"),
+    [
+        ("tier", {"front", "back"}),
+        ("!tier", {"none"}),
+        ("tier=front", {"front"}),
+        ("tier!=front", {"back", "none"}),
+        ("tier in (front, back)", {"front", "back"}),
+        ("tier notin (front)", {"back", "none"}),
+        ("size>2", {"back"}),
+        ("tier,size<2", {"front"}),
+    ],
+)
+def test_label_selectors(selector: str, matching: set[str]) -> None:
+    things = {"front": {"tier": "front", "size": "1"}, "back": {"tier": "back", "size": "3"}, "none": {"size": "x"}}
+    test = selectors.labels(selector)
+    assert test is not None
+    assert {name for name, labels in things.items() if test(labels)} == matching
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("", "couldn't get version/kind; json parse error: unexpected end of JSON input (<empty>)"),
+        ('{"kind":', 'couldn\'t get version/kind; json parse error: unexpected end of JSON input ({"kind":)'),
+    ],
+)
+def test_a_broken_body_is_shown(api_server: ServerProcess, body: str, message: str) -> None:
+    answer = api_server.ask("POST", MAPS, body)
+    assert answer.code == 400
+    assert answer.body["message"] == f"the object provided is unrecognized (must be of type ConfigMap): {message}"
+
+
+@pytest.mark.parametrize(
+    ("obj", "message"),
+    [
+        (
+            {"apiVersion": "v1", "kind": "Secret"},
+            'Secret in version "v1" cannot be handled as a ConfigMap: converting (v1.Secret) to (core.ConfigMap): '
+            "unknown conversion",
+        ),
+        (
+            {"apiVersion": "v1", "kind": "Secrete"},
+            'Secrete in version "v1" cannot be handled as a ConfigMap: no kind "Secrete" is registered for version '
+            '"v1" in scheme "pkg/api/legacyscheme/scheme.go:30"',
+        ),
+    ],
+)
+def test_another_kind_is_named(api_server: ServerProcess, obj: Any, message: str) -> None:
+    answer = api_server.ask("POST", MAPS, obj)
+    assert (answer.code, answer.body["message"]) == (400, message)
+
+
+def test_a_field_that_stands_twice_is_a_warning_or_an_error(api_server: ServerProcess) -> None:
+    body = '{"metadata":{"name":"twice"},"data":{"k":"1","k":"2"}}'
+    warned = api_server.ask("POST", MAPS + "?dryRun=All", body)
+    assert warned.code == 201
+    assert warned.headers["warning"] == '299 - "duplicate field \\"data.k\\""'
+    refused = api_server.ask("POST", MAPS + "?dryRun=All&fieldValidation=Strict", body)
+    assert refused.code == 400
+    assert refused.body["message"].endswith('strict decoding error: duplicate field "data.k"')
+
+
+def test_a_get_may_ask_for_a_version_that_does_not_exist_yet(api_server: ServerProcess) -> None:
+    answer = api_server.ask("GET", "/api/v1/namespaces/default?resourceVersion=99999999999")
+    assert (answer.code, answer.body["details"]["retryAfterSeconds"]) == (504, 1)
+
+
+def test_a_patch_that_makes_no_such_object_is_invalid(api_server: ServerProcess) -> None:
+    api_server.ask("POST", MAPS, {"metadata": {"name": "patched"}})
+    merge = {"media": "application/merge-patch+json"}
+    wrong = api_server.ask("PATCH", f"{MAPS}/patched", {"data": {"k": 1}}, **merge)
+    strict = api_server.ask("PATCH", f"{MAPS}/patched?fieldValidation=Strict", {"odd": 1}, **merge)
+    assert (wrong.code, strict.code) == (422, 422)
+    assert wrong.body["details"]["causes"][0]["field"] == "patch"
+    assert wrong.body["message"].endswith(
+        "json: cannot unmarshal number into Go struct field ConfigMap.data of type string"
+    )
+    assert strict.body["message"].endswith('strict decoding error: unknown field "odd"')

@@ -1,0 +1,268 @@
+"""ConfigMaps, secrets, services, claims, limit ranges, quotas, roles."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+
+from tests.embedded.apiserver.registry.kinds.writes import (
+    Cluster,
+    Object,
+    create,
+    refusal,
+    resource,
+    stored,
+    update,
+    update_refusal,
+)
+
+
+def named(**fields: Any) -> Object:
+    return {"metadata": {"name": "a"}, **fields}
+
+
+FROZEN = "Forbidden: field is immutable when `immutable` is set"
+
+
+def test_an_immutable_config_map_stays() -> None:
+    old = stored("configmaps", named(data={"k": "v"}, immutable=True))
+    assert update_refusal("configmaps", old, {"data": {"k": "w"}}) == [f"data: {FROZEN}"]
+    assert update_refusal("configmaps", old, {"immutable": None}) == [f"immutable: {FROZEN}"]
+    assert update_refusal("configmaps", old, {"metadata": {"labels": {"a": "b"}}}) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"data": {"a/b": "v"}}, "data[a/b]"),
+        ({"data": {"k": "v"}, "binaryData": {"k": "aGk="}}, "data[k]"),
+        ({"data": {"k": "x" * 1048577}}, ""),
+    ],
+)
+def test_wrong_config_maps_are_refused(fields: Object, field: str) -> None:
+    assert [line.split(":")[0] for line in refusal("configmaps", named(**fields))] == [field]
+
+
+def test_texts_of_a_secret_become_bytes() -> None:
+    obj = create("secrets", named(stringData={"k": "v"}, data={"l": "bA=="}))
+    assert obj["data"] == {"k": base64.b64encode(b"v").decode(), "l": "bA=="}
+    assert "stringData" not in obj
+    assert obj["type"] == "Opaque"
+
+
+@pytest.mark.parametrize(
+    ("sort", "lines"),
+    [
+        ("kubernetes.io/tls", ["data[tls.crt]: Required value", "data[tls.key]: Required value"]),
+        ("kubernetes.io/ssh-auth", ["data[ssh-privatekey]: Required value"]),
+        ("kubernetes.io/dockerconfigjson", ["data[.dockerconfigjson]: Required value"]),
+        ("example.com/own", []),
+    ],
+)
+def test_a_type_of_secret_says_what_it_holds(sort: str, lines: list[str]) -> None:
+    assert refusal("secrets", named(type=sort)) == lines
+
+
+def test_the_type_of_a_secret_is_fixed() -> None:
+    assert update_refusal("secrets", stored("secrets", named()), {"type": "x"}) == [
+        'type: Invalid value: "x": field is immutable'
+    ]
+
+
+# --- services --------------------------------------------------------------------------------------------------------
+
+
+def service(**spec: Any) -> Object:
+    return named(spec={"ports": [{"port": 80}]} | spec)
+
+
+def test_a_service_gets_addresses_and_defaults() -> None:
+    spec = create("services", service())["spec"]
+    assert spec["ports"] == [{"port": 80, "protocol": "TCP", "targetPort": 80}]
+    assert spec["clusterIPs"] == [spec["clusterIP"]]
+    assert spec["clusterIP"].startswith("10.96.")
+    assert (spec["type"], spec["sessionAffinity"]) == ("ClusterIP", "None")
+    assert (spec["ipFamilies"], spec["ipFamilyPolicy"], spec["internalTrafficPolicy"]) == (
+        ["IPv4"],
+        "SingleStack",
+        "Cluster",
+    )
+
+
+def test_two_services_never_share_an_address() -> None:
+    first = create("services", service() | {"metadata": {"name": "b"}})
+    cluster = Cluster(objects={("", "services"): [first]})
+    assert create("services", service(), cluster=cluster)["spec"]["clusterIP"] != first["spec"]["clusterIP"]
+
+
+def test_a_headless_service_keeps_none() -> None:
+    spec = create("services", service(clusterIP="None", selector={"a": "b"}))["spec"]
+    assert (spec["clusterIP"], spec["clusterIPs"]) == ("None", ["None"])
+
+
+def test_an_address_stays_when_a_client_leaves_it_out_and_may_not_change() -> None:
+    old = stored("services", service())
+    kept = update("services", old, {"spec": {"clusterIP": None, "clusterIPs": None}})
+    assert kept["spec"]["clusterIP"] == old["spec"]["clusterIP"]
+    assert update_refusal("services", old, {"spec": {"clusterIP": "10.96.9.9", "clusterIPs": ["10.96.9.9"]}}) == [
+        'spec.clusterIPs[0]: Invalid value: ["10.96.9.9"]: may not change once set'
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "lines"),
+    [
+        ({"ports": []}, ["spec.ports: Required value"]),
+        (
+            {"ports": [{"port": 80}, {"port": 81}]},
+            ["spec.ports[0].name: Required value", "spec.ports[1].name: Required value"],
+        ),
+        ({"ports": [{"port": 0}]}, ["spec.ports[0].port: Invalid value: 0: must be between 1 and 65535, inclusive"]),
+        ({"type": "ExternalName", "ports": []}, ["spec.externalName: Required value"]),
+        (
+            {"type": "Odd"},
+            [
+                'spec.type: Unsupported value: "Odd": supported values: '
+                '"ClusterIP", "ExternalName", "LoadBalancer", "NodePort"'
+            ],
+        ),
+    ],
+)
+def test_wrong_services_are_refused(spec: Object, lines: list[str]) -> None:
+    found = refusal("services", service(**spec))
+    assert [line for line in found if "targetPort" not in line] == lines
+
+
+# --- claims ----------------------------------------------------------------------------------------------------------
+
+
+def claim(**spec: Any) -> Object:
+    asked = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1024Mi"}}}
+    return named(spec=asked | spec)
+
+
+def test_a_claim_waits_and_is_protected() -> None:
+    obj = create("persistentvolumeclaims", claim())
+    assert obj["spec"]["volumeMode"] == "Filesystem"
+    assert obj["spec"]["resources"]["requests"]["storage"] == "1Gi"
+    assert obj["status"] == {"phase": "Pending"}
+    assert obj["metadata"]["finalizers"] == ["kubernetes.io/pvc-protection"]
+
+
+def test_wrong_claims_are_refused() -> None:
+    assert refusal("persistentvolumeclaims", named(spec={"accessModes": ["Odd"]})) == [
+        'spec.accessModes: Unsupported value: "Odd": supported values: '
+        '"ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"',
+        "spec.resources[storage]: Required value",
+    ]
+
+
+def test_a_claims_spec_is_fixed_until_it_is_bound() -> None:
+    old = stored("persistentvolumeclaims", claim())
+    bigger = {"spec": {"resources": {"requests": {"storage": "2Gi"}}}}
+    (line,) = update_refusal("persistentvolumeclaims", old, bigger)
+    assert line.startswith("spec: Forbidden: spec is immutable after creation except resources.requests")
+    old["status"]["phase"] = "Bound"
+    assert update_refusal("persistentvolumeclaims", old, bigger) == []
+
+
+# --- limits and quotas -----------------------------------------------------------------------------------------------
+
+
+def test_limits_of_containers_default_from_each_other() -> None:
+    item = {"type": "Container", "max": {"cpu": "2"}, "min": {"memory": "1Mi"}}
+    (found,) = create("limitranges", named(spec={"limits": [item]}))["spec"]["limits"]
+    assert found["default"] == {"cpu": "2"}
+    assert found["defaultRequest"] == {"cpu": "2", "memory": "1Mi"}
+
+
+def test_a_range_is_not_empty() -> None:
+    item = {"type": "Pod", "max": {"cpu": "1"}, "min": {"cpu": "2"}}
+    assert refusal("limitranges", named(spec={"limits": [item]})) == [
+        'spec.limits[0].min[cpu]: Invalid value: "2": min value 2 is greater than max value 1'
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "amount", "problem"),
+    [
+        ("requests.cpu", "1", ""),
+        ("requests.nvidia.com/gpu", "8", ""),
+        ("count/jobs.batch", "5", ""),
+        ("pods", "1500m", 'Invalid value: "1500m": must be an integer'),
+        ("cores", "1", 'Invalid value: "cores": must be a standard resource for quota'),
+    ],
+)
+def test_quotas_are_on_known_resources(name: str, amount: str, problem: str) -> None:
+    expected = [f"spec.hard[{name}]: {problem}"] if problem else []
+    assert refusal("resourcequotas", named(spec={"hard": {name: amount}})) == expected
+
+
+# --- roles -----------------------------------------------------------------------------------------------------------
+
+
+def test_wrong_roles_are_refused() -> None:
+    assert refusal("roles", named(rules=[{"apiGroups": [""], "resources": ["pods"]}])) == [
+        "rules[0].verbs: Required value: verbs must contain at least one value"
+    ]
+    assert refusal("roles", named(rules=[{"verbs": ["get"], "nonResourceURLs": ["/x"]}])) == [
+        'rules[0].nonResourceURLs: Invalid value: ["/x"]: namespaced rules cannot apply to non-resource URLs'
+    ]
+
+
+def test_a_binding_keeps_its_role() -> None:
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"}
+    old = stored("rolebindings", named(roleRef=role, subjects=[{"kind": "User", "name": "u"}]))
+    assert old["subjects"][0]["apiGroup"] == "rbac.authorization.k8s.io"
+    (line,) = update_refusal("rolebindings", old, {"roleRef": {"name": "other"}})
+    assert line.endswith("cannot change roleRef")
+
+
+# --- templates, endpoints, apps --------------------------------------------------------------------------------------
+
+TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+
+
+def test_a_pod_template_is_defaulted_like_a_pod() -> None:
+    obj = create("podtemplates", named(template=TEMPLATE))
+    assert obj["template"]["spec"]["dnsPolicy"] == "ClusterFirst"
+    assert obj["metadata"]["generation"] == 1
+
+
+def test_endpoints_have_addresses_and_ports() -> None:
+    assert refusal("endpoints", named(subsets=[{"ports": [{"port": 80}]}])) == [
+        "subsets[0]: Required value: must specify `addresses` or `notReadyAddresses`"
+    ]
+
+
+def test_a_deployment_is_kept_and_its_author_warned() -> None:
+    obj = create("deployments", named(spec={"selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE}))
+    assert (obj["spec"]["replicas"], obj["spec"]["strategy"]["type"]) == (1, "RollingUpdate")
+    (warning,) = resource("deployments").strategy.warnings(obj, None)
+    assert warning.startswith("no controller of this cluster acts on a deployment")
+
+
+@pytest.mark.parametrize(
+    ("spec", "line"),
+    [
+        ({"template": TEMPLATE}, "spec.selector: Required value"),
+        (
+            {"template": TEMPLATE, "selector": {"matchLabels": {"a": "x"}}},
+            'spec.template.metadata.labels: Invalid value: {"a":"b"}: `selector` does not match template `labels`',
+        ),
+    ],
+)
+def test_a_workload_selects_its_own_pods(spec: Object, line: str) -> None:
+    assert refusal("deployments", named(spec=spec)) == [line]
+
+
+def test_a_network_policy_is_kept_and_its_author_warned() -> None:
+    """spark-submit writes one and fails if it cannot."""
+    rule = {"from": [{"podSelector": {"matchLabels": {"a": "b"}}}], "ports": [{"port": 80}]}
+    obj = create("networkpolicies", named(spec={"ingress": [rule]}))
+    assert obj["spec"]["policyTypes"] == ["Ingress"]
+    assert obj["spec"]["podSelector"] == {}
+    assert obj["spec"]["ingress"][0]["ports"] == [{"port": 80, "protocol": "TCP"}]
+    assert "all traffic stays allowed" in resource("networkpolicies").strategy.warnings(obj, None)[0]

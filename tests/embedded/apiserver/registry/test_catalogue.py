@@ -1,0 +1,161 @@
+"""The documents about the API as clients fetch them: forms, OpenAPI, and when they are made anew."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource
+from phalanx.embedded.apiserver.registry.builtin import RESOURCES
+from phalanx.embedded.apiserver.registry.catalogue import Catalogue, Document
+from phalanx.embedded.apiserver.registry.routing import Registry
+from phalanx.embedded.apiserver.transport.negotiation import accepted
+
+KUBECTL_1_32 = (
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
+    "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
+)
+KUBECTL_1_37 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
+OLDER = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
+
+QUEUES = Resource(
+    group="phalanx.dev",
+    version="v1",
+    kind="Queue",
+    plural="queues",
+    singular="queue",
+    namespaced=False,
+    custom=True,
+    schema={"type": "object", "properties": {"spec": {"type": "object", "description": "What is wanted."}}},
+)
+
+
+@pytest.fixture
+def registry() -> Registry:
+    return Registry([*RESOURCES, QUEUES])
+
+
+@pytest.fixture
+def catalogue(registry: Registry) -> Catalogue:
+    return Catalogue(registry)
+
+
+def fetch(catalogue: Catalogue, path: str, accept: str = "") -> Document:
+    found = catalogue.answer(path, accepted(accept))
+    assert found is not None, path
+    return found
+
+
+def value(catalogue: Catalogue, path: str, accept: str = "") -> Any:
+    return json.loads(fetch(catalogue, path, accept).body)
+
+
+@pytest.mark.parametrize(
+    ("accept", "kind", "version"),
+    [
+        (KUBECTL_1_32, "APIGroupDiscoveryList", "apidiscovery.k8s.io/v2"),
+        (KUBECTL_1_37, "APIGroupDiscoveryList", "apidiscovery.k8s.io/v2"),
+        (OLDER, "APIGroupDiscoveryList", "apidiscovery.k8s.io/v2beta1"),
+        ("application/json", "APIGroupList", "v1"),
+        ("*/*", "APIGroupList", "v1"),
+        ("", "APIGroupList", "v1"),
+    ],
+)
+def test_each_client_gets_the_form_it_asks_for(catalogue: Catalogue, accept: str, kind: str, version: str) -> None:
+    document = value(catalogue, "/apis", accept)
+    assert (document["kind"], document["apiVersion"]) == (kind, version)
+
+
+def test_the_media_type_names_the_aggregated_form(catalogue: Catalogue) -> None:
+    media = fetch(catalogue, "/api", KUBECTL_1_32).media
+    assert media == "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+
+@pytest.mark.parametrize(
+    "path", ["/apis/none", "/apis/batch/v9", "/openapi/v3/apis/batch/v7", "/openapi/v1", "/nothing", "/api/v2"]
+)
+def test_what_is_not_served_has_no_document(catalogue: Catalogue, path: str) -> None:
+    assert catalogue.answer(path) is None
+
+
+def test_version_2_describes_nothing(catalogue: Catalogue) -> None:
+    assert value(catalogue, "/openapi/v2")["paths"] == {}
+    found = catalogue.answer("/openapi/v2", ())  # neither JSON nor YAML
+    assert found is not None
+    assert found.media == "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+    assert found.body == b"\n\x032.0\x12\x15\n\nKubernetes\x12\x07v1.36.0"
+
+
+def test_documents_change_with_what_is_served(catalogue: Catalogue, registry: Registry) -> None:
+    before = fetch(catalogue, "/openapi/v3")
+    assert fetch(catalogue, "/openapi/v3") is before
+    registry.replace([*RESOURCES, replace(QUEUES, schema={"type": "object"})])
+    after = fetch(catalogue, "/openapi/v3")
+    assert after.etag != before.etag
+    paths = [json.loads(document.body)["paths"] for document in (before, after)]
+    changed = {path for path in paths[0] if paths[0][path] != paths[1][path]}
+    assert changed == {"apis/phalanx.dev/v1"}
+
+
+def test_the_index_leads_to_the_documents(catalogue: Catalogue) -> None:
+    for path, entry in value(catalogue, "/openapi/v3")["paths"].items():
+        assert entry["serverRelativeURL"].startswith(f"/openapi/v3/{path}?hash=")
+        assert value(catalogue, f"/openapi/v3/{path}")["openapi"] == "3.0.0"
+
+
+def schemas(catalogue: Catalogue, path: str) -> dict[str, Any]:
+    found: dict[str, Any] = value(catalogue, f"/openapi/v3/{path}")["components"]["schemas"]
+    return found
+
+
+def test_a_schema_is_openapi_and_not_json_schema(catalogue: Catalogue) -> None:
+    found = schemas(catalogue, "apis/batch/v1")
+    job, spec = found["io.k8s.api.batch.v1.Job"], found["io.k8s.api.batch.v1.JobSpec"]
+    assert job["type"] == "object"
+    assert job["x-kubernetes-group-version-kind"] == [{"group": "batch", "kind": "Job", "version": "v1"}]
+    assert "enum" not in job["properties"]["kind"]
+    assert spec["required"] == ["template"]
+    assert (spec["properties"]["backoffLimit"]["type"], spec["properties"]["backoffLimit"]["format"]) == (
+        "integer",
+        "int32",
+    )
+    assert spec["properties"]["template"]["allOf"] == [
+        {"$ref": "#/components/schemas/io.k8s.api.core.v1.PodTemplateSpec"}
+    ]
+
+
+def references(found: Any) -> set[str]:
+    if isinstance(found, dict):
+        own = {found["$ref"]} if isinstance(found.get("$ref"), str) else set()
+        return own.union(*map(references, found.values()))
+    return set().union(*map(references, found)) if isinstance(found, list) else set()
+
+
+@pytest.mark.parametrize("path", ["api/v1", "apis/apiextensions.k8s.io/v1", "apis/phalanx.dev/v1"])
+def test_a_document_has_everything_that_it_refers_to(catalogue: Catalogue, path: str) -> None:
+    document = value(catalogue, f"/openapi/v3/{path}")
+    known = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
+    assert references(document) <= known
+
+
+@pytest.mark.parametrize(
+    ("document", "path", "group"),
+    [
+        ("api/v1", "/api/v1/namespaces/{namespace}/pods/{name}", ""),
+        ("apis/phalanx.dev/v1", "/apis/phalanx.dev/v1/queues/{name}", "phalanx.dev"),
+    ],
+)
+def test_kubectl_sees_that_the_server_validates(catalogue: Catalogue, document: str, path: str, group: str) -> None:
+    patch = value(catalogue, f"/openapi/v3/{document}")["paths"][path]["patch"]
+    assert patch["x-kubernetes-group-version-kind"]["group"] == group
+    assert "fieldValidation" in {parameter["name"] for parameter in patch["parameters"]}
+
+
+def test_a_custom_resource_is_explained_by_its_schema(catalogue: Catalogue) -> None:
+    queue = schemas(catalogue, "apis/phalanx.dev/v1")["dev.phalanx.v1.Queue"]
+    assert queue["properties"]["spec"]["description"] == "What is wanted."
+    assert queue["x-kubernetes-group-version-kind"] == [{"group": "phalanx.dev", "version": "v1", "kind": "Queue"}]
+    assert {"apiVersion", "kind", "metadata"} <= set(queue["properties"])

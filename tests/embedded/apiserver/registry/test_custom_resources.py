@@ -1,0 +1,366 @@
+"""Custom resources by their schema: what they lose, what they get, what is refused, in the real server's words."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import yaml
+
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
+from phalanx.embedded.apiserver.endpoints.definitions import accepted, taken_names
+from phalanx.embedded.apiserver.endpoints.subresources.scale import scale_of, scaled
+from phalanx.embedded.apiserver.registry.crd.check import schema_causes
+from phalanx.embedded.apiserver.registry.crd.crd import CustomStrategy, DefinitionStrategy, resources_of
+from phalanx.embedded.apiserver.registry.crd.rules import broken, mistakes
+
+DEFINITION = """
+metadata: {name: widgets.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: widgets, kind: Widget, shortNames: [wg]}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        required: [spec]
+        properties:
+          spec:
+            type: object
+            required: [image]
+            properties:
+              image: {type: string, minLength: 2, pattern: '^[a-z]+$'}
+              size: {type: integer, minimum: 1, maximum: 10, default: 3}
+              mode: {type: string, enum: [Fast, Slow], default: Fast}
+              replicas: {type: integer, default: 1}
+              tags: {type: array, maxItems: 3, items: {type: string}, x-kubernetes-list-type: set}
+              parts:
+                type: array
+                items:
+                  type: object
+                  required: [name]
+                  properties: {name: {type: string}, value: {type: integer, default: 5}}
+                x-kubernetes-list-type: map
+                x-kubernetes-list-map-keys: [name]
+              limit: {x-kubernetes-int-or-string: true}
+              when: {type: string, format: date-time}
+              note: {type: string, nullable: true}
+              free: {type: object, x-kubernetes-preserve-unknown-fields: true}
+              map: {type: object, additionalProperties: {type: string}}
+            x-kubernetes-validations:
+            - {rule: 'self.size <= 5 || self.mode == "Fast"', message: slow things stay small}
+            - {rule: self.image == oldSelf.image, message: image is immutable}
+          status: {type: object, properties: {phase: {type: string}, replicas: {type: integer}}}
+    subresources:
+      status: {}
+      scale: {specReplicasPath: .spec.replicas, statusReplicasPath: .status.replicas}
+"""
+
+
+def definition(**changes: Any) -> dict[str, Any]:
+    """The definition above, as it is stored; `changes` are dotted paths with two underscores for the dots."""
+    obj = yaml.safe_load(DEFINITION)
+    for path, value in changes.items():
+        *way, last = path.split("__")
+        place: Any = obj
+        for step in way:
+            place = place[int(step) if step.isdigit() else step]
+        place[last] = value
+    strategy = DefinitionStrategy()
+    strategy.default(obj)
+    strategy.prepare_create(obj)
+    return dict(obj)
+
+
+[WIDGETS] = resources_of(definition())
+
+
+def strategy() -> CustomStrategy:
+    assert isinstance(WIDGETS.strategy, CustomStrategy)
+    return WIDGETS.strategy
+
+
+def widget(spec: str, **rest: Any) -> dict[str, Any]:
+    return {"kind": "Widget", "metadata": {"name": "a"}, "spec": yaml.safe_load(spec), **rest}
+
+
+def lines(spec: str, old: str | None = None) -> list[str]:
+    """What is wrong with a widget, new or changed."""
+    obj = widget(spec)
+    strategy().default(obj)
+    if old is None:
+        return [cause.line() for cause in strategy().validate(obj)]
+    before = widget(old)
+    strategy().default(before)
+    return [cause.line() for cause in strategy().validate_update(obj, before)]
+
+
+def test_unknown_fields_go_and_are_named() -> None:
+    obj = widget("{image: abc, odd: 1, free: {any: [1]}, parts: [{name: p, odd: 1}], map: {k: v}}", top=1)
+    assert strategy().decode(obj) == ["spec.odd", "spec.parts[0].odd", "top"]
+    assert obj["spec"] == {"image": "abc", "free": {"any": [1]}, "parts": [{"name": "p"}], "map": {"k": "v"}}
+
+
+def test_defaults_are_filled_in_at_every_depth() -> None:
+    obj = widget("{image: abc, parts: [{name: p}]}")
+    strategy().default(obj)
+    assert obj["spec"] == {
+        "image": "abc", "parts": [{"name": "p", "value": 5}], "size": 3, "mode": "Fast", "replicas": 1
+    }  # fmt: skip
+
+
+def test_a_null_counts_as_absent_unless_it_is_allowed() -> None:
+    obj = widget("{image: abc, size: null, note: null, when: null}")
+    strategy().default(obj)
+    assert obj["spec"] == {"image": "abc", "size": 3, "note": None, "mode": "Fast", "replicas": 1}
+
+
+def test_defaulting_leaves_what_it_shares_alone() -> None:
+    part = {"name": "p"}
+    obj = {"metadata": {"name": "a"}, "spec": {"image": "abc", "parts": [part]}}
+    strategy().default(obj)
+    assert part == {"name": "p"}
+
+
+WRONG = {
+    "{}": "spec.image: Required value",
+    "{image: a}": 'spec.image: Invalid value: "a": spec.image in body should be at least 2 chars long',
+    "{image: ABC}": "spec.image: Invalid value: \"ABC\": spec.image in body should match '^[a-z]+$'",
+    "{image: 5}": 'spec.image: Invalid value: "integer": spec.image in body must be of type string: "integer"',
+    "{image: abc, size: 0}": "spec.size: Invalid value: 0: spec.size in body should be greater than or equal to 1",
+    "{image: abc, size: 11}": "spec.size: Invalid value: 11: spec.size in body should be less than or equal to 10",
+    "{image: abc, size: x}": 'spec.size: Invalid value: "string": spec.size in body must be of type integer: "string"',
+    "{image: abc, mode: Odd}": 'spec.mode: Unsupported value: "Odd": supported values: "Fast", "Slow"',
+    "{image: abc, tags: [a, b, c, d]}": "spec.tags: Too many: 4: must have at most 3 items",
+    "{image: abc, tags: [a, a]}": 'spec.tags[1]: Duplicate value: "a"',
+    "{image: abc, parts: [{name: p}, {name: p}]}": 'spec.parts[1]: Duplicate value: {"name":"p"}',
+    "{image: abc, parts: [{value: 1}]}": "spec.parts[0].name: Required value",
+    "{image: abc, limit: 1.5}": (
+        'spec.limit: Invalid value: "number": spec.limit in body must be of type integer,string: "number"'
+    ),
+    "{image: abc, when: soon}": (
+        'spec.when: Invalid value: "soon": spec.when in body must be of type date-time: "soon"'
+    ),
+    "{image: abc, map: {k: 1}}": (
+        'spec.map.k: Invalid value: "integer": spec.map.k in body must be of type string: "integer"'
+    ),
+    "{image: abc, size: 9, mode: Slow}": "spec: Invalid value: slow things stay small",
+}
+
+
+@pytest.mark.parametrize("spec", WRONG)
+def test_a_wrong_value_is_told(spec: str) -> None:
+    assert lines(spec) == [WRONG[spec]]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    ["{image: abc, limit: 50%}", "{image: abc, limit: 5}", "{image: abc, size: 2.0}", "{image: abc, note: null}"],
+)
+def test_a_right_value_is_not(spec: str) -> None:
+    assert lines(spec) == []
+
+
+def test_a_rule_may_compare_with_what_was_before() -> None:
+    assert lines("{image: xyz}", old="{image: abc}") == ["spec: Invalid value: image is immutable"]
+    assert lines("{image: abc, size: 4, mode: Slow}", old="{image: abc, size: 9}") == []
+
+
+def test_what_was_wrong_before_and_has_not_changed_is_let_be() -> None:
+    assert lines("{image: abc, size: 99, replicas: 2}", old="{image: abc, size: 99}") == []
+    assert lines("{image: abc, parts: [{value: 1}]}", old="{image: abc}") == ["spec.parts[0].name: Required value"]
+
+
+def test_status_is_changed_through_its_endpoint_only() -> None:
+    old = widget("{image: abc}", status={"phase": "Old"})
+    changed = widget("{image: xyz}", status={"phase": "New"})
+    changed["metadata"]["labels"] = {"a": "b"}
+    main, status = copy.deepcopy(changed), copy.deepcopy(changed)
+    strategy().prepare_update(main, old)
+    strategy().prepare_status_update(status, old)
+    assert (main["spec"]["image"], main["status"]["phase"], main["metadata"]["generation"]) == ("xyz", "Old", 2)
+    assert (status["spec"]["image"], status["status"]["phase"], status["metadata"]) == ("abc", "New", {"name": "a"})
+
+
+def test_the_scale_is_a_view_of_the_replicas() -> None:
+    obj = widget("{image: abc, replicas: 2}", status={"replicas": 1})
+    scale = scale_of(WIDGETS, obj)
+    assert (scale["kind"], scale["spec"], scale["status"]) == ("Scale", {"replicas": 2}, {"replicas": 1})
+    assert scaled(WIDGETS, obj, {"spec": {"replicas": 5}})["spec"] == {"image": "abc", "replicas": 5}
+    with pytest.raises(ApiError, match=r"\.spec\.replicas: Invalid value: -1: should be a non-negative integer"):
+        scaled(WIDGETS, obj, {"spec": {"replicas": -1}})
+
+
+# --- definitions -------------------------------------------------------------------------------------------------
+
+
+def test_names_that_are_left_out_follow_from_the_kind() -> None:
+    obj = definition()
+    assert obj["spec"]["names"] == {
+        "plural": "widgets", "kind": "Widget", "shortNames": ["wg"], "singular": "widget", "listKind": "WidgetList"
+    }  # fmt: skip
+    assert obj["spec"]["conversion"] == {"strategy": "None"}
+    assert obj["status"]["storedVersions"] == ["v1"]
+    assert DefinitionStrategy().validate(obj) == []
+
+
+SCHEMA = "spec__versions__0__schema__openAPIV3Schema"
+WRONG_DEFINITIONS: dict[str, tuple[dict[str, Any], str]] = {
+    "name": (
+        {"metadata__name": "widget.example.com"},
+        'metadata.name: Invalid value: "widget.example.com": must be spec.names.plural+"."+spec.group',
+    ),
+    "scope": (
+        {"spec__scope": "Odd"},
+        'spec.scope: Unsupported value: "Odd": supported values: "Cluster", "Namespaced"',
+    ),
+    "no schema": (
+        {"spec__versions__0__schema": None},
+        "spec.versions[0].schema.openAPIV3Schema: Required value",
+    ),
+    "no type": (
+        {SCHEMA: {"type": "object", "properties": {"spec": {"properties": {}}}}},
+        "spec.validation.openAPIV3Schema.properties[spec].type: Required value: "
+        "must not be empty for specified object fields",
+    ),
+    "no items": (
+        {SCHEMA: {"type": "object", "properties": {"l": {"type": "array"}}}},
+        "spec.validation.openAPIV3Schema.properties[l].items: Required value: must be specified",
+    ),
+    "a default that does not fit": (
+        {SCHEMA: {"type": "object", "properties": {"n": {"type": "integer", "default": "many"}}}},
+        'spec.validation.openAPIV3Schema.properties[n].default: Invalid value: "string": '
+        'spec.validation.openAPIV3Schema.properties[n].default in body must be of type integer: "string"',
+    ),
+    "a rule about nothing": (
+        {SCHEMA: {"type": "object", "x-kubernetes-validations": [{"rule": "self.nothing > 1"}]}},
+        'spec.validation.openAPIV3Schema.x-kubernetes-validations[0].rule: Invalid value: "self.nothing > 1": '
+        "compilation failed: ERROR: <input>:1:1: undefined field 'nothing'",
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "line"), WRONG_DEFINITIONS.values(), ids=WRONG_DEFINITIONS)
+def test_a_wrong_definition_is_refused(changes: dict[str, Any], line: str) -> None:
+    assert [cause.line() for cause in DefinitionStrategy().validate(definition(**changes))] == [line]
+
+
+def test_a_list_says_how_its_items_are_told_apart() -> None:
+    items = {"type": "object", "properties": {"name": {"type": "string"}}}
+    plain = {"type": "array", "x-kubernetes-list-type": "map", "items": items}
+    found = [cause.line() for cause in schema_causes({"type": "object", "properties": {"l": plain}}, "s", root=True)]
+    assert found == [
+        "s.properties[l].x-kubernetes-list-map-keys: Required value: must not be empty if x-kubernetes-list-type is map"
+    ]
+    keyed = plain | {"x-kubernetes-list-map-keys": ["name"]}
+    [cause] = schema_causes(keyed, "s")
+    assert cause.message.endswith("so it must have a default or be a required property")
+
+
+def test_a_protected_group_needs_approval() -> None:
+    changes = {"spec__group": "new.k8s.io", "metadata__name": "widgets.new.k8s.io"}
+    [cause] = DefinitionStrategy().validate(definition(**changes))
+    assert cause.field == "metadata.annotations[api-approved.kubernetes.io]"
+    approved = {"metadata__annotations": {"api-approved.kubernetes.io": "https://example.com/approval"}}
+    assert DefinitionStrategy().validate(definition(**changes, **approved)) == []
+
+
+def test_rules_name_odd_properties_by_their_escapes() -> None:
+    rule = "self.max__dash__size < 5 && self.__namespace__ == 'a'"
+    schema = {
+        "type": "object",
+        "properties": {"max-size": {"type": "integer"}, "namespace": {"type": "string"}},
+        "x-kubernetes-validations": [{"rule": rule}],
+    }
+    assert mistakes(rule, schema) == ""
+    assert list(broken({"max-size": 4, "namespace": "a"}, schema)) == []
+    assert len(list(broken({"max-size": 5, "namespace": "a"}, schema))) == 1
+
+
+def test_a_rule_that_cannot_be_evaluated_is_kept_with_a_warning() -> None:
+    rule = "url(self.address).getPort() == '443'"
+    schema = {
+        "type": "object",
+        "properties": {
+            "spec": {
+                "type": "object",
+                "properties": {"address": {"type": "string"}},
+                "x-kubernetes-validations": [{"rule": rule}],
+            }
+        },
+    }
+    obj = definition(**{SCHEMA: schema})
+    assert DefinitionStrategy().validate(obj) == []
+    warning = f"v1: this API server cannot evaluate url(), so this rule is not enforced: {rule}"
+    assert DefinitionStrategy().warnings(obj, None) == [warning]
+    [resource] = resources_of(obj)
+    assert resource.strategy.validate({"metadata": {}, "spec": {"address": "http://x"}}) == []
+
+
+def test_exactly_one_version_is_stored() -> None:
+    causes = DefinitionStrategy().validate(definition(spec__versions__0__storage=False))
+    assert [cause.field for cause in causes] == ["spec.versions", "status.storedVersions"]
+    assert causes[0].message.endswith("must have exactly one version marked as storage version")
+
+
+@pytest.mark.parametrize(
+    ("rule", "wrong"),
+    [
+        ("self.spec.size > 1", ""),
+        ("self.metadata.name.startsWith('a')", ""),
+        ("self.spec.tags.all(t, t.size() < 5)", ""),
+        ("has(self.spec.note) && self.spec.free.any.thing == 1", ""),
+        ("self.spec.sise > 1", "sise"),
+        ("'self.spec.sise' == 'x'", ""),
+        ("self.spec.size >", "compilation failed"),
+        ("self.?spec.nothing.orValue(1) == 1", ""),
+    ],
+)
+def test_a_rule_is_held_against_the_schema(rule: str, wrong: str) -> None:
+    found = mistakes(rule, WIDGETS.schema or {}, root=True)
+    assert bool(found) == bool(wrong)
+    assert wrong in found
+
+
+def test_a_definition_is_served_once_its_names_are_accepted() -> None:
+    status = accepted(definition(), taken_names([], []), "2026-01-01T00:00:00Z")
+    assert [(one["type"], one["status"], one["reason"]) for one in status["conditions"]] == [
+        ("NamesAccepted", "True", "NoConflicts"),
+        ("Established", "True", "InitialNamesAccepted"),
+    ]
+    assert status["acceptedNames"]["plural"] == "widgets"
+
+
+def test_a_name_that_is_in_use_is_not_accepted() -> None:
+    taken = taken_names([{"plural": "wagons", "kind": "Wagon", "shortNames": ["wg"]}], [])
+    status = accepted(definition(), taken, "2026-01-01T00:00:00Z")
+    assert [(one["type"], one["status"], one["reason"]) for one in status["conditions"]] == [
+        ("NamesAccepted", "False", "ShortNamesConflict"),
+        ("Established", "False", "NotAccepted"),
+    ]
+
+
+def test_an_established_definition_keeps_its_names() -> None:
+    old = definition()
+    old["status"] = accepted(old, taken_names([], []), "2026-01-01T00:00:00Z")
+    new = definition(spec__scope="Cluster")
+    assert [cause.line() for cause in DefinitionStrategy().validate_update(new, old)] == [
+        'spec.scope: Invalid value: "Cluster": field is immutable'
+    ]
+
+
+def test_each_served_version_is_a_resource_and_old_ones_warn() -> None:
+    [version] = definition()["spec"]["versions"]
+    beta = version | {"name": "v1beta1", "storage": False, "deprecated": True, "subresources": None}
+    alpha = version | {"name": "v1alpha1", "storage": False, "served": False}
+    found = resources_of(definition(spec__versions=[beta, alpha, version]))
+    assert [one.version for one in found] == ["v1", "v1beta1"]
+    assert [sub.name for sub in found[0].subresources] == ["status", "scale"]
+    assert found[1].strategy.warnings({}, None) == [
+        "example.com/v1beta1 Widget is deprecated; use example.com/v1 Widget"
+    ]

@@ -1,0 +1,110 @@
+"""HTTP as it comes over a socket: in pieces, several at once, malformed, too large."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+from phalanx.embedded.apiserver.transport.http import Connection, RawRequest
+from phalanx.embedded.apiserver.transport.request import Response
+
+
+class Chunks:
+    """A stream of two pieces that notes whether it was closed."""
+
+    def __init__(self) -> None:
+        self.closed = False
+        self.pieces = [b"one", b"two"]
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if not self.pieces:
+            raise StopAsyncIteration
+        return self.pieces.pop(0)
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+async def echo(request: RawRequest) -> Response:
+    """Answers what it was asked."""
+    if request.path == "/stream":
+        return Response(stream=Chunks())
+    text = f"{request.method} {request.path} {request.query.decode()} {request.body.decode()}"
+    return Response(body=text.encode(), media="text/plain", warnings=('a "quote"\r\nX-Evil: 1',))
+
+
+def talk(*pieces: bytes, app: Callable[[RawRequest], Awaitable[Response]] = echo, until: bytes) -> bytes:
+    """Send pieces one after the other, and read until the answer ends so."""
+
+    async def run() -> bytes:
+        open_connections: set[Any] = set()
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(lambda: Connection(app, open_connections, 1000), "127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(0)
+        answer = await asyncio.wait_for(reader.readuntil(until) if until else reader.read(), 90)
+        writer.close()
+        server.close()
+        return answer
+
+    return asyncio.run(run())
+
+
+def test_a_request_may_come_in_pieces() -> None:
+    answer = talk(b"POST /a%20b?x=1 HT", b"TP/1.1\r\nHost: x\r\nContent-Le", b"ngth: 4\r\n\r\nbo", b"dy", until=b"body")
+    assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert answer.endswith(b"\r\n\r\nPOST /a b x=1 body")
+
+
+def test_requests_on_one_connection_are_answered_in_order() -> None:
+    answer = talk(b"".join(b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n" % number for number in range(40)), until=b"GET /39  ")
+    places = [answer.index(b"GET /%d " % number) for number in range(40)]
+    assert places == sorted(places)
+
+
+def test_a_stream_comes_in_chunks_and_the_connection_lives_on() -> None:
+    both = b"GET /stream HTTP/1.1\r\nHost: x\r\n\r\nGET /after HTTP/1.1\r\nHost: x\r\n\r\n"
+    answer = talk(both, until=b"GET /after  ")
+    assert b"transfer-encoding: chunked\r\n\r\n3\r\none\r\n3\r\ntwo\r\n0\r\n\r\nHTTP/1.1 200 OK" in answer
+
+
+def test_a_warning_cannot_add_a_header() -> None:
+    answer = talk(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", until=b"GET /  ")
+    assert b'warning: 299 - "a \\"quote\\"  X-Evil: 1"\r\n' in answer
+
+
+def test_what_is_not_http_is_refused_and_the_connection_closed() -> None:
+    assert talk(b"\x16\x03\x01 hello\r\n\r\n", until=b"").startswith(b"HTTP/1.1 400 ")
+
+
+def test_a_body_beyond_the_limit_is_refused() -> None:
+    answer = talk(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1001\r\n\r\n" + b"x" * 1001, until=b"")
+    assert answer.startswith(b"HTTP/1.1 413 ")
+
+
+def test_a_request_to_upgrade_is_answered_as_a_plain_one() -> None:
+    asked = b"GET /w HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+    assert b"HTTP/1.1 200 OK" in talk(asked, until=b"")
+
+
+def test_head_has_a_length_and_no_body() -> None:
+    answer = talk(b"HEAD / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", until=b"")
+    assert b"content-length: 8\r\n" in answer
+    assert answer.endswith(b"\r\n\r\n")
+
+
+def test_a_stream_is_closed_when_its_client_goes() -> None:
+    stream = Chunks()
+
+    async def app(_: RawRequest) -> Response:
+        return Response(stream=stream)
+
+    talk(b"GET /stream HTTP/1.0\r\n\r\n", app=app, until=b"")
+    assert stream.closed

@@ -1,0 +1,170 @@
+"""PyTorchJobs on the real embedded API server: their pods, what these are told, and how the job ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from phalanx.client.connection import ApiRefusal, Object
+from phalanx.client.kind import PODS, SERVICES
+from phalanx.embedded.controllers.training.definition import PYTORCH_JOBS, install_training
+from tests.embedded.apiserver.process import ServerProcess
+from tests.embedded.controllers.cluster import Cluster, scenario
+
+pytestmark = pytest.mark.slow  # real processes
+
+
+def replicas(count: int, policy: str = "Never", **container: Any) -> Object:
+    pod = {"containers": [{"name": "pytorch", "image": "i", **container}]}
+    return {"replicas": count, "restartPolicy": policy, "template": {"spec": pod}}
+
+
+async def submit(here: Cluster, master: Object | None = None, worker: Object | None = None, **spec: Any) -> None:
+    await install_training(here.connection)
+    specs = {name: one for name, one in (("Master", master), ("Worker", worker)) if one is not None}
+    await here.make(PYTORCH_JOBS, "ddp", spec={"pytorchReplicaSpecs": specs, **spec})
+
+
+async def status(here: Cluster, kind: str, value: str = "True") -> Any:
+    """The job's status once that condition is so."""
+
+    def holds(job: Object | None) -> bool:
+        found = (job or {}).get("status", {}).get("conditions", ())
+        return any((one["type"], one["status"]) == (kind, value) for one in found)
+
+    job = await here.until(lambda: here.get(PYTORCH_JOBS, "ddp"), holds)
+    return job["status"]
+
+
+def environment(pod: Object) -> dict[str, str]:
+    return {one["name"]: one["value"] for one in pod["spec"]["containers"][0]["env"]}
+
+
+async def begin(here: Cluster, pod: Object) -> None:
+    body = {"status": {"phase": "Running"}}
+    await here.connection.patch(PODS, pod["metadata"]["name"], body, here.namespace, "status")
+
+
+def test_its_pods_are_told_who_they_are(api_server: ServerProcess) -> None:
+    async def play(here: Cluster) -> None:
+        own = {"env": [{"name": "MINE", "value": "$(RANK)"}]}
+        await submit(here, replicas(1), replicas(2, **own), nprocPerNode="4")
+        master, first, second = await here.pods(3)
+        names = [pod["metadata"]["name"] for pod in (master, first, second)]
+        assert names == ["ddp-master-0", "ddp-worker-0", "ddp-worker-1"]
+        assert environment(second) == {
+            "PYTHONUNBUFFERED": "1",
+            "MASTER_ADDR": "ddp-master-0",
+            "MASTER_PORT": "23456",
+            "WORLD_SIZE": "12",
+            "RANK": "2",
+            "PET_MASTER_ADDR": "ddp-master-0",
+            "PET_MASTER_PORT": "23456",
+            "PET_NNODES": "3",
+            "PET_NODE_RANK": "2",
+            "PET_NPROC_PER_NODE": "4",
+            "MINE": "$(RANK)",
+        }
+        labels = first["metadata"]["labels"]
+        assert labels["training.kubeflow.org/job-name"] == "ddp"
+        assert labels["training.kubeflow.org/replica-type"] == "worker"
+        service = await here.get(SERVICES, "ddp-master-0")
+        assert service is not None
+        assert service["spec"]["clusterIP"] == "None"
+        assert service["spec"]["selector"].items() <= master["metadata"]["labels"].items()
+
+    scenario(api_server, play)
+
+
+def test_it_has_succeeded_when_its_master_has(api_server: ServerProcess) -> None:
+    async def play(here: Cluster) -> None:
+        await submit(here, replicas(1), replicas(1), runPolicy={"cleanPodPolicy": "Running"})
+        master, worker = await here.pods(2)
+        await begin(here, master)
+        await begin(here, worker)
+        found = await status(here, "Running")
+        counts = {kind: one["active"] for kind, one in found["replicaStatuses"].items()}
+        assert counts == {"Master": 1, "Worker": 1}
+        await here.end(master)
+        found = await status(here, "Succeeded")
+        assert "completionTime" in found
+        assert [one["status"] for one in found["conditions"] if one["type"] == "Running"] == ["False"]
+        assert [pod["metadata"]["name"] for pod in await here.pods(1)] == ["ddp-master-0"]  # the worker was running
+
+    scenario(api_server, play)
+
+
+def test_without_a_master_all_workers_must_succeed(api_server: ServerProcess) -> None:
+    async def play(here: Cluster) -> None:
+        await submit(here, worker=replicas(2))
+        first, second = await here.pods(2)
+        assert environment(second)["MASTER_ADDR"] == "ddp-worker-0"
+        await here.end(first)
+        await here.end(second)
+        await status(here, "Succeeded")
+
+    scenario(api_server, play)
+
+
+def test_while_suspended_it_has_no_pods(api_server: ServerProcess) -> None:
+    async def play(here: Cluster) -> None:
+        await submit(here, replicas(1), replicas(1), runPolicy={"suspend": True})
+        assert "startTime" not in await status(here, "Suspended")
+        assert await here.list(PODS) == []
+        await here.set(PYTORCH_JOBS, "ddp", spec={"runPolicy": {"suspend": False}})
+        await here.pods(2)
+        assert "startTime" in await status(here, "Suspended", "False")
+        await here.set(PYTORCH_JOBS, "ddp", spec={"runPolicy": {"suspend": True}})
+        await here.pods(0)
+        await status(here, "Suspended")
+
+    scenario(api_server, play)
+
+
+def test_a_pod_that_failed_fails_it(api_server: ServerProcess) -> None:
+    async def play(here: Cluster) -> None:
+        await submit(here, replicas(1), replicas(1))
+        _, worker = await here.pods(2)
+        await here.end(worker, "Failed")
+        assert "completionTime" in await status(here, "Failed")
+        await here.set(PYTORCH_JOBS, "ddp", spec={"runPolicy": {"ttlSecondsAfterFinished": 0}})
+        await here.gone(PYTORCH_JOBS, "ddp")
+
+    scenario(api_server, play)
+
+
+@pytest.mark.parametrize(("code", "ends"), [(1, "Failed"), (137, "Restarting")])
+def test_by_exit_code_a_signal_is_tried_again(api_server: ServerProcess, code: int, ends: str) -> None:
+    async def play(here: Cluster) -> None:
+        await submit(here, worker=replicas(1, "ExitCode"))
+        [pod] = await here.pods(1)
+        uid = pod["metadata"]["uid"]
+        assert pod["spec"]["restartPolicy"] == "Never"
+        await here.end(pod, "Failed", code)
+        await status(here, ends)
+        if ends == "Restarting":
+            await here.until(lambda: here.list(PODS), lambda pods: pods and pods[0]["metadata"]["uid"] != uid)
+
+    scenario(api_server, play)
+
+
+def test_a_deadline_ends_it(api_server: ServerProcess) -> None:
+    async def play(here: Cluster) -> None:
+        await submit(here, worker=replicas(1), runPolicy={"activeDeadlineSeconds": 1, "cleanPodPolicy": "All"})
+        found = await status(here, "Failed")
+        assert found["conditions"][-1]["reason"] == "DeadlineExceeded"
+        await here.pods(0)
+
+    scenario(api_server, play)
+
+
+def test_what_makes_no_sense_is_refused(api_server: ServerProcess) -> None:
+    async def play(here: Cluster) -> None:
+        await install_training(here.connection)
+        with pytest.raises(ApiRefusal, match="there is at most one Master"):
+            await submit(here, replicas(2))
+        with pytest.raises(ApiRefusal, match="Master and Worker only"):
+            await here.make(PYTORCH_JOBS, "x", spec={"pytorchReplicaSpecs": {"Chief": replicas(1)}})
+
+    scenario(api_server, play)

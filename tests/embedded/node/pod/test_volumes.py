@@ -1,0 +1,141 @@
+"""Volumes as files of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from phalanx.client.kind import CONFIG_MAPS, Kind
+from phalanx.embedded.node.container.attempt import Mount
+from phalanx.embedded.node.pod import volumes
+from phalanx.embedded.node.pod.environment import ConfigError
+from phalanx.embedded.node.pod.tokens import renew, token_files
+from tests.embedded.node.objects import container, pod
+
+
+async def look_up(kind: Kind, namespace: str, name: str) -> Any:
+    if name != "there":
+        return None
+    if kind is CONFIG_MAPS:
+        return {"data": {"a.txt": "A", "b.txt": "B"}, "binaryData": {"c": base64.b64encode(b"\xff").decode()}}
+    return {"data": {"key": base64.b64encode(b"s3cret").decode()}}
+
+
+async def token(namespace: str, account: str, source: Any) -> str:
+    return f"token of {namespace}/{account}"
+
+
+def set_up(root: Path, **volume: Any) -> Path:
+    owner = pod(volumes=[{"name": "v", **volume}], meta={"labels": {"app": "x"}})
+    asyncio.run(volumes.set_up(owner, root, {"cpu": "6"}, look_up, token))
+    return root / "v"
+
+
+def files(place: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(place)): path.read_bytes() for path in place.rglob("*") if path.is_file()}
+
+
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+def test_a_configmap_is_a_directory_of_its_keys(tmp_path: Path) -> None:
+    place = set_up(tmp_path / "r", configMap={"name": "there"})
+    assert files(place) == {"a.txt": b"A", "b.txt": b"B", "c": b"\xff"}
+    assert mode(place / "a.txt") == 0o644
+
+
+def test_items_choose_keys_and_paths(tmp_path: Path) -> None:
+    items = [{"key": "a.txt", "path": "deep/x", "mode": 0o400}]
+    place = set_up(tmp_path / "r", configMap={"name": "there", "items": items})
+    assert files(place) == {"deep/x": b"A"}
+    assert mode(place / "deep/x") == 0o400
+
+
+def test_a_secret_is_private_below_a_private_directory(tmp_path: Path) -> None:
+    place = set_up(tmp_path / "r", secret={"secretName": "there"})
+    assert files(place) == {"key": b"s3cret"}
+    assert (mode(place / "key"), mode(tmp_path / "r")) == (0o600, 0o700)
+
+
+def test_the_downward_api_as_files(tmp_path: Path) -> None:
+    items = [{"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}]
+    assert files(set_up(tmp_path / "r", downwardAPI={"items": items})) == {"labels": b'app="x"'}
+
+
+def test_projected_volumes_gather_sources(tmp_path: Path) -> None:
+    sources = [{"configMap": {"name": "there"}}, {"serviceAccountToken": {"path": "token"}}]
+    found = files(set_up(tmp_path / "r", projected={"sources": sources}))
+    assert found["a.txt"] == b"A"
+    assert found["token"] == b"token of default/default"
+
+
+def test_a_volume_in_memory_is_taken_away_again(tmp_path: Path) -> None:
+    place = set_up(tmp_path / "r", emptyDir={"medium": "Memory"})
+    real = place.resolve()
+    (place / "file").write_text("x")
+    volumes.remove(tmp_path / "r")
+    assert not real.exists()
+    assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.parametrize(
+    ("volume", "message"),
+    [
+        ({"configMap": {"name": "gone"}}, 'MountVolume.SetUp failed for volume "v" : configmap "gone" not found'),
+        (
+            {"configMap": {"name": "there", "items": [{"key": "x", "path": "x"}]}},
+            "references non-existent configmap key: x",
+        ),
+        ({"hostPath": {"path": "/no/such/place", "type": "Directory"}}, "hostPath type check failed"),
+        ({"nfs": {"server": "s", "path": "/"}}, "nfs volumes are not supported on this node"),
+    ],
+)
+def test_what_cannot_be_set_up_is_said(tmp_path: Path, volume: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        set_up(tmp_path / "r", **volume)
+
+
+def test_mounts_outer_paths_first_and_configuration_read_only(tmp_path: Path) -> None:
+    box = container(
+        volumeMounts=[{"name": "c", "mountPath": "/data/etc"}, {"name": "h", "mountPath": "/data", "subPath": "sub"}]
+    )
+    owner = pod(
+        box, volumes=[{"name": "c", "configMap": {"name": "there"}}, {"name": "h", "hostPath": {"path": str(tmp_path)}}]
+    )
+    assert volumes.mounts(box, owner, tmp_path / "r", {}) == (
+        Mount(source=f"{tmp_path}/sub", target="/data"),
+        Mount(source=f"{tmp_path}/r/c", target="/data/etc", read_only=True),
+    )
+
+
+def test_a_sub_path_stays_inside(tmp_path: Path) -> None:
+    box = container(volumeMounts=[{"name": "e", "mountPath": "/x", "subPath": "../../etc"}])
+    with pytest.raises(ConfigError, match="relative path without"):
+        volumes.mounts(box, pod(box, volumes=[{"name": "e", "emptyDir": {}}]), tmp_path, {})
+
+
+def test_a_token_is_renewed_after_four_fifths_of_its_life_in_its_place(tmp_path: Path) -> None:
+    source = {"serviceAccountToken": {"path": "token", "expirationSeconds": 1000}}
+    owner = pod(volumes=[{"name": "v", "projected": {"sources": [source]}}])
+    asyncio.run(volumes.set_up(owner, tmp_path, {}, look_up, token))
+    path, asked = tmp_path / "v" / "token", []
+    os.utime(path, (5000.0, 5000.0))
+    there = path.parent.stat().st_ino
+
+    async def request(namespace: str, account: str, said: Any) -> str:
+        asked.append((namespace, account, said["expirationSeconds"]))
+        return "another"
+
+    files = token_files(owner, tmp_path)
+    assert asyncio.run(renew(files, owner, request, 5799.0)) == 5800.0
+    assert asked == []
+    assert asyncio.run(renew(files, owner, request, 5800.0)) == path.stat().st_mtime + 800.0
+    assert (asked, path.read_text()) == ([("default", "default", 1000)], "another")
+    assert (path.parent.stat().st_ino, mode(path)) == (there, 0o644)
+    assert asyncio.run(renew((), owner, request, 5800.0)) is None
