@@ -23,7 +23,7 @@ from phalanx.embedded.apiserver.auth.authority import make_authority, make_serve
 from phalanx.embedded.apiserver.server import open_api
 from phalanx.embedded.apiserver.storage.settings import Settings
 from phalanx.embedded.apiserver.transport.http import RawRequest
-from phalanx.kube.policy import INSTALLED, PATH, WEBHOOK, WEBHOOKS
+from phalanx.kube.install.admission_policy import INSTALLED, PATH, WEBHOOK, WEBHOOKS
 from phalanx.metrics.admissions import Admissions
 from phalanx.webhook.review import judge, read
 from phalanx.webhook.serving import Answerer, serving, show, tls_context

@@ -42,7 +42,7 @@ from aiohttp import web
 from phalanx.client.connection import ApiError, Connection, Object
 from phalanx.client.informer import Change, Informer
 from phalanx.client.kind import JOBS, LEASES, NODES, PODS
-from phalanx.kube.record import read_record
+from phalanx.kube.read.records import read_start_record
 
 NODES_COUNT, NODE_CPU = 20, 100
 POD_CPU = 2
@@ -424,7 +424,7 @@ async def _overfull(user: Connection) -> list[str]:
 async def _attempts(user: Connection) -> int:
     """How often the job that was started most often was started."""
     jobs = (await user.list(JOBS))["items"]
-    records = (read_record(one["metadata"].get("annotations")) for one in jobs)
+    records = (read_start_record(one["metadata"].get("annotations")) for one in jobs)
     return max((record.attempt for record in records if record is not None), default=0)
 
 

@@ -39,7 +39,7 @@ from phalanx.client.informer import Change
 from phalanx.client.kind import JOBS, NODES, PODS
 from phalanx.client.tally import Tally
 from phalanx.embedded.controllers.run import run_controllers
-from phalanx.kube.lean import LEAN
+from phalanx.kube.read.wire import WIRE_TYPES
 from phalanx.kube.world import open_world
 from phalanx.model.cluster import Cluster
 from phalanx.model.policy import Policy
@@ -94,7 +94,7 @@ async def measure(kubeconfig: Path, server: int, jobs: int, pods: int, apart: bo
             await user.patch(NODES, f"node-{number}", {"spec": {"taints": None}})
             await user.patch(NODES, f"node-{number}", {"status": node("")["status"]}, subresource="status")
         async with asyncio.TaskGroup() as group:
-            informers = Informers(connection, group, LEAN if apart else {})
+            informers = Informers(connection, group, WIRE_TYPES if apart else {})
             async with open_world(connection, informers) as world:
                 parts = [group.create_task(loop.run(world, Cluster(), Policy(), time.time))]
                 if not apart:

@@ -22,9 +22,9 @@ import msgspec
 from phalanx.client.connection import Connection
 from phalanx.client.informer import Change, Informer
 from phalanx.client.kind import PODS
-from phalanx.kube.lean import LEAN
-from phalanx.kube.pod import Pod, read_again, read_pod
-from phalanx.kube.shape import Shapes
+from phalanx.kube.read.pod import Pod, read_changed_pod, read_pod
+from phalanx.kube.read.template.pod_shape import ShapeCache
+from phalanx.kube.read.wire import WIRE_TYPES
 
 RUNS = 30
 TOLERATIONS = [
@@ -106,14 +106,14 @@ def least_us(told: list[bytes], begin: Callable[[], Callable[[bytes], object]]) 
 
 def watching(lean: type | None) -> Callable[[bytes], object]:
     """All of it: a cache and a reader, as the world has them."""
-    shapes, pods = Shapes(), dict[str, Pod]()
+    shapes, pods = ShapeCache(), dict[str, Pod]()
     api = Connection("http://nowhere", headers={}, tls=None)
     cache = Informer(api, PODS, lean=lean)
 
     def read(change: Change) -> None:
         assert change.new is not None
         known = pods.get(uid := change.new["metadata"]["uid"])
-        again = known and change.old and read_again(known, change.old, change.new)
+        again = known and change.old and read_changed_pod(known, change.old, change.new)
         pods[uid] = again or read_pod(change.new, shapes)
 
     cache.subscribe(read)
@@ -125,7 +125,7 @@ def measure(pods: int) -> dict[str, Any]:
     for size in ("small", "large"):
         told = list(lines(pods, large=size == "large"))
         found[f"{size}_bytes"] = round(sum(map(len, told)) / len(told))
-        for name, lean in (("lean", LEAN[PODS]), ("whole", None)):
+        for name, lean in (("lean", WIRE_TYPES[PODS]), ("whole", None)):
             cache = Informer(Connection("http://nowhere", headers={}, tls=None), PODS, lean=lean)
             found[f"{size}_{name}_decode_us"] = least_us(told, lambda cache=cache: cache.decode)  # type: ignore[misc]  # by default
             found[f"{size}_{name}_event_us"] = least_us(told, lambda lean=lean: watching(lean))  # type: ignore[misc]  # by default

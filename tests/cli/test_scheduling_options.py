@@ -18,7 +18,7 @@ from phalanx.cli.submission.sending import not_known, require_class
 from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.dialects.fields import Misread, duration_s
 from phalanx.errors import PhalanxError
-from phalanx.kube.wishes import wishes, written
+from phalanx.kube.gang.spec.job_options import job_options, options_of
 
 NOON_S = datetime(2026, 1, 31, 12, 0).timestamp()  # on this machine's clock, wherever it is
 JOB = """\
@@ -122,7 +122,7 @@ def test_the_scheduler_reads_what_was_meant() -> None:
         nice=-5,
         reservation="course",
     ).words(NOON_S)
-    read = wishes(written(said, "train"), "lab")
+    read = job_options(options_of(said, "train"), "lab")
     assert (read["limit_s"], read["begin_s"], read["deadline_s"]) == (5400.0, NOON_S + 3600, NOON_S + 86_400)
     assert [(each.job, str(each.after)) for each in read["after"]] == [
         ("lab/prepare", "ok"),

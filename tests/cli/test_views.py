@@ -20,8 +20,8 @@ from phalanx.client.informer import Informer
 from phalanx.client.kind import JOBS, NODES, PODS, Kind
 from phalanx.dialects.peer_reasons import Peer
 from phalanx.errors import PhalanxError
-from phalanx.kube.definitions import QUEUES
-from phalanx.kube.world import KubeWorld, Settings
+from phalanx.kube.install.definitions import QUEUES
+from phalanx.kube.world import KubeSettings, KubeWorld
 from phalanx.model.node import Node
 from phalanx.model.reason import Code, Reason
 
@@ -81,7 +81,7 @@ def snapshot(*objects: dict[str, Any]) -> Snapshot:
     caches: dict[Kind, Informer] = {kind: Informer(connection, kind) for kind in kinds.values()}
     for obj in objects:
         caches[kinds[obj["kind"]]].observe(obj)
-    return think(KubeWorld(connection, caches.__getitem__, Settings(), lambda: NOW_S), caches.__getitem__, NOW_S)
+    return think(KubeWorld(connection, caches.__getitem__, KubeSettings(), lambda: NOW_S), caches.__getitem__, NOW_S)
 
 
 @pytest.fixture

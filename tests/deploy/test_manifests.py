@@ -17,12 +17,12 @@ import pytest
 import yaml
 
 from phalanx.client.kind import JOBS, Kind
-from phalanx.kube import volcano
-from phalanx.kube.definitions import DEFINITIONS
-from phalanx.kube.form import TRAINING
-from phalanx.kube.lease import NAME as LEASE
-from phalanx.kube.policy import INSTALLED, PATH, SERVICE, SERVICE_NAMESPACE, WEBHOOK, WEBHOOKS
-from phalanx.kube.usage import NAME as USAGE
+from phalanx.kube.install import volcano
+from phalanx.kube.install.admission_policy import INSTALLED, PATH, SERVICE, SERVICE_NAMESPACE, WEBHOOK, WEBHOOKS
+from phalanx.kube.install.definitions import DEFINITIONS
+from phalanx.kube.leader import NAME as LEASE
+from phalanx.kube.read.workload.adapter import TRAINING_KINDS
+from phalanx.kube.status.usage import NAME as USAGE
 from phalanx.kube.world import LOOKED_UP, REQUIRED, VOLCANO
 from phalanx.webhook.trust import CONFIGURATION, SECRET
 
@@ -60,7 +60,7 @@ API = re.compile(r"\b(_?api|connection)$")
 
 def calls(path: Path) -> Iterator[Right]:
     """Every call in the file that names its kind: `api.patch(PODS, name, body, namespace, "status")`."""
-    module = importlib.import_module(".".join(("phalanx", path.parent.name, path.stem)))
+    module = importlib.import_module(".".join(path.relative_to(ROOT / "src").with_suffix("").parts))
     for node in ast.walk(ast.parse(path.read_text())):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr not in VERBS:
             continue
@@ -70,9 +70,9 @@ def calls(path: Path) -> Iterator[Right]:
 
 
 def _kinds(module: object, call: ast.Call) -> tuple[Kind, ...]:
-    """A kind by name; or whatever a Job's form stands for: a Job, or a training job."""
-    if call.args and ast.unparse(call.args[0]).endswith(".form.kind"):
-        return JOBS, *TRAINING
+    """A kind by name; or whatever a Job's adapter stands for: a Job, or a training job."""
+    if call.args and ast.unparse(call.args[0]).endswith(".adapter.kind"):
+        return JOBS, *TRAINING_KINDS
     kind = getattr(module, call.args[0].id, None) if call.args and isinstance(call.args[0], ast.Name) else None
     return (kind,) if isinstance(kind, Kind) else ()
 
@@ -86,8 +86,8 @@ def _subresource(node: ast.Call, method: str) -> str:
 
 def used() -> set[Right]:
     """What the code asks for: the calls that name their kind, the caches, and what installing looks at."""
-    found = {right for path in sorted(KUBE.glob("*.py")) for right in calls(path)}
-    for kind in (*REQUIRED, *LOOKED_UP, *VOLCANO, *TRAINING):
+    found = {right for path in sorted(KUBE.rglob("*.py")) for right in calls(path)}
+    for kind in (*REQUIRED, *LOOKED_UP, *VOLCANO, *TRAINING_KINDS):
         found |= {(verb, kind.group, kind.plural) for verb in ("list", "watch")}
     found |= {("get", "apiextensions.k8s.io", "customresourcedefinitions")}
     found |= {("get", "admissionregistration.k8s.io", kind.plural) for kind, _ in INSTALLED}

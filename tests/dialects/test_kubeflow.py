@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from phalanx.dialects.kubeflow import TABLE, change, pod_role, roles, view
-from phalanx.kube.form import merged
+from phalanx.kube.read.workload.adapter import merge_patches
 from tests.dialects.test_volcano import row
 
 PAGE = Path(__file__).parents[2] / "docs" / "dialects" / "kubeflow.md"
@@ -104,7 +104,7 @@ def test_what_is_written_to_a_type_is_read_back_from_it_alone() -> None:
         change(KIND, "Worker", {"suspend": False, "parallelism": 2, "template": template}, words),
         change(KIND, "Master", {"suspend": False, "activeDeadlineSeconds": 9}, {f"{WORDS}admitted": "{}"}),
     ]
-    spec, said = merged(changes)
+    spec, said = merge_patches(changes)
     now = patched(job, {"spec": spec, "metadata": {"annotations": said}})
     master, worker = view(KIND, now, "Master"), view(KIND, now, "Worker")
     assert (worker["spec"]["suspend"], worker["spec"]["parallelism"]) == (False, 2)

@@ -11,7 +11,7 @@ import pytest
 from phalanx.dialects.fields import LONGEST_S, Misread
 from phalanx.dialects.peer_reasons import Ignored
 from phalanx.dialects.volcano import TABLE, Phase, PodGroup, Told, Use, read_pod, read_pod_group, read_queue, report
-from phalanx.kube.volcano import DEFINITIONS
+from phalanx.kube.install.volcano import DEFINITIONS
 from phalanx.model.preemption import Reclaim
 from phalanx.model.queue import Queue, Quota, State
 from phalanx.model.reason import Code, Reason

@@ -31,19 +31,19 @@ from phalanx.client.kind import (
     VOLUMES,
     Kind,
 )
-from phalanx.kube import volcano
-from phalanx.kube.definitions import FLAVORS, QUEUES, RESERVATIONS
-from phalanx.kube.form import TRAINING
-from phalanx.kube.labels import SCHEDULER_NAME
-from phalanx.kube.lean import LEAN
-from phalanx.kube.pod_group import POD_GROUPS
+from phalanx.kube.install import volcano
+from phalanx.kube.install.definitions import FLAVORS, QUEUES, RESERVATIONS
+from phalanx.kube.read.labels import SCHEDULER_NAME
+from phalanx.kube.read.pod_group import POD_GROUPS
+from phalanx.kube.read.wire import WIRE_TYPES
+from phalanx.kube.read.workload.adapter import TRAINING_KINDS
 
 Object = dict[str, Any]
 OURS = (QUEUES, FLAVORS, RESERVATIONS)
 STORAGE = (VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES, CSI_NODES)
 VOLCANO = (POD_GROUPS, volcano.QUEUES)
 OTHERS = (RESOURCE_QUOTAS, EVENTS, DISRUPTION_BUDGETS, CONFIG_MAPS)
-KINDS = (JOBS, NODES, PODS, *OURS, *STORAGE, *VOLCANO, *TRAINING, *OTHERS)
+KINDS = (JOBS, NODES, PODS, *OURS, *STORAGE, *VOLCANO, *TRAINING_KINDS, *OTHERS)
 
 
 def sent(obj: Any) -> Any:
@@ -222,7 +222,7 @@ def merge(obj: Object, patch: Object) -> None:
 
 def lean(kind: Kind, obj: Object) -> Object:
     """As the scheduler's watch decodes it: with the fields that it is said to need, and no others."""
-    return msgspec.json.decode(msgspec.json.encode(obj), type=LEAN.get(kind, dict))
+    return msgspec.json.decode(msgspec.json.encode(obj), type=WIRE_TYPES.get(kind, dict))
 
 
 class Caches:

@@ -10,11 +10,11 @@ from phalanx import loop
 from phalanx.client.kind import JOBS, NODES, PODS
 from phalanx.core.check import check
 from phalanx.core.fold import fold_plan
-from phalanx.kube.barrier import Patience
-from phalanx.kube.definitions import QUEUES
-from phalanx.kube.pod_group import POD_GROUPS
-from phalanx.kube.pod_group_status import GroupStatuses
-from phalanx.kube.world import KubeWorld, Settings
+from phalanx.kube.gang.barrier import GangTimeouts
+from phalanx.kube.install.definitions import QUEUES
+from phalanx.kube.read.pod_group import POD_GROUPS
+from phalanx.kube.status.pod_group_status import PodGroupStatusWriter
+from phalanx.kube.world import KubeSettings, KubeWorld
 from phalanx.model.cluster import Cluster
 from phalanx.model.job import Phase
 from phalanx.model.plan import Action, Plan
@@ -32,7 +32,7 @@ class Stage:
         self.api, self.seed, self.now_s, self.dialects = Api(), seed, 1_000.0, dialects
         self.controller = Controller(self.api)
         self.fault: Callable[[str], str | None] = lambda write: None
-        self.patience = Patience()
+        self.timeouts = GangTimeouts()
         self.actions: list[Action] = []
         self.killed = False
         self.events: Callable[[], None] = lambda: None  # what else happens in a turn, where a test plays it
@@ -55,7 +55,7 @@ class Stage:
         self.killed = False
         client = Client(self.api, lambda write: self.fault(write))
         self.caches = Caches(self.api, self.seed)
-        settings = Settings(patience=self.patience, dialects=self.dialects)
+        settings = KubeSettings(timeouts=self.timeouts, dialects=self.dialects)
         self.world = KubeWorld(client, self.caches, settings, lambda: self.now_s)  # type: ignore[arg-type]  # a double
         await self.world.sync()
         self.cluster = Cluster()
@@ -71,9 +71,9 @@ class Stage:
             await asyncio.gather(writing, *telling, return_exceptions=True)
             self.api.watchers.clear()
 
-    def _statuses(self) -> GroupStatuses:
+    def _statuses(self) -> PodGroupStatusWriter:
         objects = self.caches(POD_GROUPS).objects
-        return GroupStatuses(
+        return PodGroupStatusWriter(
             self._client,  # type: ignore[arg-type]  # the double of a connection
             self.world.groups,
             self.world.gangs,

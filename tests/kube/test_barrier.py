@@ -170,7 +170,7 @@ def test_a_requeued_job_resumes_only_when_no_pod_is_left() -> None:
 
     async def scene() -> None:
         stage = Stage(nodes=[node("n1", 4)])
-        stage.patience = replace(stage.patience, backoff_s=0.001)
+        stage.timeouts = replace(stage.timeouts, backoff_s=0.001)
         stage.put(job("j", 3))
         async with stage.scheduler():
             await stage.until(lambda: len(stage.api.bound()) == 3)

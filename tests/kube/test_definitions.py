@@ -15,9 +15,9 @@ from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.client.kind import CRDS, Kind
 from phalanx.dialects.flavor import read_flavor
 from phalanx.dialects.reservation import read_reservation
-from phalanx.kube.definitions import DEFINITIONS, FLAVORS, QUEUES, RESERVATIONS, install
-from phalanx.kube.queue import read_queue
-from phalanx.kube.queue_schema import SPEC, Schema
+from phalanx.kube.install.definitions import DEFINITIONS, FLAVORS, QUEUES, RESERVATIONS, install
+from phalanx.kube.install.queue_schema import SPEC, Schema
+from phalanx.kube.read.queue import read_queue
 from phalanx.model.flavor import Flavor
 from phalanx.model.reservation import Reservation
 from phalanx.model.shape import Toleration

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from phalanx.kube.queue_status import Sight, exact, queue_status, write_statuses
+from phalanx.kube.status.queue_status import StatusSource, exact, queue_status, write_statuses
 from phalanx.model.queue import State
 from phalanx.model.standing import Place, Standing, Usage
 from tests import clockwork
@@ -89,7 +89,7 @@ class Patched:
 def test_what_is_as_it_was_is_not_written_and_what_is_no_longer_true_goes() -> None:
     async def scene() -> None:
         api, written = Patched(), dict[str, Object]()
-        sight = Sight(standings=list, wrong=dict, objects=lambda: {"q": api.obj})
+        sight = StatusSource(standings=list, wrong=dict, objects=lambda: {"q": api.obj})
         for now_s, state in ((0.0, State.HELD), (5.0, State.HELD), (9.0, State.OPEN), (12.0, State.OPEN)):
             found = [standing(state=state, state_since_s=1.0)]
             await write_statuses(api, sight, found, now_s, written)  # type: ignore[arg-type]  # it only patches
@@ -103,7 +103,7 @@ def test_volcanos_queues_are_told_in_its_words_where_ours_has_not_that_name() ->
     async def scene() -> None:
         api, written = Patched(), dict[str, Object]()
         api.obj["status"] = {"state": "Closing", "inqueue": 0, "allocated": {"memory": "1Gi"}}
-        sight = Sight(standings=list, wrong=dict, objects=dict, volcano=lambda: {"q": api.obj})
+        sight = StatusSource(standings=list, wrong=dict, objects=dict, volcano=lambda: {"q": api.obj})
         for _ in range(2):
             await write_statuses(api, sight, [standing()], 0.0, written)  # type: ignore[arg-type]  # it only patches
         assert api.writes == 1
@@ -114,7 +114,7 @@ def test_volcanos_queues_are_told_in_its_words_where_ours_has_not_that_name() ->
             "running": 2,
             "allocated": {"memory": "0", "cpu": "6", "pods": "6"},
         }
-        sight = Sight(standings=list, wrong=dict, objects=lambda: {"q": OBJ}, volcano=lambda: {"q": api.obj})
+        sight = StatusSource(standings=list, wrong=dict, objects=lambda: {"q": OBJ}, volcano=lambda: {"q": api.obj})
         await write_statuses(api, sight, [standing()], 0.0, written)  # type: ignore[arg-type]  # it only patches
         assert api.obj["status"]["used"] == "6/4 cpu"
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from phalanx.kube.pod import Pod, read_again, read_pod
-from phalanx.kube.shape import Shapes
+from phalanx.kube.read.pod import Pod, read_changed_pod, read_pod
+from phalanx.kube.read.template.pod_shape import ShapeCache
 
 Object = dict[str, Any]
 
@@ -29,8 +29,8 @@ def change(old: Object, edit: Callable[[Object], object]) -> Object:
 
 
 def both(old: Object, new: Object) -> tuple[Pod | None, Pod]:
-    shapes = Shapes()
-    return read_again(read_pod(old, shapes), old, new), read_pod(new, shapes)
+    shapes = ShapeCache()
+    return read_changed_pod(read_pod(old, shapes), old, new), read_pod(new, shapes)
 
 
 def bound(obj: Object) -> None:
@@ -84,12 +84,12 @@ def test_what_its_kubelet_grants_it_is_read_anew() -> None:
     assert dict(anew.requests)["cpu"] == 4000
     later = change(new, running)
     later["status"]["containerStatuses"] = granted
-    shapes = Shapes()
-    assert read_again(read_pod(new, shapes), new, later) == read_pod(later, shapes)
+    shapes = ShapeCache()
+    assert read_changed_pod(read_pod(new, shapes), new, later) == read_pod(later, shapes)
 
 
 def test_another_state_than_the_one_that_was_read_is_no_ground() -> None:
     old = pod()
-    known = read_pod(old, Shapes())
+    known = read_pod(old, ShapeCache())
     between = change(old, bound)
-    assert read_again(known, between, change(between, running)) is None
+    assert read_changed_pod(known, between, change(between, running)) is None

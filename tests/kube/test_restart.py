@@ -11,9 +11,9 @@ from collections.abc import Callable
 import pytest
 
 from phalanx.client.kind import JOBS, PODS, STORAGE_CLASSES, VOLUME_CLAIMS
-from phalanx.kube.definitions import QUEUES
-from phalanx.kube.labels import ADMITTED, HOLD
-from phalanx.kube.volume_write import SELECTED_NODE
+from phalanx.kube.install.definitions import QUEUES
+from phalanx.kube.read.labels import ADMITTED, HOLD
+from phalanx.kube.write.volume_claim import SELECTED_NODE
 from phalanx.model.job import Phase
 from phalanx.model.plan import Preempt, Shrink
 from phalanx.model.reason import Code, Reason

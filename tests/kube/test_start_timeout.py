@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from phalanx.client.kind import JOBS, NODES, PODS
-from phalanx.kube.definitions import QUEUES
-from phalanx.kube.labels import HOLD, REASON
+from phalanx.kube.install.definitions import QUEUES
+from phalanx.kube.read.labels import HOLD, REASON
 from tests.kube.double import Object, job, node, pod
 from tests.kube.stage import Stage
 from tests.kube.test_barrier import play, settle

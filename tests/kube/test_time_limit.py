@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from phalanx.client.kind import PODS
-from phalanx.kube.definitions import QUEUES
-from phalanx.kube.labels import LIMITED
+from phalanx.kube.install.definitions import QUEUES
+from phalanx.kube.read.labels import LIMITED
 from phalanx.model.job import Phase
 from phalanx.model.plan import Preempt
 from phalanx.model.reason import Code, Reason

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from phalanx.client.kind import PODS
-from phalanx.kube.form import TRAINING
+from phalanx.kube.read.workload.adapter import TRAINING_KINDS
 from phalanx.model.plan import Preempt
 from phalanx.model.reason import Code, Reason
 from tests import clockwork
@@ -19,7 +19,7 @@ from tests.kube.stage import Stage
 from tests.kube.test_barrier import play, settle
 from tests.kube.test_restart import Core, kill_at
 
-PYTORCH = TRAINING[0]
+PYTORCH = TRAINING_KINDS[0]
 DIALECT = frozenset({"kubeflow"})
 
 

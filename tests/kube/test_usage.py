@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from phalanx.client.kind import CONFIG_MAPS
-from phalanx.kube.usage import NAME, NAMESPACE, keep, keep_usage, kept, recall
+from phalanx.kube.status.usage import NAME, NAMESPACE, keep_usage, load_usage, save_usage, to_save
 from phalanx.model.job import Phase
 from phalanx.model.usage import Usage
 from tests import clockwork
@@ -41,7 +41,7 @@ def test_what_was_used_is_known_to_the_next_scheduler_and_what_runs_is_added() -
             await stage.until(lambda: "default/a" in stage.cluster.jobs and stage.phase("a") is Phase.RUNNING)
             stage.now_s += 1000.0
             await stage.turn()
-            assert await keep(client(stage.api), stage.cluster.usage, stage.now_s)
+            assert await save_usage(client(stage.api), stage.cluster.usage, stage.now_s)
         before = stage.cluster.usage.of("default", "alice", stage.now_s)
         assert before == pytest.approx(2 * 1000.0, rel=0.01)
         stage.now_s += 500.0  # nobody schedules, and the job runs on
@@ -55,15 +55,15 @@ def test_what_was_used_is_known_to_the_next_scheduler_and_what_runs_is_added() -
 
 def test_who_has_used_least_is_forgotten_first() -> None:
     users = used(("q", "bob", 1.0), ("q", "alice", 3.0), ("p", "carol", 2.0), ("p", "nobody", 0.0))
-    assert [user for _, user, _ in kept(users, 100.0).used] == ["alice", "carol", "bob"]
-    assert [user for _, user, _ in kept(users, 100.0, most_bytes=45).used] == ["alice", "carol"]
+    assert [user for _, user, _ in to_save(users, 100.0).used] == ["alice", "carol", "bob"]
+    assert [user for _, user, _ in to_save(users, 100.0, most_bytes=45).used] == ["alice", "carol"]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"at_s": 1, "used": [["q", "u", "much"]]}'])
 def test_what_cannot_be_read_counts_as_nothing(text: str) -> None:
     api = Api()
     api.put(CONFIG_MAPS, {"metadata": {"name": NAME, "namespace": NAMESPACE}, "data": {"usage": text}})
-    assert clockwork.run(recall(client(api))) == []
+    assert clockwork.run(load_usage(client(api))) == []
 
 
 def test_it_is_written_again_only_while_somebody_holds_something_and_when_it_is_stopped() -> None:
@@ -87,12 +87,12 @@ def test_it_is_written_again_only_while_somebody_holds_something_and_when_it_is_
         keeping.cancel()
         await asyncio.wait([keeping])
         assert written(api) == at_rest + 1
-        assert [told.usage for told in await recall(client(api))] == [3.0]
+        assert [told.usage for told in await load_usage(client(api))] == [3.0]
 
     clockwork.run(scene())
 
 
 def test_who_may_lead_no_more_writes_nothing() -> None:
     api = Api()
-    assert not clockwork.run(keep(client(api), used(("q", "alice", 3.0)), 100.0, may_write=lambda: False))
+    assert not clockwork.run(save_usage(client(api), used(("q", "alice", 3.0)), 100.0, may_write=lambda: False))
     assert written(api) == 0

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from phalanx.dialects.volcano import SCHEDULER_NAME
-from phalanx.kube.definitions import QUEUES
-from phalanx.kube.pod_group import POD_GROUPS
-from phalanx.kube.volcano import QUEUES as VOLCANO_QUEUES
+from phalanx.kube.install.definitions import QUEUES
+from phalanx.kube.install.volcano import QUEUES as VOLCANO_QUEUES
+from phalanx.kube.read.pod_group import POD_GROUPS
 from tests.kube import double
 from tests.kube.double import Object, node
 from tests.kube.stage import Stage

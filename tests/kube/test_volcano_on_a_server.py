@@ -13,9 +13,9 @@ from phalanx import loop
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import CRDS, PODS
 from phalanx.embedded.controllers.runtime.informers import SharedInformers
-from phalanx.kube.pod_group import POD_GROUPS
-from phalanx.kube.volcano import DEFINITIONS, QUEUES, install
-from phalanx.kube.world import Settings, open_world
+from phalanx.kube.install.volcano import DEFINITIONS, QUEUES, install
+from phalanx.kube.read.pod_group import POD_GROUPS
+from phalanx.kube.world import KubeSettings, open_world
 from phalanx.model.cluster import Cluster
 from phalanx.model.policy import Policy
 from tests.embedded.apiserver.process import ServerProcess
@@ -58,7 +58,7 @@ def test_a_group_on_a_server(server: ServerProcess) -> None:
                     pod = member(f"{name}-{number}", name)
                     pod["spec"]["containers"][0]["image"] = "x"
                     await user.create(PODS, {"apiVersion": "v1", "kind": "Pod", **pod}, "default")
-            async with open_world(user, informers, Settings(dialects=ON)) as world:
+            async with open_world(user, informers, KubeSettings(dialects=ON)) as world:
                 deciding = asyncio.ensure_future(loop.run(world, Cluster(), Policy(), time.time))
                 await until_phase(user, "fits", "Running")
                 waits = await until_phase(user, "large", "Pending")

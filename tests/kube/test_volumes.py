@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from phalanx.client.kind import CSI_NODES, NODES, PODS, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES
-from phalanx.kube.surroundings import Surroundings
-from phalanx.kube.volume_write import SELECTED_NODE
+from phalanx.kube.read.template.admission import AdmissionDefaults
+from phalanx.kube.write.volume_claim import SELECTED_NODE
 from phalanx.model.reason import Code
 from tests.kube.double import Object, job, node, pod, pod_spec
 from tests.kube.stage import Stage
@@ -191,11 +191,11 @@ def test_a_driver_has_so_many_places_on_a_node() -> None:
 
 
 def test_where_volumes_are_not_shown_to_us_nothing_with_claims_starts() -> None:
-    ask = Surroundings().ask("default", {**pod_spec(), **using({"spec": {}}, "data")["spec"]})
+    ask = AdmissionDefaults().requirements("default", {**pod_spec(), **using({"spec": {}}, "data")["spec"]})
     assert ask.obstacle is not None
     assert ask.obstacle.code is Code.UNSUPPORTED
     assert "VolumeBindingUnsupported" in ask.obstacle.text
-    assert Surroundings().ask("default", pod_spec()).obstacle is None
+    assert AdmissionDefaults().requirements("default", pod_spec()).obstacle is None
 
 
 def test_killed_between_the_claims_and_the_pods_it_goes_on() -> None:

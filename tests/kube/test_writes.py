@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import asyncio
 
-from phalanx.kube.write import Verdict, Write, Writer
+from phalanx.kube.write.writer import Verdict, Write, Writer
 from tests.kube.double import Object, job, node, pod
 from tests.kube.stage import Stage
 from tests.kube.test_barrier import play, settle
-from tests.kube.test_report import quick, report
+from tests.kube.test_events import quick, report
 
 WAITING = 20
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from phalanx.client.connection import Connection
-from phalanx.kube.policy import INSTALLED, WEBHOOK, WEBHOOKS
+from phalanx.kube.install.admission_policy import INSTALLED, WEBHOOK, WEBHOOKS
 from phalanx.metrics.admissions import Admissions
 from phalanx.webhook.serving import Answerer, serving, show, tls_context
 from phalanx.webhook.trust import SECRET, Keeper

@@ -11,8 +11,8 @@ from phalanx.embedded.apiserver.admission.policies import PATCHES
 from phalanx.embedded.apiserver.apimachinery.expressions.admission_policy import Reader, Review, mutate
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource, User
 from phalanx.embedded.apiserver.registry.builtin import RESOURCES
-from phalanx.kube.form import TRAINING
-from phalanx.kube.policy import INSTALLED, USERS_POLICY, WEBHOOK
+from phalanx.kube.install.admission_policy import INSTALLED, USERS_POLICY, WEBHOOK
+from phalanx.kube.read.workload.adapter import TRAINING_KINDS
 from phalanx.webhook.difference import difference
 from phalanx.webhook.review import Unreadable, judge, read
 from tests.webhook.reviews import CREATED, QUEUE, UPDATED, Case, patched, review, signed
@@ -54,7 +54,7 @@ def test_the_table_tells_something() -> None:
     assert found["not-ours"] == Case(name="not-ours").job()
 
 
-@pytest.mark.parametrize("kind", TRAINING, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", TRAINING_KINDS, ids=lambda kind: kind.name)
 def test_training_jobs_are_signed_and_no_more(kind: Any) -> None:
     obj = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": "t", "labels": QUEUE}, "spec": {}}
     found = patched(obj, answered(review(obj, plural=kind.plural, group=kind.group)))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.kube.labels import JOB, QUEUE, SCHEDULER_NAME, USER
+from phalanx.kube.read.labels import JOB, QUEUE, SCHEDULER_NAME, USER
 from phalanx.webhook.review import judge, read
 from tests.webhook.reviews import Case, patched, review
 

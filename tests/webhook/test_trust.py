@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
 from phalanx.client.connection import ApiRefusal, ApiUnknown
 from phalanx.client.kind import SECRETS, Kind
 from phalanx.embedded.apiserver.auth.authority import Pair, make_authority
-from phalanx.kube.policy import WEBHOOK, WEBHOOKS
+from phalanx.kube.install.admission_policy import WEBHOOK, WEBHOOKS
 from phalanx.webhook.serving import show, tls_context
 from phalanx.webhook.trust import AUTHORITY_LIFE, PAUSE_S, Keeper
 from tests import clockwork

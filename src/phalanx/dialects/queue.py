@@ -1,8 +1,8 @@
 """A queue as it is written: the `spec` of the Queue resource (`phalanx.dev/v1`), and of queues in files.
 
-One schema for both; `kube.queue_schema` is its OpenAPI form. What is checked here needs the queue alone: names, types,
-ranges, a limit below its guarantee, more lent than guaranteed. What needs the tree (a missing parent, a cycle) the
-core tells, for the queues concerned.
+One schema for both; `kube.install.queue_schema` is its OpenAPI form. What is checked here needs the queue alone: names,
+types, ranges, a limit below its guarantee, more lent than guaranteed. What needs the tree (a missing parent, a cycle)
+the core tells, for the queues concerned.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The world that is a Kubernetes API: watches what happens, and carries out what was decided.
 
 It keeps no truth of its own. Informers tell every change; a change is read once, routed to the gang it belongs to (or
-to the charges, for pods of others), and the gang is marked. `events` lets marked gangs draw their conclusions, so that
-a burst of changes costs one conclusion each. `apply` hands decisions to their gangs, whose writes go out through
+to the allocations, for pods of others), and the gang is marked. `events` lets marked gangs draw their conclusions, so
+that a burst of changes costs one conclusion each. `apply` hands decisions to their gangs, whose writes go out through
 `Writer` and whose answers come back here. Nothing in it costs the number of all objects, except the start.
 
 Use as `async with open_world(connection, informers) as world: await loop.run(world, …)`.
@@ -32,32 +32,32 @@ from phalanx.client.kind import (
     Kind,
 )
 from phalanx.dialects import kubeflow, volcano
-from phalanx.kube import labels
-from phalanx.kube import volcano as volcano_kinds
-from phalanx.kube.barrier import Patience
-from phalanx.kube.charge import Charges
-from phalanx.kube.declare import House
-from phalanx.kube.definitions import DEFAULT_QUEUE, FLAVORS, QUEUES, RESERVATIONS, install
-from phalanx.kube.effects import Effects
-from phalanx.kube.form import TRAINING, forms
-from phalanx.kube.gang import Gang
-from phalanx.kube.headroom import Headroom
-from phalanx.kube.job import BatchJob, read_job
-from phalanx.kube.node import read_node
-from phalanx.kube.outlet import Stage
-from phalanx.kube.persist import persisting
-from phalanx.kube.pod import Pod, read_again, read_pod
-from phalanx.kube.pod_group import POD_GROUPS, Groups, gang_id
-from phalanx.kube.pod_group_status import GroupStatuses
-from phalanx.kube.policy import Admission, install_policy
-from phalanx.kube.queue import Tree
-from phalanx.kube.recover import order, unfinished
-from phalanx.kube.report import Budget, Reporter
-from phalanx.kube.seated import Seated
-from phalanx.kube.surroundings import Surroundings
-from phalanx.kube.usage import recall
-from phalanx.kube.volume_watch import STORAGE, VolumeWatch, volumes_of
-from phalanx.kube.write import Writer
+from phalanx.kube.capacity.node_allocations import NodeAllocations
+from phalanx.kube.gang.barrier import GangTimeouts
+from phalanx.kube.gang.effects import Stage
+from phalanx.kube.gang.lifecycle import GangLifecycle
+from phalanx.kube.gang.restart import adoption_order, unfinished_start
+from phalanx.kube.gang.seating import SeatedGang
+from phalanx.kube.gang.spec.gang_spec import GangDefaults
+from phalanx.kube.install import volcano as volcano_kinds
+from phalanx.kube.install.admission_policy import AdmissionMode, install_policy
+from phalanx.kube.install.definitions import DEFAULT_QUEUE, FLAVORS, QUEUES, RESERVATIONS, install
+from phalanx.kube.install.retry import until_answered
+from phalanx.kube.read import labels
+from phalanx.kube.read.node import read_node
+from phalanx.kube.read.pod import Pod, read_changed_pod, read_pod
+from phalanx.kube.read.pod_group import POD_GROUPS, PodGroupCache, pod_group_gang
+from phalanx.kube.read.queue import QueueCache
+from phalanx.kube.read.template.admission import AdmissionDefaults
+from phalanx.kube.read.workload.adapter import TRAINING_KINDS, adapters
+from phalanx.kube.read.workload.batch_job import BatchJob, read_job
+from phalanx.kube.routing.quota_headroom import QuotaHeadroom
+from phalanx.kube.routing.volume_users import STORAGE, VolumeUsers, volumes_of
+from phalanx.kube.status.pod_group_status import PodGroupStatusWriter
+from phalanx.kube.status.usage import load_usage
+from phalanx.kube.write.effects import ApiEffects
+from phalanx.kube.write.events import EventReporter, ReportRate
+from phalanx.kube.write.writer import Writer
 from phalanx.model.event import Event, NodeGone, NodeSeen, Occupied, OutcomeTold, Refused, Vacated
 from phalanx.model.plan import Place, Plan, Preempt, Promise, Shrink, Start, Wait
 
@@ -71,14 +71,14 @@ VOLCANO = (POD_GROUPS, volcano_kinds.QUEUES)  # looked up where this dialect is 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class KubeSettings:
     """`writes`: how many are on their way at once. `dialects`: whose scheduler names we answer to, and whose kinds we
     read, besides our own: `volcano`, `kubeflow`."""
 
     default_queue: str = DEFAULT_QUEUE
     writes: int = 32
-    patience: Patience = field(default_factory=Patience)
-    budget: Budget = field(default_factory=Budget)
+    timeouts: GangTimeouts = field(default_factory=GangTimeouts)
+    budget: ReportRate = field(default_factory=ReportRate)
     dialects: frozenset[str] = frozenset()
 
     @property
@@ -90,21 +90,21 @@ class Settings:
 async def open_world(
     api: Connection,
     informers: Callable[[Kind], Informer],
-    settings: Settings | None = None,
+    settings: KubeSettings | None = None,
     clock: Callable[[], float] = time.time,
     fence: Callable[[], float] | None = None,
 ) -> AsyncIterator[KubeWorld]:
     """A running world, whose first events are what is there. `informers(kind)` gives the running cache of a kind.
-    `fence`: the event loop's time after which no write may be sent (`lease`); None: there is no other scheduler."""
-    await persisting(lambda: install(api))
-    admission = await persisting(lambda: install_policy(api))
-    settings = settings or Settings()
+    `fence`: the event loop's time after which no write may be sent (`leader`); None: there is no other scheduler."""
+    await until_answered(lambda: install(api))
+    admission = await until_answered(lambda: install_policy(api))
+    settings = settings or KubeSettings()
     if volcano.SCHEDULER_NAME in settings.dialects:
-        await persisting(lambda: volcano_kinds.install(api))
+        await until_answered(lambda: volcano_kinds.install(api))
     world = KubeWorld(api, informers, settings, clock, fence)
     world.admission = admission
     async with asyncio.TaskGroup() as group:
-        await persisting(world.sync)
+        await until_answered(world.sync)
         tasks = [group.create_task(run()) for run in world.writing()]
         try:
             yield world
@@ -120,43 +120,43 @@ class KubeWorld:
         self,
         api: Connection,
         informers: Callable[[Kind], Informer],
-        settings: Settings,
+        settings: KubeSettings,
         clock: Callable[[], float],
         fence: Callable[[], float] | None = None,
     ) -> None:
-        self._patience, self.charges, self.tree = settings.patience, Charges(), Tree()
-        self.effects = Effects(
+        self._timeouts, self.allocations, self.tree = settings.timeouts, NodeAllocations(), QueueCache()
+        self.effects = ApiEffects(
             writer=Writer(api, fence, settings.writes),
-            reporter=Reporter(api, clock, settings.budget, _may_write(fence)),
+            reporter=EventReporter(api, clock, settings.budget, _may_write(fence)),
             informers=informers,
-            charges=self.charges,
-            patience=settings.patience,
+            allocations=self.allocations,
+            timeouts=settings.timeouts,
             flavors=self.tree.flavors,
             clock=clock,
             tell=self._tell,
             conclude=self._mark,
         )
-        self.gangs: dict[str, Gang] = {}
+        self.gangs: dict[str, GangLifecycle] = {}
         self._api, self._informers, self._clock, self._fence = api, informers, clock, fence
         self._default_queue, self._answers_to = settings.default_queue, settings.answers_to
         self._training = kubeflow.NAME in settings.dialects
         self._job_kinds: tuple[Kind, ...] = (JOBS,)  # and those of training jobs that are served
         self._owners = frozenset({JOBS.name})
-        self._around = Surroundings(answers_to=self._answers_to)
-        self._storage = VolumeWatch(informers, {JOBS: self._on_job, PODS: self._on_pod, NODES: self._on_node})
-        self.groups = Groups(lambda name: self._around.priority({"priorityClassName": name}))
-        self._headroom = Headroom(self._around, lambda kind: informers(kind).objects)
-        self.admission = Admission.NEITHER  # what makes Jobs ours here
+        self._around = AdmissionDefaults(answers_to=self._answers_to)
+        self._storage = VolumeUsers(informers, {JOBS: self._on_job, PODS: self._on_pod, NODES: self._on_node})
+        self.groups = PodGroupCache(lambda name: self._around.priority({"priorityClassName": name}))
+        self._headroom = QuotaHeadroom(self._around, lambda kind: informers(kind).objects)
+        self.admission = AdmissionMode.NEITHER  # what makes Jobs ours here
         self.served: frozenset[Kind] = frozenset()  # of those that a server may not serve
         self._remembered: Sequence[Event] = ()  # what the scheduler before us kept
         self._live = False  # recovered: changes are routed as they come
-        self._house: House | None = None
-        self._job_gang: dict[str, Gang] = {}  # Job uid -> its gang
+        self._defaults: GangDefaults | None = None
+        self._job_gang: dict[str, GangLifecycle] = {}  # Job uid -> its gang
         self._pods: dict[str, Pod] = {}
-        self._pod_gang: dict[str, Gang] = {}  # pod uid -> its gang
+        self._pod_gang: dict[str, GangLifecycle] = {}  # pod uid -> its gang
         self._pods_of: dict[str, set[str]] = {}  # Job uid -> its pods
         self._occupied: dict[str, Occupied] = {}
-        self._read_version = 0  # of `Shapes`, when everything was read
+        self._read_version = 0  # of `ShapeCache`, when everything was read
         self._dirty: dict[str, None] = {}
         self._touched: dict[str, None] = {}  # pods whose charge may have changed
         self._timers: list[tuple[float, str]] = []
@@ -170,7 +170,9 @@ class KubeWorld:
         if POD_GROUPS in self.served:
             objects = self._informers(POD_GROUPS).objects
             found.append(
-                GroupStatuses(self._api, self.groups, self.gangs, objects, self._clock, _may_write(self._fence)).run
+                PodGroupStatusWriter(
+                    self._api, self.groups, self.gangs, objects, self._clock, _may_write(self._fence)
+                ).run
             )
         return found
 
@@ -183,11 +185,11 @@ class KubeWorld:
         self._read_again()
         self._ring()
         self._dirty.update(dict.fromkeys(self._headroom.quotas.freed()))
-        house = self._household()
+        defaults = self._gang_defaults()
         dirty, self._dirty = self._dirty, {}
         for name in dirty:
             if (gang := self.gangs.get(name)) is not None:
-                self._advance(gang, house)
+                self._advance(gang, defaults)
         self._account()
         if self._headroom.quotas.news:
             self._news.set()
@@ -229,27 +231,27 @@ class KubeWorld:
     async def sync(self) -> None:
         """Until every cache that decisions need was listed once, and it is known what was used in the past."""
         theirs = VOLCANO if volcano.SCHEDULER_NAME in self._answers_to else ()
-        training = TRAINING if self._training else ()
+        training = TRAINING_KINDS if self._training else ()
         served = [kind for kind in (*LOOKED_UP, *theirs, *training) if await self._serves(kind)]
         for cache in [self._informers(kind) for kind in (*REQUIRED, *served)]:
             await cache.synced.wait()
         self.look_up(served)
-        self._remembered = await recall(self._api)
+        self._remembered = await load_usage(self._api)
 
     def look_up(self, kinds: Iterable[Kind]) -> None:
         """Of the kinds that a server may not serve, there are caches of these."""
         found: dict[Kind, Mapping[str, Object]] = {kind: self._informers(kind).objects for kind in kinds}
         self._storage.volumes = volumes_of(found)
-        self._around = Surroundings(
+        self._around = AdmissionDefaults(
             limit_ranges=found.get(LIMIT_RANGES, {}),
             runtime_classes=found.get(RUNTIME_CLASSES, {}),
             priority_classes=found.get(PRIORITY_CLASSES, {}),
             answers_to=self._answers_to,
             volumes=self._storage.volumes,
         )
-        self._headroom = Headroom(self._around, lambda kind: self._informers(kind).objects)
+        self._headroom = QuotaHeadroom(self._around, lambda kind: self._informers(kind).objects)
         self.served = frozenset(found)
-        self._job_kinds = (JOBS, *(kind for kind in TRAINING if kind in found))
+        self._job_kinds = (JOBS, *(kind for kind in TRAINING_KINDS if kind in found))
         self._owners = frozenset(kind.name for kind in self._job_kinds)
         self._storage.job_kinds = self._job_kinds
         self._news.set()
@@ -267,9 +269,9 @@ class KubeWorld:
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
-    def _start(self, gang: Gang, action: Start) -> None:
+    def _start(self, gang: GangLifecycle, action: Start) -> None:
         """Resume it, unless a start decided before it was promised what is left of their quota."""
-        whole = self._household().gang(gang.queue)
+        whole = self._gang_defaults().gang(gang.queue)
         reason = self._headroom.refusal(gang) if whole else None
         if reason is None:
             gang.start(action, whole)
@@ -278,8 +280,8 @@ class KubeWorld:
             self._tell(Refused(gang.id, action.attempt, reason))
         self._mark(gang)
 
-    def _advance(self, gang: Gang, house: House) -> None:
-        gang.advance(house)
+    def _advance(self, gang: GangLifecycle, defaults: GangDefaults) -> None:
+        gang.advance(defaults)
         self._headroom.settle(gang)
         if gang.wake_s and self._alarms.get(gang.id) != gang.wake_s:
             self._alarms[gang.id] = gang.wake_s
@@ -298,27 +300,27 @@ class KubeWorld:
                 del self._alarms[name]
                 self._dirty[name] = None
 
-    def _mark(self, gang: Seated) -> None:
+    def _mark(self, gang: SeatedGang) -> None:
         self._dirty[gang.id] = None
         self._news.set()
 
-    def _gang(self, id: str) -> Gang:
+    def _gang(self, id: str) -> GangLifecycle:
         gang = self.gangs.get(id)
         if gang is None:
-            gang = self.gangs[id] = Gang(id, self.effects)
+            gang = self.gangs[id] = GangLifecycle(id, self.effects)
             gang.group = self.groups[id]
         return gang
 
-    def _household(self) -> House:
-        if self._house is None:
-            self._house = House(
+    def _gang_defaults(self) -> GangDefaults:
+        if self._defaults is None:
+            self._defaults = GangDefaults(
                 default_queue=self._default_queue,
                 gang=self.tree.gang,
                 start_timeout_s=self.tree.start_timeout_s,
-                largest=self.charges.largest(),
+                largest=self.allocations.largest(),
                 headroom=self._headroom.obstacle,
             )
-        return self._house
+        return self._defaults
 
     def _account(self) -> None:
         """Pods on nodes that no slot of ours is charged for hold their room as others' pods do."""
@@ -362,14 +364,14 @@ class KubeWorld:
         ):
             if kind in self.served or kind in REQUIRED:
                 self._informers(kind).subscribe(take)
-        house, adopted = self._household(), []
+        defaults, adopted = self._gang_defaults(), []
         for gang in self.gangs.values():
             if gang.over:
                 self._tell(OutcomeTold(gang.id, gang.outcome))
-            begun = unfinished(gang, house, self._clock(), self._patience.hold_s)
+            begun = unfinished_start(gang, defaults, self._clock(), self._timeouts.hold_s)
             if begun is not None:
                 adopted.append((gang, begun))
-        for gang, begun in sorted(adopted, key=lambda entry: order(*entry)):
+        for gang, begun in sorted(adopted, key=lambda entry: adoption_order(*entry)):
             gang.adopt(begun.declared, begun.record, leaving=begun.leaving, mark=begun.mark)
 
     def _read_again(self) -> None:
@@ -385,16 +387,16 @@ class KubeWorld:
         self._news.set()
 
     def _on_node(self, change: Change) -> None:
-        self._house = None
+        self._defaults = None
         if change.new is None:
             assert change.old is not None
             name = change.old["metadata"]["name"]
-            self.charges.lose_node(name)
+            self.allocations.lose_node(name)
             self._tell_now(NodeGone(name))
             return
         node = self._storage.node(read_node(change.new))
-        if self.charges.nodes.get(node.name) != node:
-            self.charges.see_node(node)
+        if self.allocations.nodes.get(node.name) != node:
+            self.allocations.see_node(node)
             self._tell_now(NodeSeen(node))
 
     def _on_pod_group(self, change: Change) -> None:
@@ -404,7 +406,7 @@ class KubeWorld:
             self._mark(gang)
 
     def _on_queue(self, change: Change) -> None:
-        self._house = None
+        self._defaults = None
         take = self.tree.on_queue if change.kind == QUEUES else self.tree.on_volcano_queue
         told = list(take(change, self._clock()))
         self._tell_now(*told)
@@ -424,10 +426,10 @@ class KubeWorld:
 
     def _on_job(self, change: Change) -> None:
         """A Job, or a training job, which is a member for each of its replica types."""
-        before = [] if change.old is None else [form.member(change.old) for form in forms(change.kind, change.old)]
+        before = [] if change.old is None else [form.member(change.old) for form in adapters(change.kind, change.old)]
         jobs: dict[str, BatchJob] = {}
         if change.new is not None:
-            read = (read_job(change.new, self._around, form) for form in forms(change.kind, change.new))
+            read = (read_job(change.new, self._around, form) for form in adapters(change.kind, change.new))
             jobs = {job.uid: job for job in read}
             self._note_claims(change.new, jobs.values())
         for uid in (*(uid for uid in before if uid not in jobs), *jobs):
@@ -435,8 +437,8 @@ class KubeWorld:
 
     def _note_claims(self, obj: Object, jobs: Iterable[BatchJob]) -> None:
         for job in jobs:
-            if job.ask.claims and job.ours:
-                self._storage.job(job, job.form.read(obj)["spec"]["template"]["spec"])
+            if job.requirements.claims and job.ours:
+                self._storage.job(job, job.adapter.read(obj)["spec"]["template"]["spec"])
 
     def _see_job(self, uid: str, job: BatchJob | None) -> None:
         before = self._job_gang.get(uid)
@@ -467,9 +469,9 @@ class KubeWorld:
             self.groups.see(pod)
         self._touched[pod.uid] = None
         if pod.charged:
-            self.charges.hold(pod.uid, pod.where, pod.requests)
+            self.allocations.allocate(pod.uid, pod.where, pod.requests)
         elif pod.over or not pod.ours:
-            self.charges.release(pod.uid)
+            self.allocations.release(pod.uid)
         if pod.ours or pod.uid in self._pod_gang:
             if pod.owner is not None:
                 self._pods_of.setdefault(pod.owner[1], set()).add(pod.uid)
@@ -477,7 +479,7 @@ class KubeWorld:
 
     def _read(self, old: Object | None, new: Object) -> Pod:
         known = self._pods.get(new["metadata"]["uid"]) if old is not None else None
-        if known is not None and old is not None and (same := read_again(known, old, new)) is not None:
+        if known is not None and old is not None and (same := read_changed_pod(known, old, new)) is not None:
             return same
         return self._storage.pod(read_pod(new, self._around.shapes, self._answers_to, self._owners))
 
@@ -485,7 +487,7 @@ class KubeWorld:
         pod = self._pods.pop(uid, None)
         if pod is None:
             return
-        self.charges.release(uid)
+        self.allocations.release(uid)
         self._touched[uid] = None
         if pod.group:
             self.groups.lose(pod)
@@ -519,8 +521,8 @@ class KubeWorld:
             if pod.pinned or not self._exists(f"{pod.namespace}/{pod.owner[0]}", pod.owner[1].partition("/")[0]):
                 return None
         if pod.group:
-            return gang_id(pod.namespace, pod.group)
-        name = pod.said.get(labels.JOB)
+            return pod_group_gang(pod.namespace, pod.group)
+        name = pod.options.get(labels.JOB)
         return f"{pod.namespace}/{name}" if name else f"{pod.namespace}/pod:{pod.name}"
 
     def _exists(self, key: str, uid: str) -> bool:
@@ -545,7 +547,7 @@ def _occupying(pod: Pod) -> Occupied:
 
 
 def _gang_of_job(job: BatchJob) -> str | None:
-    return f"{job.namespace}/{job.said.get(labels.JOB, job.name)}" if job.ours else None
+    return f"{job.namespace}/{job.options.get(labels.JOB, job.name)}" if job.ours else None
 
 
 def _may_write(fence: Callable[[], float] | None) -> Callable[[], bool]:

@@ -1,8 +1,8 @@
 """One AdmissionReview in, one out: what the admission policies would do to an object, said as a patch.
 
-There is one source of what is done: the policies of `phalanx.kube.policy`, their CEL included, carried out by the same
-code that carries them out in the embedded API server. A server that serves no MutatingAdmissionPolicy asks us instead,
-and gets the same object.
+There is one source of what is done: the policies of `phalanx.kube.install.admission_policy`, their CEL included,
+carried out by the same code that carries them out in the embedded API server. A server that serves no
+MutatingAdmissionPolicy asks us instead, and gets the same object.
 
 Whatever is sent, the answer is about it alone: nothing is read, kept or written. What no policy is about passes as it
 is. Source of the form: k8s.io/api/admission/v1.
@@ -21,7 +21,7 @@ from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource, User
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.apimachinery.patch.json_patch import json_patch
 from phalanx.embedded.apiserver.apimachinery.schema.typed import merged
-from phalanx.kube.policy import BINDINGS, GUARDED, INSTALLED, POLICIES
+from phalanx.kube.install.admission_policy import BINDINGS, GUARDED, INSTALLED, POLICIES
 from phalanx.webhook.difference import difference
 
 Object = dict[str, Any]

@@ -24,7 +24,7 @@ from phalanx.embedded.apiserver.auth.authority import Pair
 from phalanx.embedded.apiserver.transport.http import Application, Connection, RawRequest
 from phalanx.embedded.apiserver.transport.request import Response
 from phalanx.errors import PhalanxError
-from phalanx.kube.policy import PATH
+from phalanx.kube.install.admission_policy import PATH
 from phalanx.metrics.admissions import Admissions
 from phalanx.webhook.review import Unreadable, judge, read
 

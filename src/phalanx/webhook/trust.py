@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
 from phalanx.client.kind import SECRETS
 from phalanx.embedded.apiserver.auth.authority import Pair, make_authority, make_server, read_pair
-from phalanx.kube.policy import WEBHOOK, WEBHOOKS
+from phalanx.kube.install.admission_policy import WEBHOOK, WEBHOOKS
 
 log = logging.getLogger(__name__)
 

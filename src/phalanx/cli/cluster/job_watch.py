@@ -15,7 +15,7 @@ from phalanx.cli.terminal.output import duration
 from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
 from phalanx.client.informer import Change, Informer
 from phalanx.client.kind import JOBS, PODS
-from phalanx.kube.labels import COMPLETION_INDEX, REASON
+from phalanx.kube.read.labels import COMPLETION_INDEX, REASON
 
 Say = Callable[[str], None]
 

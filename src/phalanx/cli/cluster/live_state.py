@@ -23,11 +23,11 @@ from phalanx.core.decide import decide
 from phalanx.core.fold import fold
 from phalanx.core.forecast import forecast
 from phalanx.errors import PhalanxError
-from phalanx.kube.definitions import QUEUES
-from phalanx.kube.gang import Gang
-from phalanx.kube.labels import POLICY, REASON
-from phalanx.kube.lease import NAME, NAMESPACE
-from phalanx.kube.world import KubeWorld, Settings
+from phalanx.kube.gang.lifecycle import GangLifecycle
+from phalanx.kube.install.definitions import QUEUES
+from phalanx.kube.leader import NAME, NAMESPACE
+from phalanx.kube.read.labels import POLICY, REASON
+from phalanx.kube.world import KubeSettings, KubeWorld
 from phalanx.model.cluster import Cluster
 from phalanx.model.event import Event, PolicySeen, Ticked
 from phalanx.model.plan import Place, Plan, Promise, Start, Wait
@@ -45,7 +45,7 @@ class Snapshot:
     cluster: Cluster
     events: tuple[Event, ...]
     plan: Plan
-    gangs: Mapping[str, Gang]
+    gangs: Mapping[str, GangLifecycle]
     objects: Mapping[Kind, Mapping[str, Object]]
     wrong: Mapping[str, str]
     now_s: float
@@ -98,9 +98,9 @@ class Snapshot:
         }
 
 
-def _written(gang: Gang) -> Reason | None:
+def _written(gang: GangLifecycle) -> Reason | None:
     for job in gang.jobs.values():
-        code, _, text = job.said.get(REASON, "").partition(": ")
+        code, _, text = job.options.get(REASON, "").partition(": ")
         if code in {Code.BACKOFF, Code.QUOTA} and job.suspended:
             return Reason(code=Code(code), text=text)
     return None
@@ -113,7 +113,7 @@ async def look(connection: Connection) -> Snapshot:
     policy = settings.policy
     async with asyncio.TaskGroup() as group:
         informers = Informers(connection, group)
-        how = Settings(default_queue=policy.default_queue, dialects=settings.dialects)
+        how = KubeSettings(default_queue=policy.default_queue, dialects=settings.dialects)
         world = KubeWorld(connection, informers, how, time.time)
         try:
             async with asyncio.timeout(_LISTING_S):

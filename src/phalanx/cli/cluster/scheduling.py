@@ -16,13 +16,13 @@ from phalanx.client.informer import Informer
 from phalanx.client.kind import Kind
 from phalanx.core.overview import overview
 from phalanx.core.standing import foreseen, standings
-from phalanx.kube.definitions import QUEUES
-from phalanx.kube.lease import Lease, leading
-from phalanx.kube.policy import Admission
-from phalanx.kube.queue_status import Sight, keep_statuses
-from phalanx.kube.usage import keep_usage
-from phalanx.kube.volcano import QUEUES as VOLCANO_QUEUES
-from phalanx.kube.world import KubeWorld, Settings, open_world
+from phalanx.kube.install.admission_policy import AdmissionMode
+from phalanx.kube.install.definitions import QUEUES
+from phalanx.kube.install.volcano import QUEUES as VOLCANO_QUEUES
+from phalanx.kube.leader import Lease, leading
+from phalanx.kube.status.queue_status import StatusSource, keep_queue_statuses
+from phalanx.kube.status.usage import keep_usage
+from phalanx.kube.world import KubeSettings, KubeWorld, open_world
 from phalanx.metrics.collector import Leader, Scheduler
 from phalanx.metrics.decisions import Decisions, Measured
 from phalanx.model.cluster import Cluster
@@ -41,7 +41,7 @@ async def schedule(
     leads: Callable[[], None] = lambda: None,
     record: Path | None = None,
     metrics: Scheduler | None = None,
-    admits: Callable[[Admission], None] = lambda _: None,
+    admits: Callable[[AdmissionMode], None] = lambda _: None,
 ) -> None:
     """As soon as no other leads (`leads` is called then), until cancelled. `record`: the recording that every step is
     added to. `metrics`: told what this process does. `admits`: told what makes Jobs ours in this cluster. Raises
@@ -58,16 +58,16 @@ async def _lead(
     policies: Policies,
     record: Path | None,
     metrics: Scheduler | None,
-    admits: Callable[[Admission], None],
+    admits: Callable[[AdmissionMode], None],
 ) -> None:
     cluster, policy = Cluster(), policies.policy
-    settings = Settings(default_queue=policy.default_queue, dialects=policies.dialects)
+    settings = KubeSettings(default_queue=policy.default_queue, dialects=policies.dialects)
     async with open_world(connection, informers, settings, fence=lease.fence) as world:
         admits(world.admission)
         glance = Glance(cluster, now_s=time.time)
         sight = seen(world, glance, informers, lease)
         keeping = (
-            asyncio.ensure_future(keep_statuses(connection, sight, time.time)),
+            asyncio.ensure_future(keep_queue_statuses(connection, sight, time.time)),
             asyncio.ensure_future(keep_usage(connection, cluster.usage, time.time, sight.may_write)),
         )
         try:
@@ -119,9 +119,9 @@ class Glance:
         return self.standings
 
 
-def seen(world: KubeWorld, glance: Glance, informers: Callable[[Kind], Informer], lease: Lease) -> Sight:
+def seen(world: KubeWorld, glance: Glance, informers: Callable[[Kind], Informer], lease: Lease) -> StatusSource:
     """What the writer of statuses sees."""
-    return Sight(
+    return StatusSource(
         standings=glance.look,
         wrong=lambda: world.tree.wrong,
         objects=lambda: informers(QUEUES).objects,

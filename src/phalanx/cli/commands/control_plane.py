@@ -37,17 +37,17 @@ from phalanx.embedded.node.container.image import read_images
 from phalanx.embedded.node.machine.settings import NodeSettings, SimulatedSettings
 from phalanx.embedded.node.run import run_node, run_simulated_nodes
 from phalanx.embedded.node.simulated.nodes import retire
-from phalanx.kube.definitions import install
-from phalanx.kube.lease import Lease, Terms
-from phalanx.kube.node import read_node
-from phalanx.kube.policy import install_policy
+from phalanx.kube.install.admission_policy import install_policy
+from phalanx.kube.install.definitions import install
+from phalanx.kube.leader import Lease, LeaseDurations
+from phalanx.kube.read.node import read_node
 from phalanx.metrics.collector import Scheduler
 from phalanx.metrics.serving import address
 
 IDENTITY = "phalanx-up"
 # Longer than those of `phalanx scheduler`: nobody waits for this lease to run out, and a machine that everything runs
 # on may be slow to answer for a while.
-TERMS = Terms(lease_s=60.0, renew_s=45.0, retry_s=5.0)
+TERMS = LeaseDurations(lease_s=60.0, renew_s=45.0, retry_s=5.0)
 
 
 def control_plane(

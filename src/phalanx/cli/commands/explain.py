@@ -13,7 +13,7 @@ from phalanx.cli.views.job_view import JobView, page, views, whole_record
 from phalanx.client.connection import Object
 from phalanx.dialects.peer_reasons import Peer, word
 from phalanx.errors import PhalanxError
-from phalanx.kube.labels import JOB, QUEUE
+from phalanx.kube.read.labels import JOB, QUEUE
 from phalanx.model.reason import Reason
 
 

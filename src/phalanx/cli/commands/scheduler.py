@@ -23,9 +23,9 @@ from phalanx.cli.files.recording import require_recordable
 from phalanx.cli.terminal.output import note
 from phalanx.cli.terminal.stopping import until_stopped
 from phalanx.client.connection import Connection
-from phalanx.kube.lean import LEAN
-from phalanx.kube.lease import Lease, Terms
-from phalanx.kube.policy import Admission
+from phalanx.kube.install.admission_policy import AdmissionMode
+from phalanx.kube.leader import Lease, LeaseDurations
+from phalanx.kube.read.wire import WIRE_TYPES
 from phalanx.metrics.serving import address
 
 # Two containers of one host network have one host name, and each is process 1.
@@ -101,16 +101,16 @@ async def _serve(
     record: Path | None,
     where: tuple[str, int] | None,
 ) -> None:
-    lease = Lease(apart, IDENTITY, terms=Terms(), policy=settings.text())
+    lease = Lease(apart, IDENTITY, terms=LeaseDurations(), policy=settings.text())
     connection.fence(lease.fence)
     apart.tally = connection.tally  # who stands by is known to be well by these calls alone
     async with monitored(connection, lease, where) as metrics, asyncio.TaskGroup() as group:
-        informers = Informers(connection, group, LEAN)
+        informers = Informers(connection, group, WIRE_TYPES)
         leads = lambda: note("this process leads")  # noqa: E731 (it is passed on, not called)
         await schedule(connection, informers, lease, settings, leads, record, metrics, _say)
 
 
-def _say(admission: Admission) -> None:
+def _say(admission: AdmissionMode) -> None:
     """Where it is neither, the log says so (`install_policy`)."""
-    if admission is not Admission.NEITHER:
+    if admission is not AdmissionMode.NEITHER:
         note(admission.value)

@@ -26,7 +26,7 @@ from phalanx.cli.submission.sending import (
 from phalanx.cli.terminal.output import note, print_json
 from phalanx.client.connection import Connection, Object
 from phalanx.errors import PhalanxError
-from phalanx.kube.definitions import QUEUES
+from phalanx.kube.install.definitions import QUEUES
 
 
 async def submit(

@@ -17,7 +17,7 @@ from phalanx.cli.terminal.output import note
 from phalanx.cli.terminal.stopping import until_stopped
 from phalanx.embedded.apiserver.auth.authority import Pair
 from phalanx.errors import PhalanxError
-from phalanx.kube.policy import PATH, SERVICE, SERVICE_NAMESPACE
+from phalanx.kube.install.admission_policy import PATH, SERVICE, SERVICE_NAMESPACE
 from phalanx.metrics import serving as monitoring
 from phalanx.metrics.admissions import Admissions
 from phalanx.metrics.collector import registry

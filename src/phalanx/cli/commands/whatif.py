@@ -25,7 +25,7 @@ from phalanx.core.lifecycle import IllegalMove
 from phalanx.core.quota import time_limit_s
 from phalanx.dialects.fields import Misread, duration_s
 from phalanx.errors import PhalanxError
-from phalanx.kube.barrier import Patience
+from phalanx.kube.gang.barrier import GangTimeouts
 from phalanx.model.cluster import Cluster
 from phalanx.model.event import PolicySeen, Submitted, Ticked
 from phalanx.model.job import Phase
@@ -192,7 +192,9 @@ def overtaken(book: Cluster, events: Sequence[object]) -> list[str]:
 
 def played(book: Cluster, horizon_s: float, run_s: float) -> Future:
     """The book is used up."""
-    assumptions = Assumptions(limit_s=lambda job: time_limit_s(book, job), run_s=run_s, patience_s=Patience().place_s)
+    assumptions = Assumptions(
+        limit_s=lambda job: time_limit_s(book, job), run_s=run_s, patience_s=GangTimeouts().place_s
+    )
     now_s, give_up_s = book.now_s, time.monotonic() + PATIENCE_S
     return forward(
         book,

@@ -17,7 +17,7 @@ import yaml
 from phalanx.client.connection import ApiRefusal, Object
 from phalanx.client.quantity import QuantityError, amount, parse
 from phalanx.errors import PhalanxError
-from phalanx.kube.labels import QUEUE, SCHEDULER_NAME
+from phalanx.kube.read.labels import QUEUE, SCHEDULER_NAME
 from phalanx.model.demand import MOST
 
 Field: TypeAlias = tuple[str | int, ...]

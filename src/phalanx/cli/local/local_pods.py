@@ -10,8 +10,8 @@ from typing import Any
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import JOBS, NODES, PODS
 from phalanx.dialects.kubeflow import pod_role
-from phalanx.kube.form import TRAINING, Form
-from phalanx.kube.labels import ADMITTED
+from phalanx.kube.read.labels import ADMITTED
+from phalanx.kube.read.workload.adapter import TRAINING_KINDS, JobAdapter
 
 _PATIENCE_S = 60.0
 _LOOK_S = 0.2
@@ -65,17 +65,19 @@ async def _outlast(connection: Connection) -> list[Object]:
         await asyncio.sleep(_LOOK_S)
 
 
-def _job_of(pod: Object) -> tuple[Form, str] | None:
+def _job_of(pod: Object) -> tuple[JobAdapter, str] | None:
     """The Job, or training job, that controls it, by name, if one does."""
     meta = pod["metadata"]
     for owner in meta.get("ownerReferences") or ():
-        kind = next((kind for kind in (JOBS, *TRAINING) if kind.name == owner["kind"]), None)
+        kind = next((kind for kind in (JOBS, *TRAINING_KINDS) if kind.name == owner["kind"]), None)
         if kind is not None and owner.get("controller"):
-            return Form(kind, pod_role(meta.get("labels")) or kind.name if kind in TRAINING else ""), str(owner["name"])
+            return JobAdapter(kind, pod_role(meta.get("labels")) or kind.name if kind in TRAINING_KINDS else ""), str(
+                owner["name"]
+            )
     return None
 
 
-async def _requeue(connection: Connection, form: Form, namespace: str, name: str) -> None:
+async def _requeue(connection: Connection, form: JobAdapter, namespace: str, name: str) -> None:
     spec, words = form.change({"suspend": True}, {ADMITTED: None})
     try:
         await connection.patch(form.kind, name, {"spec": spec, "metadata": {"annotations": words}}, namespace)

@@ -1,7 +1,8 @@
 """The jobs that a workload file lists: what they ask, when, and what they wait for.
 
-The words are those of the annotations in Kubernetes (`kube.labels`), as YAML writes names: `phalanx.dev/role-closeness`
-is the `closeness` of a role. What has a syntax of its own (slices, groups, parts of a GPU) is read by the same code."""
+The words are those of the annotations in Kubernetes (`kube.read.labels`), as YAML writes names:
+`phalanx.dev/role-closeness` is the `closeness` of a role. What has a syntax of its own (slices, groups, parts of a GPU)
+is read by the same code."""
 
 from __future__ import annotations
 
@@ -11,9 +12,9 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from phalanx.dialects.fields import Fields, Misread, duration_s
-from phalanx.kube.company import share
-from phalanx.kube.labels import GPU_FRACTION, GPU_MEMORY
-from phalanx.kube.wishes import near, slices, subgroup
+from phalanx.kube.gang.spec.job_options import group_closeness, slices, subgroup
+from phalanx.kube.read.labels import GPU_FRACTION, GPU_MEMORY
+from phalanx.kube.read.template.pod_affinity import device_share
 from phalanx.model.job import After, Dependency, Group, Job, Role, Size
 from phalanx.model.shape import DeviceShare, Shape, Toleration, amounts
 from phalanx.model.topology import Closeness
@@ -149,7 +150,7 @@ def _dependency(said: Fields) -> Dependency:
 
 def read_closeness(said: Fields) -> Closeness | None:
     """Of a whole job. Raises Misread."""
-    found, balanced = near(said), said.flag("balanced")
+    found, balanced = group_closeness(said), said.flag("balanced")
     pods, level = _of_text(said, "slice", slices) or (0, "")
     if found is None and not pods:
         if balanced:
@@ -167,7 +168,7 @@ def _roles(said: Fields, groups: tuple[Group, ...]) -> tuple[Role, ...]:
         name, group = entry.text("name"), entry.text("group")
         if group and group not in {each.name for each in groups}:
             raise Misread((*entry.path, "group"), f"the job has no group {group!r}")
-        found.append(replace(_role(entry), name=name, group=group, closeness=near(entry)))
+        found.append(replace(_role(entry), name=name, group=group, closeness=group_closeness(entry)))
         entry.done()
     return tuple(found)
 
@@ -202,7 +203,7 @@ def _share(said: Fields) -> DeviceShare | None:
     values = {word: (name, said.value(name)) for name, word in PARTS_OF_A_GPU}
     words = {word: str(value) for word, (_, value) in values.items() if value is not None}
     try:
-        return share(words)
+        return device_share(words)
     except ValueError as error:
         name = next(name for word, (name, _) in values.items() if word in words)
         raise Misread((*said.path, name), str(error)) from None

@@ -17,8 +17,8 @@ from cyclopts import Parameter
 from phalanx.client.moment import MomentError, read_moment, write_moment
 from phalanx.dialects.fields import Misread, duration_s
 from phalanx.errors import PhalanxError
-from phalanx.kube import labels
-from phalanx.kube.wishes import dependencies, whole
+from phalanx.kube.gang.spec.job_options import dependencies, whole
+from phalanx.kube.read import labels
 
 _TIME_OF_DAY = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,251}[A-Za-z0-9])?")

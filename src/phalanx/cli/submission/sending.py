@@ -14,12 +14,12 @@ from phalanx.cli.views.job_view import written
 from phalanx.client.connection import ApiRefusal, ApiUnknown, Connection, Object
 from phalanx.client.kind import JOBS, NODES, PODS, PRIORITY_CLASSES, Kind
 from phalanx.errors import PhalanxError
-from phalanx.kube.definitions import QUEUES
-from phalanx.kube.form import TRAINING
-from phalanx.kube.labels import JOB, QUEUE
-from phalanx.kube.node import read_node
-from phalanx.kube.surroundings import Surroundings
-from phalanx.kube.wishes import dependencies
+from phalanx.kube.gang.spec.job_options import dependencies
+from phalanx.kube.install.definitions import QUEUES
+from phalanx.kube.read.labels import JOB, QUEUE
+from phalanx.kube.read.node import read_node
+from phalanx.kube.read.template.admission import AdmissionDefaults
+from phalanx.kube.read.workload.adapter import TRAINING_KINDS
 from phalanx.model.amount import shown
 from phalanx.model.node import Node
 from phalanx.model.shape import Amounts
@@ -109,7 +109,7 @@ async def _exists(connection: Connection, namespace: str, name: str) -> bool:
                 return True
     except ApiRefusal:
         return True
-    return any([await _serves(connection, kind, name, namespace) for kind in (JOBS, PODS, *TRAINING)])
+    return any([await _serves(connection, kind, name, namespace) for kind in (JOBS, PODS, *TRAINING_KINDS)])
 
 
 async def _serves(connection: Connection, kind: Kind, name: str, namespace: str) -> bool:
@@ -138,7 +138,7 @@ async def too_large(connection: Connection, jobs: Iterable[Object]) -> list[str]
     warnings = []
     for job in jobs:
         meta = job["metadata"]
-        ask = Surroundings().ask(meta.get("namespace", ""), job["spec"]["template"]["spec"])
+        ask = AdmissionDefaults().requirements(meta.get("namespace", ""), job["spec"]["template"]["spec"])
         if ask.obstacle is None and (text := beyond(ask.shape.requests, nodes)):
             warnings.append(f"{meta['name']}: {text}")
     return warnings

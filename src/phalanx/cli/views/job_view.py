@@ -17,10 +17,11 @@ from phalanx.core.moment import clock
 from phalanx.core.quota import time_limit_s
 from phalanx.core.standing import order_of
 from phalanx.dialects.peer_reasons import words
-from phalanx.kube.form import TRAINING, forms
-from phalanx.kube.job import BatchJob
-from phalanx.kube.labels import JOB, OURS, QUEUE, said
-from phalanx.kube.pod import Pod, seconds
+from phalanx.kube.read.labels import JOB, OURS, QUEUE, option
+from phalanx.kube.read.pod import Pod
+from phalanx.kube.read.wire import epoch_s
+from phalanx.kube.read.workload.adapter import TRAINING_KINDS, adapters
+from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.model.amount import shown
 from phalanx.model.cluster import Record
 from phalanx.model.job import Role, Size
@@ -309,7 +310,7 @@ def _live(snapshot: Snapshot, record: Record, reason: Reason | None, soon: bool)
 
 def _whole(job: BatchJob) -> int:
     """The pods that it asks for from beginning to end."""
-    return job.wished if job.completions is None else job.completions
+    return job.requested_parallelism if job.completions is None else job.completions
 
 
 def _since(snapshot: Snapshot, record: Record) -> float:
@@ -318,7 +319,7 @@ def _since(snapshot: Snapshot, record: Record) -> float:
     if gang is None:
         return submitted_s
     if str(record.phase) == "queued":
-        jobs = (snapshot.objects.get(job.form.kind, {}).get(job.key) or {} for job in gang.jobs.values())
+        jobs = (snapshot.objects.get(job.adapter.kind, {}).get(job.key) or {} for job in gang.jobs.values())
         return max([submitted_s, *map(_suspended_s, jobs)])
     return (gang.record.at_s if gang.record is not None else 0.0) or submitted_s
 
@@ -326,7 +327,7 @@ def _since(snapshot: Snapshot, record: Record) -> float:
 def _suspended_s(obj: Object) -> float:
     conditions = (obj.get("status") or {}).get("conditions") or ()
     found = (each for each in conditions if (each["type"], each["status"]) == ("Suspended", "True"))
-    return max((seconds(each.get("lastTransitionTime")) for each in found), default=0.0)
+    return max((epoch_s(each.get("lastTransitionTime")) for each in found), default=0.0)
 
 
 def _limit_s(snapshot: Snapshot, record: Record) -> float | None:
@@ -341,7 +342,7 @@ def _limit_s(snapshot: Snapshot, record: Record) -> float | None:
 
 def _finished(snapshot: Snapshot) -> list[JobView]:
     """Jobs that are over and not deleted yet, the latest first."""
-    found = [_over([form.read(obj) for form in forms(kind, obj)]) for kind, obj in _job_objects(snapshot)]
+    found = [_over([form.read(obj) for form in adapters(kind, obj)]) for kind, obj in _job_objects(snapshot)]
     return sorted([*(view for view in found if view), *_ended_pods(snapshot)], key=lambda view: -view.since_s)
 
 
@@ -353,7 +354,7 @@ def _ended_pods(snapshot: Snapshot) -> Iterator[JobView]:
         if pod["spec"].get("schedulerName") in OURS and not any(
             owner.get("controller") for owner in meta.get("ownerReferences") or ()
         ):
-            gangs[f"{meta['namespace']}/{said(meta, JOB) or 'pod:' + meta['name']}"].append(pod)
+            gangs[f"{meta['namespace']}/{option(meta, JOB) or 'pod:' + meta['name']}"].append(pod)
     for job, pods in gangs.items():
         if job not in snapshot.cluster.jobs and all(_phase(pod) in _OVER for pod in pods):
             yield _pods_over(job, pods)
@@ -364,12 +365,12 @@ def _pods_over(job: str, pods: Sequence[Object]) -> JobView:
     metas = [pod["metadata"] for pod in pods]
     return JobView(
         id=job,
-        queue=next((queue for meta in metas if (queue := said(meta, QUEUE))), ""),
+        queue=next((queue for meta in metas if (queue := option(meta, QUEUE))), ""),
         state="failed" if failed else "complete",
         wanted=len(pods),
         placed=len(pods) - len(failed),
         since_s=max(map(_ended_s, pods)),
-        submitted_s=min(seconds(meta.get("creationTimestamp")) for meta in metas),
+        submitted_s=min(epoch_s(meta.get("creationTimestamp")) for meta in metas),
         priority=0,
         nodes=dict(Counter(pod["spec"]["nodeName"] for pod in pods if pod["spec"].get("nodeName"))),
         reason=None,
@@ -386,8 +387,8 @@ def _phase(pod: Object) -> str:
 def _ended_s(pod: Object) -> float:
     """When its last container ended, as far as its node said."""
     states = [one.get("state") or {} for one in (pod.get("status") or {}).get("containerStatuses") or ()]
-    ends = [seconds((state.get("terminated") or {}).get("finishedAt")) for state in states]
-    return max(ends, default=0.0) or seconds(pod["metadata"].get("creationTimestamp"))
+    ends = [epoch_s((state.get("terminated") or {}).get("finishedAt")) for state in states]
+    return max(ends, default=0.0) or epoch_s(pod["metadata"].get("creationTimestamp"))
 
 
 def _failure(pod: Object) -> str:
@@ -398,7 +399,7 @@ def _failure(pod: Object) -> str:
 
 def _job_objects(snapshot: Snapshot) -> Iterator[tuple[Kind, Object]]:
     """Jobs, and training jobs where they are served."""
-    for kind in (JOBS, *TRAINING):
+    for kind in (JOBS, *TRAINING_KINDS):
         yield from ((kind, obj) for obj in snapshot.objects.get(kind, {}).values())
 
 
@@ -415,8 +416,8 @@ def _over(shown: Sequence[Object]) -> JobView | None:
                 state=condition["type"].lower(),
                 wanted=sum(one["spec"].get("completions") or one["spec"].get("parallelism") or 1 for one in shown),
                 placed=sum((one.get("status") or {}).get("succeeded") or 0 for one in shown),
-                since_s=seconds(condition.get("lastTransitionTime")),
-                submitted_s=seconds(meta.get("creationTimestamp")),
+                since_s=epoch_s(condition.get("lastTransitionTime")),
+                submitted_s=epoch_s(meta.get("creationTimestamp")),
                 priority=0,
                 nodes={},
                 reason=None,

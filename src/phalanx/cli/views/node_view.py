@@ -8,9 +8,9 @@ from typing import Any
 
 from phalanx.cli.cluster.live_state import Snapshot
 from phalanx.cli.local.local_pods import is_simulated
-from phalanx.kube.node import read_node
-from phalanx.kube.pod import read_pod
-from phalanx.kube.shape import Shapes
+from phalanx.kube.read.node import read_node
+from phalanx.kube.read.pod import read_pod
+from phalanx.kube.read.template.pod_shape import ShapeCache
 from phalanx.model.amount import shown
 from phalanx.model.shape import CPU, MEMORY, PODS
 
@@ -46,7 +46,7 @@ def views(snapshot: Snapshot) -> list[NodeView]:
     used: dict[str, Counter[str]] = {}
     users: dict[str, Counter[str]] = {}
     owner = {uid: gang.id for gang in snapshot.gangs.values() for uid in gang.pods}
-    shapes = Shapes()
+    shapes = ShapeCache()
     for obj in snapshot.pods.values():
         pod = read_pod(obj, shapes)
         if pod.charged:

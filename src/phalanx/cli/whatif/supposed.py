@@ -29,13 +29,13 @@ from phalanx.dialects.fields import Fields, Misread
 from phalanx.dialects.flavor import read_flavor
 from phalanx.dialects.reservation import read_reservation
 from phalanx.errors import PhalanxError
-from phalanx.kube.definitions import FLAVORS, QUEUES, RESERVATIONS
-from phalanx.kube.job import read_job
-from phalanx.kube.labels import ADMITTED, PARALLELISM, PREEMPTED, REASON, TEMPLATE, USER
-from phalanx.kube.node import read_node
-from phalanx.kube.queue import read_queue
-from phalanx.kube.surroundings import Surroundings
-from phalanx.kube.world import LOOKED_UP, REQUIRED, VOLCANO, KubeWorld, Settings
+from phalanx.kube.install.definitions import FLAVORS, QUEUES, RESERVATIONS
+from phalanx.kube.read.labels import ADMITTED, PARALLELISM, PREEMPTED, REASON, TEMPLATE, USER
+from phalanx.kube.read.node import read_node
+from phalanx.kube.read.queue import read_queue
+from phalanx.kube.read.template.admission import AdmissionDefaults
+from phalanx.kube.read.workload.batch_job import read_job
+from phalanx.kube.world import LOOKED_UP, REQUIRED, VOLCANO, KubeSettings, KubeWorld
 from phalanx.model.cluster import Cluster
 from phalanx.model.event import Event
 
@@ -50,7 +50,7 @@ Objects = Mapping[Kind, Mapping[str, Object]]
 
 # What is wrong with a manifest is found by reading it.
 READERS: Mapping[Kind, Callable[[Object], Any]] = {
-    JOBS: lambda obj: read_job(obj, Surroundings()),
+    JOBS: lambda obj: read_job(obj, AdmissionDefaults()),
     NODES: read_node,
     QUEUES: read_queue,
     FLAVORS: lambda obj: read_flavor(obj["metadata"]["name"], obj.get("spec") or {}),
@@ -83,7 +83,7 @@ def told(objects: Objects, book: Cluster, default_queue: str, now_s: float) -> t
         for obj in each.values():
             caches[kind].observe(obj)
     theirs = [kind for kind in VOLCANO if kind in objects]
-    settings = Settings(default_queue=default_queue, dialects=DIALECTS if theirs else frozenset())
+    settings = KubeSettings(default_queue=default_queue, dialects=DIALECTS if theirs else frozenset())
     world = KubeWorld(nowhere, caches.__getitem__, settings, lambda: now_s)
     world.look_up((*LOOKED_UP, *theirs))
     world.tree.queues.update({name: queue for name, queue in book.queues.items() if name not in objects[QUEUES]})

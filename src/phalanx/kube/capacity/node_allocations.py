@@ -1,0 +1,60 @@
+"""What every node is charged with, kept beside the core as a second opinion right before a binding is sent.
+
+Between a decision and its binding the world moves on: somebody else's pod takes the room, the node is cordoned or gone.
+The API server checks none of that when it binds, and the kubelet would fail the pod for good. So each binding is
+checked once more here, against the pods that the API shows and the bindings that are on their way.
+"""
+
+from __future__ import annotations
+
+from phalanx.model.node import Node
+from phalanx.model.shape import Amounts
+
+
+class NodeAllocations:
+    """Pods by uid on nodes by name. An entry is replaced by its like, so telling it twice changes nothing."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, Node] = {}
+        self._allocatable: dict[str, dict[str, int]] = {}
+        self._used: dict[str, dict[str, int]] = {}
+        self._held: dict[str, tuple[str, Amounts]] = {}
+
+    def see_node(self, node: Node) -> None:
+        self.nodes[node.name] = node
+        self._allocatable[node.name] = dict(node.allocatable)
+
+    def lose_node(self, name: str) -> None:
+        self.nodes.pop(name, None)
+        self._allocatable.pop(name, None)
+
+    def largest(self) -> dict[str, int]:
+        """The most of each resource that any node has."""
+        most: dict[str, int] = {}
+        for allocatable in self._allocatable.values():
+            for name, value in allocatable.items():
+                if value > most.get(name, 0):
+                    most[name] = value
+        return most
+
+    def allocate(self, uid: str, node: str, requests: Amounts) -> None:
+        if self._held.get(uid) == (node, requests):
+            return
+        self.release(uid)
+        self._held[uid] = (node, requests)
+        used = self._used.setdefault(node, {})
+        for name, value in requests:
+            used[name] = used.get(name, 0) + value
+
+    def release(self, uid: str) -> None:
+        node, requests = self._held.pop(uid, ("", ()))
+        for name, value in requests:
+            self._used[node][name] -= value
+
+    def fits(self, node: str, requests: Amounts) -> bool:
+        """Whether one more pod may be bound there now."""
+        known = self.nodes.get(node)
+        if known is None or known.unschedulable or not known.ready:
+            return False
+        allocatable, used = self._allocatable[node], self._used.get(node, {})
+        return all(used.get(name, 0) + value <= allocatable.get(name, 0) for name, value in requests)

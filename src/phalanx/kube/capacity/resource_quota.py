@@ -1,0 +1,286 @@
+"""ResourceQuota headroom: a gang that its namespace's quotas would refuse halfway is not resumed at all.
+
+The API server asks the quotas at the creation of every pod, one by one; a gang resumed without a look at them would get
+k of its n pods, and hold its room for nothing until the barrier's time is over. So before a resume the whole minimum is
+held against what each quota leaves: hard, less what is used, less what gangs that are starting were promised and have
+no pods for yet. `used` is the larger of the quota's own status (which the API server decides by, and which a
+controller may correct late) and the pods that the API shows (a status may be missing or late the other way).
+
+What a pod takes under which name, and the scopes, are those of k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go.
+Only namespaces that have a quota cost anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from phalanx.client.connection import Object
+from phalanx.client.quantity import amount
+from phalanx.kube.read.template.pod_requests import pod_requests
+from phalanx.model.amount import shown
+from phalanx.model.reason import Code, Reason
+from phalanx.model.shape import PODS, Amounts, amounts
+
+_PLAIN = ("cpu", "memory", "ephemeral-storage")
+_TO_BE_SAID = ("cpu", "memory")  # where a quota limits these, every container must say how much it wants
+_NONE: Mapping[str, Any] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodQuotaUsage:
+    """What one pod takes of each name that a quota can limit, and what scopes ask about it. `unsaid`: such names of cpu
+    and memory that some container of it leaves open."""
+
+    takes: Amounts
+    unsaid: frozenset[str] = frozenset()
+    terminating: bool = False
+    best_effort: bool = False
+    priority_class: str = ""
+
+
+QuotaDemand: TypeAlias = tuple[tuple[PodQuotaUsage, int], ...]  # so many pods of each
+
+
+def pod_quota_usage(spec: Mapping[str, Any]) -> PodQuotaUsage:
+    """Of a pod's spec, or of a template as its pods will be. Raises QuantityError."""
+    takes = {PODS: 1, "count/pods": 1}
+    for name, value in pod_requests(spec):
+        if name != PODS:
+            takes[f"requests.{name}"] = value
+            if name in _PLAIN or name.startswith("hugepages-"):
+                takes[name] = value
+    takes |= {f"limits.{name}": value for name, value in _limits(spec) if name != PODS}
+    return PodQuotaUsage(
+        takes=amounts(takes),
+        unsaid=_unsaid(spec),
+        terminating=spec.get("activeDeadlineSeconds") is not None,
+        best_effort=not any(name in takes for name in ("cpu", "memory", "limits.cpu", "limits.memory")),
+        priority_class=spec.get("priorityClassName") or "",
+    )
+
+
+def _limits(spec: Mapping[str, Any]) -> Amounts:
+    """As `pod_requests`, of the limits; overhead counts only where there is a limit."""
+    mirrored = dict(spec)
+    for part in ("containers", "initContainers"):
+        mirrored[part] = [{**one, "resources": _asking_limits(one)} for one in spec.get(part) or ()]
+    if spec.get("resources"):
+        mirrored["resources"] = _asking_limits(spec)
+    without = dict(pod_requests({**mirrored, "overhead": None}))
+    return amounts({name: value for name, value in pod_requests(mirrored) if name in without})
+
+
+def _asking_limits(one: Mapping[str, Any]) -> Object:
+    return {"requests": (one.get("resources") or _NONE).get("limits") or {}}
+
+
+def _unsaid(spec: Mapping[str, Any]) -> frozenset[str]:
+    if spec.get("resources"):
+        return frozenset()  # said for the whole pod
+    found = set()
+    for one in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
+        said = one.get("resources") or _NONE
+        limits = said.get("limits") or _NONE
+        requests = {**limits, **(said.get("requests") or _NONE)}
+        for name in _TO_BE_SAID:
+            found |= {name, f"requests.{name}"} if name not in requests else set()
+            found |= {f"limits.{name}"} if name not in limits else set()
+    return frozenset(found)
+
+
+class ResourceQuotaUsage:
+    """One ResourceQuota, and what counts against it."""
+
+    def __init__(self, obj: Object) -> None:
+        spec, status = obj.get("spec") or _NONE, obj.get("status") or _NONE
+        self.name = obj["metadata"]["name"]
+        self.hard = _read(status.get("hard") or spec.get("hard") or _NONE)
+        self.options = _read(status.get("used") or _NONE)
+        self.pods: dict[str, int] = {}
+        self.promised: dict[str, int] = {}
+        self._scopes = [(scope, "Exists", ()) for scope in spec.get("scopes") or ()]
+        for one in (spec.get("scopeSelector") or _NONE).get("matchExpressions") or ():
+            self._scopes.append((one["scopeName"], one["operator"], tuple(one.get("values") or ())))
+
+    def counts(self, pod: PodQuotaUsage) -> bool:
+        return all(_in_scope(pod, *scope) for scope in self._scopes)
+
+    def add(self, total: dict[str, int], demand: QuotaDemand, sign: int = 1) -> None:
+        for pod, count in demand:
+            if self.counts(pod):
+                for name, value in pod.takes:
+                    if name in self.hard:
+                        total[name] = total.get(name, 0) + sign * count * value
+
+    def used(self, name: str) -> int:
+        return max(self.options.get(name, 0), self.pods.get(name, 0)) + self.promised.get(name, 0)
+
+    def obstacle(self, namespace: str, demand: QuotaDemand) -> Reason | None:
+        """Why pods of this demand would not all be created, or None."""
+        asked: dict[str, int] = {}
+        self.add(asked, demand)
+        where = f"the quota {self.name} of namespace {namespace}"
+        for pod, _ in demand:
+            if self.counts(pod) and (open_ := sorted(pod.unsaid & self.hard.keys())):
+                text = f"{where} admits no pod whose containers do not say {', '.join(open_)}: add it to the template"
+                return Reason(code=Code.QUOTA, text=text, numbers={"quota": self.name, "unsaid": open_})
+        over = sorted(name for name, value in asked.items() if value + self.used(name) > self.hard[name])
+        if not over:
+            return None
+        never = any(asked[name] > self.hard[name] for name in over)
+        tail = "; it allows less than this at all: ask for less, or have the quota raised" if never else ""
+        text = f"{where} leaves too little: {', '.join(self._line(name, asked[name]) for name in over)}{tail}"
+        lacks = {name: {"asked": asked[name], "used": self.used(name), "hard": self.hard[name]} for name in over}
+        return Reason(code=Code.QUOTA, text=text, numbers={"quota": self.name, "lacks": lacks})
+
+    def _line(self, name: str, asked: int) -> str:
+        unit = _unit(name)
+        return (
+            f"{name} asked {shown(unit, asked)}, used {shown(unit, self.used(name))} of {shown(unit, self.hard[name])}"
+        )
+
+
+def _read(values: Mapping[str, str]) -> dict[str, int]:
+    return {name: amount(_unit(name), text) for name, text in values.items()}
+
+
+def _unit(name: str) -> str:
+    return name.removeprefix("requests.").removeprefix("limits.")
+
+
+def _in_scope(pod: PodQuotaUsage, scope: str, operator: str, values: tuple[str, ...]) -> bool:
+    """A scope that says nothing about what a pod takes (or that is not known) leaves the pod out."""
+    match scope, operator:
+        case "PriorityClass", "In":
+            return pod.priority_class in values
+        case "PriorityClass", "NotIn":
+            return pod.priority_class not in values
+        case "PriorityClass", "DoesNotExist":
+            return not pod.priority_class
+        case "PriorityClass", _:
+            return bool(pod.priority_class)
+    truths = {
+        "Terminating": pod.terminating,
+        "NotTerminating": not pod.terminating,
+        "BestEffort": pod.best_effort,
+        "NotBestEffort": not pod.best_effort,
+    }
+    return truths.get(scope, False)
+
+
+@dataclass(slots=True)
+class _Space:
+    """A namespace with at least one quota."""
+
+    ledgers: dict[str, ResourceQuotaUsage] = field(default_factory=dict)
+    pods: dict[str, tuple[int | None, QuotaDemand]] = field(default_factory=dict)  # uid -> generation, what it takes
+    promises: dict[str, QuotaDemand] = field(default_factory=dict)  # gang -> its pods that are not there yet
+    waiting: dict[str, QuotaDemand] = field(default_factory=dict)  # gang -> what it was refused
+    grown: bool = False  # there may be more headroom than there was
+
+
+class ResourceQuotas:
+    """All quotas, by namespace."""
+
+    def __init__(self) -> None:
+        self._spaces: dict[str, _Space] = {}
+
+    def limited(self, namespace: str) -> bool:
+        return namespace in self._spaces
+
+    @property
+    def news(self) -> bool:
+        return any(space.grown and space.waiting for space in self._spaces.values())
+
+    # --- what there is --------------------------------------------------------------------------------------------
+
+    def see_quota(self, obj: Object, pods: Callable[[], Iterable[Object]]) -> None:
+        """New or changed. `pods`: those of all namespaces, asked for where a namespace gets its first quota."""
+        namespace = obj["metadata"]["namespace"]
+        space = self._spaces.get(namespace)
+        if space is None:
+            space = self._spaces[namespace] = _Space()
+            for pod in pods():
+                self.see_pod(pod)
+        ledger = space.ledgers[obj["metadata"]["name"]] = ResourceQuotaUsage(obj)
+        for _, demand in space.pods.values():
+            ledger.add(ledger.pods, demand)
+        for demand in space.promises.values():
+            ledger.add(ledger.promised, demand)
+        space.grown = True
+
+    def lose_quota(self, obj: Object) -> None:
+        space = self._spaces.get(obj["metadata"]["namespace"])
+        if space is not None:
+            space.ledgers.pop(obj["metadata"]["name"], None)
+            space.grown = True
+
+    def see_pod(self, obj: Object) -> None:
+        meta = obj["metadata"]
+        space = self._spaces.get(meta["namespace"])
+        if space is None:
+            return
+        if (obj.get("status") or _NONE).get("phase") in ("Succeeded", "Failed"):
+            self.lose_pod(meta["namespace"], meta["uid"])
+            return
+        known, generation = space.pods.get(meta["uid"]), meta.get("generation")
+        if known is None or known[0] != generation:
+            self.lose_pod(meta["namespace"], meta["uid"])
+            demand: QuotaDemand = ((pod_quota_usage(obj["spec"]), 1),)
+            space.pods[meta["uid"]] = (generation, demand)
+            for ledger in space.ledgers.values():
+                ledger.add(ledger.pods, demand)
+
+    def lose_pod(self, namespace: str, uid: str) -> None:
+        space = self._spaces.get(namespace)
+        if space is None or uid not in space.pods:
+            return
+        _, demand = space.pods.pop(uid)
+        for ledger in space.ledgers.values():
+            ledger.add(ledger.pods, demand, -1)
+        space.grown = True
+
+    def promise(self, namespace: str, gang: str, demand: QuotaDemand) -> None:
+        """From now on this is what the gang, which is starting, has no pods for yet; nothing: all are there."""
+        space = self._spaces.get(namespace)
+        if space is None or (old := space.promises.get(gang, ())) == demand:
+            return
+        space.promises[gang] = demand
+        if not demand:
+            del space.promises[gang]
+        for ledger in space.ledgers.values():
+            ledger.add(ledger.promised, old, -1)
+            ledger.add(ledger.promised, demand)
+        space.grown = True
+
+    # --- questions ------------------------------------------------------------------------------------------------
+
+    def obstacle(self, namespace: str, demand: QuotaDemand) -> Reason | None:
+        """Why pods of this demand would not all be created now, or None."""
+        space = self._spaces.get(namespace)
+        return _first(space, namespace, demand) if space is not None else None
+
+    def wait(self, namespace: str, gang: str, demand: QuotaDemand) -> None:
+        """From now on the gang waits for so much headroom; nothing: for none."""
+        if (space := self._spaces.get(namespace)) is None:
+            return
+        if demand:
+            space.waiting[gang] = demand
+        else:
+            space.waiting.pop(gang, None)
+
+    def freed(self) -> list[str]:
+        """The gangs that wait and would be let go now; those of namespaces where nothing changed are passed over."""
+        found = []
+        for namespace, space in self._spaces.items():
+            if space.grown and space.waiting:
+                found += [gang for gang, demand in space.waiting.items() if _first(space, namespace, demand) is None]
+            space.grown = False
+        return found
+
+
+def _first(space: _Space, namespace: str, demand: QuotaDemand) -> Reason | None:
+    found = (ledger.obstacle(namespace, demand) for ledger in space.ledgers.values())
+    return next((reason for reason in found if reason is not None), None)

@@ -1,0 +1,205 @@
+"""The seats of one started gang: which slot has which node and which pod.
+
+A seat is a slot of the job in the core. It is *planned* when it has a node, *taken* when a pod has it, *bound* when
+that pod is on the node. Seats outlive their pods: a Job's replacement pod takes the seat, and so the room, that its
+predecessor left. Everything here is cheap per pod, whatever the size of the gang.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from phalanx.kube.gang.spec.gang_spec import BarePods, FuturePods, JobPods, PodSource
+from phalanx.kube.read.labels import ROLE
+from phalanx.kube.read.pod import Pod
+from phalanx.model.job import Placement, Role, Slot
+
+
+@dataclass(slots=True)
+class Seat:
+    """`node` empty: none is promised. `devices`: those of the node that its pod is given. `asked`: the core was told
+    that it wants one. `sent`: a binding is on its way."""
+
+    node: str = ""
+    devices: tuple[str, ...] = ()
+    pod: str = ""
+    bound: bool = False
+    sent: bool = False
+    asked: bool = False
+    ready: bool = False  # taken by a pod that could be bound, and planned; or bound
+    reached: bool = False
+    refusals: int = 0
+
+
+@dataclass(slots=True)
+class RoleSeats:
+    """The seats of one role by ordinal; `vacant` ones have no pod; `index` remembers who sat where. `left_out`: its
+    group can do without it, and this start did."""
+
+    role: Role
+    source: PodSource
+    seats: dict[int, Seat] = field(default_factory=dict)
+    vacant: dict[int, None] = field(default_factory=dict)
+    index: dict[int, int] = field(default_factory=dict)  # completion index -> ordinal it last had
+    ready: int = 0
+    bound: int = 0
+    reached: int = 0  # seats that were bound at least once: a pod may be over before the last one is bound
+    left_out: bool = False
+
+    @property
+    def least(self) -> int:
+        """So many pods the gang needs to start and to run on."""
+        return 0 if self.left_out else self.role.minimum
+
+    @property
+    def taken(self) -> int:
+        return len(self.seats) - len(self.vacant)
+
+    def add(self, ordinal: int, node: str = "") -> Seat:
+        seat = self.seats[ordinal] = Seat(node=node)
+        self.vacant[ordinal] = None
+        return seat
+
+    def next_ordinal(self) -> int:
+        return max(self.seats, default=-1) + 1
+
+
+def pod_source(pod: Pod, jobs: Iterable[str]) -> PodSource:
+    """Where in its gang the pod belongs: with its Job, if that is a member, else among the bare ones of its shape."""
+    if pod.owner is not None and pod.owner[1] in jobs:
+        return JobPods(pod.owner[1])
+    return BarePods(pod.options.get(ROLE, ""), pod.shape)
+
+
+class GangSeats:
+    """All seats of a gang. `rows[i]` is role `i` of the job in the core."""
+
+    def __init__(self, roles: Iterable[Role] = (), sources: Iterable[PodSource] = ()) -> None:
+        self.rows = [RoleSeats(role, source) for role, source in zip(roles, sources, strict=True)]
+        self.slot_of: dict[str, Slot] = {}  # pod uid -> its seat
+
+    def __getitem__(self, slot: Slot) -> Seat:
+        return self.rows[slot.role].seats[slot.ordinal]
+
+    def __contains__(self, slot: Slot) -> bool:
+        return slot.role < len(self.rows) and slot.ordinal in self.rows[slot.role].seats
+
+    def all(self) -> Iterator[tuple[Slot, Seat]]:
+        for number, row in enumerate(self.rows):
+            for ordinal, seat in row.seats.items():
+                yield Slot(number, ordinal), seat
+
+    def role_of(self, source: PodSource) -> int | None:
+        return next((number for number, row in enumerate(self.rows) if row.source == source), None)
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        return tuple(row.role for row in self.rows)
+
+    # --- planning -------------------------------------------------------------------------------------------------
+
+    def leave_out(self, placed: Collection[int]) -> None:
+        """Roles of which nothing was placed at the start were left out with their group."""
+        for number, row in enumerate(self.rows):
+            row.left_out = number not in placed
+
+    def plan(self, placements: Iterable[Placement]) -> list[Slot]:
+        """Give slots their nodes, adding seats as needed; returns those of roles that do not exist."""
+        unknown = []
+        for role, ordinal, node, devices in placements:
+            if role >= len(self.rows):
+                unknown.append(Slot(role, ordinal))
+                continue
+            row = self.rows[role]
+            seat = row.seats.get(ordinal) or row.add(ordinal)
+            if not seat.bound:
+                seat.node, seat.devices, seat.asked = node, devices, False
+        return unknown
+
+    def placements(self) -> tuple[Placement, ...]:
+        found = ((slot, seat) for slot, seat in self.all() if seat.node)
+        return tuple(Placement(slot.role, slot.ordinal, seat.node, seat.devices) for slot, seat in found)
+
+    def wanting(self) -> tuple[Slot, ...]:
+        """Seats without a node, told to the core from now on."""
+        found = [(slot, seat) for slot, seat in self.all() if not seat.node]
+        for _, seat in found:
+            seat.asked = True
+        return tuple(slot for slot, _ in found)
+
+    # --- taking ---------------------------------------------------------------------------------------------------
+
+    def take(self, role: int, pod: Pod) -> Slot:
+        """Seat the pod: where its index sat, or where it says; else in a vacant planned seat, else in any vacant, else
+        in a new one. (A Job controller that is to run fewer lets the highest indexes go, and the core the highest
+        ordinals.)"""
+        row = self.rows[role]
+        ordinal = row.index.get(pod.index, _planned(row, pod.index)) if pod.index is not None else None
+        if ordinal is None or ordinal not in row.vacant:
+            ordinal = _vacant(row)
+        if ordinal is None:
+            ordinal = row.next_ordinal()
+            row.add(ordinal)
+        del row.vacant[ordinal]
+        if pod.index is not None:
+            row.index[pod.index] = ordinal
+        row.seats[ordinal].pod = pod.uid
+        slot = self.slot_of[pod.uid] = Slot(role, ordinal)
+        return slot
+
+    def leave(self, uid: str) -> Slot | None:
+        """The pod is over or gone: its seat is vacant, its node still promised."""
+        slot = self.slot_of.pop(uid, None)
+        if slot is None:
+            return None
+        row, seat = self.rows[slot.role], self[slot]
+        self.mark(slot, ready=False, bound=False)
+        seat.pod, seat.sent = "", False
+        row.vacant[slot.ordinal] = None
+        return slot
+
+    def mark(self, slot: Slot, *, ready: bool, bound: bool) -> None:
+        row, seat = self.rows[slot.role], self[slot]
+        row.ready += ready - seat.ready
+        row.bound += bound - seat.bound
+        seat.ready, seat.bound = ready, bound
+        if bound and not seat.reached:
+            seat.reached = True
+            row.reached += 1
+
+    def drop(self, slot: Slot) -> None:
+        """The seat is no more; it must be vacant."""
+        row = self.rows[slot.role]
+        del row.seats[slot.ordinal]
+        del row.vacant[slot.ordinal]
+
+    # --- questions ------------------------------------------------------------------------------------------------
+
+    def complete(self) -> bool:
+        """Every pod of the minimum is there, and could be bound now (or is)."""
+        return all(row.ready >= row.least for row in self.rows if not isinstance(row.source, FuturePods))
+
+    def started(self) -> bool:
+        """Every pod of the minimum was bound."""
+        return all(row.reached >= row.least for row in self.rows if not isinstance(row.source, FuturePods))
+
+    def surplus(self, role: int, wanted: int) -> list[Slot]:
+        """Vacant seats beyond `wanted`: those without a node first, then the highest ordinals."""
+        row = self.rows[role]
+        excess = min(len(row.seats) - wanted, len(row.vacant))
+        if excess <= 0:
+            return []
+        order = sorted(row.vacant, key=lambda ordinal: (bool(row.seats[ordinal].node), -ordinal))
+        return [Slot(role, ordinal) for ordinal in order[:excess]]
+
+
+def _planned(row: RoleSeats, ordinal: int) -> int | None:
+    return ordinal if ordinal in row.vacant and row.seats[ordinal].node else None
+
+
+def _vacant(row: RoleSeats) -> int | None:
+    for ordinal in row.vacant:
+        if row.seats[ordinal].node:
+            return ordinal
+    return next(iter(row.vacant), None)

@@ -1,0 +1,8 @@
+"""From the members of a gang to the `Job` that stands for them.
+
+Rooms, lowest first:
+
+    held_resources  capacity held for pods that a driver creates later
+    job_options     what labels and annotations say about when and how a job runs
+    gang_spec       which objects form which job, and what keeps it waiting
+"""

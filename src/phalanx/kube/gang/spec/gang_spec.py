@@ -1,0 +1,346 @@
+"""Which objects form which job: from the members of one gang to the `model.Job` that stands for them.
+
+Five forms (docs/guide/kubernetes.md shows each):
+
+- one Job: one role, as many pods as the Job can use at once;
+- several objects with one `phalanx.dev/job`: a role for each, complete when there are `phalanx.dev/job-roles` of them;
+- bare pods with one `phalanx.dev/job`: a role for each shape, complete with `phalanx.dev/min-available` pods; or
+  driver-first, where `phalanx.dev/min-resources` says what the whole needs and the missing pods are held room for;
+- pods of one PodGroup of Volcano's (`pod_group`): complete with its `minMember` pods, and what its `minResources` asks
+  beyond the pods that exist is held;
+- a bare pod without any of these: a job of its own.
+
+Pure: members in, declaration out. What contradicts itself is declared too, `blocked` with what to do about it. Sizes
+are never guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any, TypeAlias
+
+from phalanx.kube.gang.spec.held_resources import GangSpecError, equal_pieces, read_resources, remaining_resources
+from phalanx.kube.gang.spec.job_options import closeness, job_options, options_of, single_value
+from phalanx.kube.read import labels
+from phalanx.kube.read.pod import Pod
+from phalanx.kube.read.pod_group import NO_TASKS, PodGroup
+from phalanx.kube.read.workload.batch_job import BatchJob
+from phalanx.model.job import Job, Role
+from phalanx.model.reason import Code, Reason
+from phalanx.model.shape import Amounts, Shape
+from phalanx.model.topology import Closeness
+
+
+@dataclass(frozen=True, slots=True)
+class JobPods:
+    """The pods that this Job controls."""
+
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class BarePods:
+    """Pods without a Job, of one role name and one shape."""
+
+    role: str
+    shape: Shape
+
+
+@dataclass(frozen=True, slots=True)
+class FuturePods:
+    """Pods that do not exist yet."""
+
+
+PodSource: TypeAlias = JobPods | BarePods | FuturePods
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangSpec:
+    """`sources` says for each of `job.roles` where its pods come from."""
+
+    job: Job
+    sources: tuple[PodSource, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangMembers:
+    """The live members of one gang: Jobs that are not finished, and bare pods that are not over, oldest first.
+    `finished`: Jobs that are; they are no longer waited for. `sizes`: what each Job (by uid) can still use at once,
+    where more is known than its status says. `group`: the PodGroup whose members they are, if there is one."""
+
+    id: str
+    jobs: Sequence[BatchJob]
+    pods: Sequence[Pod]
+    finished: int = 0
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    group: PodGroup | None = None
+
+    def size(self, job: BatchJob) -> int:
+        return self.sizes.get(job.uid, job.size())
+
+    @property
+    def everyone(self) -> tuple[BatchJob | Pod, ...]:
+        return (*self.jobs, *self.pods)
+
+    def options(self, key: str) -> dict[str, str]:
+        """Who says what under `key`: value -> the first member that says so."""
+        found: dict[str, str] = {}
+        for member in self.everyone:
+            if key in member.options:
+                found.setdefault(member.options[key], member.name)
+        return found
+
+
+PodsToCreate: TypeAlias = Sequence[tuple[BatchJob, int]]  # Jobs, and how many pods of each must come to exist
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangDefaults:
+    """What holds for all gangs: the queue of who names none, whether a queue starts its jobs as gangs, the largest
+    amount of each resource that any node has, and why a namespace's quotas would refuse so many pods of these Jobs."""
+
+    default_queue: str = "default"
+    gang: Callable[[str], bool] = lambda queue: True
+    start_timeout_s: Callable[[str], float | None] = lambda queue: None
+    largest: Mapping[str, int]
+    headroom: Callable[[PodsToCreate], Reason | None] = lambda needs: None
+
+
+RoleSource: TypeAlias = tuple[Role, PodSource]
+
+
+def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
+    """The job of these members, which are at least one. Never raises: what is wrong is in `job.blocked`."""
+    blocked, rows, queue, said = None, [], defaults.default_queue, dict[str, Any]()
+    try:
+        group = members.group
+        queue = single_value(members, labels.QUEUE, (group and group.queue) or defaults.default_queue)
+        said = _said(members)
+        rows = _rows(members, defaults.gang(queue), defaults.largest)
+        _check_jobs(members.jobs)
+        blocked = _obstacle(members)
+        if blocked is None and defaults.gang(queue):
+            blocked = _incomplete(members) or defaults.headroom(_needs(members, rows))
+    except GangSpecError as error:
+        blocked = Reason(code=Code.INVALID, text=str(error))
+    job = Job(
+        id=members.id,
+        queue=queue,
+        roles=tuple(role for role, _ in rows),
+        priority=_priority(members),
+        submitted_s=min(member.created_s for member in members.everyone),
+        blocked=blocked,
+        **said,
+    )
+    return GangSpec(job=job, sources=tuple(source for _, source in rows))
+
+
+def _said(members: GangMembers) -> dict[str, Any]:
+    """What the objects say besides queue, size and shape. Raises DeclarationError."""
+    said = job_options(members, members.id.partition("/")[0])
+    ends = [member.active_s for member in members.everyone]
+    if None not in ends:
+        said["limit_s"] = min(said.get("limit_s", inf), float(max(end for end in ends if end is not None)))
+    said["preempted"] = max((job.preempted for job in members.jobs), default=0)
+    said["preempts"] = all(member.preempts for member in members.everyone)
+    return said
+
+
+def _priority(members: GangMembers) -> int:
+    said = [member.priority for member in members.everyone]
+    return max(said if members.group is None else [*said, members.group.priority])
+
+
+def _needs(members: GangMembers, rows: Sequence[RoleSource]) -> PodsToCreate:
+    """Of Jobs that run already, pods exist and were admitted."""
+    jobs = {job.uid: job for job in members.jobs if job.suspended}
+    found = ((source.uid, role.minimum) for role, source in rows if isinstance(source, JobPods))
+    return [(jobs[uid], count) for uid, count in found if uid in jobs]
+
+
+# --- roles --------------------------------------------------------------------------------------------------------
+
+
+def _rows(members: GangMembers, gang: bool, largest: Mapping[str, int]) -> list[RoleSource]:
+    rows = [_job_role(job, size) for job in members.jobs if (size := members.size(job))]
+    if members.jobs or not gang:
+        return rows + bare_pod_roles(members.pods, len(members.pods))
+    if members.group is not None:
+        return _group_rows(members.group, members.pods, largest)
+    minimum = _number(members, labels.MIN_AVAILABLE)
+    rows += bare_pod_roles(members.pods, minimum or len(members.pods))
+    if (whole := single_value(members, labels.MIN_RESOURCES, "")) and (held := _held(members, whole, minimum, largest)):
+        rows.append(held)
+    return rows
+
+
+def _job_role(job: BatchJob, size: int) -> RoleSource:
+    text = job.options.get(labels.MIN_AVAILABLE)
+    minimum = _count(text, labels.MIN_AVAILABLE, job.name) if text is not None else size
+    if text is not None and minimum > job.requested_parallelism:
+        raise GangSpecError(
+            f"Job {job.name} says phalanx.dev/min-available {minimum} but parallelism {job.requested_parallelism}, so "
+            "there are never so many pods: lower the one or raise the other"
+        )
+    role = Role(
+        name=job.options.get(labels.ROLE, job.name),
+        count=size,
+        minimum=min(minimum, size),
+        shape=job.requirements.shape,
+        group=job.options.get(labels.SUBGROUP, ""),
+        closeness=_closeness(job),
+    )
+    return role, JobPods(job.uid)
+
+
+def _closeness(member: BatchJob | Pod) -> Closeness | None:
+    """Of this member's pods alone."""
+    alone = options_of(member.options, member.name)
+    return closeness(alone, labels.ROLE_CLOSENESS, labels.ROLE_PREFERRED_CLOSENESS)
+
+
+def _group_rows(group: PodGroup, pods: Sequence[Pod], largest: Mapping[str, int]) -> list[RoleSource]:
+    """The oldest of each task, and the oldest of all, are those that must start together."""
+    if group.fault:
+        raise GangSpecError(f"the PodGroup {group.name}: {group.fault}")
+    rows = bare_pod_roles(pods, group.minimum, dict(group.tasks))
+    count, size = equal_pieces(remaining_resources(group.whole, (pod.requests for pod in pods)), None, largest)
+    return rows + ([_unborn(count, size, pods[0])] if count else [])
+
+
+def bare_pod_roles(pods: Sequence[Pod], minimum: int, tasks: Mapping[str, int] = NO_TASKS) -> list[RoleSource]:
+    """A role for each (role label, shape); the `minimum` oldest pods are those that must start together, and so many of
+    each role as `tasks` says."""
+    count: dict[BarePods, int] = {}
+    needed: dict[BarePods, int] = {}
+    of_task: dict[str, int] = {}
+    for position, pod in enumerate(pods):
+        source = BarePods(pod.options.get(labels.ROLE, ""), pod.shape)
+        count[source] = count.get(source, 0) + 1
+        of_task[source.role] = of_task.get(source.role, 0) + 1
+        must = position < minimum or of_task[source.role] <= tasks.get(source.role, 0)
+        needed[source] = needed.get(source, 0) + must
+    return [(_bare_role(i, source, count[source], needed[source]), source) for i, source in enumerate(count)]
+
+
+def _bare_role(number: int, source: BarePods, count: int, minimum: int) -> Role:
+    return Role(name=source.role or f"pods-{number}", count=count, minimum=minimum, shape=source.shape)
+
+
+def _held(members: GangMembers, whole: str, minimum: int | None, largest: Mapping[str, int]) -> RoleSource | None:
+    rest = remaining_resources(read_resources(whole), (pod.requests for pod in members.pods))
+    missing = None if minimum is None else minimum - len(members.pods)
+    count, size = equal_pieces(rest, missing, largest)
+    return _unborn(count, size, members.pods[0]) if count else None
+
+
+def _unborn(count: int, size: Amounts, driver: Pod) -> RoleSource:
+    """Room for pods that will be created by, and go where, the first pod may."""
+    first = driver.shape
+    shape = Shape(size, first.selector, first.affinity, first.tolerations)
+    return Role(name="held", count=count, minimum=count, shape=shape), FuturePods()
+
+
+# --- what keeps it waiting ----------------------------------------------------------------------------------------
+
+
+def _check_jobs(jobs: Sequence[BatchJob]) -> None:
+    for job in jobs:
+        if job.pinned and not job.suspended and labels.GATE not in job.gates:
+            raise GangSpecError(
+                f"the pods of Job {job.name} ask for the scheduler {job.scheduler!r}, and it runs without Phalanx, "
+                "which only counts its pods: to queue it, delete the Job and create it with suspend: true"
+            )
+
+
+def _obstacle(members: GangMembers) -> Reason | None:
+    for job in members.jobs:
+        if job.held:
+            why = job.options.get(labels.HOLD, "")
+            why = f" ({why})" if " " in why else ""
+            return Reason(code=Code.HELD, text=f"Job {job.name} is held{why}: remove {labels.HOLD} to queue it")
+        if job.suspended and job.record is not None:
+            text = (
+                f"Job {job.name} was suspended by somebody else after it was admitted: remove the annotation "
+                f"{labels.ADMITTED} to queue it again"
+            )
+            return Reason(code=Code.HELD, text=text)
+        if job.requirements.obstacle is not None:
+            return job.requirements.obstacle
+    for pod in members.pods:
+        if pod.options.get(labels.HOLD, "false") != "false":
+            return Reason(code=Code.HELD, text=f"pod {pod.name} is held: remove {labels.HOLD} to queue it")
+        if pod.gated:
+            return Reason(code=Code.HELD, text=f"pod {pod.name} has scheduling gates: it waits until they are removed")
+        if pod.obstacle is not None:
+            return pod.obstacle
+    return None
+
+
+def _incomplete(members: GangMembers) -> Reason | None:
+    if members.jobs and len(members.jobs) == 1 and not members.pods and labels.JOB not in members.jobs[0].options:
+        return None
+    if members.jobs:
+        return _missing_objects(members)
+    if any(pod.group for pod in members.pods):
+        return _missing_of_group(members)
+    minimum, whole = _number(members, labels.MIN_AVAILABLE), members.options(labels.MIN_RESOURCES)
+    if not any(labels.JOB in pod.options for pod in members.pods) or (whole and minimum is None):
+        return None
+    if minimum is None:
+        raise GangSpecError(
+            f"no pod of the gang {members.id} says how many start together: annotate them with "
+            f'{labels.MIN_AVAILABLE}: "8", or with {labels.MIN_RESOURCES} where a driver creates the others later'
+        )
+    return None if whole else _waiting(len(members.pods), minimum, "pods")
+
+
+def _missing_objects(members: GangMembers) -> Reason | None:
+    wanted, there = _number(members, labels.JOB_ROLES), len(members.jobs) + len(members.pods) + members.finished
+    if wanted is None:
+        raise GangSpecError(
+            f"no member of the gang {members.id} says how many objects form it: give each {labels.JOB_ROLES}: "
+            '"2" (the number of its Jobs and bare pods)'
+        )
+    if there > wanted:
+        names = ", ".join(member.name for member in members.everyone)
+        raise GangSpecError(
+            f"the gang {members.id} says {labels.JOB_ROLES} {wanted} but has {there} members ({names}): raise the "
+            f"number, or give those of another gang another {labels.JOB}"
+        )
+    return _waiting(there, wanted, "members")
+
+
+def _missing_of_group(members: GangMembers) -> Reason | None:
+    group, pods = members.group, members.pods
+    if group is None:
+        text = f"the PodGroup {pods[0].group} of its pods does not exist yet: create it"
+        return Reason(code=Code.WAITING_FOR_MEMBERS, text=text)
+    for task, wanted in group.tasks.items():
+        there = sum(pod.options.get(labels.ROLE) == task for pod in pods)
+        if there < wanted:
+            return _waiting(there, wanted, f"pods of the task {task}")
+    return _waiting(len(pods), group.minimum, "pods")
+
+
+def _waiting(there: int, wanted: int, what: str) -> Reason | None:
+    if there >= wanted:
+        return None
+    text = f"waiting for members: {there} of {wanted} {what} exist"
+    return Reason(code=Code.WAITING_FOR_MEMBERS, text=text, numbers={"exist": there, "wanted": wanted})
+
+
+# --- what members say ---------------------------------------------------------------------------------------------
+
+
+def _number(members: GangMembers, key: str) -> int | None:
+    text = single_value(members, key, "")
+    return _count(text, key, members.options(key)[text]) if text else None
+
+
+def _count(text: str, key: str, who: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise GangSpecError(f'{who} says {key} {text!r}, which is no number of at least 1: write for instance "4"')
+    return int(text)

@@ -1,0 +1,82 @@
+"""Room for pods that do not exist yet: a driver that runs will create them (Spark's executors).
+
+`phalanx.dev/min-resources` says what the gang needs as a whole. What is left of it after the pods that exist is cut
+into equal pieces for the missing members where their number is known, else into the fewest equal blocks that each fit
+the largest node: out of a large block any real shape can be cut later. When the first real pod shows its shape, the
+pieces held on each node are cut again into as many pods of that shape as they hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import ceil
+from typing import Any
+
+import msgspec
+
+from phalanx.client.quantity import amount
+from phalanx.errors import PhalanxError
+from phalanx.model.shape import PODS, Amounts, Shape, amounts
+
+_MOST_BLOCKS = 10_000
+
+
+class GangSpecError(PhalanxError):
+    """What the manifests say of a gang cannot be carried out; the text says what, where and what to do."""
+
+
+def read_resources(text: str) -> dict[str, int]:
+    """`{"cpu": "3", "memory": "3Gi"}` or `cpu=3,memory=3Gi`. Raises DeclarationError."""
+    try:
+        if text.lstrip().startswith("{"):
+            pairs: Mapping[str, Any] = msgspec.json.decode(text, type=dict[str, Any])
+        else:
+            pairs = dict(_pair(part) for part in text.split(",") if part.strip())
+        return {name: amount(name, value) for name, value in pairs.items() if name != PODS}
+    except (msgspec.MsgspecError, PhalanxError, ValueError, TypeError) as error:
+        raise GangSpecError(
+            f"phalanx.dev/min-resources says {text!r}, which cannot be read ({error}): "
+            'write for instance {"cpu": "3", "memory": "3Gi"} or cpu=3,memory=3Gi'
+        ) from error
+
+
+def _pair(part: str) -> tuple[str, str]:
+    name, equals, value = part.partition("=")
+    if not equals:
+        raise ValueError(f"{part.strip()!r} has no '='")
+    return name.strip(), value.strip()
+
+
+def remaining_resources(whole: Mapping[str, int], born: Iterable[Amounts]) -> dict[str, int]:
+    """What of `whole` no pod has taken yet; never below zero."""
+    rest = dict(whole)
+    for requests in born:
+        for name, value in requests:
+            if name in rest:
+                rest[name] = max(0, rest[name] - value)
+    return {name: value for name, value in rest.items() if value}
+
+
+def equal_pieces(rest: Mapping[str, int], missing: int | None, largest: Mapping[str, int]) -> tuple[int, Amounts]:
+    """(how many, of what size): `missing` equal pieces, or the fewest blocks that fit the largest node."""
+    if not rest:
+        return 0, ()
+    count = missing if missing is not None else _blocks(rest, largest)
+    if count < 1:
+        return 0, ()
+    return count, amounts({**{name: ceil(value / count) for name, value in rest.items()}, PODS: 1})
+
+
+def _blocks(rest: Mapping[str, int], largest: Mapping[str, int]) -> int:
+    """At least one; a resource that no node has is not cut (the reason then says that it fits nowhere)."""
+    return max(1, *(min(_MOST_BLOCKS, ceil(v / largest[n])) if largest.get(n) else 1 for n, v in rest.items()))
+
+
+def pods_in_pieces(held: Iterable[Amounts], real: Shape) -> int:
+    """How many pods of the shape `real` the pieces held on one node give room for together."""
+    room: dict[str, int] = {}
+    for piece in held:
+        for name, value in piece:
+            room[name] = room.get(name, 0) + value
+    asks = [(name, value) for name, value in real.requests if name != PODS]
+    return min((room.get(name, 0) // value for name, value in asks), default=room.get(PODS, 0))

@@ -1,0 +1,188 @@
+"""What the members of a gang say about when and how it runs: from labels and annotations to the fields of `model.Job`.
+
+Each word may stand on any member; those that say it must say the same. A value that cannot be is a DeclarationError,
+which names the object, the word, the value and what is allowed: the gang then waits with the reason `Invalid`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from phalanx.dialects.fields import Fields, Misread, duration_s, moment_s
+from phalanx.kube.gang.spec.held_resources import GangSpecError
+from phalanx.kube.read import labels
+from phalanx.model.job import After, Dependency, Group, Size
+from phalanx.model.topology import Closeness
+
+Value = TypeVar("Value")
+Choice = TypeVar("Choice", bound=StrEnum)
+_TRUE, _FALSE = ("true", "1", "yes"), ("false", "0", "no")
+
+
+class OptionSource(Protocol):
+    """Who says what: members, or one of them."""
+
+    @property
+    def id(self) -> str: ...
+
+    def options(self, key: str) -> dict[str, str]:
+        """value -> the first member that says so under `key`."""
+
+
+def single_value(members: OptionSource, key: str, default: str = "") -> str:
+    """What the members say under `key`, which is the same. Raises DeclarationError."""
+    said = members.options(key)
+    if len(said) > 1:
+        (value, who), (other, whom) = list(said.items())[:2]
+        raise GangSpecError(
+            f"the members of {members.id} contradict each other: {who} says {key} {value}, {whom} says {other}; "
+            "give all the same"
+        )
+    return next(iter(said), default)
+
+
+def job_options(members: OptionSource, namespace: str) -> dict[str, Any]:
+    """The fields of `Job` that they state; `namespace` is where jobs named without one are."""
+    found: dict[str, Any] = {
+        "user": single_value(members, labels.USER),
+        "group": single_value(members, labels.GROUP),
+        "singleton": single_value(members, labels.SINGLETON),
+        "array": single_value(members, labels.ARRAY),
+        "reservation": single_value(members, labels.RESERVATION),
+        "qos": single_value(members, labels.QOS),
+        "limit_s": _read(members, labels.TIME_LIMIT, _length),
+        "estimate_s": _read(members, labels.ESTIMATE, _length),
+        "begin_s": _read(members, labels.BEGIN, moment_s),
+        "deadline_s": _read(members, labels.DEADLINE, moment_s),
+        "after": _read(members, labels.AFTER, lambda text: dependencies(text, namespace)),
+        "requires_any": _read(members, labels.AFTER_ANY, flag),
+        "array_cap": _read(members, labels.ARRAY_CAP, lambda text: whole(text, 1)),
+        "nice": _read(members, labels.NICE, lambda text: whole(text, -(2**31))),
+        "preemptible": _read(members, labels.PREEMPTIBLE, flag),
+        "size": _read(members, labels.SIZE, lambda text: choice(text, Size)),
+        "closeness": closeness(members, labels.CLOSENESS, labels.PREFERRED_CLOSENESS, whole_job=True),
+        "groups": _read(members, labels.SUBGROUPS, subgroups),
+    }
+    return {name: value for name, value in found.items() if value is not None and value != ""}
+
+
+def closeness(members: OptionSource, required: str, preferred: str, *, whole_job: bool = False) -> Closeness | None:
+    """From the word for a level that must, or should, be shared. Slices and balance are words of the whole job."""
+    must, should = single_value(members, required), single_value(members, preferred)
+    if must and should:
+        raise GangSpecError(f"{members.id} says {required} {must} and {preferred} {should}: say one of both")
+    balanced = _read(members, labels.BALANCED, flag) if whole_job else None
+    pods, level = _read(members, labels.SLICE, slices) or (0, "") if whole_job else (0, "")
+    if not must and not should and not pods:
+        return None
+    return Closeness(
+        level=must or should, required=not should, balanced=bool(balanced), slice_level=level, slice_pods=pods
+    )
+
+
+def _read(members: OptionSource, key: str, read: Callable[[str], Value]) -> Value | None:
+    text = single_value(members, key)
+    if not text:
+        return None
+    try:
+        return read(text)
+    except (Misread, ValueError) as error:
+        why = error.text if isinstance(error, Misread) else str(error)
+        raise GangSpecError(f"{members.options(key)[text]} says {key} {text!r}: {why}") from None
+
+
+def _length(text: str) -> float:
+    seconds = duration_s(text)
+    if seconds <= 0.0:
+        raise ValueError("it must be longer than nothing")
+    return seconds
+
+
+def flag(text: str) -> bool:
+    if text.lower() not in _TRUE + _FALSE:
+        raise ValueError("it is neither true nor false")
+    return text.lower() in _TRUE
+
+
+def whole(text: str, least: int) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = least - 1
+    if not least <= number < 2**31:
+        raise ValueError(f"it is no whole number from {least} to {2**31 - 1}")
+    return number
+
+
+def choice(text: str, kinds: type[Choice]) -> Choice:
+    if text not in list(kinds):
+        raise ValueError(f"it is none of {', '.join(kinds)}")
+    return kinds(text)
+
+
+def slices(text: str) -> tuple[int, str]:
+    pods, at, level = text.partition("@")
+    if not at or not level:
+        raise ValueError("write PODS@LEVEL, for instance 4@kubernetes.io/hostname")
+    return whole(pods, 1), level
+
+
+def dependencies(text: str, namespace: str) -> tuple[Dependency, ...]:
+    """`a:ok, other/b:any, c`: jobs by name, in this namespace unless they say theirs; `ok` if not said."""
+    return tuple(_dependency(part.strip(), namespace) for part in text.split(",") if part.strip())
+
+
+def _dependency(text: str, namespace: str) -> Dependency:
+    name, colon, kind = text.partition(":")
+    if not name:
+        raise ValueError("a dependency names a job: JOB or JOB:ok, for instance prepare:ok")
+    after = choice(kind, After) if colon else After.OK
+    return Dependency(job=name if "/" in name else f"{namespace}/{name}", after=after)
+
+
+def subgroups(text: str) -> tuple[Group, ...]:
+    """A JSON list of {name, parent, minimum, closeness, preferredCloseness}."""
+    try:
+        listed: Sequence[Any] = msgspec.json.decode(text, type=list[Any])
+    except msgspec.MsgspecError as error:
+        raise ValueError(
+            f'it is no JSON list ({error}): write for instance [{{"name": "left", "minimum": 1}}]'
+        ) from None
+    return tuple(subgroup(Fields(entry, (at,))) for at, entry in enumerate(listed))
+
+
+def subgroup(said: Fields) -> Group:
+    """Raises Misread."""
+    name = said.text("name")
+    found = Group(
+        name=name, parent=said.text("parent"), minimum=said.whole_or_none("minimum"), closeness=group_closeness(said)
+    )
+    said.done()
+    if not name:
+        raise Misread(said.path, "a group has a name")
+    return found
+
+
+def group_closeness(said: Fields) -> Closeness | None:
+    """From `closeness`, a level that must be shared, or `preferredCloseness`, one that should. Raises Misread."""
+    must, should = said.text("closeness"), said.text("preferredCloseness")
+    if must and should:
+        raise Misread((*said.path, "preferredCloseness"), f"closeness says {must} already: say one of both")
+    return Closeness(level=must or should, required=bool(must)) if must or should else None
+
+
+def options_of(said: Mapping[str, str], id: str) -> OptionSource:
+    """One member alone, as `OptionSource`."""
+    return _Alone(said, id)
+
+
+class _Alone:
+    def __init__(self, words: Mapping[str, str], id: str) -> None:
+        self.words, self.id = words, id
+
+    def options(self, key: str) -> dict[str, str]:
+        return {self.words[key]: self.id} if key in self.words else {}

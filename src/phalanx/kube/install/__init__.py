@@ -1,0 +1,10 @@
+"""What Phalanx brings to a cluster that it schedules.
+
+Rooms, lowest first:
+
+    retry               calls that are repeated until the API server answers
+    queue_schema        the schema of Queue objects, with rules that the API server checks
+    definitions         the definitions of our kinds, brought up to date
+    volcano             Volcano's kinds, on a cluster without Volcano
+    admission_policy    the admission policies that make a Job ours, and say whose it is
+"""

@@ -1,0 +1,218 @@
+"""The admission policies that make a Job ours at its birth (kubernetes.md point 2, D9), and say whose it is.
+
+`spec.template.spec.schedulerName` cannot be changed later, so it is set together with `suspend` when a Job that
+carries our queue or gang label is created: by a MutatingAdmissionPolicy, in the API server itself. So installing
+Phalanx adds nothing that could stop other people's pods, and a user writes one label and nothing else. A scheduler
+that the user chose himself is left alone: such a Job is queued, and that scheduler binds what we plan (`pinning`).
+
+The second policy writes who created a Job or training job (or gave it our label later) into the annotation
+`phalanx.dev/user`, which nobody can write or change himself: limits per user and shares of users hang on it.
+
+A server older than 1.36 does not serve the kind, unless somebody has enabled it (1.34, 1.35). It asks a webhook then,
+which carries out the same policies (`phalanx.webhook`). Where there is neither, Jobs must say `suspend: true`
+themselves, and a Job that does not is told so (`gang_spec`).
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from enum import Enum
+
+from phalanx.client.connection import ApiRefusal, Connection, Object
+from phalanx.client.kind import JOBS, Kind
+from phalanx.kube.read.labels import JOB, QUEUE, SCHEDULER_NAME, USER
+from phalanx.kube.read.workload.adapter import TRAINING_KINDS
+
+log = logging.getLogger(__name__)
+
+_NAME, _USERS = "jobs.phalanx.dev", "users.phalanx.dev"
+_GROUP = "admissionregistration.k8s.io"
+POLICIES = Kind(group=_GROUP, plural="mutatingadmissionpolicies", name="MutatingAdmissionPolicy", namespaced=False)
+BINDINGS = Kind(
+    group=_GROUP, plural="mutatingadmissionpolicybindings", name="MutatingAdmissionPolicyBinding", namespaced=False
+)
+
+_OURS = f'has(object.metadata.labels) && ("{QUEUE}" in object.metadata.labels || "{JOB}" in object.metadata.labels)'
+_NO_OTHER_MANAGER = '!has(object.spec.managedBy) || object.spec.managedBy == "kubernetes.io/job-controller"'
+_SCHEDULER = "object.spec.template.spec.schedulerName"
+_CHANGE = (
+    "Object{spec: Object.spec{suspend: true, template: Object.spec.template{spec: Object.spec.template.spec{"
+    f'schedulerName: !has({_SCHEDULER}) || {_SCHEDULER} == "default-scheduler" ? "{SCHEDULER_NAME}" : {_SCHEDULER}'
+    "}}}}"
+)
+
+POLICY: Object = {
+    "apiVersion": POLICIES.api_version,
+    "kind": POLICIES.name,
+    "metadata": {"name": _NAME},
+    "spec": {
+        "failurePolicy": "Fail",
+        "reinvocationPolicy": "IfNeeded",
+        "matchConstraints": {
+            "resourceRules": [
+                {"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["jobs"]}
+            ]
+        },
+        "matchConditions": [
+            {"name": "ours", "expression": _OURS},
+            {"name": "of-the-job-controller", "expression": _NO_OTHER_MANAGER},
+        ],
+        "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": _CHANGE}}],
+    },
+}
+
+
+def _ours(obj: str) -> str:
+    return _OURS.replace("object.", f"{obj}.")
+
+
+def _signed(obj: str) -> str:
+    return f'has({obj}.metadata.annotations) && "{USER}" in {obj}.metadata.annotations'
+
+
+_OLD, _NEW = (f'{obj}.metadata.annotations["{USER}"]' for obj in ("oldObject", "object"))
+_SIGNATURE = (
+    f'Object{{metadata: Object.metadata{{annotations: {{"{USER}": request.operation == "UPDATE" && '
+    f"({_signed('oldObject')}) ? {_OLD} : request.userInfo.username}}}}}}"
+)
+# Signed before, too: who takes label and signature away in one write leaves the signature.
+_OURS_OR_SIGNED = f'({_OURS}) || ({_signed("object")}) || (request.operation == "UPDATE" && {_signed("oldObject")})'
+# On an update, only what would change the signature, or gives a Job our label that had none.
+_SIGN = (
+    f'request.operation == "CREATE" || (({_signed("oldObject")}) ? !({_signed("object")}) || {_OLD} != {_NEW} : '
+    f"({_signed('object')}) || !({_ours('oldObject')}))"
+)
+USERS_POLICY: Object = {
+    "apiVersion": POLICIES.api_version,
+    "kind": POLICIES.name,
+    "metadata": {"name": _USERS},
+    "spec": {
+        "failurePolicy": "Fail",
+        "reinvocationPolicy": "IfNeeded",
+        "matchConstraints": {
+            "resourceRules": [
+                {
+                    "apiGroups": ["batch"],
+                    "apiVersions": ["v1"],
+                    "operations": ["CREATE", "UPDATE"],
+                    "resources": ["jobs"],
+                },
+                {  # training jobs, whether or not anybody defines them: nobody may sign them for another
+                    "apiGroups": [TRAINING_KINDS[0].group],
+                    "apiVersions": [TRAINING_KINDS[0].version],
+                    "operations": ["CREATE", "UPDATE"],
+                    "resources": [kind.plural for kind in TRAINING_KINDS],
+                },
+            ]
+        },
+        "matchConditions": [
+            {"name": "ours-or-signed", "expression": _OURS_OR_SIGNED},
+            {"name": "not-signed-yet", "expression": _SIGN},
+        ],
+        "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": _SIGNATURE}}],
+    },
+}
+
+
+def _binding(name: str) -> Object:
+    meta, spec = {"name": name}, {"policyName": name}
+    return {"apiVersion": BINDINGS.api_version, "kind": BINDINGS.name, "metadata": meta, "spec": spec}
+
+
+BINDING: Object = _binding(_NAME)
+USERS_BINDING: Object = _binding(_USERS)
+INSTALLED = ((POLICIES, POLICY), (BINDINGS, BINDING), (POLICIES, USERS_POLICY), (BINDINGS, USERS_BINDING))
+
+
+GUARDED = (JOBS, *TRAINING_KINDS)  # the kinds that they are about
+
+# The same for a server that does not serve them: it asks `phalanx webhook`, which carries out the policies above. One
+# question covers both, since whatever the first changes, the second signs. Conditions keep every other request away
+# from it (webhooks have them since Kubernetes 1.28), so what fails when it is not there is what has our label.
+WEBHOOKS = Kind(
+    group=_GROUP, plural="mutatingwebhookconfigurations", name="MutatingWebhookConfiguration", namespaced=False
+)
+SERVICE, SERVICE_NAMESPACE, PATH = "phalanx-webhook", "phalanx-system", "/admit"
+WEBHOOK: Object = {
+    "apiVersion": WEBHOOKS.api_version,
+    "kind": WEBHOOKS.name,
+    "metadata": {"name": "admission.phalanx.dev"},
+    "webhooks": [
+        {
+            "name": "admission.phalanx.dev",
+            "admissionReviewVersions": ["v1"],
+            "clientConfig": {"service": {"name": SERVICE, "namespace": SERVICE_NAMESPACE, "port": 443, "path": PATH}},
+            "rules": USERS_POLICY["spec"]["matchConstraints"]["resourceRules"],
+            "matchConditions": USERS_POLICY["spec"]["matchConditions"],
+            "failurePolicy": "Fail",
+            "reinvocationPolicy": "IfNeeded",
+            "sideEffects": "None",
+            "timeoutSeconds": 5,
+        }
+    ],
+}
+
+
+class AdmissionMode(Enum):
+    """What makes Jobs ours in a cluster; the value says it to people."""
+
+    POLICY = "the API server makes Jobs with our label ours, by its admission policies"
+    WEBHOOK = "the API server makes Jobs with our label ours, by asking `phalanx webhook`"
+    NEITHER = (
+        "nothing makes Jobs with our label ours: they must say suspend: true and schedulerName: phalanx themselves, "
+        "those that do not run at once, and no Job says who created it, so limits and shares of users hold nobody. "
+        "Install deploy/overlays/webhook (before Kubernetes 1.36) or deploy/overlays/mutating"
+    )
+
+
+async def install_policy(api: Connection) -> AdmissionMode:
+    """Which is in force; policies and bindings are created where neither is, if the server serves and allows them.
+
+    Servers of 1.34 and 1.35 serve policies as v1beta1, where that is enabled. What is there stays as it is: who
+    installed it (deploy/) keeps it up to date, and no right to write is needed."""
+    asks = await _asks_webhook(api)
+    refusal: ApiRefusal | None = None
+    for version in ("v1", "v1beta1"):
+        refusal = await _install(api, version, make=not asks)
+        if refusal is None:
+            return AdmissionMode.POLICY
+    if asks:
+        return AdmissionMode.WEBHOOK
+    log.warning("%s (%s)", AdmissionMode.NEITHER.value, refusal)
+    return AdmissionMode.NEITHER
+
+
+async def _asks_webhook(api: Connection) -> bool:
+    """Its configuration is there."""
+    try:
+        found = await api.get(WEBHOOKS, WEBHOOK["metadata"]["name"])
+    except ApiRefusal as error:
+        if error.code not in (403, 404):
+            raise
+        return False
+    if not all(hook["clientConfig"].get("caBundle") for hook in found.get("webhooks") or ()):
+        log.warning("the webhook has not told API servers yet whom to trust: does `phalanx webhook` run?")
+    return True
+
+
+async def _install(api: Connection, version: str, *, make: bool) -> ApiRefusal | None:
+    """Why it is not there and cannot be, in this version of the API, or None. Only looked for, unless `make`."""
+    for kind, body in INSTALLED:
+        there = replace(kind, version=version)
+        try:
+            await api.get(there, body["metadata"]["name"])
+            continue
+        except ApiRefusal as error:
+            if error.code not in (403, 404):
+                raise
+            if not make:
+                return error
+        try:
+            await api.create(there, {**body, "apiVersion": there.api_version})
+        except ApiRefusal as error:
+            if error.code in (403, 404):
+                return error
+            if error.reason != "AlreadyExists":
+                raise
+    return None

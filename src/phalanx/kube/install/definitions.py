@@ -1,0 +1,206 @@
+"""The definitions of our own kinds, and bringing a cluster up to date with them.
+
+A definition that is there already and says something else (of an older Phalanx, say) is patched to what this one
+needs: its digest stands in an annotation, so that a definition that is as it should be costs one read. Who may not
+write definitions goes on with those that are there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from phalanx.client.connection import ApiRefusal, Connection, Object
+from phalanx.client.kind import CRDS, Kind
+from phalanx.kube.install.queue_schema import COLUMNS, QUEUE, flag, names, obj, rule
+from phalanx.kube.read.labels import FIELD_MANAGER
+
+log = logging.getLogger(__name__)
+
+QUEUES = Kind(group="phalanx.dev", plural="queues", name="Queue", namespaced=False)
+FLAVORS = Kind(group="phalanx.dev", plural="flavors", name="Flavor", namespaced=False)
+RESERVATIONS = Kind(group="phalanx.dev", plural="reservations", name="Reservation", namespaced=False)
+DEFAULT_QUEUE = "default"
+DIGEST = "phalanx.dev/definition"  # annotation: the digest of what we wrote
+
+_TEXT = {"type": "string", "maxLength": 253}
+_TOLERATION = obj(
+    {
+        "key": {**_TEXT, "description": "The taint's key; empty (with Exists): every taint."},
+        "operator": {"type": "string", "enum": ["Equal", "Exists"], "description": "Default Equal."},
+        "value": {**_TEXT, "description": "The taint's value, for Equal."},
+        "effect": {
+            "type": "string",
+            "enum": ["NoSchedule", "PreferNoSchedule", "NoExecute"],
+            "description": "The taint's effect; none: every one.",
+        },
+    },
+    "As a pod's toleration.",
+    rule(
+        "has(self.key) && self.key != '' || has(self.operator) && self.operator == 'Exists'",
+        "without a key, which tolerates every taint, the operator is Exists",
+    ),
+)
+FLAVOR: Object = {
+    "type": "object",
+    "description": "A named class of nodes, which the quotas of queues can tell apart.",
+    "properties": {
+        "spec": obj(
+            {
+                "labels": {
+                    "type": "object",
+                    "description": "Its nodes carry all of these labels.",
+                    "maxProperties": 32,
+                    "additionalProperties": _TEXT,
+                },
+                "tolerations": {
+                    "type": "array",
+                    "description": "What pods that are given the flavor tolerate besides their own.",
+                    "maxItems": 32,
+                    "items": _TOLERATION,
+                },
+            },
+            "Which nodes, and what keeps others away from them.",
+        )
+    },
+}
+RESERVATION: Object = {
+    "type": "object",
+    "description": "Nodes that are set aside for a time: for some, or for nobody (maintenance).",
+    "properties": {
+        "spec": obj(
+            {
+                "start": {"type": "string", "format": "date-time", "description": "From then on; RFC 3339."},
+                "end": {"type": "string", "format": "date-time", "description": "Until then; RFC 3339."},
+                "nodes": {**names("The reserved nodes, by name."), "minItems": 1},
+                "users": names("Whose jobs may run there (annotation phalanx.dev/user)."),
+                "groups": names("Jobs of which groups may run there (label phalanx.dev/group)."),
+                "queues": names("Jobs of which queues, and of those below, may run there."),
+                "magnetic": flag("They run there without asking for it (annotation phalanx.dev/reservation)."),
+            },
+            "Without users, groups and queues it is maintenance: nobody may.",
+            rule("timestamp(self.start) < timestamp(self.end)", "a reservation ends after it begins"),
+            required=("start", "end", "nodes"),
+        )
+    },
+    "required": ["spec"],
+}
+
+
+def definition(kind: Kind, short: str, schema: Object, columns: list[Any], *, status: bool = False) -> Object:
+    """The CustomResourceDefinition of a kind that we define."""
+    name = f"{kind.plural}.{kind.group}"
+    version = {
+        "name": kind.version,
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+        "additionalPrinterColumns": columns,
+        **({"subresources": {"status": {}}} if status else {}),
+    }
+    spec = {
+        "group": kind.group,
+        "scope": "Namespaced" if kind.namespaced else "Cluster",
+        "names": {
+            "plural": kind.plural,
+            "singular": kind.name.lower(),
+            "kind": kind.name,
+            "listKind": f"{kind.name}List",
+            "shortNames": [short],
+        },
+        "versions": [version],
+    }
+    digest = hashlib.sha256(msgspec.json.encode(spec, order="deterministic")).hexdigest()[:16]
+    meta = {"name": name, "annotations": {DIGEST: digest}}
+    return {"apiVersion": CRDS.api_version, "kind": CRDS.name, "metadata": meta, "spec": spec}
+
+
+def _column(name: str, path: str, kind: str = "string") -> Object:
+    return {"name": name, "type": kind, "jsonPath": path}
+
+
+_AGE = _column("Age", ".metadata.creationTimestamp", "date")
+DEFINITIONS: Mapping[Kind, Object] = {
+    QUEUES: definition(QUEUES, "q", QUEUE, COLUMNS, status=True),
+    FLAVORS: definition(FLAVORS, "fl", FLAVOR, [_column("Labels", ".spec.labels"), _AGE]),
+    RESERVATIONS: definition(
+        RESERVATIONS,
+        "rsv",
+        RESERVATION,
+        [_column("Start", ".spec.start"), _column("End", ".spec.end"), _column("Nodes", ".spec.nodes"), _AGE],
+    ),
+}
+
+
+async def install(api: Connection) -> None:
+    """The definitions as they should be, and the queue `default`; returns when all of them are served."""
+    for body in DEFINITIONS.values():
+        await _install_definition(api, body)
+    await served(api, FLAVORS)
+    await served(api, RESERVATIONS)
+    await _create_default(api)
+
+
+async def _install_definition(api: Connection, body: Object) -> None:
+    """Read first: where somebody else installs them (deploy/), no right to write any is needed."""
+    meta = body["metadata"]
+    try:
+        there = await find(api, CRDS, meta["name"])
+        if there is None:
+            await create(api, CRDS, body)
+        elif (there["metadata"].get("annotations") or {}).get(DIGEST) != meta["annotations"][DIGEST]:
+            patch = {"metadata": {"annotations": meta["annotations"]}, "spec": body["spec"]}
+            await api.patch(CRDS, meta["name"], patch, fieldManager=FIELD_MANAGER)
+            log.info("the definition %s was brought up to date", meta["name"])
+    except ApiRefusal as error:
+        if error.code != 403:
+            raise
+        log.warning("the definition %s stays as it is: %s", meta["name"], error)
+
+
+async def find(api: Connection, kind: Kind, name: str) -> Object | None:
+    """None if there is none."""
+    try:
+        return await api.get(kind, name)
+    except ApiRefusal as error:
+        if error.code != 404:
+            raise
+        return None
+
+
+async def served(api: Connection, kind: Kind) -> None:
+    """Until the kind is served: a definition is established a moment after it is created."""
+    for pause_s in (*(0.05,) * 20, *(0.5,) * 20, 0.0):
+        try:
+            await api.list(kind, limit="1")
+            return
+        except ApiRefusal as error:
+            if error.code != 404 or not pause_s:
+                raise
+        await asyncio.sleep(pause_s)
+
+
+async def _create_default(api: Connection) -> None:
+    default = {
+        "apiVersion": QUEUES.api_version,
+        "kind": QUEUES.name,
+        "metadata": {"name": DEFAULT_QUEUE},
+        "spec": {"gang": True},
+    }
+    await served(api, QUEUES)
+    if await find(api, QUEUES, DEFAULT_QUEUE) is None:
+        await create(api, QUEUES, default)
+
+
+async def create(api: Connection, kind: Kind, body: Object) -> None:
+    """Another may have been faster, which is as good."""
+    try:
+        await api.create(kind, body)
+    except ApiRefusal as error:
+        if error.reason != "AlreadyExists":
+            raise

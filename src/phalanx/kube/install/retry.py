@@ -1,0 +1,30 @@
+"""What must be done before anything else, however long the API server is away or breaks: asked again until it answers.
+
+Only for calls that may be repeated: reads, and creations of what may exist already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from phalanx.client.connection import ApiUnknown
+
+log = logging.getLogger(__name__)
+
+Found = TypeVar("Found")
+_BACKOFF_S = (0.1, 0.5, 1.0, 2.0)
+
+
+async def until_answered(call: Callable[[], Awaitable[Found]]) -> Found:
+    """The answer. What the server refuses is raised at once."""
+    failures = 0
+    while True:
+        try:
+            return await call()
+        except ApiUnknown as error:
+            log.warning("tried again: %s", error)
+            await asyncio.sleep(_BACKOFF_S[min(failures, len(_BACKOFF_S) - 1)])
+            failures += 1

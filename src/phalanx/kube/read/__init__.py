@@ -1,0 +1,14 @@
+"""Kubernetes objects as values. Nothing here does I/O, and nothing here decides.
+
+Rooms, lowest first:
+
+    labels      every label and annotation that Phalanx reads or writes
+    wire        the fields of pods and nodes that the watch decodes; times of the API
+    records     the records of starts and the marks of preemptions, as annotations
+    template/   from the spec of a pod, or of a template, to the `Shape` of the pods
+    workload/   batch/v1 Jobs, and training jobs shown as Jobs
+    pod         a pod, read once per change
+    pod_group   Volcano's PodGroups
+    node        nodes
+    queue       queues, flavors and reservations
+"""

@@ -1,0 +1,83 @@
+"""What Phalanx reads from and writes to objects of others: every label and annotation it knows, in one place.
+
+What a user says may stand as a label or as an annotation (an operator that copies only one of the two to its pods must
+not change what is meant); the label wins. What Phalanx writes is annotations only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+SCHEDULER_NAME = "phalanx"  # spec.schedulerName of the pods that we bind
+OURS = frozenset({SCHEDULER_NAME})
+FIELD_MANAGER = "phalanx"  # our name in managedFields
+
+# Said by users.
+QUEUE = "phalanx.dev/queue"  # label: the queue
+JOB = "phalanx.dev/job"  # label: the gang's name within its namespace
+ROLE = "phalanx.dev/role"  # label: the role of a bare pod in its gang
+JOB_ROLES = "phalanx.dev/job-roles"  # how many objects form the gang
+MIN_AVAILABLE = "phalanx.dev/min-available"  # how many pods must start together
+MIN_RESOURCES = "phalanx.dev/min-resources"  # what the whole gang needs, where a driver creates its pods later
+HOLD = "phalanx.dev/hold"  # keep it queued
+GROUP = "phalanx.dev/group"  # label: the user's group, for limits per group
+TIME_LIMIT = "phalanx.dev/time-limit"  # it is stopped when it has run that long
+ESTIMATE = "phalanx.dev/estimate"  # how long it is expected to run
+BEGIN = "phalanx.dev/begin"  # not before then (RFC 3339)
+DEADLINE = "phalanx.dev/deadline"  # worth nothing if it cannot end by then (RFC 3339)
+AFTER = "phalanx.dev/after"  # the jobs it depends on: `a:ok,b:any`
+AFTER_ANY = "phalanx.dev/after-any"  # one of them is enough
+SINGLETON = "phalanx.dev/singleton"  # one of the user's jobs of that name at a time
+ARRAY = "phalanx.dev/array"  # the job array it belongs to
+ARRAY_CAP = "phalanx.dev/array-cap"  # so many of the array run at a time
+RESERVATION = "phalanx.dev/reservation"  # it asks to run in that one
+NICE = "phalanx.dev/nice"  # lowers its multifactor priority
+QOS = "phalanx.dev/qos"  # its class, for multifactor priority
+PREEMPTIBLE = "phalanx.dev/preemptible"  # `false`: nobody may preempt it
+SIZE = "phalanx.dev/size"  # elastic, or fixed-at-start
+CLOSENESS = "phalanx.dev/closeness"  # all pods in one domain of this topology level
+PREFERRED_CLOSENESS = "phalanx.dev/preferred-closeness"  # as far as possible
+BALANCED = "phalanx.dev/balanced"  # evenly over the domains below
+SLICE = "phalanx.dev/slice"  # `4@LEVEL`: every four pods of a role share a domain of that level
+ROLE_CLOSENESS = "phalanx.dev/role-closeness"  # as CLOSENESS, for this member of a gang
+ROLE_PREFERRED_CLOSENESS = "phalanx.dev/role-preferred-closeness"
+SUBGROUP = "phalanx.dev/subgroup"  # the group of roles that this member belongs to
+SUBGROUPS = "phalanx.dev/subgroups"  # what those groups are: JSON, see job_options.py
+ZONES = "phalanx.dev/zones"  # on nodes: their NUMA zones and what each has, JSON (node.py)
+GPU_FRACTION = "phalanx.dev/gpu-fraction"  # on pods (templates): part of a GPU, `0.5`
+GPU_MEMORY = "phalanx.dev/gpu-memory"  # on pods (templates): so much of a GPU's memory, `8Gi`
+
+# Written by the admission policy that Phalanx installs (admission_policy.py): nobody else can.
+USER = "phalanx.dev/user"  # on Jobs: who created it
+
+# Written by Phalanx.
+ADMITTED = "phalanx.dev/admitted"  # the record of a start: JSON, see records.py
+REASON = "phalanx.dev/reason"  # on Jobs: why it waits, `Code: text`
+GATE = "phalanx.dev/pinned"  # scheduling gate of pods that another scheduler binds, see pinning.py
+PINNED = "phalanx.dev/pinned"  # on such pods, ungated: the node that they were let go to
+PREEMPTED = "phalanx.dev/preempted"  # the mark of a preemption: JSON, see records.py
+PREEMPTIONS = "phalanx.dev/preemptions"  # on Jobs: how often they were preempted
+PARALLELISM = "phalanx.dev/parallelism"  # on elastic Jobs: `5 of 8`, what it has now of what its user asked for
+LIMITED = "phalanx.dev/limited"  # on Jobs: `600 of 3600`, the activeDeadlineSeconds that we gave, of its own (`none`)
+TEMPLATE = "phalanx.dev/template"  # on Jobs that were given a flavor: what their template said before
+POLICY = "phalanx.dev/policy"  # on the Lease: the settings of the scheduler that leads, JSON
+DEVICES = "phalanx.dev/devices"  # on pods: the devices they were given; on nodes: those they have
+
+JOB_NAME = "batch.kubernetes.io/job-name"
+COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
+
+
+def option(meta: Mapping[str, Any], key: str) -> str | None:
+    """What the object's label, else its annotation, says under `key`."""
+    labels = meta.get("labels")
+    if labels and key in labels:
+        return str(labels[key])
+    annotations = meta.get("annotations")
+    return str(annotations[key]) if annotations and key in annotations else None
+
+
+def held(meta: Mapping[str, Any]) -> bool:
+    """The user asks to keep it queued: any value but `false` does."""
+    value = option(meta, HOLD)
+    return value is not None and value.strip().lower() not in {"false", "0", "no"}

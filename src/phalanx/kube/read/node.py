@@ -1,0 +1,86 @@
+"""From a Node object to `model.Node`: what it can hold, and whom it repels.
+
+Allocatable, never capacity. A node whose Ready condition is anything but True takes nothing new. Nodes that an
+autoscaler is about to remove carry a taint or are cordoned; both are read here like any other.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+
+from phalanx.client.connection import Object
+from phalanx.client.quantity import QuantityError, amount, whole
+from phalanx.kube.read.labels import DEVICES, ZONES
+from phalanx.model.node import Device, Node, Taint, Zone
+from phalanx.model.shape import Amounts, amounts
+
+log = logging.getLogger(__name__)
+
+# Set by cluster-autoscaler on the node that it drains (its effect may be only PreferNoSchedule until the end).
+_TO_BE_DELETED = {"ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler", "karpenter.sh/disrupted"}
+
+
+def read_node(obj: Object) -> Node:
+    meta, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
+    taints = tuple(Taint(taint["key"], taint.get("value") or "", taint["effect"]) for taint in spec.get("taints") or ())
+    leaving = bool(meta.get("deletionTimestamp")) or any(taint.key in _TO_BE_DELETED for taint in taints)
+    return Node(
+        name=meta["name"],
+        allocatable=_allocatable(status),
+        labels=tuple(sorted((meta.get("labels") or {}).items())),
+        taints=taints,
+        unschedulable=bool(spec.get("unschedulable")) or leaving,
+        ready=any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions") or ()),
+        devices=_devices(meta),
+        zones=_zones(meta),
+    )
+
+
+class _Device(msgspec.Struct, frozen=True):
+    name: str
+    resource: str = "nvidia.com/gpu"
+    memory: str | int = 0
+    zone: str = ""
+
+
+class _Zone(msgspec.Struct, frozen=True):
+    name: str
+    allocatable: dict[str, str | int]
+
+
+def _devices(meta: Object) -> tuple[Device, ...]:
+    """What its annotation lists: `[{"name": "0", "memory": "80Gi", "zone": "0"}]`. One that cannot be read counts as
+    none: its devices are then counted, and not told apart."""
+    try:
+        listed = msgspec.json.decode((meta.get("annotations") or {}).get(DEVICES, "[]"), type=list[_Device])
+        return tuple(
+            Device(name=one.name, resource=one.resource, memory_bytes=max(0, whole(one.memory)), zone=one.zone)
+            for one in listed
+        )
+    except (msgspec.MsgspecError, QuantityError) as error:
+        log.warning("node %s: its annotation %s is passed over: %s", meta["name"], DEVICES, error)
+        return ()
+
+
+def _zones(meta: Object) -> tuple[Zone, ...]:
+    """`[{"name": "0", "allocatable": {"cpu": "32", "memory": "256Gi"}}]`."""
+    try:
+        listed = msgspec.json.decode((meta.get("annotations") or {}).get(ZONES, "[]"), type=list[_Zone])
+        each = [{name: amount(name, text) for name, text in one.allocatable.items()} for one in listed]
+        return tuple(Zone(name=one.name, allocatable=amounts(has)) for one, has in zip(listed, each, strict=True))
+    except (msgspec.MsgspecError, QuantityError) as error:
+        log.warning("node %s: its annotation %s is passed over: %s", meta["name"], ZONES, error)
+        return ()
+
+
+def _allocatable(status: Object) -> Amounts:
+    """A quantity that cannot be read counts as none: the node then takes nothing that asks for it."""
+    found = {}
+    for name, text in (status.get("allocatable") or {}).items():
+        try:
+            found[name] = amount(name, text)
+        except QuantityError:
+            found[name] = 0
+    return amounts(found)

@@ -1,0 +1,164 @@
+"""Queues, Flavors and Reservations as objects: read into what the core knows, with what is wrong with each.
+
+They are cluster-scoped, for they divide the cluster's room and not a namespace's. The API server checks what the
+schema can say; what slips through (an older definition, a hand in the database) is told as `wrong` and shown in the
+queue's status. Such a queue is held, so that nothing starts by rules that nobody wrote.
+
+Since when a queue is in its state is not in its spec: it is remembered here, and in the status for whoever comes after.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+
+from phalanx.client.connection import Object
+from phalanx.client.informer import Change
+from phalanx.client.moment import MomentError, read_moment
+from phalanx.dialects import queue as written
+from phalanx.dialects import volcano
+from phalanx.dialects.fields import Misread
+from phalanx.dialects.flavor import read_flavor
+from phalanx.dialects.reservation import read_reservation
+from phalanx.model.event import (
+    Event,
+    FlavorGone,
+    FlavorSeen,
+    QueueGone,
+    QueueSeen,
+    ReservationGone,
+    ReservationSeen,
+)
+from phalanx.model.flavor import Flavor
+from phalanx.model.queue import Queue, State
+
+log = logging.getLogger(__name__)
+
+
+def read_queue(obj: Object, state_since_s: float | None = None) -> Queue:
+    """`state_since_s` (seconds since the epoch) counts if given, else what its status says. Raises Misread."""
+    since_s = _since(obj) if state_since_s is None else state_since_s
+    return written.read_queue(obj["metadata"]["name"], obj.get("spec") or {}, state_since_s=since_s or 0.0)
+
+
+def _since(obj: Object) -> float | None:
+    """When it came into its state, if its status says so of this state."""
+    status, state = obj.get("status") or {}, (obj.get("spec") or {}).get("state") or State.OPEN
+    try:
+        return read_moment(status["stateSince"]) if status.get("state") == state else None
+    except (KeyError, MomentError):
+        return None
+
+
+class QueueCache:
+    """What is known of them. Each `on_…` gives the events that a change amounts to."""
+
+    def __init__(self) -> None:
+        self.queues: dict[str, Queue] = {}
+        self.wrong: dict[str, str] = {}  # queue -> what of it cannot be read
+        self.flavors: dict[str, Flavor] = {}
+        self._reservations: set[str] = set()
+        self._own: set[str] = set()  # queues of ours
+        self._volcano: dict[str, Queue] = {}  # queues of Volcano's
+
+    def gang(self, queue: str) -> bool:
+        """Whether it starts its jobs whole."""
+        return queue not in self.queues or self.queues[queue].gang
+
+    def on_volcano_queue(self, change: Change, now_s: float) -> Iterator[Event]:
+        """A queue of Volcano's counts where there is none of ours of that name."""
+        name, fault = _name(change), ""
+        before = self._volcano.pop(name, None)
+        if change.new is not None:
+            queue, fault = _read_volcano(change.new)
+            if queue.state is not State.OPEN:
+                same = before is not None and before.state is queue.state
+                queue = replace(queue, state_since_s=before.state_since_s if before is not None and same else now_s)
+            self._volcano[name] = queue
+        if name not in self._own:
+            self.wrong.pop(name, None)
+            if fault:
+                self.wrong[name] = fault
+            yield from self._put(name, self._volcano.get(name))
+
+    def _put(self, name: str, queue: Queue | None) -> Iterator[Event]:
+        if queue is None:
+            if self.queues.pop(name, None) is not None:
+                yield QueueGone(name)
+        elif self.queues.get(name) != queue:
+            self.queues[name] = queue
+            yield QueueSeen(queue)
+
+    def start_timeout_s(self, queue: str) -> float | None:
+        return self.queues[queue].start_timeout_s if queue in self.queues else None
+
+    def on_queue(self, change: Change, now_s: float) -> Iterator[Event]:
+        name = _name(change)
+        self.wrong.pop(name, None)
+        if change.new is None:
+            self._own.discard(name)
+            yield from self._put(name, self._volcano.get(name))
+            return
+        self._own.add(name)
+        try:
+            queue = read_queue(change.new, self._state_since(change.new, now_s))
+        except Misread as error:
+            log.warning("queue %s is held: %s", name, error)
+            self.wrong[name] = str(error)
+            queue = Queue(name=name, state=State.HELD)
+        yield from self._put(name, queue)
+
+    def on_flavor(self, change: Change) -> Iterator[Event]:
+        name = _name(change)
+        try:
+            if change.new is not None:
+                self.flavors[name] = read_flavor(name, change.new.get("spec") or {})
+                yield FlavorSeen(self.flavors[name])
+                return
+        except Misread as error:
+            log.warning("flavor %s counts as absent: %s", name, error)
+        if self.flavors.pop(name, None) is not None:
+            yield FlavorGone(name)
+
+    def on_reservation(self, change: Change) -> Iterator[Event]:
+        name = _name(change)
+        try:
+            if change.new is not None:
+                yield ReservationSeen(read_reservation(name, change.new.get("spec") or {}))
+                self._reservations.add(name)
+                return
+        except Misread as error:
+            log.warning("reservation %s counts as absent: %s", name, error)
+        if name in self._reservations:
+            self._reservations.remove(name)
+            yield ReservationGone(name)
+
+    def _state_since(self, obj: Object, now_s: float) -> float:
+        """Open from the beginning; else since when it was first seen so, by us or by whoever wrote the status."""
+        name, state = obj["metadata"]["name"], (obj.get("spec") or {}).get("state") or State.OPEN
+        if state == State.OPEN:
+            return 0.0
+        known = self.queues.get(name)
+        if known is not None and known.state == state and name not in self.wrong and known.state_since_s:
+            return known.state_since_s
+        return _since(obj) or now_s
+
+
+def _read_volcano(obj: Object) -> tuple[Queue, str]:
+    """The queue, and what of it cannot be read: then it is held."""
+    name = obj["metadata"]["name"]
+    try:
+        queue, notes = volcano.read_queue(name, obj.get("spec") or {}, (obj.get("status") or {}).get("state", ""))
+    except Misread as error:
+        log.warning("Volcano's queue %s is held: %s", name, error)
+        return Queue(name=name, state=State.HELD), str(error)
+    for note in notes:
+        log.info("Volcano's queue %s: %s", name, note)
+    return queue, ""
+
+
+def _name(change: Change) -> str:
+    obj = change.new or change.old
+    assert obj is not None
+    return str(obj["metadata"]["name"])

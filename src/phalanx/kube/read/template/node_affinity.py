@@ -1,0 +1,83 @@
+"""Where a pod may run: node selector, required node affinity, tolerations; and what fit does not understand.
+
+The API is k8s.io/api/core/v1. What a pod wants of other pods is in `pod_affinity`, of its volumes in `volumes`. What
+could leave a pod bound to hang (a device claim) is never guessed: such a pod is refused with a reason that says what to
+do instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from phalanx.kube.read.template import pod_affinity
+from phalanx.model.reason import Code, Reason
+from phalanx.model.shape import NodePreference, NodeTerm, Operator, Requirement, Toleration
+
+Spec = Mapping[str, Any]
+
+# Every pod gets these two from admission (DefaultTolerationSeconds), no template has them, and a node that is not
+# ready repels by NoSchedule as well: they decide nothing here, and dropping them lets template and pod share a shape.
+_PASSING = {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
+
+
+def node_selector(spec: Spec) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((spec.get("nodeSelector") or {}).items()))
+
+
+def required_node_affinity(spec: Spec) -> tuple[NodeTerm, ...]:
+    """The required terms, of which one must hold."""
+    node = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = node.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    return tuple(node_term(one) for one in required.get("nodeSelectorTerms") or ())
+
+
+def preferred_node_affinity(spec: Spec) -> tuple[NodePreference, ...]:
+    node = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    rules = node.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+    return tuple(NodePreference(int(rule["weight"]), node_term(rule["preference"])) for rule in rules)
+
+
+def node_term(said: Mapping[str, Any]) -> NodeTerm:
+    labels = [_requirement(entry, field=False) for entry in said.get("matchExpressions") or ()]
+    fields = [_requirement(entry, field=True) for entry in said.get("matchFields") or ()]
+    return (*labels, *fields)
+
+
+def _requirement(entry: Mapping[str, Any], *, field: bool) -> Requirement:
+    return Requirement(entry["key"], Operator(entry["operator"]), tuple(entry.get("values") or ()), field)
+
+
+def tolerations(spec: Spec) -> tuple[Toleration, ...]:
+    found = {
+        Toleration(
+            key=entry.get("key") or "",
+            operator=entry.get("operator") or "Equal",
+            value=entry.get("value") or "",
+            effect=entry.get("effect") or "",
+        )
+        for entry in spec.get("tolerations") or ()
+        if not (entry.get("key") in _PASSING and "tolerationSeconds" in entry)
+    }
+    return tuple(sorted(found, key=lambda t: (t.key, t.operator, t.value, t.effect)))
+
+
+def unsupported(spec: Spec) -> Reason | None:
+    """Why such a pod is not placed at all, or None."""
+    texts = list(_obstacles(spec))
+    if not texts:
+        return None
+    return Reason(code=Code.UNSUPPORTED, text="; ".join(texts), numbers={"count": len(texts)})
+
+
+def _obstacles(spec: Spec) -> Iterator[str]:
+    if claims := [claim["name"] for claim in spec.get("resourceClaims") or ()]:
+        yield (
+            f"resource claims {_names(claims)} are not understood (DRAUnsupported): ask for the device as an extended "
+            "resource such as nvidia.com/gpu"
+        )
+    yield from pod_affinity.unsupported_terms(spec)
+
+
+def _names(values: Iterable[object]) -> str:
+    return ", ".join(str(value) for value in values)

@@ -1,0 +1,127 @@
+"""What a pod wants of other pods, and of its node beside room: affinity, spread, host ports, part of a GPU.
+
+From k8s.io/api/core/v1 to the fields of `Shape`.
+
+What is said in words that `Shape` has none for (a namespace selector that selects, `matchLabelKeys`, node policies of a
+spread other than the defaults) fails closed: `unsupported_terms` says what to write instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from phalanx.client.quantity import QuantityError, parse, whole
+from phalanx.kube.read.labels import GPU_FRACTION, GPU_MEMORY
+from phalanx.model.peers import ALL_NAMESPACES
+from phalanx.model.shape import DeviceShare, NodeTerm, Operator, PodTerm, Port, Requirement, Spread
+
+Spec = Mapping[str, Any]
+
+_REQUIRED, _PREFERRED = (
+    "requiredDuringSchedulingIgnoredDuringExecution",
+    "preferredDuringSchedulingIgnoredDuringExecution",
+)
+_GPU = "nvidia.com/gpu"
+_EVERY = "0.0.0.0"  # noqa: S104 (nothing listens there: it is what pods say)
+
+
+def affinity_terms(spec: Spec) -> tuple[PodTerm, ...]:
+    return tuple(_terms((spec.get("affinity") or {}).get("podAffinity") or {}))
+
+
+def anti_affinity_terms(spec: Spec) -> tuple[PodTerm, ...]:
+    return tuple(_terms((spec.get("affinity") or {}).get("podAntiAffinity") or {}))
+
+
+def _terms(rules: Spec) -> Iterator[PodTerm]:
+    for term in rules.get(_REQUIRED) or ():
+        yield _term(term, 0)
+    for rule in rules.get(_PREFERRED) or ():
+        yield _term(rule["podAffinityTerm"], int(rule["weight"]))
+
+
+def _term(term: Spec, weight: int) -> PodTerm:
+    everywhere = term.get("namespaceSelector") is not None
+    namespaces = (ALL_NAMESPACES,) if everywhere else tuple(sorted(term.get("namespaces") or ()))
+    return PodTerm(term["topologyKey"], _selector(term.get("labelSelector")), namespaces, weight)
+
+
+def _selector(selector: Spec | None) -> NodeTerm:
+    """As metav1.LabelSelector; none selects nothing."""
+    if selector is None:
+        return (Requirement("phalanx.dev/nothing", Operator.IN, ()),)
+    pairs = sorted((selector.get("matchLabels") or {}).items())
+    rules = selector.get("matchExpressions") or ()
+    return (
+        *(Requirement(key, Operator.IN, (str(value),)) for key, value in pairs),
+        *(Requirement(one["key"], Operator(one["operator"]), tuple(one.get("values") or ())) for one in rules),
+    )
+
+
+def topology_spread(spec: Spec) -> tuple[Spread, ...]:
+    return tuple(
+        Spread(
+            topology=rule["topologyKey"],
+            max_skew=int(rule["maxSkew"]),
+            selector=_selector(rule.get("labelSelector")),
+            required=rule.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule",
+            min_domains=int(rule.get("minDomains") or 1),
+        )
+        for rule in spec.get("topologySpreadConstraints") or ()
+    )
+
+
+def host_ports(spec: Spec) -> tuple[Port, ...]:
+    found = set()
+    for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
+        for port in container.get("ports") or ():
+            number = port.get("hostPort") or (port["containerPort"] if spec.get("hostNetwork") else 0)
+            if number:
+                address = port.get("hostIP") or ""
+                found.add(Port(int(number), port.get("protocol") or "TCP", "" if address == _EVERY else address))
+    return tuple(sorted(found, key=lambda port: (port.number, port.protocol, port.address)))
+
+
+def device_share(annotations: Mapping[str, str]) -> DeviceShare | None:
+    """Part of a GPU. Raises ValueError for what cannot be."""
+    fraction, memory = annotations.get(GPU_FRACTION), annotations.get(GPU_MEMORY)
+    if fraction is None and memory is None:
+        return None
+    if fraction is not None and memory is not None:
+        raise ValueError(f"it says {GPU_FRACTION} and {GPU_MEMORY}: say one of both")
+    try:
+        if fraction is not None:
+            milli = int(parse(fraction) * 1000)
+            if not 0 < milli < 1000:
+                raise ValueError(f"{GPU_FRACTION} {fraction!r} is not between 0 and 1: ask {_GPU} for whole devices")
+            return DeviceShare(resource=_GPU, milli=milli)
+        assert memory is not None
+        if (size := whole(memory)) <= 0:
+            raise ValueError(f"{GPU_MEMORY} {memory!r} is not more than nothing: write for instance 8Gi")
+        return DeviceShare(resource=_GPU, memory_bytes=size)
+    except QuantityError as error:
+        raise ValueError(f"{GPU_FRACTION if fraction is not None else GPU_MEMORY}: {error}") from None
+
+
+def selector_keys(terms: Iterable[PodTerm | Spread]) -> Iterator[str]:
+    """The label keys by which they select pods."""
+    return (requirement.key for term in terms for requirement in term.selector)
+
+
+def unsupported_terms(spec: Spec) -> Iterator[str]:
+    """What is said that cannot be carried out."""
+    affinity = spec.get("affinity") or {}
+    for kind in ("podAffinity", "podAntiAffinity"):
+        rules = affinity.get(kind) or {}
+        terms = [*(rules.get(_REQUIRED) or ()), *(rule["podAffinityTerm"] for rule in rules.get(_PREFERRED) or ())]
+        if any(term.get("namespaceSelector") for term in terms):
+            yield f"a namespaceSelector of {kind} that selects is not understood: name the namespaces, or write {{}}"
+        if any(term.get("matchLabelKeys") or term.get("mismatchLabelKeys") for term in terms):
+            yield f"matchLabelKeys of {kind} are not understood: write the labels into the labelSelector"
+    for rule in spec.get("topologySpreadConstraints") or ():
+        where = f"the topology spread over {rule.get('topologyKey')}"
+        if rule.get("matchLabelKeys"):
+            yield f"matchLabelKeys of {where} are not understood: write the labels into the labelSelector"
+        if rule.get("nodeAffinityPolicy", "Honor") != "Honor" or rule.get("nodeTaintsPolicy", "Ignore") != "Ignore":
+            yield f"node policies of {where} are not understood: leave them out"

@@ -1,0 +1,100 @@
+"""What a pod costs its node, exactly as kube-scheduler and the kubelet count it.
+
+The rule is `PodRequests` of k8s.io/component-helpers/resource: containers run side by side, so they add up; init
+containers run one after the other, so their largest counts, each together with the sidecars (init containers with
+restartPolicy Always) started before it; pod-level resources (KEP-2837) override what they name; the RuntimeClass'
+overhead comes on top. While a pod is resized in place (KEP-1287) the larger of what is asked, what the kubelet has
+allocated and what runs counts, unless the kubelet said that it can never be done. A container that states only a limit
+asks that much: the API server sets this on pods, not in templates, so it is done here for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from phalanx.client.quantity import amount
+from phalanx.model.shape import PODS, Amounts, amounts
+
+Spec = Mapping[str, Any]
+Sums = dict[str, int]
+
+_NONE: Mapping[str, Any] = {}
+
+
+def pod_requests(spec: Spec, status: Mapping[str, Any] = _NONE) -> Amounts:
+    """The demands of one pod, with its one `pods`. Raises QuantityError for a text that is no quantity."""
+    running = _statuses(status)
+    stuck = _infeasible(status)
+    total: Sums = {}
+    for container in spec.get("containers", ()):
+        _add(total, _container(container, running.get(container.get("name")), stuck))
+    _raise(total, _start_up(spec, running, stuck, total))
+    level = spec.get("resources")
+    if level:
+        total.update(_requests(level))
+    _add(total, {name: amount(name, text) for name, text in (spec.get("overhead") or _NONE).items()})
+    total[PODS] = 1
+    return amounts(total)
+
+
+def _start_up(spec: Spec, running: Mapping[str, Any], stuck: bool, total: Sums) -> Sums:
+    """The peak while init containers run; the sidecars among them are added to `total`, for they stay."""
+    peak: Sums = {}
+    sidecars: Sums = {}
+    for container in spec.get("initContainers", ()):
+        demand = _container(container, running.get(container.get("name")), stuck)
+        if container.get("restartPolicy") == "Always":
+            _add(total, demand)
+            _add(sidecars, demand)
+            _raise(peak, sidecars)
+        else:
+            _add(demand, sidecars)
+            _raise(peak, demand)
+    return peak
+
+
+def _container(container: Spec, state: Mapping[str, Any] | None, stuck: bool) -> Sums:
+    asked = _requests(container.get("resources") or _NONE)
+    if not state:
+        return asked
+    actual = (state.get("resources") or _NONE).get("requests") or _NONE
+    allocated = state.get("allocatedResources") or _NONE
+    if not actual and not allocated:
+        return asked
+    whole: Sums = {} if stuck else asked
+    for known in (actual, allocated):
+        _raise(whole, {name: amount(name, text) for name, text in known.items()})
+    return whole
+
+
+def _requests(resources: Mapping[str, Any]) -> Sums:
+    both = {**(resources.get("limits") or _NONE), **(resources.get("requests") or _NONE)}
+    return {name: amount(name, text) for name, text in both.items()}
+
+
+def _statuses(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = {}
+    for field in ("containerStatuses", "initContainerStatuses"):
+        for state in status.get(field) or ():
+            if "allocatedResources" in state or "resources" in state:
+                found[state["name"]] = state
+    return found
+
+
+def _infeasible(status: Mapping[str, Any]) -> bool:
+    return any(
+        condition["type"] == "PodResizePending" and condition.get("reason") == "Infeasible"
+        for condition in status.get("conditions") or ()
+    )
+
+
+def _add(total: Sums, more: Mapping[str, int]) -> None:
+    for name, value in more.items():
+        total[name] = total.get(name, 0) + value
+
+
+def _raise(total: Sums, other: Mapping[str, int]) -> None:
+    for name, value in other.items():
+        if value > total.get(name, 0):
+            total[name] = value

@@ -1,0 +1,256 @@
+"""From a pod's spec to its `Shape`, and from a Job's template to the shape that its pods will have.
+
+A template is not a pod: on the way the API server adds the RuntimeClass' overhead, selector and tolerations, the
+namespace's LimitRange defaults, and requests where only limits stand. A suspended Job is planned with all of that
+added here; at the barrier the real pods decide.
+
+A pod's own labels belong to its shape only as far as somebody selects pods by them (`ShapeCache.selecting`): labels
+differ from pod to pod, and shapes must not. When a new word selects pods, `version` grows, and all is to be read again.
+
+Thousands of pods share a spec, so what a spec says is remembered by its content: reading a pod again costs one encoding
+of the parts that matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from phalanx.client.quantity import QuantityError
+from phalanx.kube.read.labels import GPU_FRACTION, GPU_MEMORY
+from phalanx.kube.read.template import pod_affinity
+from phalanx.kube.read.template.node_affinity import (
+    node_selector,
+    preferred_node_affinity,
+    required_node_affinity,
+    tolerations,
+    unsupported,
+)
+from phalanx.kube.read.template.pod_requests import pod_requests
+from phalanx.model.reason import Code, Reason
+from phalanx.model.shape import PODS, Shape
+
+Spec = Mapping[str, Any]
+Metadata = tuple[tuple[tuple[str, str], ...], str, tuple[str | None, ...]]
+_encode = msgspec.json.Encoder().encode
+_PARTS = (
+    "affinity",
+    "hostNetwork",
+    "nodeSelector",
+    "overhead",
+    "resourceClaims",
+    "resources",
+    "tolerations",
+    "topologySpreadConstraints",
+)
+_REMEMBERED = 50_000
+_NO_META: Spec = {}
+
+
+@dataclass(frozen=True, slots=True)
+class PodRequirements:
+    """A shape, and why pods of it are not placed at all (None: they are). `claims`: they name volume claims, of which
+    nothing is in the shape yet (`volumes`)."""
+
+    shape: Shape
+    obstacle: Reason | None = None
+    claims: bool = False
+
+
+class ShapeCache:
+    """`of_pod` and `of_template`, remembering by content."""
+
+    def __init__(self) -> None:
+        self.selecting: dict[str, None] = {}  # label keys by which anybody selects pods
+        self.version = 0
+        self._known: dict[bytes, PodRequirements] = {}
+        self._last: tuple[Spec | None, Metadata | None, PodRequirements] = (
+            None,
+            None,
+            PodRequirements(Shape(requests=())),
+        )
+
+    def of_pod(self, spec: Spec, status: Mapping[str, Any] | None = None, meta: Spec = _NO_META) -> PodRequirements:
+        """`status` counts only for a pod that was bound: its kubelet may have resized it. Of `meta` the namespace, the
+        labels and the annotations."""
+        granted = resized_resources(status) if spec.get("nodeName") else None
+        seen = self._seen(meta)
+        last, last_seen, found = self._last
+        if spec is last and seen == last_seen and granted is None:  # pods of a job come one after the other
+            return found
+        found = self._of_content(spec, granted, seen, meta)
+        if granted is None:
+            self._last = (spec, self._seen(meta), found)
+        return found
+
+    def _of_content(self, spec: Spec, granted: Mapping[str, Any] | None, seen: Metadata, meta: Spec) -> PodRequirements:
+        key = _content(spec, granted, seen)
+        found = self._known.get(key)
+        if found is None:
+            found = _read(spec, granted or {}, meta)
+            if self._select_by(found.shape):
+                seen = self._seen(meta)
+            wishes = found.shape.near or found.shape.away or found.shape.spread
+            if seen[0] or wishes:
+                shape = replace(found.shape, labels=seen[0], namespace=meta.get("namespace") or "")
+                found = PodRequirements(shape, found.obstacle, found.claims)
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known[_content(spec, granted, seen)] = found
+        return found
+
+    def _seen(self, meta: Spec) -> Metadata:
+        """What of a pod's metadata decides its shape."""
+        labels, words = meta.get("labels") or {}, meta.get("annotations") or {}
+        own: tuple[tuple[str, str], ...] = ()
+        if self.selecting:
+            own = tuple(sorted((key, str(labels[key])) for key in self.selecting if key in labels))
+        return own, meta.get("namespace") or "", (words.get(GPU_FRACTION), words.get(GPU_MEMORY))
+
+    def _select_by(self, shape: Shape) -> bool:
+        new = [
+            key
+            for key in pod_affinity.selector_keys((*shape.near, *shape.away, *shape.spread))
+            if key not in self.selecting
+        ]
+        self.selecting.update(dict.fromkeys(new))
+        self.version += bool(new)
+        return bool(new)
+
+    def of_template(
+        self, spec: Spec, limit_ranges: Iterable[Spec], runtime_class: Spec | None, meta: Spec = _NO_META
+    ) -> PodRequirements:
+        if spec.get("runtimeClassName") and runtime_class is None:
+            text = (
+                f"runtimeClassName {spec['runtimeClassName']} names no RuntimeClass: create it, or leave the name out"
+            )
+            return PodRequirements(Shape(requests=((PODS, 1),)), Reason(code=Code.INVALID, text=text))
+        return self.of_pod(with_runtime_class(with_limit_ranges(spec, limit_ranges), runtime_class), meta=meta)
+
+
+def volume_claims(spec: Spec, pod: str = "") -> tuple[str, ...]:
+    """Names of the claims of a pod, or of what its template names. An ephemeral volume's claim is made for its `pod`
+    and named after it, so its class is said too: `NAME~CLASS`, of a template `~CLASS`."""
+    found = []
+    for volume in spec.get("volumes") or ():
+        if "persistentVolumeClaim" in volume:
+            found.append(str(volume["persistentVolumeClaim"]["claimName"]))
+        elif "ephemeral" in volume:
+            claim = ((volume["ephemeral"] or {}).get("volumeClaimTemplate") or {}).get("spec") or {}
+            name = f"{pod}-{volume['name']}" if pod else ""
+            found.append(f"{name}~{claim.get('storageClassName') or ''}")
+    return tuple(found)
+
+
+def covers(planned: Shape, real: Shape, *, narrower: bool = False) -> bool:
+    """A pod of the shape `real` may go where one of the shape `planned` was given room. `narrower`: its selector may
+    say more, since its nodes were chosen by a flavor."""
+    if planned is real or planned == real:
+        return True
+    room = dict(planned.requests)
+    return (
+        all(value <= room.get(name, 0) for name, value in real.requests)
+        and (planned.selector == real.selector or (narrower and set(planned.selector) <= set(real.selector)))
+        and planned.affinity == real.affinity
+        and (planned.near, planned.away, planned.spread) == (real.near, real.away, real.spread)
+        and (planned.ports, planned.share) == (real.ports, real.share)
+        and set(planned.tolerations) <= set(real.tolerations)
+    )
+
+
+def with_limit_ranges(spec: Spec, limit_ranges: Iterable[Spec]) -> Spec:
+    """The spec as the LimitRanger admission plug-in will leave it: its default requests where a container says neither
+    request nor limit, and its default limits. (The API server has already derived defaultRequest from default and max
+    when the LimitRange was written.)"""
+    defaults: dict[str, Any] = {}
+    limits: dict[str, Any] = {}
+    for limit_range in limit_ranges:
+        for item in limit_range["spec"].get("limits") or ():
+            if item.get("type") == "Container":
+                defaults = {**(item.get("default") or {}), **(item.get("defaultRequest") or {}), **defaults}
+                limits = {**(item.get("default") or {}), **limits}
+    if not defaults:
+        return spec
+    full = dict(spec)
+    for field in ("containers", "initContainers"):
+        if spec.get(field):
+            full[field] = [_with_defaults(container, defaults, limits) for container in spec[field]]
+    return full
+
+
+def _with_defaults(container: Spec, defaults: Mapping[str, Any], limits: Mapping[str, Any]) -> Spec:
+    resources = container.get("resources") or {}
+    said = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    most = {**limits, **(resources.get("limits") or {})}
+    return {**container, "resources": {**resources, "requests": {**defaults, **said}, "limits": most}}
+
+
+def with_runtime_class(spec: Spec, runtime_class: Spec | None) -> Spec:
+    """The spec as the RuntimeClass admission plug-in will leave it."""
+    if runtime_class is None:
+        return spec
+    scheduling = runtime_class.get("scheduling") or {}
+    return {
+        **spec,
+        "overhead": (runtime_class.get("overhead") or {}).get("podFixed") or spec.get("overhead"),
+        "nodeSelector": {**(spec.get("nodeSelector") or {}), **(scheduling.get("nodeSelector") or {})},
+        "tolerations": [*(spec.get("tolerations") or ()), *(scheduling.get("tolerations") or ())],
+    }
+
+
+def _read(spec: Spec, status: Mapping[str, Any], meta: Spec) -> PodRequirements:
+    try:
+        shape = Shape(
+            requests=pod_requests(spec, status),
+            selector=node_selector(spec),
+            affinity=required_node_affinity(spec),
+            tolerations=tolerations(spec),
+            preferences=preferred_node_affinity(spec),
+            near=pod_affinity.affinity_terms(spec),
+            away=pod_affinity.anti_affinity_terms(spec),
+            spread=pod_affinity.topology_spread(spec),
+            ports=pod_affinity.host_ports(spec),
+            share=pod_affinity.device_share(meta.get("annotations") or {}),
+        )
+    except (QuantityError, ValueError, KeyError) as error:
+        text = f"its demands cannot be read: {error}; correct the pod template"
+        return PodRequirements(Shape(requests=((PODS, 1),)), Reason(code=Code.INVALID, text=text))
+    return PodRequirements(shape, unsupported(spec), bool(_claims(spec)))
+
+
+def _content(spec: Spec, granted: Mapping[str, Any] | None, seen: object) -> bytes:
+    get = spec.get
+    containers = [
+        (c.get("resources"), c.get("ports"), c.get("name") if granted else None) for c in get("containers") or ()
+    ]
+    before = [(c.get("resources"), c.get("restartPolicy"), c.get("ports")) for c in get("initContainers") or ()]
+    parts = [part for part in _PARTS if part in spec]
+    return _encode((containers, before, _claims(spec), parts, [spec[part] for part in parts], granted, seen))
+
+
+def _claims(spec: Spec) -> list[Spec]:
+    return [v for v in spec.get("volumes") or () if "persistentVolumeClaim" in v or "ephemeral" in v]
+
+
+def resized_resources(status: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """The parts of the status that say what the kubelet allocated, or None where it says nothing."""
+    found: dict[str, Any] = {}
+    if not status or not ("containerStatuses" in status or "initContainerStatuses" in status):
+        return None
+    for field in ("containerStatuses", "initContainerStatuses"):
+        states = [
+            {part: state[part] for part in ("name", "resources", "allocatedResources") if part in state}
+            for state in status.get(field) or ()
+        ]
+        if any(len(state) > 1 for state in states):
+            found[field] = states
+    if found:
+        found["conditions"] = [
+            {"type": c["type"], "reason": c.get("reason")}
+            for c in status.get("conditions") or ()
+            if c["type"] == "PodResizePending"
+        ]
+    return found or None

@@ -1,0 +1,256 @@
+"""What a pod's volume claims mean for where it may run: a pod is never bound to hang.
+
+From kube-scheduler's plug-ins VolumeBinding, VolumeZone, VolumeRestrictions and NodeVolumeLimits, said in words that
+every shape has, so that the core knows nothing of volumes:
+
+- a bound claim: its volume's node affinity and zone labels are further terms of the pod's required node affinity;
+- a volume of a CSI driver takes one of the places that the driver has on a node (CSINode), counted like any resource.
+  A volume that several pods may share is not counted: it would be attached once, and we cannot tell how often;
+- a claim that is to be bound where its first pod runs (WaitForFirstConsumer): the class' allowed topologies are terms,
+  and before the pod is bound its node is written on the claim, and the claim seen Bound (`unplaced`);
+- what is not there yet, is bound elsewhere in its own time, or is ReadWriteOncePod and in use, is waited for.
+
+A class without a provisioner (local volumes) wants a scheduler that chooses volumes, which this one does not: such a
+claim must be bound beforehand, or the pod be another scheduler's (`pinning`), which sees to its claims itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Any
+
+from phalanx.client.connection import Object
+from phalanx.kube.read.template.node_affinity import node_term
+from phalanx.kube.read.template.pod_shape import PodRequirements
+from phalanx.model.node import Node
+from phalanx.model.reason import Code, Reason
+from phalanx.model.shape import Amounts, NodeTerm, Operator, Requirement, amounts
+
+Spec = Mapping[str, Any]
+
+_PLACES = "attachable-volumes-csi-"  # + driver: the resource that counts its places on a node
+_UNLIMITED = 1 << 40
+_ZONES = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+_ONE_POD, _SHARED = "ReadWriteOncePod", {"ReadWriteMany", "ReadOnlyMany"}
+_BLIND = Reason(
+    code=Code.UNSUPPORTED,
+    text="it has volume claims, and the server does not show us claims, volumes and storage classes "
+    "(VolumeBindingUnsupported): let the scheduler's account list persistentvolumeclaims, persistentvolumes, "
+    "storageclasses and csinodes, or use other volumes",
+)
+_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+
+
+@dataclass(slots=True)
+class ClaimConstraints:
+    """What some claims amount to. Each of `rules` is a choice of terms, of which one must hold."""
+
+    rules: list[tuple[NodeTerm, ...]] = field(default_factory=list)
+    places: dict[str, int] = field(default_factory=dict)
+    waits: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    unplaced: list[str] = field(default_factory=list)
+
+
+class VolumeClaims:
+    """`claims`, `volumes`, `classes`, `nodes` (CSINodes): caches that somebody else keeps, by `namespace/name`."""
+
+    def __init__(
+        self,
+        *,
+        claims: Mapping[str, Object],
+        volumes: Mapping[str, Object],
+        classes: Mapping[str, Object],
+        nodes: Mapping[str, Object],
+    ) -> None:
+        self._claims, self._volumes, self._classes, self._nodes = claims, volumes, classes, nodes
+        self._users: dict[str, set[str]] = {}  # claim -> the pods that use it or wait for it, by `namespace/name`
+        self._askers: dict[str, set[str]] = {}  # claim -> the Jobs whose templates name it
+        self._drivers: frozenset[str] | None = None  # that any node limits
+
+    # --- who uses what --------------------------------------------------------------------------------------------
+
+    def uses(self, namespace: str, pod: str, claims: Iterable[str]) -> None:
+        for claim in claims:
+            self._users.setdefault(_key(namespace, claim), set()).add(f"{namespace}/{pod}")
+
+    def leaves(self, namespace: str, pod: str, claims: Iterable[str]) -> None:
+        for claim in claims:
+            self._users.get(_key(namespace, claim), set()).discard(f"{namespace}/{pod}")
+
+    def known(self, namespace: str, pod: str, claim: str) -> bool:
+        return f"{namespace}/{pod}" in self._users.get(_key(namespace, claim), ())
+
+    def exclusive(self, namespace: str, claim: str) -> bool:
+        """One pod may use it at a time."""
+        found = self._claims.get(_key(namespace, claim)) or {}
+        return _ONE_POD in ((found.get("spec") or {}).get("accessModes") or ())
+
+    def asks(self, namespace: str, job: str, claims: Iterable[str]) -> None:
+        for claim in claims:
+            self._askers.setdefault(_key(namespace, claim), set()).add(f"{namespace}/{job}")
+
+    def claim_of(self, volume: Object) -> str:
+        """The claim that a PersistentVolume is bound to, or nothing."""
+        said = (volume.get("spec") or {}).get("claimRef") or {}
+        return f"{said.get('namespace')}/{said.get('name')}" if said else ""
+
+    def users(self, claim: str = "") -> set[str]:
+        """The pods that use it; without a name, all that use any."""
+        return self._users.get(claim, set()) if claim else set().union(*self._users.values())
+
+    def askers(self, claim: str = "") -> set[str]:
+        """The Jobs that ask for it; without a name, all that ask for any."""
+        return self._askers.get(claim, set()) if claim else set().union(*self._askers.values())
+
+    # --- nodes ----------------------------------------------------------------------------------------------------
+
+    def with_places(self, node: Node) -> Node:
+        """The node with the places that CSI drivers have there. Where a driver says no number there is no limit."""
+        drivers = self.limited()
+        if not drivers:
+            return node
+        own = dict(_limits(self._nodes.get(node.name, {})))
+        places = {f"{_PLACES}{driver}": own.get(driver, _UNLIMITED) for driver in drivers}
+        return replace(node, allocatable=amounts({**dict(node.allocatable), **places}))
+
+    def limited(self) -> frozenset[str]:
+        """The drivers that any node limits."""
+        if self._drivers is None:
+            self._drivers = frozenset(driver for one in self._nodes.values() for driver, _ in _limits(one))
+        return self._drivers
+
+    def recount(self) -> bool:
+        """A CSINode has changed; whether drivers are limited now that were not, or the reverse."""
+        before, self._drivers = self._drivers, None
+        return before != self.limited()
+
+    # --- pods -----------------------------------------------------------------------------------------------------
+
+    def look(self, namespace: str, claims: Iterable[str], pod: str = "", node: str = "") -> ClaimConstraints:
+        """What these claims of `pod` (of a template, if empty) amount to. `node`: where it is bound already."""
+        found = ClaimConstraints()
+        for said in claims:
+            name, ephemeral, class_name = said.partition("~")
+            claim = self._claims.get(f"{namespace}/{name}")
+            if claim is None and name:
+                found.waits.append(f"the claim {name} does not exist")
+            if claim is None and ephemeral:
+                self._by_class(found, "", class_name or self._default_class())
+            elif claim is not None:
+                self._claimed(found, name, claim, f"{namespace}/{pod}" if pod else "", node)
+        return found
+
+    def _claimed(self, found: ClaimConstraints, name: str, claim: Object, pod: str, node: str) -> None:
+        spec, phase = claim.get("spec") or {}, (claim.get("status") or {}).get("phase")
+        if "deletionTimestamp" in claim["metadata"]:
+            found.waits.append(f"the claim {name} is being deleted")
+        others = {user for user in self._users.get(f"{claim['metadata']['namespace']}/{name}", ()) if user != pod}
+        if _ONE_POD in (spec.get("accessModes") or ()) and others and not node:
+            found.waits.append(f"the claim {name} is {_ONE_POD}, and the pod {min(others)} uses it")
+        if phase == "Lost":
+            found.wrong.append(f"the volume of the claim {name} is lost")
+        elif phase == "Bound" and (volume := self._volumes.get(spec.get("volumeName") or "")) is not None:
+            self._bound(found, volume)
+        elif phase == "Bound" or spec.get("volumeName"):
+            found.waits.append(f"the volume {spec.get('volumeName')} of the claim {name} cannot be seen")
+        else:
+            self._by_class(found, name, spec.get("storageClassName") or self._default_class())
+
+    def _bound(self, found: ClaimConstraints, volume: Object) -> None:
+        spec = volume["spec"]
+        required = (spec.get("nodeAffinity") or {}).get("required") or {}
+        if terms := tuple(node_term(one) for one in required.get("nodeSelectorTerms") or ()):
+            found.rules.append(terms)
+        said = volume["metadata"].get("labels") or {}
+        for key in _ZONES:
+            if key in said:
+                found.rules.append(((Requirement(key, Operator.IN, tuple(sorted(said[key].split("__")))),),))
+        driver = (spec.get("csi") or {}).get("driver")
+        if driver in self.limited() and not _SHARED & set(spec.get("accessModes") or ()):
+            found.places[f"{_PLACES}{driver}"] = found.places.get(f"{_PLACES}{driver}", 0) + 1
+
+    def _by_class(self, found: ClaimConstraints, name: str, class_name: str) -> None:
+        """A claim that is not bound: what its class says of when and where it will be."""
+        what = f"the claim {name}" if name else "the claim of an ephemeral volume"
+        known = self._classes.get(class_name)
+        if known is None:
+            found.waits.append(f"{what} is not bound, and there is no StorageClass {class_name!r} to make its volume")
+            return
+        if known.get("volumeBindingMode") != "WaitForFirstConsumer":
+            if name:
+                found.waits.append(f"{what} is not bound yet")
+            return
+        provisioner = str(known.get("provisioner"))
+        if provisioner == "kubernetes.io/no-provisioner":
+            found.wrong.append(
+                f"{what} is not bound, and Phalanx does not choose among the volumes of {class_name} "
+                "(VolumeBindingUnsupported): bind it beforehand (spec.volumeName), or let another scheduler bind"
+            )
+            return
+        if topologies := known.get("allowedTopologies"):
+            found.rules.append(tuple(_topology(one) for one in topologies))
+        if provisioner in self.limited():
+            found.places[f"{_PLACES}{provisioner}"] = found.places.get(f"{_PLACES}{provisioner}", 0) + 1
+        if name:
+            found.unplaced.append(name)
+
+    def _default_class(self) -> str:
+        """The newest of those that say they are the default (pkg/volume/util/storageclass)."""
+        said = [
+            one
+            for one in self._classes.values()
+            if (one["metadata"].get("annotations") or {}).get(_DEFAULT_CLASS) == "true"
+        ]
+        said.sort(key=lambda one: (one["metadata"].get("creationTimestamp") or "", one["metadata"]["name"]))
+        return str(said[-1]["metadata"]["name"]) if said else ""
+
+
+def with_claims(ask: PodRequirements, found: ClaimConstraints | None, *, ours: bool) -> PodRequirements:
+    """The ask of a pod with those claims. None: what becomes of claims cannot be seen. `ours`: we bind it; who else
+    does sees to its claims itself."""
+    if found is None:
+        return ask if not ours or ask.obstacle is not None else PodRequirements(ask.shape, _BLIND, ask.claims)
+    shape = replace(
+        ask.shape,
+        affinity=_all_of(ask.shape.affinity, found.rules),
+        requests=_with(ask.shape.requests, found.places),
+    )
+    obstacle = ask.obstacle
+    if not ours:
+        return PodRequirements(shape, obstacle, ask.claims)
+    if obstacle is None and found.wrong:
+        obstacle = Reason(code=Code.UNSUPPORTED, text="; ".join(found.wrong), numbers={"count": len(found.wrong)})
+    elif obstacle is None and found.waits:
+        obstacle = Reason(code=Code.VOLUMES, text="; ".join(found.waits), numbers={"count": len(found.waits)})
+    return PodRequirements(shape, obstacle, ask.claims)
+
+
+def _all_of(own: tuple[NodeTerm, ...], rules: Iterable[tuple[NodeTerm, ...]]) -> tuple[NodeTerm, ...]:
+    """One of `own` and one of each rule: as a choice of terms again."""
+    choices = [each for each in (own, *dict.fromkeys(rules)) if each]
+    if len(choices) < 2:
+        return choices[0] if choices else ()
+    return tuple(dict.fromkeys(tuple(dict.fromkeys(sum(picked, ()))) for picked in product(*choices) if all(picked)))
+
+
+def _with(requests: Amounts, places: Mapping[str, int]) -> Amounts:
+    return amounts({**dict(requests), **places}) if places else requests
+
+
+def _key(namespace: str, claim: str) -> str:
+    return f"{namespace}/{claim.partition('~')[0]}"
+
+
+def _limits(node: Object) -> Iterator[tuple[str, int]]:
+    for driver in (node.get("spec") or {}).get("drivers") or ():
+        count = (driver.get("allocatable") or {}).get("count")
+        if count is not None:
+            yield str(driver["name"]), int(count)
+
+
+def _topology(said: Spec) -> NodeTerm:
+    rules = said.get("matchLabelExpressions") or ()
+    return tuple(Requirement(rule["key"], Operator.IN, tuple(rule.get("values") or ())) for rule in rules)

@@ -1,0 +1,211 @@
+"""A batch/v1 Job as Phalanx sees it: how many pods it still needs at once, of which shape, and who has suspended it.
+
+The size of a Job's gang is what the Job controller would run now: min(parallelism, completions - succeeded - failed
+indexes); without completions (a work queue) it is the parallelism until the first pod succeeds, and then no new pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from phalanx.client.connection import Object
+from phalanx.kube.read import labels
+from phalanx.kube.read.records import PreemptionMark, StartRecord, read_preemption_mark, read_start_record
+from phalanx.kube.read.template.admission import AdmissionDefaults
+from phalanx.kube.read.template.pod_shape import PodRequirements
+from phalanx.kube.read.wire import epoch_s
+from phalanx.kube.read.workload.adapter import BATCH_JOB, JobAdapter
+from phalanx.model.job import Outcome
+
+_JOB_CONTROLLER = "kubernetes.io/job-controller"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchJob:
+    """`parallelism` is what it may run now, `requested_parallelism` what its user asked for: less was given to an
+    elastic one. `failed` counts failed indexes. `scheduler` is that of its pods, `gates` are their scheduling gates.
+    `externally_managed`: another controller manages it. `active_s`: the activeDeadlineSeconds that its user gave it.
+    `outcome`: how it ended, if it did. `preempted`: how often it was. `adapter`: what of which object it is."""
+
+    uid: str
+    namespace: str
+    name: str
+    resource_version: str
+    suspended: bool
+    parallelism: int
+    requested_parallelism: int
+    completions: int | None
+    indexed: bool
+    succeeded: int
+    failed: int
+    outcome: Outcome | None
+    externally_managed: bool
+    scheduler: str
+    bound_by_us: bool
+    gates: tuple[str, ...]
+    requirements: PodRequirements
+    priority: int
+    created_s: float
+    held: bool
+    active_s: int | None
+    preempts: bool
+    record: StartRecord | None
+    mark: PreemptionMark | None
+    preempted: int
+    options: Mapping[str, str]
+    adapter: JobAdapter = BATCH_JOB
+
+    @property
+    def object_uid(self) -> str:
+        """Of the object that it is, or that it is a replica type of."""
+        return self.uid.partition("/")[0]
+
+    @property
+    def finished(self) -> bool:
+        return self.outcome is not None
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def ours(self) -> bool:
+        """It is for us to start: it is queued, or it runs and asks for our scheduler."""
+        return self.queued or (
+            not self.externally_managed and self.scheduler == labels.SCHEDULER_NAME and not self.suspended
+        )
+
+    @property
+    def pinned(self) -> bool:
+        """Another scheduler binds its pods, to the nodes that we plan (`pinning`)."""
+        return not self.bound_by_us
+
+    @property
+    def queued(self) -> bool:
+        """Its labels make it ours: while it is suspended it waits for us, and we may suspend it again."""
+        return not self.externally_managed and (labels.QUEUE in self.options or labels.JOB in self.options)
+
+    def size(self, seen_succeeded: int = 0) -> int:
+        """Pods that it could still use at once, if it was given all it asks. `seen_succeeded`: pods seen to succeed,
+        for the status comes later."""
+        succeeded = max(self.succeeded, seen_succeeded)
+        if self.finished:
+            return 0
+        if self.completions is None:
+            return 0 if succeeded else self.requested_parallelism
+        return max(0, min(self.requested_parallelism, self.completions - succeeded - self.failed))
+
+
+def read_job(obj: Object, around: AdmissionDefaults, form: JobAdapter = BATCH_JOB) -> BatchJob:
+    obj = form.read(obj)
+    meta, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
+    pod = original_template(meta, spec["template"]["spec"])
+    parallelism = _number(spec.get("parallelism"), 1)
+    return BatchJob(
+        uid=meta["uid"],
+        namespace=meta["namespace"],
+        name=meta["name"],
+        resource_version=meta["resourceVersion"],
+        suspended=bool(spec.get("suspend")),
+        parallelism=parallelism,
+        requested_parallelism=_wished(meta, parallelism),
+        completions=_number(spec["completions"], 1) if spec.get("completions") is not None else None,
+        indexed=spec.get("completionMode") == "Indexed",
+        succeeded=int(status.get("succeeded") or 0),
+        failed=count_indexes(status.get("failedIndexes") or ""),
+        outcome=_outcome(meta, status),
+        externally_managed=(spec.get("managedBy") or _JOB_CONTROLLER) != _JOB_CONTROLLER,
+        scheduler=pod.get("schedulerName") or "default-scheduler",
+        bound_by_us=pod.get("schedulerName") in around.answers_to,
+        gates=tuple(gate["name"] for gate in pod.get("schedulingGates") or ()),
+        requirements=around.requirements(meta["namespace"], pod, _pod_meta(meta, spec["template"])),
+        priority=around.priority(pod),
+        created_s=epoch_s(meta.get("creationTimestamp")),
+        held=labels.held(meta),
+        active_s=_active_s(meta, spec.get("activeDeadlineSeconds")),
+        preempts=around.preempts(pod),
+        record=read_start_record(meta.get("annotations")),
+        mark=read_preemption_mark(meta.get("annotations")),
+        preempted=_preempted((meta.get("annotations") or {}).get(labels.PREEMPTIONS, "")),
+        options=_said(meta),
+        adapter=form,
+    )
+
+
+def parallelism_annotation(parallelism: int, requested_parallelism: int) -> str | None:
+    """The annotation that says how many pods an elastic Job may run of those that it asks for; None: all."""
+    return f"{parallelism} of {requested_parallelism}" if parallelism != requested_parallelism else None
+
+
+def time_limit_annotation(active_s: int | None, own: int | None) -> str | None:
+    """The annotation that says which activeDeadlineSeconds we gave a Job, of those that it had; None: its own."""
+    return f"{active_s} of {'none' if own is None else own}" if active_s != own else None
+
+
+def _active_s(meta: Object, active_s: int | None) -> int | None:
+    """What its user gave it. Where he has changed it since, that counts."""
+    now, of, own = (meta.get("annotations") or {}).get(labels.LIMITED, "").partition(" of ")
+    if of and now == str(active_s):
+        return int(own) if own.isascii() and own.isdigit() else None
+    return active_s
+
+
+def _preempted(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+
+
+def _wished(meta: Object, parallelism: int) -> int:
+    """What its user asked for. Where he has changed the parallelism since, that counts."""
+    now, of, asked = (meta.get("annotations") or {}).get(labels.PARALLELISM, "").partition(" of ")
+    return int(asked) if of and now == str(parallelism) and asked.isascii() and asked.isdigit() else parallelism
+
+
+def original_template(meta: Object, spec: Object) -> Object:
+    """The template as its user wrote it: without the selector and tolerations of a flavor that it was given."""
+    text = (meta.get("annotations") or {}).get(labels.TEMPLATE)
+    if text is None:
+        return spec
+    try:
+        return {**spec, **msgspec.json.decode(text, type=dict[str, Any])}
+    except msgspec.MsgspecError:
+        return spec
+
+
+def _pod_meta(meta: Object, template: Object) -> Object:
+    """Of its pods; their Job controller adds the Job's name to the labels."""
+    said = template.get("metadata") or {}
+    own = {labels.JOB_NAME: meta["name"], "job-name": meta["name"]}
+    return {**said, "labels": {**(said.get("labels") or {}), **own}}
+
+
+def _outcome(meta: Object, status: Object) -> Outcome | None:
+    true = {c["type"] for c in status.get("conditions") or () if c["status"] == "True"}
+    if "Complete" in true:
+        return Outcome.SUCCEEDED
+    if "Failed" in true:
+        return Outcome.FAILED
+    return Outcome.DELETED if "deletionTimestamp" in meta else None
+
+
+def count_indexes(text: str) -> int:
+    """How many indexes `1,3-5,7` names (the form of status.completedIndexes and failedIndexes)."""
+    total = 0
+    for part in text.split(",") if text else ():
+        first, _, last = part.partition("-")
+        total += int(last or first) - int(first) + 1
+    return total
+
+
+def _number(value: int | None, default: int) -> int:
+    return default if value is None else int(value)
+
+
+def _said(meta: Object) -> dict[str, str]:
+    """Labels win over annotations; the queue is a label only, and the user an annotation only."""
+    annotations = {key: text for key, text in (meta.get("annotations") or {}).items() if key != labels.QUEUE}
+    both = {**annotations, **{key: text for key, text in (meta.get("labels") or {}).items() if key != labels.USER}}
+    return {key: str(value) for key, value in both.items() if key.startswith("phalanx.dev/")}

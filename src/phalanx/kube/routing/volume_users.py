@@ -1,0 +1,113 @@
+"""Who has to be looked at again when something of storage changes: the pods and Jobs that name the claim.
+
+A claim is bound, a volume appears, the one pod that may use a claim ends, a driver says how many places a node has:
+each of these is told by an object that names no pod. So it is remembered here who names which claim; who names none
+costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from msgspec.structs import replace
+
+from phalanx.client.connection import Object
+from phalanx.client.informer import Change, Informer, key_of
+from phalanx.client.kind import CSI_NODES, JOBS, NODES, PODS, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES, Kind
+from phalanx.kube.read.pod import Pod
+from phalanx.kube.read.template.pod_shape import PodRequirements, volume_claims
+from phalanx.kube.read.template.volumes import VolumeClaims, with_claims
+from phalanx.kube.read.workload.batch_job import BatchJob
+from phalanx.model.node import Node
+
+STORAGE = (VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES, CSI_NODES)
+
+Take = Callable[[Change], None]
+
+
+def volumes_of(found: Mapping[Kind, Mapping[str, Object]]) -> VolumeClaims | None:
+    """None where claims, volumes and classes are not all shown to us."""
+    if not all(kind in found for kind in (VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES)):
+        return None
+    return VolumeClaims(
+        claims=found[VOLUME_CLAIMS],
+        volumes=found[VOLUMES],
+        classes=found[STORAGE_CLASSES],
+        nodes=found.get(CSI_NODES, {}),
+    )
+
+
+class VolumeUsers:
+    """`take` reads an object of that kind again. `job_kinds`: Jobs, and what is read like them."""
+
+    def __init__(self, informers: Callable[[Kind], Informer], take: Mapping[Kind, Take]) -> None:
+        self.volumes: VolumeClaims | None = None
+        self.job_kinds: tuple[Kind, ...] = (JOBS,)
+        self._informers, self._take = informers, take
+
+    def on_change(self, change: Change) -> None:
+        volumes, obj = self.volumes, change.new or change.old or {}
+        if volumes is None:
+            return
+        match change.kind.plural:
+            case VOLUME_CLAIMS.plural:
+                self._read_users(key_of(obj))
+            case VOLUMES.plural:
+                if claim := volumes.claim_of(obj):
+                    self._read_users(claim)
+            case STORAGE_CLASSES.plural:
+                self._read_users()
+            case _ if volumes.recount():
+                self._read(set(self._informers(NODES).objects), NODES)
+                self._read_users()
+            case _:
+                self._read({obj["metadata"]["name"]}, NODES)
+
+    def node(self, node: Node) -> Node:
+        """With the places that CSI drivers have there."""
+        return node if self.volumes is None else self.volumes.with_places(node)
+
+    def job(self, job: BatchJob, template: Object) -> None:
+        """Remember what it asks for. `template`: the spec of its pods."""
+        if self.volumes is not None and job.requirements.claims:
+            self.volumes.asks(job.namespace, job.name, volume_claims(template))
+
+    def pod(self, pod: Pod) -> Pod:
+        """The pod, of which only its spec was read, with what its claims mean. It is noted that it uses them, or no
+        longer does; who waits for one that is for one pod alone looks again."""
+        if not pod.claims:
+            return pod
+        for claim in pod.claims if self.volumes is not None else ():
+            self._note(pod, claim)
+        found = self.volumes.look(pod.namespace, pod.claims, pod.name, pod.node) if self.volumes is not None else None
+        ask = with_claims(PodRequirements(pod.shape, pod.obstacle), found, ours=pod.ours and not pod.pinned)
+        unplaced = tuple(found.unplaced) if found is not None and not pod.pinned else ()
+        return replace(pod, shape=ask.shape, obstacle=ask.obstacle, unplaced=unplaced)
+
+    def gone(self, pod: Pod) -> None:
+        for claim in pod.claims if self.volumes is not None else ():
+            self._note(replace(pod, phase="Succeeded"), claim)
+
+    def _note(self, pod: Pod, claim: str) -> None:
+        assert self.volumes is not None
+        if self.volumes.known(pod.namespace, pod.name, claim) is not pod.over:
+            return
+        (self.volumes.leaves if pod.over else self.volumes.uses)(pod.namespace, pod.name, (claim,))
+        if self.volumes.exclusive(pod.namespace, claim):
+            self._read_users(f"{pod.namespace}/{claim}")
+
+    def _read_users(self, claim: str = "") -> None:
+        """Of this claim, or of any."""
+        assert self.volumes is not None
+        self._read(self.volumes.askers(claim), *self.job_kinds)
+        self._read(self.volumes.users(claim), PODS)
+
+    def _read(self, keys: set[str], *kinds: Kind) -> None:
+        for key in sorted(keys):
+            found = [(kind, self._informers(kind).objects.get(key)) for kind in kinds]
+            if all(obj is None for _, obj in found):
+                keys.discard(key)
+            for kind, obj in found:
+                if obj is not None:
+                    take = self._take[JOBS if kind in self.job_kinds else kind]
+                    take(Change(kind=kind, old=obj, new=obj))

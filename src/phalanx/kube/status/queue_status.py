@@ -1,0 +1,202 @@
+"""The status of Queue objects: how each queue stands, for whoever asks `kubectl get queues`.
+
+Written by the leader, through the `status` subresource, a few seconds after something changed and at most every
+`pause_s` per queue; nothing that is as it was is written again. A queued job costs no write of its own: a thousand
+that come at once change one number. Lost or refused writes are mended by the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from math import isfinite
+from typing import Any
+
+from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
+from phalanx.client.moment import write_moment
+from phalanx.kube.install.definitions import QUEUES
+from phalanx.kube.install.volcano import QUEUES as VOLCANO_QUEUES
+from phalanx.kube.read.labels import FIELD_MANAGER
+from phalanx.model.amount import Amount, shown
+from phalanx.model.queue import State
+from phalanx.model.shape import CPU, PODS
+from phalanx.model.standing import Standing, Usage
+
+log = logging.getLogger(__name__)
+
+_REASONS = {State.HELD: "Held", State.DRAINING: "Draining", State.CLOSED: "Closed"}
+_LEISURE = 50.0  # looking takes at most a fiftieth of the time
+_MUCH = 1e6  # a share beyond is as good as infinite, which JSON cannot say
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusSource:
+    """What the writer sees: how queues stand now, what cannot be read of some (queue -> text), their objects by name
+    (`volcano`: those of Volcano's), and whether it may write (false past the leader's deadline)."""
+
+    standings: Callable[[], Iterable[Standing]]
+    wrong: Callable[[], Mapping[str, str]]
+    objects: Callable[[], Mapping[str, Object]]
+    may_write: Callable[[], bool] = lambda: True
+    volcano: Callable[[], Mapping[str, Object]] = dict
+
+
+async def keep_queue_statuses(
+    api: Connection, sight: StatusSource, now_s: Callable[[], float], pause_s: float = 3.0
+) -> None:
+    """Until cancelled. `now_s`: seconds since the epoch."""
+    written: dict[str, Object] = {}
+    while True:
+        standings, looked_s = _look(sight)
+        await write_statuses(api, sight, standings, now_s(), written)
+        await asyncio.sleep(max(pause_s, _LEISURE * looked_s))
+
+
+def _look(sight: StatusSource) -> tuple[list[Standing], float]:
+    """How queues stand, and how long it took to see (seconds)."""
+    began_s = time.perf_counter()
+    found = list(sight.standings())
+    return found, time.perf_counter() - began_s
+
+
+async def write_statuses(
+    api: Connection, sight: StatusSource, standings: Iterable[Standing], now_s: float, written: dict[str, Object]
+) -> None:
+    """Once; `written` is what each queue was last told, and is kept up."""
+    ours, volcano, wrong = sight.objects(), sight.volcano(), sight.wrong()
+    for standing in standings:
+        name = standing.queue
+        obj = ours.get(name) or volcano.get(name)
+        if obj is None or not sight.may_write():
+            continue
+        old = obj.get("status") or {}
+        if name in ours:
+            status = queue_status(standing, wrong.get(name, ""), obj, now_s)
+        else:
+            status = {**old, **volcano_status(standing, old)}
+        if status == old or status == written.get(name):
+            continue
+        try:
+            body = {"metadata": {"uid": obj["metadata"]["uid"]}, "status": {**dict.fromkeys(old), **status}}
+            await _patch(api, name, body, ours=name in ours)
+            written[name] = status
+        except ApiRefusal as error:
+            log.info("the status of queue %s was not written: %s", name, error)
+            written[name] = status  # it would be refused again
+        except ApiError as error:
+            log.info("the status of queue %s was not written: %s", name, error)
+            return
+    for name in written.keys() - ours.keys() - volcano.keys():
+        del written[name]
+
+
+async def _patch(api: Connection, name: str, body: Object, *, ours: bool) -> None:
+    if ours:
+        await api.patch(QUEUES, name, body, subresource="status", fieldManager=FIELD_MANAGER)
+    else:
+        await api.patch(VOLCANO_QUEUES, name, body, subresource="status", fieldManager=FIELD_MANAGER)
+
+
+def volcano_status(standing: Standing, old: Object) -> Object:
+    """What Volcano's tools read (`vcctl queue`): jobs where it counts PodGroups. Its state is what its users and its
+    controllers say; it is only begun here."""
+    used = {one.resource: exact(one.resource, one.used) for one in standing.usage if not one.flavor}
+    allocated = {**dict.fromkeys(old.get("allocated") or (), "0"), **used}
+    state = old.get("state") or "Open"
+    return {"state": state, "pending": standing.pending, "running": standing.running, "allocated": allocated}
+
+
+def queue_status(standing: Standing, wrong: str, obj: Object, now_s: float) -> Object:
+    """As the schema has it (`queue_schema.STATUS`)."""
+    status: dict[str, Any] = {
+        "state": str(standing.state),
+        "observedGeneration": obj["metadata"].get("generation", 1),
+        "pending": standing.pending,
+        "running": standing.running,
+        "share": round(standing.share, 4) if isfinite(standing.share) else _MUCH,
+        "used": used(standing),
+        "usage": [_amounts(one) for one in standing.usage],
+        "pendingJobs": [
+            {
+                "job": place.job,
+                "position": place.position,
+                **({"reason": place.code} if place.code else {}),
+                **({"expectedStart": write_moment(place.start_s)} if place.start_s is not None else {}),
+            }
+            for place in standing.first
+        ],
+        "conditions": [_active(standing, wrong, obj, now_s)],
+    }
+    if standing.state is not State.OPEN:
+        status["stateSince"] = write_moment(standing.state_since_s)
+    return status
+
+
+def used(standing: Standing) -> str:
+    """`4/8 cpu, 2/2 nvidia.com/gpu`: used of guaranteed, of all nodes together where that is stated."""
+    found = []
+    named = {one.resource for one in standing.usage if one.guaranteed or one.limit is not None}
+    for one in standing.usage:
+        if one.flavor or (one.resource == PODS and PODS not in named):
+            continue
+        own = f"/{shown(one.resource, one.guaranteed)}" if one.guaranteed is not None else ""
+        found.append(f"{shown(one.resource, one.used)}{own} {one.resource}")
+    return ", ".join(found) or "nothing"
+
+
+def _amounts(one: Usage) -> Object:
+    amounts = {"used": one.used, "guaranteed": one.guaranteed, "limit": one.limit, "borrowed": one.borrowed or None}
+    said = {name: exact(one.resource, value) for name, value in amounts.items() if value is not None}
+    return {"flavor": one.flavor, "resource": one.resource, **said}
+
+
+def exact(resource: str, value: Amount) -> str:
+    """`value` (cpu in millicores, else units) as a quantity, without loss."""
+    if isinstance(value, Fraction) and value.denominator != 1:
+        return f"{value * 1000}m"
+    if resource == CPU:
+        return f"{value}m" if value % 1000 else str(value // 1000)
+    if resource in {"memory", "ephemeral-storage"} or resource.startswith("hugepages-"):
+        for power, suffix in ((4, "Ti"), (3, "Gi"), (2, "Mi"), (1, "Ki")):
+            if value and value % 1024**power == 0:
+                return f"{value // 1024**power}{suffix}"
+    return str(value)
+
+
+def _active(standing: Standing, wrong: str, obj: Object, now_s: float) -> Object:
+    """The condition Active; since when is kept while its status does not change."""
+    reason, message = _verdict(standing, wrong)
+    truth = "True" if reason in {"Ready", "Draining"} else "False"
+    old: Object = next(
+        (one for one in (obj.get("status") or {}).get("conditions") or () if one["type"] == "Active"), {}
+    )
+    since = old["lastTransitionTime"] if old.get("status") == truth else write_moment(now_s)
+    return {
+        "type": "Active",
+        "status": truth,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": since,
+        "observedGeneration": obj["metadata"].get("generation", 1),
+    }
+
+
+def _verdict(standing: Standing, wrong: str) -> tuple[str, str]:
+    if wrong or standing.fault:
+        return "Misconfigured", wrong or standing.fault
+    if standing.state is not State.OPEN:
+        return _REASONS[standing.state], _STATES[standing.state]
+    if standing.held_by:
+        return "Held", f"the queue {standing.held_by} above it does not let its jobs start as they would"
+    return "Ready", "its jobs start when there is room for them"
+
+
+_STATES = {
+    State.HELD: "it takes jobs and starts none; running jobs go on",
+    State.DRAINING: "it starts what was submitted before, and takes no new jobs",
+    State.CLOSED: "it takes no jobs and starts none; running jobs go on",
+}

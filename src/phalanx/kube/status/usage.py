@@ -1,0 +1,113 @@
+"""What users have used in the past, kept for whoever schedules next: fair shares outlive the scheduler.
+
+It stands as JSON in the ConfigMap `kube-system/phalanx-usage`, written at most once a minute while anybody holds
+anything, and when the scheduler is stopped. A scheduler that is killed so forgets a minute at most; and not even that
+of jobs that still run, for what they have used since it was written is added when they are adopted.
+
+Bounded by what a ConfigMap holds: of very many users those who have used least are forgotten. What cannot be read
+counts as nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+
+import msgspec
+
+from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
+from phalanx.client.kind import CONFIG_MAPS
+from phalanx.kube.read.labels import FIELD_MANAGER
+from phalanx.model.event import UsageTold
+from phalanx.model.usage import Usage
+
+log = logging.getLogger(__name__)
+
+NAME, NAMESPACE = "phalanx-usage", "kube-system"
+_KEY = "usage"
+_MOST_BYTES = 900_000  # a ConfigMap holds 1 MiB
+_STOP_S = 5.0  # so long may the last write take
+
+
+class SavedUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """`used`: (queue, user, billed units times seconds, decayed to `at_s`, seconds since the epoch)."""
+
+    at_s: float
+    used: list[tuple[str, str, float]]
+
+
+def to_save(usage: Usage, now_s: float, most_bytes: int = _MOST_BYTES) -> SavedUsage:
+    """Who has used most first, as many as fit."""
+    amounts = [(queue, user, usage.at(meter, now_s)) for queue, user, meter in usage]
+    found: list[tuple[str, str, float]] = []
+    for one in sorted((one for one in amounts if one[2] > 0), key=lambda one: (-one[2], one)):
+        most_bytes -= len(msgspec.json.encode(one)) + 1
+        if most_bytes < 0:
+            log.warning("the usage of %d users is not kept, of whom each has used less", len(amounts) - len(found))
+            break
+        found.append(one)
+    return SavedUsage(at_s=now_s, used=found)
+
+
+async def load_usage(api: Connection) -> list[UsageTold]:
+    """What was kept; nothing, if nothing was, or it cannot be read."""
+    try:
+        text = ((await api.get(CONFIG_MAPS, NAME, NAMESPACE)).get("data") or {}).get(_KEY, "")
+        if not text:  # made empty by deploy/, so that nobody needs the right to make one
+            return []
+        found = msgspec.json.decode(text, type=SavedUsage)
+    except ApiRefusal as error:
+        if error.code not in {403, 404}:
+            raise
+        if error.code == 403:
+            log.warning("past usage is not known: %s", error)
+        return []
+    except msgspec.MsgspecError as error:
+        log.warning("past usage is not known: ConfigMap %s/%s is not as we write it: %s", NAMESPACE, NAME, error)
+        return []
+    return [UsageTold(queue, user, used, found.at_s) for queue, user, used in found.used]
+
+
+async def keep_usage(
+    api: Connection,
+    usage: Usage,
+    now_s: Callable[[], float],
+    may_write: Callable[[], bool] = lambda: True,
+    pause_s: float = 60.0,
+) -> None:
+    """Until cancelled, and once more then. `now_s`: seconds since the epoch."""
+    stirred = False  # somebody has held something since it was written last
+    try:
+        while True:
+            await asyncio.sleep(pause_s)
+            holds = any(meter.held for _, _, meter in usage)
+            if holds or stirred:
+                stirred = not await save_usage(api, usage, now_s(), may_write) or holds
+    finally:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_STOP_S):
+                await save_usage(api, usage, now_s(), may_write)
+
+
+async def save_usage(api: Connection, usage: Usage, now_s: float, may_write: Callable[[], bool] = lambda: True) -> bool:
+    """Write it; whether that was done."""
+    if not may_write():
+        return False
+    try:
+        await _write(api, {"data": {_KEY: msgspec.json.encode(to_save(usage, now_s)).decode()}})
+    except ApiError as error:
+        log.info("past usage was not written: %s", error)
+        return False
+    return True
+
+
+async def _write(api: Connection, body: Object) -> None:
+    try:
+        await api.patch(CONFIG_MAPS, NAME, body, NAMESPACE, fieldManager=FIELD_MANAGER)
+    except ApiRefusal as error:
+        if error.code != 404:
+            raise
+        head = {"apiVersion": CONFIG_MAPS.api_version, "kind": CONFIG_MAPS.name}
+        await api.create(CONFIG_MAPS, {**head, "metadata": {"name": NAME, "namespace": NAMESPACE}, **body}, NAMESPACE)

@@ -1,0 +1,192 @@
+"""Telling people why their job waits, at a price that a cluster can pay.
+
+A queued job costs nothing while it waits. When the *code* of its reason changes, and it still waits a moment later, the
+newest reason is written once: on Jobs as one annotation, on pods that wait unbound as the `PodScheduled` condition,
+whose reason is `Unschedulable` only where more nodes would help (autoscalers act on that word) and `PhalanxQueued`
+else; and one Event. At most one write a minute per object, and a budget for all together; what is newer replaces what
+was not written yet. The full text with its numbers is the command line's.
+
+All of it is best effort: a report that fails is not repeated before the next change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+from phalanx.client.connection import STRATEGIC_PATCH, ApiError, Connection, Object
+from phalanx.client.kind import EVENTS, PODS, Kind
+from phalanx.kube.gang.effects import Stage
+from phalanx.kube.gang.lifecycle import GangLifecycle
+from phalanx.kube.gang.seating import SeatedGang
+from phalanx.kube.read import labels
+from phalanx.kube.read.pod import Pod
+from phalanx.kube.read.workload.batch_job import BatchJob
+from phalanx.model.reason import Reason
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportRate:
+    """`settle_s`: a reason younger than this is not written. `per_object_s`: between two writes to one object.
+    `writes_per_s`: of all objects together. `events_kept`: Events that wait for their turn; older ones are dropped."""
+
+    settle_s: float = 1.0
+    per_object_s: float = 60.0
+    writes_per_s: float = 20.0
+    events_kept: int = 10_000
+
+
+class EventReporter:
+    """`waits` and `event` never wait; `run` writes until cancelled. `may_write`: false past the leader's deadline."""
+
+    def __init__(
+        self,
+        api: Connection,
+        clock: Callable[[], float],
+        budget: ReportRate | None = None,
+        may_write: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._api, self._clock, self._budget, self._may_write = api, clock, budget or ReportRate(), may_write
+        self._newest: dict[str, tuple[float, GangLifecycle, Reason]] = {}  # gang id -> since when
+        self._written: dict[str, tuple[str, float]] = {}  # object uid -> what it says, since when
+        self._events: deque[Object] = deque(maxlen=self._budget.events_kept)
+        self._wake = asyncio.Event()
+
+    def waits(self, gang: GangLifecycle, reason: Reason) -> None:
+        since_s, _, known = self._newest.get(gang.id, (self._clock(), gang, reason))
+        self._newest[gang.id] = (since_s if known.code is reason.code else self._clock(), gang, reason)
+        self._wake.set()
+
+    def forget(self, gang: SeatedGang) -> None:
+        """It no longer waits."""
+        self._newest.pop(gang.id, None)
+        members: list[BatchJob | Pod] = [*gang.jobs.values(), *gang.pods.values()]
+        for about in members:
+            self._written.pop(_uid(about), None)
+
+    def event(self, about: BatchJob | Pod, reason: str, text: str, *, warning: bool = False) -> None:
+        now = datetime.fromtimestamp(self._clock(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        kind = _kind(about)
+        self._events.append(
+            {
+                "apiVersion": EVENTS.api_version,
+                "kind": EVENTS.name,
+                "metadata": {"name": f"{about.name}.{uuid4().hex[:16]}", "namespace": about.namespace},
+                "involvedObject": {
+                    "apiVersion": kind.api_version,
+                    "kind": kind.name,
+                    "namespace": about.namespace,
+                    "name": about.name,
+                    "uid": _uid(about),
+                },
+                "reason": reason,
+                "message": text[:1024],
+                "type": "Warning" if warning else "Normal",
+                "source": {"component": labels.SCHEDULER_NAME},
+                "firstTimestamp": now,
+                "lastTimestamp": now,
+                "count": 1,
+            }
+        )
+        self._wake.set()
+
+    async def run(self) -> None:
+        pause_s = 1.0 / self._budget.writes_per_s
+        while True:
+            self._wake.clear()
+            for about, reason in list(self._due()):
+                await self._send(self._say(about, reason))
+                await asyncio.sleep(pause_s)
+            while self._events:
+                event = self._events.popleft()
+                await self._send(self._api.create(EVENTS, event, event["metadata"]["namespace"]))
+                await asyncio.sleep(pause_s / 5)
+            try:
+                async with asyncio.timeout(self._budget.settle_s if self._newest else None):
+                    await self._wake.wait()
+                await asyncio.sleep(self._budget.settle_s)  # what changes quickly is said once
+            except TimeoutError:
+                continue
+
+    # --- inside ---------------------------------------------------------------------------------------------------
+
+    def _due(self) -> Iterator[tuple[BatchJob | Pod, Reason]]:
+        """What is to be written now; reasons that are written everywhere are forgotten."""
+        now_s = self._clock()
+        for name, (since_s, gang, reason) in list(self._newest.items()):
+            if now_s - since_s < self._budget.settle_s:
+                continue
+            later = False
+            for about in _waiting(gang):
+                code, at_s = self._written.get(_uid(about), (_said(about), 0.0))
+                if code == reason.code:
+                    continue
+                if now_s - at_s < self._budget.per_object_s:
+                    later = True
+                    continue
+                self._written[_uid(about)] = (reason.code, now_s)
+                yield about, reason
+            if not later:
+                del self._newest[name]
+
+    async def _say(self, about: BatchJob | Pod, reason: Reason) -> None:
+        meta: Object = {"uid": _uid(about), "resourceVersion": about.resource_version}
+        if isinstance(about, BatchJob):
+            self.event(about, "Queued", f"{reason.code}: {reason.text}")
+            body: Object = {
+                "metadata": {"uid": _uid(about), "annotations": {labels.REASON: f"{reason.code}: {reason.text}"}}
+            }
+            await self._api.patch(
+                about.adapter.kind, about.name, body, about.namespace, fieldManager=labels.FIELD_MANAGER
+            )
+            return
+        self.event(about, "FailedScheduling", f"{reason.code}: {reason.text}", warning=True)
+        condition = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable" if reason.more_nodes_help else "PhalanxQueued",
+            "message": f"{reason.code}: {reason.text}",
+            "lastTransitionTime": datetime.fromtimestamp(self._clock(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        }
+        # With the version it was seen at: a pod that was bound since must not be called unscheduled.
+        body = {"metadata": meta, "status": {"conditions": [condition]}}
+        await self._api.patch(PODS, about.name, body, about.namespace, "status", STRATEGIC_PATCH)
+
+    async def _send(self, call: Coroutine[Any, Any, Any]) -> None:
+        if not self._may_write():
+            call.close()
+            return
+        try:
+            await call
+        except ApiError as error:
+            log.debug("not reported: %s", error)
+
+
+def _uid(about: BatchJob | Pod) -> str:
+    """Of its object: several roles may stand on one."""
+    return about.object_uid if isinstance(about, BatchJob) else about.uid
+
+
+def _kind(about: BatchJob | Pod) -> Kind:
+    return about.adapter.kind if isinstance(about, BatchJob) else PODS
+
+
+def _said(about: BatchJob | Pod) -> str:
+    """The code that the object carries already, from before a restart."""
+    return about.options.get(labels.REASON, "").partition(":")[0] if isinstance(about, BatchJob) else about.waits_for
+
+
+def _waiting(gang: GangLifecycle) -> Iterator[BatchJob | Pod]:
+    """Whom a reason is written on: the Jobs of a gang that waits, and its pods that wait unbound
+    (for us: what another scheduler binds, that one explains)."""
+    if gang.stage is Stage.WAITING:
+        yield from (job for job in list(gang.jobs.values()) if job.ours and not job.finished)
+    yield from (pod for pod in list(gang.pods.values()) if not pod.node and not pod.going and not pod.pinned)

@@ -1,0 +1,119 @@
+"""Making bare pods go: what budgets say about it, the mark, the eviction.
+
+A pod without a Job that could take it back goes by the Eviction API, which respects PodDisruptionBudgets. Several pods
+of one gang may fall under one budget, so the budgets are asked for all of them before the first is told to go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from phalanx.client.connection import ApiRefusal, Connection, Object
+from phalanx.client.kind import DISRUPTION_BUDGETS, PODS
+from phalanx.kube.read import labels
+from phalanx.kube.read.pod import Pod
+from phalanx.kube.read.records import PreemptionMark, read_preemption_mark
+from phalanx.kube.write.writer import Verdict, Write
+
+
+class ReadDisruptionBudgets(Write):
+    """Reads only: `budget_objection` says which budget would not let these pods go, or nothing. `objects`: the pods."""
+
+    def __init__(self, pods: Sequence[Pod], objects: Sequence[Object]) -> None:
+        self.key = f"budgets/{pods[0].key}"
+        self.pods, self.objects, self.objection = pods, objects, ""
+
+    async def send(self, api: Connection) -> Object:
+        try:
+            listing = await api.list(DISRUPTION_BUDGETS, self.pods[0].namespace)
+        except ApiRefusal as error:
+            if error.code not in {403, 404}:
+                raise
+            return {}  # there are none, or none that we may see: each eviction is judged by the server all the same
+        self.objection = budget_objection(listing["items"], self.objects)
+        return {}
+
+    async def read(self, api: Connection) -> Object:
+        return {}
+
+    def judge(self, obj: Object) -> Verdict:
+        return Verdict.AGAIN
+
+
+def budget_objection(budgets: Iterable[Object], pods: Sequence[Object]) -> str:
+    """Which budget allows fewer disruptions now than it has pods among these."""
+    for budget in budgets:
+        hit = sum(_selects((budget.get("spec") or {}).get("selector"), pod) for pod in pods)
+        allowed = int((budget.get("status") or {}).get("disruptionsAllowed") or 0)
+        if hit > allowed:
+            return f"the PodDisruptionBudget {budget['metadata']['name']} allows {allowed} of {hit} evictions now"
+    return ""
+
+
+def _selects(selector: Mapping[str, Any] | None, pod: Object) -> bool:
+    """As metav1.LabelSelector; none selects nothing, an empty one everything."""
+    if selector is None:
+        return False
+    said = pod["metadata"].get("labels") or {}
+    if any(said.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
+        return False
+    return all(_holds(one, said) for one in selector.get("matchExpressions") or ())
+
+
+def _holds(one: Mapping[str, Any], said: Mapping[str, str]) -> bool:
+    match one["operator"]:
+        case "In":
+            return said.get(one["key"]) in one["values"]
+        case "NotIn":
+            return said.get(one["key"]) not in one["values"]
+        case "Exists":
+            return one["key"] in said
+        case _:
+            return one["key"] not in said
+
+
+class MarkPod(Write):
+    """The mark of a preemption, on a bare pod, before it is told to go."""
+
+    def __init__(self, pod: Pod, mark: PreemptionMark) -> None:
+        self.key = f"pods/{pod.key}"
+        self.pod, self.mark = pod, mark
+
+    async def send(self, api: Connection) -> Object:
+        body = {"metadata": {"uid": self.pod.uid, "annotations": {labels.PREEMPTED: self.mark.text()}}}
+        return await api.patch(PODS, self.pod.name, body, self.pod.namespace, fieldManager=labels.FIELD_MANAGER)
+
+    async def read(self, api: Connection) -> Object:
+        return await api.get(PODS, self.pod.name, self.pod.namespace)
+
+    def judge(self, obj: Object) -> Verdict:
+        if obj["metadata"]["uid"] != self.pod.uid:
+            return Verdict.GONE
+        return (
+            Verdict.ACHIEVED if read_preemption_mark(obj["metadata"].get("annotations")) == self.mark else Verdict.AGAIN
+        )
+
+
+class EvictPod(Write):
+    """`grace_s`: so long may it take to end; None: as it says itself. A budget may refuse it (429)."""
+
+    def __init__(self, pod: Pod, grace_s: float | None) -> None:
+        self.key = f"pods/{pod.key}"
+        self.pod, self.grace_s = pod, grace_s
+
+    async def send(self, api: Connection) -> Object:
+        options: Object = {"preconditions": {"uid": self.pod.uid}}
+        if self.grace_s is not None and self.grace_s < self.pod.grace_s:
+            options["gracePeriodSeconds"] = max(0, round(self.grace_s))
+        meta = {"name": self.pod.name, "namespace": self.pod.namespace}
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta, "deleteOptions": options}
+        return await api.create(PODS, body, self.pod.namespace, "eviction", self.pod.name)
+
+    async def read(self, api: Connection) -> Object:
+        return await api.get(PODS, self.pod.name, self.pod.namespace)
+
+    def judge(self, obj: Object) -> Verdict:
+        if obj["metadata"]["uid"] != self.pod.uid:
+            return Verdict.GONE
+        return Verdict.ACHIEVED if "deletionTimestamp" in obj["metadata"] else Verdict.AGAIN

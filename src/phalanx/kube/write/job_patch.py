@@ -1,0 +1,231 @@
+"""The writes to Jobs: resume with the record of the start, suspend again, and give an elastic one another size. One
+PATCH each, with resourceVersion."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from phalanx.client.connection import ApiError, Connection, Object
+from phalanx.client.kind import EVENTS
+from phalanx.kube.read import labels
+from phalanx.kube.read.records import PreemptionMark, StartRecord, read_start_record
+from phalanx.kube.read.workload.adapter import Annotations, adapters, merge_patches
+from phalanx.kube.read.workload.batch_job import (
+    BatchJob,
+    original_template,
+    parallelism_annotation,
+    time_limit_annotation,
+)
+from phalanx.kube.write.pinning import with_gate
+from phalanx.kube.write.writer import Verdict, Write
+from phalanx.model.flavor import Flavor
+from phalanx.model.reason import Reason
+
+
+class JobPatch(Write):
+    """A merge patch of one Job, or of what stands for it (`adapter`), that holds only for the version it was decided
+    on. `obj` is the object's newest known state; `self.obj` shows it as a Job."""
+
+    def __init__(self, job: BatchJob, obj: Object) -> None:
+        self.key = f"{job.adapter.kind.plural}/{job.key}"
+        self.job, self.obj = job, job.adapter.read(obj)
+        self.version = job.resource_version
+
+    async def read(self, api: Connection) -> Object:
+        return await api.get(self.job.adapter.kind, self.job.name, self.job.namespace)
+
+    async def patch(self, api: Connection, *changes: tuple[Object, Annotations]) -> Object:
+        """`changes`: in the object's own words."""
+        spec, words = merge_patches(changes)
+        meta = {"resourceVersion": self.version, "uid": self.job.object_uid, "annotations": words}
+        body, at = {"metadata": meta, "spec": spec}, self.job
+        return await api.patch(at.adapter.kind, at.name, body, at.namespace, fieldManager=labels.FIELD_MANAGER)
+
+    def shown(self, obj: Object) -> Object | None:
+        """The object as this Job; None if another has its name, or it has this role no more."""
+        same = obj["metadata"]["uid"] == self.job.object_uid and self.job.adapter in adapters(
+            self.job.adapter.kind, obj
+        )
+        return self.job.adapter.read(obj) if same else None
+
+    def rebase(self, shown: Object) -> Verdict:
+        self.version, self.obj = shown["metadata"]["resourceVersion"], shown
+        return Verdict.AGAIN
+
+
+class ResumeJob(JobPatch):
+    """`suspend: false` and the record of the start, in one write: a Job that runs without the record was not started by
+    us, and one with it was. What kept it waiting is no longer true and goes. An elastic Job gets the `parallelism` that
+    was placed, and the time limit of the start becomes the Job's own, so that its controller stops it.
+
+    The same write changes the template, for only that of a suspended Job may change (KEP-2926): where another scheduler
+    binds the pods, our gate goes in; and pods that are given a flavor get its labels and tolerations.
+
+    `beside`: the resumes of other roles of the same object, which this write does as well."""
+
+    begins = True
+
+    def __init__(
+        self,
+        job: BatchJob,
+        record: StartRecord,
+        obj: Object,
+        *,
+        parallelism: int | None = None,
+        flavor: Flavor | None = None,
+        beside: Sequence[ResumeJob] = (),
+    ) -> None:
+        super().__init__(job, obj)
+        self.record, self.flavor, self.beside = record, flavor, beside
+        self.parallelism = job.requested_parallelism if parallelism is None else parallelism
+
+    async def send(self, api: Connection) -> Object:
+        return await self.patch(api, *(each.change() for each in (self, *self.beside)))
+
+    def change(self) -> tuple[Object, Annotations]:
+        spec: dict[str, Any] = {"suspend": False}
+        words: dict[str, str | None] = {labels.ADMITTED: self.record.text(), labels.REASON: None}
+        words |= {name: None for name in (labels.PREEMPTED,) if name in self._words}
+        if self.parallelism != self.job.parallelism or labels.PARALLELISM in self._words:
+            spec["parallelism"] = self.parallelism
+            words[labels.PARALLELISM] = parallelism_annotation(self.parallelism, self.job.requested_parallelism)
+        self._limit(spec, words)
+        template = self._template(words)
+        return self.job.adapter.change({**spec, **({"template": {"spec": template}} if template else {})}, words)
+
+    def _limit(self, spec: Object, words: dict[str, str | None]) -> None:
+        """Its own activeDeadlineSeconds, or the limit of this start if that is shorter."""
+        own, limit_s = self.job.active_s, self.record.limit_s
+        active_s = own if limit_s is None or (own is not None and own <= limit_s) else max(1, round(limit_s))
+        if active_s != self.obj["spec"].get("activeDeadlineSeconds") or labels.LIMITED in self._words:
+            spec["activeDeadlineSeconds"] = active_s
+            words[labels.LIMITED] = time_limit_annotation(active_s, own)
+
+    def judge(self, obj: Object) -> Verdict:
+        if (shown := self.shown(obj)) is None:
+            return Verdict.GONE
+        meta = shown["metadata"]
+        if not shown["spec"].get("suspend") and read_start_record(meta.get("annotations")) == self.record:
+            return Verdict.ACHIEVED
+        if labels.held(meta) or bool(shown["spec"].get("suspend")) != self.job.suspended:
+            return Verdict.LOST
+        for each in self.beside:
+            if (other := each.shown(obj)) is None:
+                return Verdict.LOST  # a role has gone: the gang is another, and is planned anew
+            each.rebase(other)
+        return self.rebase(shown)
+
+    @property
+    def _words(self) -> dict[str, str]:
+        found: dict[str, str] = self.obj["metadata"].get("annotations") or {}
+        return found
+
+    def _template(self, words: dict[str, str | None]) -> Object:
+        """What of the pods' spec is to change; `words` remembers what it said before, or forgets it."""
+        now, change = self.obj["spec"]["template"]["spec"], dict[str, Any]()
+        gates = list(now.get("schedulingGates") or ())
+        if self.job.pinned and (wanted := with_gate(gates)) != gates:
+            change["schedulingGates"] = wanted
+        if self.flavor is None and labels.TEMPLATE not in self._words:
+            return change
+        own = original_template(self.obj["metadata"], now)
+        said = {name: own.get(name) for name in ("nodeSelector", "tolerations")}
+        words[labels.TEMPLATE] = msgspec.json.encode(said).decode() if self.flavor else None
+        return change | _flavored(said, now, self.flavor)
+
+
+def _flavored(own: Object, now: Object, flavor: Flavor | None) -> Object:
+    """A merge patch from what the pods' spec says `now` to its `own` words and those of the flavor."""
+    selector = {**(own["nodeSelector"] or {}), **dict(flavor.labels if flavor else ())}
+    gone = {key: None for key in now.get("nodeSelector") or {} if key not in selector}
+    tolerations = list(own["tolerations"] or ())
+    for each in flavor.tolerations if flavor else ():
+        words = {"key": each.key, "operator": each.operator, "value": each.value, "effect": each.effect}
+        if (toleration := {name: text for name, text in words.items() if text}) not in tolerations:
+            tolerations.append(toleration)
+    return {"nodeSelector": {**gone, **selector} or None, "tolerations": tolerations or None}
+
+
+class SuspendJob(JobPatch):
+    """`suspend: true`, without a record: the start is taken back. Its Job controller is asked what went wrong first,
+    so that the reason can quote it (`quote`). With a `mark` it gives way to another, and nothing went wrong. With a
+    `hold` it is not to be started again before somebody removes that."""
+
+    def __init__(
+        self, job: BatchJob, reason: Reason, obj: Object, mark: PreemptionMark | None = None, hold: str = ""
+    ) -> None:
+        super().__init__(job, obj)
+        self.reason, self.mark, self.hold = reason, mark, hold
+        self.quote = ""
+
+    async def send(self, api: Connection) -> Object:
+        if self.mark is None:
+            self.quote = self.quote or await failed_create(api, self.job)
+        text = f"{self.reason.code}: {self.reason.text}" + (f" ({self.quote})" if self.quote else "")
+        mark: dict[str, str] = {}
+        if self.mark is not None:
+            mark = {labels.PREEMPTED: self.mark.text(), labels.PREEMPTIONS: str(self.job.preempted + 1)}
+        hold = {labels.HOLD: self.hold} if self.hold else {}
+        words: Annotations = {labels.ADMITTED: None, labels.REASON: text, **mark, **hold}
+        return await self.patch(api, self.job.adapter.change({"suspend": True}, words))
+
+    def judge(self, obj: Object) -> Verdict:
+        if (shown := self.shown(obj)) is None:
+            return Verdict.GONE
+        if shown["spec"].get("suspend") and read_start_record(shown["metadata"].get("annotations")) is None:
+            return Verdict.ACHIEVED
+        return self.rebase(shown)
+
+
+class AnnotateReason(JobPatch):
+    """Say on a Job what went wrong with it, also when it is over."""
+
+    def __init__(self, job: BatchJob, obj: Object, text: str) -> None:
+        super().__init__(job, obj)
+        self.text = text
+
+    async def send(self, api: Connection) -> Object:
+        return await self.patch(api, ({}, {labels.REASON: self.text}))
+
+    def judge(self, obj: Object) -> Verdict:
+        if (shown := self.shown(obj)) is None:
+            return Verdict.GONE
+        said = labels.option(shown["metadata"], labels.REASON)
+        return Verdict.ACHIEVED if said == self.text else self.rebase(shown)
+
+
+class ResizeJob(JobPatch):
+    """Another `parallelism` for an elastic Job that runs."""
+
+    def __init__(self, job: BatchJob, obj: Object, parallelism: int) -> None:
+        super().__init__(job, obj)
+        self.parallelism = parallelism
+
+    async def send(self, api: Connection) -> Object:
+        said = {labels.PARALLELISM: parallelism_annotation(self.parallelism, self.job.requested_parallelism)}
+        return await self.patch(api, self.job.adapter.change({"parallelism": self.parallelism}, said))
+
+    def judge(self, obj: Object) -> Verdict:
+        if (shown := self.shown(obj)) is None:
+            return Verdict.GONE
+        spec = shown["spec"]
+        if spec.get("parallelism") == self.parallelism:
+            return Verdict.ACHIEVED
+        if spec.get("suspend") or spec.get("parallelism") != self.job.parallelism:
+            return Verdict.LOST  # somebody else has said how many since: looked at anew
+        return self.rebase(shown)
+
+
+async def failed_create(api: Connection, job: BatchJob) -> str:
+    """What the Job controller last said about pods of this Job that it could not create, or nothing."""
+    reason = "FailedCreatePod" if job.adapter.role else "FailedCreate"
+    fields = f"involvedObject.name={job.name},involvedObject.uid={job.object_uid},reason={reason}"
+    try:
+        listing = await api.list(EVENTS, job.namespace, fieldSelector=fields)
+    except ApiError:
+        return ""
+    found = [event.get("message") or "" for event in listing["items"] if event.get("reason") == reason]
+    return found[-1] if found else ""

@@ -1,0 +1,116 @@
+"""Points 11 and 18 of the protocol: reasons cost little, and `Unschedulable` is for those whom more nodes help."""
+
+from __future__ import annotations
+
+import asyncio
+
+from phalanx.client.kind import PODS
+from phalanx.kube.write.events import EventReporter, ReportRate
+from tests.kube.double import Object, job, node, pod
+from tests.kube.stage import Stage
+from tests.kube.test_barrier import play, settle
+
+
+async def report(stage: Stage, until: int) -> None:
+    """Let the reporter work until it has written so often."""
+    stage.now_s += 2
+    running = asyncio.ensure_future(stage.world.effects.reporter.run())
+    for _ in range(2_000):
+        if len(stage.api.writes) >= until:
+            break
+        await asyncio.sleep(0.001)
+    await asyncio.sleep(0.01)
+    running.cancel()
+
+
+def quick(stage: Stage) -> None:
+    budget = ReportRate(settle_s=0.001, writes_per_s=10_000.0)
+    stage.world.effects.reporter = EventReporter(stage._client, lambda: stage.now_s, budget)  # type: ignore[arg-type]
+
+
+def condition(found: Object) -> Object:
+    (only,) = found["status"]["conditions"]
+    return only
+
+
+def test_a_job_that_waits_is_told_why_once() -> None:
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", 2)])
+        stage.put(job("j", 4))
+        async with stage.scheduler():
+            quick(stage)
+            await settle(stage)
+            await report(stage, 1)
+            assert stage.api.job("j")["metadata"]["annotations"]["phalanx.dev/reason"].startswith("N")
+            await settle(stage)
+            stage.now_s += 300
+            await settle(stage)
+            assert stage.api.writes == ["patch jobs/j"]
+
+    play(scene())
+
+
+def test_the_reason_goes_with_the_resume() -> None:
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", 2)])
+        stage.put(job("j", 4))
+        async with stage.scheduler():
+            quick(stage)
+            await settle(stage)
+            await report(stage, 1)
+            stage.put_node(node("n2", 4))
+            await stage.until(lambda: len(stage.api.bound()) == 4)
+            assert "phalanx.dev/reason" not in stage.api.job("j")["metadata"]["annotations"]
+
+    play(scene())
+
+
+def test_a_pod_that_more_nodes_would_help_is_unschedulable() -> None:
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", 2)])
+        stage.put(pod("p", "1"), pod("theirs", "2", scheduler="default-scheduler", node="n1"))
+        async with stage.scheduler():
+            quick(stage)
+            await settle(stage)
+            await report(stage, 1)
+            found = condition(stage.api.objects[PODS]["default/p"])
+            assert (found["type"], found["status"], found["reason"]) == ("PodScheduled", "False", "Unschedulable")
+            assert found["message"].startswith("NoRoom: ")
+
+    play(scene())
+
+
+def test_a_held_pod_is_not() -> None:
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", 2)])
+        stage.put(pod("p", "1", hold="true"))
+        async with stage.scheduler():
+            quick(stage)
+            await settle(stage)
+            await report(stage, 1)
+            assert condition(stage.api.objects[PODS]["default/p"])["reason"] == "PhalanxQueued"
+
+    play(scene())
+
+
+def test_an_object_is_written_at_most_once_a_minute_and_then_the_newest_is_said() -> None:
+    """The code changes twice within a minute: one write at first, and one a minute later, with what is true then."""
+
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", 2)])
+        stage.put(job("j", 4))
+        async with stage.scheduler():
+            quick(stage)
+            await settle(stage)
+            await report(stage, 1)
+            for value in ("true", "false", "true"):
+                stage.change("j", {}, {"phalanx.dev/hold": value})
+                await settle(stage)
+            await report(stage, 2)
+            assert stage.api.writes == ["patch jobs/j"]
+            stage.now_s += 61
+            await report(stage, 2)
+            assert stage.api.writes == ["patch jobs/j"] * 2
+            assert stage.api.job("j")["metadata"]["annotations"]["phalanx.dev/reason"].startswith("Held")
+
+    play(scene())

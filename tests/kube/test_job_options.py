@@ -1,0 +1,141 @@
+"""What labels and annotations say about when and how a job runs; and what is said of a value that cannot be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from phalanx.kube.read import labels
+from phalanx.kube.read.template.admission import AdmissionDefaults
+from phalanx.model.job import After, Dependency, Group, Job, Size
+from phalanx.model.reason import Code
+from phalanx.model.topology import Closeness
+from tests.kube import double
+from tests.kube.test_gang_spec import declared, why
+
+EVERYTHING = {
+    "phalanx.dev/user": "alice",
+    "phalanx.dev/time-limit": "1h30m",
+    "phalanx.dev/estimate": "45m",
+    "phalanx.dev/begin": "1970-01-01T00:02:00Z",
+    "phalanx.dev/deadline": "1970-01-01T03:00:00+01:00",
+    "phalanx.dev/after": "prepare, other/data:any",
+    "phalanx.dev/after-any": "true",
+    "phalanx.dev/singleton": "nightly",
+    "phalanx.dev/array": "sweep",
+    "phalanx.dev/array-cap": "3",
+    "phalanx.dev/reservation": "week",
+    "phalanx.dev/nice": "-5",
+    "phalanx.dev/qos": "high",
+    "phalanx.dev/preemptible": "false",
+    "phalanx.dev/size": "fixed-at-start",
+    "phalanx.dev/closeness": "rack",
+    "phalanx.dev/balanced": "true",
+    "phalanx.dev/slice": "2@host",
+    "phalanx.dev/subgroups": '[{"name": "left", "minimum": 1, "preferredCloseness": "block"}]',
+    "phalanx.dev/subgroup": "left",
+    "phalanx.dev/role-preferred-closeness": "host",
+}
+
+
+def annotated(words: dict[str, str], **more: Any) -> dict[str, Any]:
+    manifest = double.job("j", 4)
+    manifest["metadata"]["annotations"] = words
+    manifest["metadata"]["labels"]["phalanx.dev/group"] = "lab"
+    manifest["spec"] |= more
+    return manifest
+
+
+def test_every_word_is_read() -> None:
+    job = declared(annotated(EVERYTHING))
+    assert why(job) == ""
+    assert (job.user, job.group, job.singleton, job.array, job.array_cap) == ("alice", "lab", "nightly", "sweep", 3)
+    assert (job.limit_s, job.estimate_s, job.begin_s, job.deadline_s) == (5400.0, 2700.0, 120.0, 7200.0)
+    assert job.after == (Dependency(job="default/prepare"), Dependency(job="other/data", after=After.ANY))
+    assert (job.requires_any, job.reservation, job.nice, job.qos) == (True, "week", -5, "high")
+    assert (job.preemptible, job.preempts, job.size) == (False, True, Size.FIXED_AT_START)
+    assert job.closeness == Closeness(level="rack", balanced=True, slice_level="host", slice_pods=2)
+    assert job.groups == (Group(name="left", minimum=1, closeness=Closeness(level="block", required=False)),)
+    assert (job.roles[0].group, job.roles[0].closeness) == ("left", Closeness(level="host", required=False))
+
+
+def test_who_says_nothing_has_the_defaults() -> None:
+    job = declared(double.job("j", 1))
+    plain = Job(id=job.id, queue=job.queue, roles=job.roles, submitted_s=job.submitted_s)
+    assert job == plain
+
+
+def test_the_jobs_own_deadline_is_its_limit_and_the_shorter_of_both_counts() -> None:
+    assert declared(annotated({}, activeDeadlineSeconds=60)).limit_s == 60.0
+    assert declared(annotated({"phalanx.dev/time-limit": "30"}, activeDeadlineSeconds=60)).limit_s == 30.0
+    assert declared(annotated({"phalanx.dev/time-limit": "2m"}, activeDeadlineSeconds=60)).limit_s == 60.0
+
+
+def test_a_user_is_who_the_policy_says_and_no_label() -> None:
+    manifest = double.job("j", 1)
+    manifest["metadata"]["labels"]["phalanx.dev/user"] = "root"
+    assert declared(manifest).user == ""
+    assert declared(double.pod("p", user="root")).user == ""
+
+
+def test_a_priority_class_that_preempts_nobody_is_heeded() -> None:
+    classes = {"polite": {"value": 5, "preemptionPolicy": "Never"}, "base": {"globalDefault": True}}
+    around = AdmissionDefaults(priority_classes=classes)
+    assert not around.preempts({"priorityClassName": "polite"})
+    assert around.preempts({"priorityClassName": "polite", "preemptionPolicy": "PreemptLowerPriority"})
+    assert around.preempts({})
+
+
+@pytest.mark.parametrize(
+    ("word", "value", "complaint"),
+    [
+        ("time-limit", "soon", "j says phalanx.dev/time-limit 'soon': 'soon' is no length of time; write seconds (90)"),
+        ("time-limit", "0", "j says phalanx.dev/time-limit '0': it must be longer than nothing"),
+        ("begin", "tomorrow", "j says phalanx.dev/begin 'tomorrow': tomorrow is no moment; write for instance 2026-"),
+        ("begin", "2026-01-01T00:00:00", "j says phalanx.dev/begin '2026-01-01T00:00:00': 2026-01-01T00:00:00 does no"),
+        ("after", "a:later", "j says phalanx.dev/after 'a:later': it is none of start, ok, not-ok, any"),
+        ("after", ":ok", "j says phalanx.dev/after ':ok': a dependency names a job"),
+        ("after-any", "maybe", "j says phalanx.dev/after-any 'maybe': it is neither true nor false"),
+        ("array-cap", "0", "j says phalanx.dev/array-cap '0': it is no whole number from 1 to 2147483647"),
+        ("nice", "much", "j says phalanx.dev/nice 'much': it is no whole number from -2147483648"),
+        ("preemptible", "never", "j says phalanx.dev/preemptible 'never': it is neither true nor false"),
+        ("size", "large", "j says phalanx.dev/size 'large': it is none of elastic, fixed-at-start"),
+        ("slice", "4", "j says phalanx.dev/slice '4': write PODS@LEVEL, for instance 4@kubernetes.io/hostname"),
+        ("slice", "0@host", "j says phalanx.dev/slice '0@host': it is no whole number from 1"),
+        ("subgroups", "left", "j says phalanx.dev/subgroups 'left': it is no JSON list"),
+        ("subgroups", "[{}]", "j says phalanx.dev/subgroups '[{}]': a group has a name"),
+        ("subgroups", '[{"nam": "x"}]', 'j says phalanx.dev/subgroups \'[{"nam": "x"}]\': there is no such field'),
+    ],
+)
+def test_a_value_that_cannot_be_names_object_word_and_what_is_allowed(word: str, value: str, complaint: str) -> None:
+    job = declared(annotated({f"phalanx.dev/{word}": value}))
+    assert job.blocked is not None
+    assert job.blocked.code is Code.INVALID
+    assert job.blocked.text.startswith(complaint)
+
+
+def test_a_level_is_required_or_preferred_and_not_both() -> None:
+    both = {"phalanx.dev/closeness": "rack", "phalanx.dev/preferred-closeness": "zone"}
+    assert why(declared(annotated(both))).endswith("say one of both")
+
+
+def test_members_that_contradict_each_other_wait() -> None:
+    said = {"job": "t", "job_roles": "2"}
+    contrary = declared(double.job("a", 1, **said, qos="high"), double.job("b", 1, **said, qos="low"))
+    assert "contradict each other: a says phalanx.dev/qos high, b says low" in why(contrary)
+
+
+def test_bare_pods_say_their_limit_themselves() -> None:
+    assert declared(double.pod("p", time_limit="60")).limit_s == 60.0
+    own = double.pod("p")
+    own["spec"]["activeDeadlineSeconds"] = 60
+    assert declared(own).limit_s == 60.0
+
+
+def test_every_word_is_in_the_guide() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "guide" / "kubernetes.md").read_text()
+    words = [value for name, value in vars(labels).items() if name.isupper() and str(value).startswith("phalanx.dev/")]
+    assert len(words) > 30
+    assert [word for word in words if word not in guide] == []

@@ -1,0 +1,148 @@
+"""What pods want of other pods and of their nodes, from their specs to where they run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from phalanx.kube.read.node import read_node
+from phalanx.kube.read.template.pod_shape import PodRequirements, ShapeCache
+from phalanx.model.node import Device, Zone
+from phalanx.model.reason import Code
+from phalanx.model.shape import DeviceShare, NodePreference, Operator, PodTerm, Port, Requirement, Spread
+from tests import clockwork
+from tests.kube import double
+from tests.kube.double import Object, job, node, pod
+from tests.kube.stage import Stage
+
+HOST = "kubernetes.io/hostname"
+WEB = {"matchLabels": {"app": "web"}}
+IS_WEB = (Requirement("app", Operator.IN, ("web",)),)
+
+
+def read(spec: dict[str, Any], **meta: Any) -> PodRequirements:
+    return ShapeCache().of_pod({"containers": [], **spec}, meta={"namespace": "default", **meta})
+
+
+def affinity(kind: str, **rules: Any) -> dict[str, Any]:
+    return {"affinity": {kind: {f"{name}DuringSchedulingIgnoredDuringExecution": rule for name, rule in rules.items()}}}
+
+
+def test_affinity_between_pods() -> None:
+    term = {"topologyKey": "zone", "labelSelector": WEB}
+    shape = read(affinity("podAffinity", required=[term], preferred=[{"weight": 5, "podAffinityTerm": term}])).shape
+    assert shape.near == (PodTerm("zone", IS_WEB), PodTerm("zone", IS_WEB, weight=5))
+    everywhere = {**term, "namespaceSelector": {}}
+    assert read(affinity("podAntiAffinity", required=[everywhere])).shape.away == (PodTerm("zone", IS_WEB, ("*",)),)
+
+
+def test_preferred_nodes_spread_and_ports() -> None:
+    here = {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}
+    shape = read(affinity("nodeAffinity", preferred=[{"weight": 7, "preference": here}])).shape
+    assert shape.preferences == (NodePreference(7, (Requirement("disk", Operator.EXISTS),)),)
+    rule = {"topologyKey": "zone", "maxSkew": 2, "labelSelector": WEB, "minDomains": 3}
+    rule |= {"whenUnsatisfiable": "DoNotSchedule"}
+    loose = {**rule, "whenUnsatisfiable": "ScheduleAnyway", "minDomains": None}
+    assert read({"topologySpreadConstraints": [rule, loose]}).shape.spread == (
+        Spread("zone", 2, IS_WEB, min_domains=3),
+        Spread("zone", 2, IS_WEB, required=False),
+    )
+    ports = [{"hostPort": 80, "containerPort": 8080}, {"hostPort": 53, "protocol": "UDP", "hostIP": "10.0.0.1"}]
+    assert read({"containers": [{"ports": ports}]}).shape.ports == (Port(53, "UDP", "10.0.0.1"), Port(80))
+
+
+def test_a_part_of_a_gpu() -> None:
+    assert read({}, annotations={"phalanx.dev/gpu-fraction": "0.25"}).shape.share == DeviceShare(
+        "nvidia.com/gpu", milli=250
+    )
+    assert read({}, annotations={"phalanx.dev/gpu-memory": "8Gi"}).shape.share == DeviceShare(
+        "nvidia.com/gpu", memory_bytes=8 << 30
+    )
+
+
+@pytest.mark.parametrize("value", ["2", "0", "-0.5", "half"])
+def test_a_part_that_is_none_is_told(value: str) -> None:
+    obstacle = read({}, annotations={"phalanx.dev/gpu-fraction": value}).obstacle
+    assert obstacle is not None
+    assert obstacle.code is Code.INVALID
+    assert "phalanx.dev/gpu-fraction" in obstacle.text
+
+
+def test_labels_belong_to_a_shape_only_when_somebody_selects_by_them() -> None:
+    shapes = ShapeCache()
+    meta = {"namespace": "default", "labels": {"app": "web", "build": "17"}}
+    plain = shapes.of_pod({"containers": []}, meta=meta).shape
+    assert (plain.labels, plain.namespace) == ((), "")
+    assert shapes.version == 0
+    term = {"topologyKey": HOST, "labelSelector": WEB}
+    shapes.of_pod({"containers": [], **affinity("podAntiAffinity", required=[term])}, meta=meta)
+    assert shapes.version == 1
+    again = shapes.of_pod({"containers": []}, meta=meta).shape
+    assert (again.labels, again.namespace) == ((("app", "web"),), "default")
+
+
+def test_a_node_says_what_devices_it_has() -> None:
+    obj = double.node("n")
+    obj["metadata"]["annotations"] = {
+        "phalanx.dev/devices": '[{"name": "GPU-1", "memory": "80Gi", "zone": "0"}]',
+        "phalanx.dev/zones": '[{"name": "0", "allocatable": {"cpu": "2"}}]',
+    }
+    read = read_node(obj)
+    assert read.devices == (Device(name="GPU-1", resource="nvidia.com/gpu", memory_bytes=80 << 30, zone="0"),)
+    assert read.zones == (Zone(name="0", allocatable=(("cpu", 2000),)),)
+    obj["metadata"]["annotations"] = {"phalanx.dev/devices": "two", "phalanx.dev/zones": '[{"name": 1}]'}
+    assert (read_node(obj).devices, read_node(obj).zones) == ((), ())
+
+
+# --- to where they run ------------------------------------------------------------------------------------------------
+
+
+def hosts(*names: str) -> list[Object]:
+    found = [node(name) for name in names]
+    for one in found:
+        one["metadata"]["labels"] = {HOST: one["metadata"]["name"]}
+    return found
+
+
+def apart(name: str, pods: int) -> Object:
+    """A Job whose pods want no other pod of app=web on their node, and are such pods."""
+    manifest = job(name, pods)
+    template = manifest["spec"]["template"]
+    template["metadata"] = {"labels": {"app": "web"}}
+    template["spec"] |= affinity("podAntiAffinity", required=[{"topologyKey": HOST, "labelSelector": WEB}])
+    return manifest
+
+
+def test_pods_that_want_to_be_apart_are_apart_and_the_third_waits() -> None:
+    async def scene() -> None:
+        stage = Stage(nodes=hosts("n1", "n2"))
+        stage.put(apart("a", 2))
+        async with stage.scheduler():
+            await stage.until(lambda: len(stage.api.bound()) == 2)
+            assert sorted(stage.api.bound().values()) == ["n1", "n2"]
+            stage.put(apart("b", 1))
+            for _ in range(8):
+                await stage.turn()
+            assert len(stage.api.bound()) == 2
+
+    clockwork.run(scene())
+
+
+def test_who_ran_before_anybody_selected_it_counts_too() -> None:
+    async def scene() -> None:
+        stage = Stage(nodes=hosts("n1", "n2"))
+        theirs = pod("theirs", scheduler="default-scheduler", node="n1")
+        theirs["metadata"]["labels"] = {"app": "web"}
+        ours = job("plain", 1)
+        ours["spec"]["template"]["metadata"] = {"labels": {"app": "web"}}
+        stage.put(theirs, ours)
+        async with stage.scheduler():
+            await stage.until(lambda: "plain-1" in stage.api.bound())
+            stage.put_node({**hosts("n3")[0]})
+            stage.put(apart("a", 1))
+            await stage.until(lambda: len(stage.api.bound()) == 3)
+            free = {"n1", "n2", "n3"} - {"n1", stage.api.bound()["plain-1"]}
+            assert stage.api.bound()["a-2"] in free
+
+    clockwork.run(scene())
