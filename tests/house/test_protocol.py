@@ -1,4 +1,4 @@
-"""The twenty points of the protocol, and what else is owed (docs/decisions/0004-kube-world.md): each has tests."""
+"""The twenty points of the protocol, and what else is owed (docs/guide/protocol.md): each has tests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "decisions" / "0004-kube-world.md").read_text()
+PAGE = (ROOT / "docs" / "guide" / "protocol.md").read_text()
 NAMED = re.compile(r"[Pp]oints? (\d+(?:(?:, | and )\d+)*)")
 ROW = re.compile(r"^\| (\d+) [^|]+\|([^|]+)\|", re.MULTILINE)
 POINTS = list(range(1, 21))
