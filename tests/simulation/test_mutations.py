@@ -1,5 +1,5 @@
 """Are the checks any good? Bugs are planted, one at a time: each must be caught within a few seeds, or by the scenario
-that is the specification of what it breaks (docs/decisions/0015-simulation.md lists them).
+that is the specification of what it breaks (docs/benchmarks/planted-bugs.md lists them).
 
 By seeds are caught those that at least one seed in ten notices, perhaps in worlds that have much of what it takes: so
 that no change of the world, which gives every seed another meaning, makes all of them blind. The others break a
