@@ -21,7 +21,8 @@ from phalanx.client.kind import JOBS, NODES, PODS, Kind
 from phalanx.dialects.peer_reasons import Peer
 from phalanx.errors import PhalanxError
 from phalanx.kube.install.definitions import QUEUES
-from phalanx.kube.world import KubeSettings, KubeWorld
+from phalanx.kube.routing.settings import KubeSettings
+from phalanx.kube.world import KubeWorld
 from phalanx.model.node import Node
 from phalanx.model.reason import Code, Reason
 

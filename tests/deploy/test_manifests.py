@@ -22,8 +22,8 @@ from phalanx.kube.install.admission_policy import INSTALLED, PATH, SERVICE, SERV
 from phalanx.kube.install.definitions import DEFINITIONS
 from phalanx.kube.leader import NAME as LEASE
 from phalanx.kube.read.workload.adapter import TRAINING_KINDS
+from phalanx.kube.routing.caches import LOOKED_UP, REQUIRED, VOLCANO
 from phalanx.kube.status.usage import NAME as USAGE
-from phalanx.kube.world import LOOKED_UP, REQUIRED, VOLCANO
 from phalanx.webhook.trust import CONFIGURATION, SECRET
 
 ROOT = Path(__file__).parents[2]

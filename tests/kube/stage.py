@@ -13,8 +13,9 @@ from phalanx.core.fold import fold_plan
 from phalanx.kube.gang.barrier import GangTimeouts
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.read.pod_group import POD_GROUPS
+from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.status.pod_group_status import PodGroupStatusWriter
-from phalanx.kube.world import KubeSettings, KubeWorld
+from phalanx.kube.world import KubeWorld
 from phalanx.model.cluster import Cluster
 from phalanx.model.job import Phase
 from phalanx.model.plan import Action, Plan
@@ -75,7 +76,7 @@ class Stage:
         objects = self.caches(POD_GROUPS).objects
         return PodGroupStatusWriter(
             self._client,  # type: ignore[arg-type]  # the double of a connection
-            self.world.groups,
+            self.world.watch.groups,
             self.world.gangs,
             objects,
             lambda: self.now_s,

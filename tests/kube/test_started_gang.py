@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from phalanx.client.kind import JOBS, NODES, PODS
-from phalanx.kube.gang.effects import Stage as Life
+from phalanx.kube.gang.stages import Stage as Life
 from tests.kube.double import job, node, pod
 from tests.kube.stage import Stage
 from tests.kube.test_barrier import play, settle

@@ -203,7 +203,7 @@ def test_a_queue_that_cannot_be_read_is_held_and_said_so() -> None:
         stage.put(member("a", "g"))
         async with stage.scheduler():
             await settle(stage)
-            assert stage.world.tree.wrong == {"odd": "spec.weight: 'much' is no whole number from 0 to 2147483647"}
+            assert stage.world.queues.wrong == {"odd": "spec.weight: 'much' is no whole number from 0 to 2147483647"}
             assert reason(stage, "g").startswith("QueueHeld")
 
     play(scene())

@@ -15,7 +15,8 @@ from phalanx.client.kind import CRDS, PODS
 from phalanx.embedded.controllers.runtime.informers import SharedInformers
 from phalanx.kube.install.volcano import DEFINITIONS, QUEUES, install
 from phalanx.kube.read.pod_group import POD_GROUPS
-from phalanx.kube.world import KubeSettings, open_world
+from phalanx.kube.routing.settings import KubeSettings
+from phalanx.kube.world import open_world
 from phalanx.model.cluster import Cluster
 from phalanx.model.policy import Policy
 from tests.embedded.apiserver.process import ServerProcess

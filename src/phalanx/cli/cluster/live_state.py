@@ -27,7 +27,8 @@ from phalanx.kube.gang.lifecycle import GangLifecycle
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.leader import NAME, NAMESPACE
 from phalanx.kube.read.labels import POLICY, REASON
-from phalanx.kube.world import KubeSettings, KubeWorld
+from phalanx.kube.routing.settings import KubeSettings
+from phalanx.kube.world import KubeWorld
 from phalanx.model.cluster import Cluster
 from phalanx.model.event import Event, PolicySeen, Ticked
 from phalanx.model.plan import Place, Plan, Promise, Start, Wait
@@ -145,14 +146,14 @@ def think(
     events = tuple(world.events())
     fold(cluster, (PolicySeen(policy), Ticked(now_s), *events))
     plan = decide(cluster, policy, now_s)
-    kinds = (JOBS, PODS, NODES, QUEUES, *sorted(world.served, key=lambda kind: kind.plural))
+    kinds = (JOBS, PODS, NODES, QUEUES, *sorted(world.caches.served, key=lambda kind: kind.plural))
     return Snapshot(
         cluster=cluster,
         events=events,
         plan=plan,
         gangs=world.gangs,
         objects={kind: dict(informers(kind).objects) for kind in kinds},
-        wrong=dict(world.tree.wrong),
+        wrong=dict(world.queues.wrong),
         now_s=now_s,
     )
 

@@ -20,9 +20,10 @@ from phalanx.kube.install.admission_policy import AdmissionMode
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.install.volcano import QUEUES as VOLCANO_QUEUES
 from phalanx.kube.leader import Lease, leading
+from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.status.queue_status import StatusSource, keep_queue_statuses
 from phalanx.kube.status.usage import keep_usage
-from phalanx.kube.world import KubeSettings, KubeWorld, open_world
+from phalanx.kube.world import KubeWorld, open_world
 from phalanx.metrics.collector import Leader, Scheduler
 from phalanx.metrics.decisions import Decisions, Measured
 from phalanx.model.cluster import Cluster
@@ -123,8 +124,8 @@ def seen(world: KubeWorld, glance: Glance, informers: Callable[[Kind], Informer]
     """What the writer of statuses sees."""
     return StatusSource(
         standings=glance.look,
-        wrong=lambda: world.tree.wrong,
+        wrong=lambda: world.queues.wrong,
         objects=lambda: informers(QUEUES).objects,
         may_write=lambda: asyncio.get_running_loop().time() < lease.fence(),
-        volcano=lambda: informers(VOLCANO_QUEUES).objects if VOLCANO_QUEUES in world.served else {},
+        volcano=lambda: informers(VOLCANO_QUEUES).objects if VOLCANO_QUEUES in world.caches.served else {},
     )

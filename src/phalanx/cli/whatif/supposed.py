@@ -35,7 +35,9 @@ from phalanx.kube.read.node import read_node
 from phalanx.kube.read.queue import read_queue
 from phalanx.kube.read.template.admission import AdmissionDefaults
 from phalanx.kube.read.workload.batch_job import read_job
-from phalanx.kube.world import LOOKED_UP, REQUIRED, VOLCANO, KubeSettings, KubeWorld
+from phalanx.kube.routing.caches import LOOKED_UP, REQUIRED, VOLCANO
+from phalanx.kube.routing.settings import KubeSettings
+from phalanx.kube.world import KubeWorld
 from phalanx.model.cluster import Cluster
 from phalanx.model.event import Event
 
@@ -85,9 +87,9 @@ def told(objects: Objects, book: Cluster, default_queue: str, now_s: float) -> t
     theirs = [kind for kind in VOLCANO if kind in objects]
     settings = KubeSettings(default_queue=default_queue, dialects=DIALECTS if theirs else frozenset())
     world = KubeWorld(nowhere, caches.__getitem__, settings, lambda: now_s)
-    world.look_up((*LOOKED_UP, *theirs))
-    world.tree.queues.update({name: queue for name, queue in book.queues.items() if name not in objects[QUEUES]})
-    world.tree.flavors.update({name: each for name, each in book.flavors.items() if name not in objects[FLAVORS]})
+    world.caches.look_up((*LOOKED_UP, *theirs))
+    world.queues.queues.update({name: queue for name, queue in book.queues.items() if name not in objects[QUEUES]})
+    world.queues.flavors.update({name: each for name, each in book.flavors.items() if name not in objects[FLAVORS]})
     return tuple(world.events())
 
 

@@ -3,11 +3,12 @@
 Rooms, lowest first:
 
     spec/       from the members of a gang to the `Job` that stands for them
-    seats       which slot of a started gang has which node and which pod
     barrier     how long things may take, and why a start is taken back
     effects     what a gang may ask of the API
-    seating     pods and their seats
-    preemption  how a started gang is preempted, made smaller, and grows again
-    lifecycle   waiting, starting, running, leaving
+    objects     the API objects of one gang
+    seats/      the seats of a started gang, and its pods on them
+    preemption  how a started gang leaves its nodes
+    stages      waiting, starting, running, leaving, and what is true in each
+    lifecycle   from stage to stage
     restart     which starts a scheduler before this one had begun
 """

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from phalanx.kube.gang.seats import GangSeats
 from phalanx.kube.read.pod import Pod
 from phalanx.model.reason import Code, Reason
 
@@ -53,13 +52,13 @@ def start_timeout_reason(late: Sequence[Pod], waited_s: float) -> Reason:
     return Reason(code=Code.BACKOFF, text=text, numbers={"late": len(late), "node": first.node})
 
 
-def barrier_timeout_reason(seats: GangSeats, waited_s: float, others: str = "") -> Reason:
-    """Why the barrier was not reached, with numbers. `others`: the schedulers that were let bind since."""
-    needed = sum(row.least for row in seats.rows)
-    there = sum(row.taken for row in seats.rows)
-    ready = sum(min(row.ready, row.least) for row in seats.rows)
-    text = f"its start was taken back: {ready} of {needed} pods could be bound after {waited_s:.0f} s ({there} existed)"
-    if others:
-        ready = sum(min(row.bound, row.least) for row in seats.rows)
-        text = f"its start was taken back: {others} bound {ready} of {needed} pods in {waited_s:.0f} s"
-    return Reason(code=Code.BACKOFF, text=text, numbers={"ready": ready, "needed": needed, "exist": there})
+def barrier_timeout_reason(*, ready: int, needed: int, exist: int, waited_s: float) -> Reason:
+    """Why the barrier was not reached: so many of the pods that are `needed` could be bound, and so many `exist`."""
+    text = f"its start was taken back: {ready} of {needed} pods could be bound after {waited_s:.0f} s ({exist} existed)"
+    return Reason(code=Code.BACKOFF, text=text, numbers={"ready": ready, "needed": needed, "exist": exist})
+
+
+def binding_timeout_reason(*, schedulers: str, bound: int, needed: int, exist: int, waited_s: float) -> Reason:
+    """Why it is taken back though the barrier was reached: other `schedulers` were let bind, and did not bind all."""
+    text = f"its start was taken back: {schedulers} bound {bound} of {needed} pods in {waited_s:.0f} s"
+    return Reason(code=Code.BACKOFF, text=text, numbers={"ready": bound, "needed": needed, "exist": exist})

@@ -1,29 +1,25 @@
-"""What a gang may do to the outside, and what comes back: the seam between its life and the API."""
+"""What a gang may ask of the outside, and how the answers come back: the seam between its life and the API.
+
+A gang does no I/O. It asks for one write at a time, and hands over what is to be called with the answer; after every
+answer the gang draws its conclusions anew.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol, TypeAlias
 
 from phalanx.kube.capacity.node_allocations import NodeAllocations
 from phalanx.kube.gang.barrier import GangTimeouts
-from phalanx.kube.gang.seats import Seat
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.records import PreemptionMark, StartRecord
 from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.model.event import Event
 from phalanx.model.reason import Reason
 
-if TYPE_CHECKING:
-    from phalanx.kube.gang.seating import SeatedGang
-
-
-class Stage(Enum):
-    WAITING = "waiting"
-    STARTING = "starting"
-    RUNNING = "running"
-    LEAVING = "leaving"
+Member: TypeAlias = BatchJob | Pod
 
 
 class Answer(Enum):
@@ -34,22 +30,77 @@ class Answer(Enum):
     REFUSED = "refused"
 
 
+Answered: TypeAlias = Callable[[Answer, str], None]  # with the text of a refusal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleStart:
+    """One Job of a start: how many pods it may run, and the name of the flavor that they get (empty: none)."""
+
+    job: BatchJob
+    parallelism: int
+    flavor: str = ""
+
+
+class JobEffects(Protocol):
+    """Writes to Jobs. `gang`: the id of who asks."""
+
+    def resume(self, gang: str, roles: Sequence[RoleStart], record: StartRecord, answered: Answered) -> None:
+        """The roles of one object, by one write."""
+
+    def suspend(
+        self, gang: str, job: BatchJob, why: Reason, mark: PreemptionMark | None, hold: str, answered: Answered
+    ) -> None:
+        """`hold`: why it is not to be started again before somebody says so; empty: it may be. The text of the answer
+        is what the Job controller said about pods that it could not create."""
+
+    def resize(self, gang: str, job: BatchJob, parallelism: int, answered: Answered) -> None: ...
+
+    def explain(self, job: BatchJob, text: str) -> None:
+        """Write on the Job why it waits, or failed."""
+
+
+class PodEffects(Protocol):
+    """Writes to pods. `gang`: the id of who asks."""
+
+    def bind(
+        self, gang: str, pod: Pod, node: str, devices: tuple[str, ...], record: StartRecord | None, answered: Answered
+    ) -> None: ...
+
+    def select_node(self, pod: Pod, node: str) -> None:
+        """Tell the claims of the pod for which node their volumes are to be made."""
+
+    def read_budgets(self, gang: str, pods: Sequence[Pod], answered: Callable[[str], None]) -> None:
+        """`answered`: with what a PodDisruptionBudget says against the eviction of these pods, or nothing."""
+
+    def mark(self, gang: str, pod: Pod, mark: PreemptionMark, answered: Answered) -> None: ...
+
+    def evict(self, gang: str, pod: Pod, grace_s: float | None, answered: Answered) -> None: ...
+
+
 class Effects(Protocol):
     """What a gang may do to the outside."""
 
-    allocations: NodeAllocations
-    timeouts: GangTimeouts
+    @property
+    def allocations(self) -> NodeAllocations: ...
+    @property
+    def timeouts(self) -> GangTimeouts: ...
+    @property
+    def jobs(self) -> JobEffects: ...
+    @property
+    def pods(self) -> PodEffects: ...
 
-    def now_s(self) -> float: ...
-    def tell(self, event: Event) -> None: ...
-    def resume(self, gang: SeatedGang, jobs: Sequence[tuple[BatchJob, int]], record: StartRecord) -> None: ...
-    def suspend(self, gang: SeatedGang, job: BatchJob, reason: Reason, mark: PreemptionMark | None) -> None: ...
-    def resize(self, gang: SeatedGang, job: BatchJob, parallelism: int, why: Reason | None) -> None: ...
-    def bind(self, gang: SeatedGang, pod: Pod, seat: Seat, record: StartRecord | None) -> None: ...
-    def select(self, gang: SeatedGang, pod: Pod, node: str) -> None: ...
-    def budgets(self, gang: SeatedGang, pods: Sequence[Pod]) -> None: ...
-    def mark(self, gang: SeatedGang, pod: Pod, mark: PreemptionMark) -> None: ...
-    def evict(self, gang: SeatedGang, pod: Pod, grace_s: float | None) -> None: ...
-    def going(self, gang: SeatedGang, why: Reason) -> None: ...
-    def rejected(self, gang: SeatedGang, pod: Pod) -> None: ...
-    def started(self, gang: SeatedGang) -> None: ...
+    def now_s(self) -> float:
+        """Seconds since the epoch."""
+
+    def tell(self, event: Event) -> None:
+        """To the core."""
+
+    def report(self, about: Member, reason: str, text: str, *, warning: bool = False) -> None:
+        """To people, as an Event."""
+
+    def waits_no_more(self, gang: str, members: Iterable[Member]) -> None:
+        """What was to be written of why it waits is not written."""
+
+    def later(self, gang: str, call: Callable[[], None]) -> None:
+        """Call in a while: what was refused is tried again. The gang draws its conclusions then."""

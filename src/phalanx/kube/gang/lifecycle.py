@@ -1,401 +1,394 @@
-"""One gang's life against the API: queued, starting, running, going back. The heart of `kube/`.
+"""One gang's life against the API: waiting, starting, running, leaving (`stages`). The heart of `kube/`.
 
-A gang sees its members change (`see_*`, `lose_*`), is told what was decided (`start`, `place`) and what became of its
-writes (`resumed`, `suspended`, `bound`). It does no I/O: it tells events and asks for writes through its `Effects`.
-Seeing is cheap; `advance` draws the conclusions, once for however many changes came together.
-
-Stages (those of docs/decisions/0004-kube-world.md):
-
-    WAITING ──start──▶ STARTING ──minimum bound──▶ RUNNING ──all over──▶ (finished)
-       ▲                  │                           │
-       └──no pod left── LEAVING ◀──── taken back ─────┘
-
-STARTING has a gate: it is shut until the barrier is complete, and then all bindings are sent. A gang of a queue with
-`gang: false` is started with the gate open.
+A gang sees its members change (`see_*`, `lose_*`), and is told what was decided (`start`, `place`, `preempt`,
+`shrink`). It does no I/O: it tells events and asks for writes through its `Effects`, whose answers come back to the
+parts that asked. Seeing is cheap; `advance` draws the conclusions, once for however many changes came together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from phalanx.kube.gang.barrier import barrier_timeout_reason, start_timeout_reason
-from phalanx.kube.gang.effects import Answer, Effects, Stage
-from phalanx.kube.gang.preemption import PreemptibleGang
-from phalanx.kube.gang.seats import GangSeats, pod_source
-from phalanx.kube.gang.spec.gang_spec import GangDefaults, GangMembers, GangSpec, JobPods, PodSource, gang_spec
+from phalanx.kube.gang.barrier import barrier_timeout_reason, binding_timeout_reason, start_timeout_reason
+from phalanx.kube.gang.effects import Answer, Effects
+from phalanx.kube.gang.objects import GangObjects
+from phalanx.kube.gang.preemption import Departure, PreemptionRequest
+from phalanx.kube.gang.seats.gang_start import GangStart
+from phalanx.kube.gang.seats.seat_table import GangSeats
+from phalanx.kube.gang.spec.gang_spec import GangDefaults, GangSpec, gang_spec
+from phalanx.kube.gang.stages import NEXT, Leaving, Running, Stage, StartedParts, StartHistory, Starting, State, Waiting
 from phalanx.kube.read.pod import Pod
-from phalanx.kube.read.records import PreemptionMark, StartRecord
+from phalanx.kube.read.records import StartRecord
 from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.model.event import Finished, Refused, Released, Started, Submitted
-from phalanx.model.job import Placement, Slot
-from phalanx.model.plan import Start
+from phalanx.model.job import Phase, Placement, Slot
+from phalanx.model.plan import Preempt, Shrink, Start
 from phalanx.model.reason import Code, Reason
-from phalanx.model.shape import NodePreference, Operator, Requirement
 
 
-class GangLifecycle(PreemptibleGang):
-    """One gang, with all that it does."""
+class GangLifecycle:
+    """`wake_s`: `advance` is to be called again then, though nothing changes (0: no need)."""
 
     def __init__(self, id: str, effects: Effects) -> None:
-        super().__init__(id, effects)
-        self.failures = 0
-        self.stalls = 0  # starts in a row whose pods did not become ready in time
-        self._avoid: dict[str, None] = {}  # the nodes on which they did not
-        self._launched_s = 0.0  # the last binding of this start
-
-    # --- drawing conclusions --------------------------------------------------------------------------------------
-
-    def advance(self, defaults: GangDefaults) -> None:
+        self.id, self.effects = id, effects
+        self.objects = GangObjects(id)
+        self._state: State = Waiting()
+        self.history = StartHistory()
         self.wake_s = 0.0
-        match self.stage:
-            case Stage.STARTING | Stage.RUNNING:
-                self._attend(defaults)
-            case Stage.LEAVING:
-                self._leave()
-            case Stage.WAITING:
-                pass
-        if self.stage is Stage.WAITING:  # also what has just gone back: it may be held by now
-            self._queue(defaults)
 
-    def _members(self) -> GangMembers:
-        jobs = [job for job in self.jobs.values() if job.ours and not job.finished]
-        owned = {job.uid for job in self.jobs.values()}
-        pods = [
-            pod
-            for pod in self.pods.values()
-            if not pod.node and not pod.going and (pod.owner is None or pod.owner[1] not in owned)
-        ]
-        jobs.sort(key=lambda job: (job.created_s, job.name))
-        pods.sort(key=lambda pod: (pod.created_s, pod.name))
-        finished = sum(job.finished and job.ours for job in self.jobs.values())
-        sizes = {job.uid: self.size(job) for job in jobs}
-        return GangMembers(id=self.id, jobs=jobs, pods=pods, finished=finished, sizes=sizes, group=self.group)
+    # --- questions ------------------------------------------------------------------------------------------------
 
-    def _queue(self, defaults: GangDefaults) -> None:
-        self._fresh.clear()
-        members = self._members()
-        if not members.jobs and not members.pods:
-            if self.spec is not None:
-                self.effects.tell(Finished(self.id, self.outcome))
-            self.spec = None
+    @property
+    def state(self) -> State:
+        return self._state
+
+    @state.setter
+    def state(self, state: State) -> None:
+        assert type(state) in NEXT[type(self._state)], f"{self.id}: from {self._state} to {state}"
+        self._state = state
+
+    @property
+    def jobs(self) -> dict[str, BatchJob]:
+        return self.objects.jobs
+
+    @property
+    def pods(self) -> dict[str, Pod]:
+        return self.objects.pods
+
+    @property
+    def stage(self) -> Stage:
+        match self.state:
+            case Waiting():
+                return Stage.WAITING
+            case Starting():
+                return Stage.STARTING
+            case Running():
+                return Stage.RUNNING
+            case Leaving():
+                return Stage.LEAVING
+
+    @property
+    def done(self) -> bool:
+        """Nothing of it is left."""
+        return isinstance(self.state, Waiting) and self.objects.empty
+
+    @property
+    def parts(self) -> StartedParts | None:
+        """Of its start; None while it waits."""
+        return None if isinstance(self.state, Waiting) else self.state.parts
+
+    @property
+    def spec(self) -> GangSpec | None:
+        """As the core was told; None: it was told nothing."""
+        return self.state.spec if isinstance(self.state, Waiting) else self.state.parts.start.spec
+
+    @property
+    def record(self) -> StartRecord | None:
+        return self.parts.start.record if self.parts is not None else None
+
+    @property
+    def queue(self) -> str:
+        return self.spec.job.queue if self.spec is not None else ""
+
+    def excess(self, pod: Pod) -> tuple[tuple[str, int], ...] | None:
+        """What the pod costs beyond what the core charges to its node for it; None: it charges nothing."""
+        return self.parts.seating.excess(pod) if self.parts is not None else None
+
+    # --- members change -------------------------------------------------------------------------------------------
+
+    def see_job(self, job: BatchJob) -> None:
+        if self.parts is not None and (known := self.jobs.get(job.uid)) is not None:
+            self.parts.elastic.see_job(known, job)
+        self.objects.see_job(job)
+
+    def lose_job(self, uid: str) -> None:
+        self.jobs.pop(uid, None)
+        if self.parts is not None:
+            self.parts.start.resuming.discard(uid)
+            self.parts.elastic.lose_job(uid)
+        if isinstance(self.state, Leaving):
+            self.state.departure.lose_job(uid)
+
+    def see_pod(self, pod: Pod) -> None:
+        if pod.over:
+            self.lose_pod(pod)
             return
-        declared = _avoiding(gang_spec(members, defaults), tuple(self._avoid))
-        if self.spec is None or declared.job != self.spec.job:
-            self.effects.tell(Submitted(declared.job))
-        self.spec = declared
+        self.pods[pod.uid] = pod
+        if self.parts is not None:
+            self.parts.seating.see(pod.uid)
 
-    def _attend(self, defaults: GangDefaults) -> None:
-        if self._over():
-            return
-        if self._suspended_by_others():
-            self.go_back(Reason(code=Code.HELD, text="suspended by somebody else after it was admitted"))
-            return
-        for uid in list(self._fresh):
-            self._look_at(self.pods[uid])
-            if self._settling and self.pods[uid].ready:
-                self._settled(uid)
-        self._fresh.clear()
-        self._fit_seats()
-        if self._shed:
-            self._end_shedding()
-        self._retry()
-        if self.gate_open or self._may_open():
-            self._bind_pending()
-        if self.stage is Stage.STARTING and self.gate_open and self.seats.started() and not self._resuming:
-            self.stage, self.failures = Stage.RUNNING, 0
-            assert self.record is not None
-            self.effects.tell(Started(self.id, self.record.attempt))
-            self.effects.started(self)
-            self._launch(defaults)
-        self._offer()
-        self._resize()
-        self._check_time(defaults)
+    def lose_pod(self, pod: Pod) -> None:
+        self.objects.end_pod(pod)
+        if pod.rejected:
+            self._tell_rejected(pod)
+        if self.parts is not None:
+            self.parts.seating.vacate(pod)
+        if isinstance(self.state, Running):
+            self.state.unready.pop(pod.uid, None)
 
-    def _over(self) -> bool:
-        """Nothing of it runs or will: it leaves the core. What still terminates keeps its charge until it is gone."""
-        if self.pods or any(job.ours and not job.finished for job in self.jobs.values()):
-            return False
-        self.effects.tell(Finished(self.id, self.outcome))
-        self._reset()
-        self.spec, self.failures, self.stalls = None, 0, 0
-        self._avoid.clear()
-        return True
-
-    def _suspended_by_others(self) -> bool:
-        return any(job.suspended and not job.finished and job.uid not in self._resuming for job in self.jobs.values())
-
-    # --- time -----------------------------------------------------------------------------------------------------
-
-    def _launch(self, defaults: GangDefaults) -> None:
-        """All are bound: from now on they have so long to become ready, if their queue says how long."""
-        self._launched_s = self.effects.now_s()
-        if defaults.start_timeout_s(self.queue) is not None and self.record is not None and self.record.gang:
-            self._settling = {uid: None for uid, pod in self.pods.items() if not pod.ready}
-
-    def _settled(self, uid: str) -> None:
-        self._settling.pop(uid, None)
-        if not self._settling:
-            self.stalls = 0
-            self._avoid.clear()
-
-    def _stalled(self) -> None:
-        """Not all became ready in time: elsewhere perhaps, and not for ever."""
-        late = [self.pods[uid] for uid in self._settling]
-        self._settling = {}
-        self._avoid |= {pod.node: None for pod in late if pod.node}
-        self.stalls += 1
-        self.failures = self.stalls - 1
-        why = start_timeout_reason(late, self.effects.now_s() - self._launched_s)
-        if self.stalls >= self.effects.timeouts.start_attempts:
-            self.gives_up = f"{self.stalls} starts in a row came to nothing"
-            self.stalls = 0
-        self.go_back(why)
-
-    def _check_time(self, defaults: GangDefaults) -> None:
-        timeouts, now_s = self.effects.timeouts, self.effects.now_s()
-        deadline_s = 0.0
-        if self.stage is Stage.STARTING and (self.record is None or self.record.gang):
-            deadline_s = self._since_s + timeouts.barrier_s(sum(row.least for row in self.seats.rows))
-        elif self.stage is Stage.RUNNING and self._lacks_members():
-            deadline_s = self._since_s + timeouts.place_s
-        if deadline_s and now_s >= deadline_s:
-            self.go_back(
-                barrier_timeout_reason(self.seats, now_s - self._since_s, self._others() if self.gate_open else "")
-            )
-            return
-        limit_s = defaults.start_timeout_s(self.queue) if self._settling else None
-        if limit_s is not None and now_s >= self._launched_s + limit_s:
-            self._stalled()
-            return
-        if limit_s is not None:
-            self._wake(self._launched_s + limit_s)
-        self._end_holds()
-        if self._guarded_s and now_s >= self._guarded_s:
-            self._guarded_s = 0.0
-            self._restate()
-        self._wake(deadline_s, self._guarded_s, *self._resting.values())
-
-    def _others(self) -> str:
-        """The schedulers, other than ours, that bind its pods."""
-        return " and ".join(sorted({job.scheduler for job in self.jobs.values() if job.pinned}))
-
-    def _lacks_members(self) -> bool:
-        """Started, yet below its minimum, and pods wait that cannot be bound."""
-        gang = self.record is not None and self.record.gang
-        return gang and any(row.bound < row.least and row.taken > row.bound for row in self.seats.rows)
-
-    def _end_holds(self) -> None:
-        """Room for pods that do not come is given back; whoever runs, runs on."""
-        held = [row for row in self.seats.rows if row.vacant and not isinstance(row.source, JobPods)]
-        if self.stage is not Stage.RUNNING or not held or self.record is None or not self.record.gang:
-            return
-        end_s = self.record.at_s + self.effects.timeouts.hold_s
-        if self.effects.now_s() < end_s:
-            self._wake(end_s)
-            return
-        for number, row in enumerate(self.seats.rows):
-            if not isinstance(row.source, JobPods):
-                self._release([Slot(number, ordinal) for ordinal in row.vacant])
+    def _tell_rejected(self, pod: Pod) -> None:
+        """A kubelet would not have the pod: its Job says so, also if it fails by that (backoffLimit 0)."""
+        said = f": {pod.message}" if pod.message else ""
+        text = f"the kubelet of {pod.node} refused pod {pod.name} ({pod.reason}{said})"
+        job = self.objects.job_of(pod)
+        self.effects.report(job or pod, "Rejected", text, warning=True)
+        if job is not None:
+            self.effects.jobs.explain(job, f"{Code.REJECTED}: {text}")
 
     # --- decided --------------------------------------------------------------------------------------------------
 
     def start(self, decided: Start, gang: bool) -> None:
         """Take up a start: the record goes to the Jobs first, then their pods come, then the barrier."""
-        declared, now_s = self.spec, self.effects.now_s()
-        if self.stage is not Stage.WAITING or declared is None or declared.job.blocked is not None:
+        now_s, spec = self.effects.now_s(), self.state.spec if isinstance(self.state, Waiting) else None
+        if spec is None or spec.job.blocked is not None:
             text = "it changed while it was planned"
             self.effects.tell(Refused(self.id, decided.attempt, Reason(code=Code.BACKOFF, text=text), now_s + 1.0))
             return
-        self.seats = GangSeats(declared.job.roles, declared.sources)
+        seats = GangSeats(spec.job.roles, spec.sources)
         if gang:
-            self.seats.leave_out({placement.role for placement in decided.placements})
-        self.record = StartRecord(
+            seats.leave_out({placement.role for placement in decided.placements})
+        record = StartRecord(
             attempt=decided.attempt,
-            queue=declared.job.queue,
-            count=sum(row.least for row in self.seats.rows),
-            priority=declared.job.priority,
+            queue=spec.job.queue,
+            count=seats.least,
+            priority=spec.job.priority,
             at_s=now_s,
             gang=gang,
             flavors=decided.flavors,
             limit_s=decided.limit_s,
         )
-        self.stage, self.gate_open, self._since_s = Stage.STARTING, not gang, now_s
-        self.seats.plan(decided.placements)
+        seats.plan(decided.placements)
+        parts = self.new_parts(spec, record, seats)
+        self.state = Starting(parts=parts)
         if gang:
-            self._give([len(row.seats) for row in self.seats.rows])
-        self.resume_jobs()
-        self._fresh = dict.fromkeys(self.pods)
+            parts.elastic.grant([len(row.seats) for row in seats.rows])
+        self.resume_jobs(parts)
 
-    def resume_jobs(self) -> None:
-        """Every member Job that does not carry this start's record is to get it, and to run."""
-        assert self.record is not None
-        together = dict[str, list[tuple[BatchJob, int]]]()  # roles of one object are resumed by one write
-        for job in self.jobs.values():
-            known = job.record is not None and job.record.attempt == self.record.attempt and not job.suspended
-            if job.ours and not job.finished and not known:
-                self._resuming.add(job.uid)
-                together.setdefault(job.object_uid, []).append(
-                    (job, self._given.get(job.uid, job.requested_parallelism))
-                )
-        for jobs in together.values():
-            self.effects.resume(self, jobs, self.record)
+    def new_parts(self, spec: GangSpec, record: StartRecord, seats: GangSeats) -> StartedParts:
+        start = GangStart(self.effects, self.objects, spec, record, seats)
+        return StartedParts.of(start, lambda request: self._preempted(start, request))
+
+    def resume_jobs(self, parts: StartedParts) -> None:
+        def resumed(answer: Answer, text: str) -> None:
+            if self.parts is not parts or not isinstance(self.state, Starting):
+                return
+            parts.start.since_s = self.effects.now_s()
+            if answer is Answer.REFUSED:
+                self.go_back(parts, Reason(code=Code.BACKOFF, text=f"its Job could not be resumed: {text}"))
+
+        parts.resume_jobs(resumed)
 
     def place(self, placements: Sequence[Placement]) -> None:
         """Open seats have nodes now; what is no longer there is given back."""
-        for placement in placements:
-            slot = Slot(placement.role, placement.ordinal)
-            if slot not in self.seats or self.seats[slot].bound:
-                self.effects.tell(Released(self.id, (slot,)))
-                continue
-            self.seats.plan((placement,))
-            if (uid := self.seats[slot].pod) and uid in self.pods:
-                self._fresh[uid] = None
-        self._fill(Slot(role, ordinal) for role, ordinal, _, _ in placements)
-
-    # --- answered -------------------------------------------------------------------------------------------------
-
-    def resumed(self, uid: str, answer: Answer, text: str) -> None:
-        self._resuming.discard(uid)
-        if self.stage is not Stage.STARTING:
+        if self.parts is None:
+            for placement in placements:
+                self.effects.tell(Released(self.id, (Slot(placement.role, placement.ordinal),)))
             return
-        self._since_s = self.effects.now_s()
-        if answer is Answer.REFUSED:
-            self.go_back(Reason(code=Code.BACKOFF, text=f"its Job could not be resumed: {text}"))
+        self.parts.seating.place(placements)
+        self.parts.elastic.fill(Slot(role, ordinal) for role, ordinal, _, _ in placements)
 
-    def bound(self, pod: Pod, node: str, answer: Answer, text: str) -> None:
-        slot = self.seats.slot_of.get(pod.uid)
-        if answer is not Answer.DONE:
-            self.effects.allocations.release(pod.uid)
-        if slot is None or pod.uid not in self.pods:
+    def preempt(self, decided: Preempt) -> None:
+        """Late decisions are passed over: who is on its way back, or over, tells the core so in any case."""
+        if isinstance(self.state, Starting | Running):
+            self.state.parts.preemption.preempt(decided)
+
+    def shrink(self, decided: Shrink) -> None:
+        if isinstance(self.state, Starting | Running):
+            self.state.parts.elastic.shrink(decided)
+
+    # --- drawing conclusions --------------------------------------------------------------------------------------
+
+    def advance(self, defaults: GangDefaults) -> None:
+        self.wake_s = 0.0
+        match self.state:
+            case Starting(parts=parts) | Running(parts=parts):
+                self._attend(parts, defaults)
+            case Leaving() as leaving:
+                self._leave(leaving)
+            case Waiting():
+                pass
+        if isinstance(self.state, Waiting):  # also what has just gone back: it may be held by now
+            self._declare(self.state, defaults)
+
+    def _declare(self, waiting: Waiting, defaults: GangDefaults) -> None:
+        members = self.objects.waiting()
+        if not members.jobs and not members.pods:
+            if waiting.spec is not None:
+                self.effects.tell(Finished(self.id, self.objects.outcome))
+            waiting.spec = None
             return
-        seat = self.seats[slot]
-        if pod.pinned and answer is Answer.DONE:
-            return  # it was let go: its scheduler binds it, and the watch will tell
-        seat.sent = False
-        if seat.bound or seat.node != node:
+        spec = self.history.avoiding(gang_spec(members, defaults))
+        if waiting.spec is None or spec.job != waiting.spec.job:
+            self.effects.tell(Submitted(spec.job))
+        waiting.spec = spec
+
+    def _attend(self, parts: StartedParts, defaults: GangDefaults) -> None:
+        if self.objects.idle:
+            self._finish()
             return
-        if answer is Answer.DONE:
-            self._settle(slot, pod)
-        elif answer is Answer.REFUSED:
-            seat.refusals += 1
-            seat.node = ""
-            self.seats.mark(slot, ready=False, bound=False)
-            self._pending.pop(slot, None)
-            self._resting[slot] = self.effects.now_s() + min(30.0, 0.1 * 2.0**seat.refusals)
+        if self._suspended_by_others(parts):
+            self.go_back(parts, Reason(code=Code.HELD, text="suspended by somebody else after it was admitted"))
+            return
+        for pod in parts.seating.fresh():
+            parts.seating.look_at(pod)
+            if pod.ready and isinstance(self.state, Running) and self.state.unready:
+                self._ready(self.state, pod)
+        parts.seating.fit(parts.elastic.seats_of)
+        if parts.elastic.leaving:
+            parts.elastic.end_shrinking()
+        parts.barrier.advance()
+        if isinstance(self.state, Starting) and self._is_bound(parts):
+            self._run(parts, defaults)
+        offer_s = parts.elastic.offer()
+        parts.elastic.resize()
+        self._check_time(parts, defaults)
+        self._wake(offer_s)
+
+    def _finish(self) -> None:
+        """Nothing of it runs or will: it leaves the core. What still terminates keeps its charge until it is gone."""
+        self.effects.tell(Finished(self.id, self.objects.outcome))
+        if self.parts is not None:
+            self.parts.preemption.cancel()
+        self.state, self.history = Waiting(), StartHistory()
+
+    def _suspended_by_others(self, parts: StartedParts) -> bool:
+        resuming = parts.start.resuming
+        return any(job.suspended and not job.finished and job.uid not in resuming for job in self.jobs.values())
+
+    def _is_bound(self, parts: StartedParts) -> bool:
+        return parts.barrier.gate_open and parts.start.seats.started() and not parts.start.resuming
+
+    def _run(self, parts: StartedParts, defaults: GangDefaults) -> None:
+        """All are bound: from now on they have so long to become ready, if their queue says how long."""
+        running = Running(parts=parts, bound_s=self.effects.now_s())
+        self.state = running
+        parts.start.phase, self.history.failures = Phase.RUNNING, 0
+        self.effects.tell(Started(self.id, parts.start.record.attempt))
+        self._tell_started(parts)
+        if defaults.start_timeout_s(self.queue) is not None and parts.start.record.gang:
+            running.unready = {uid: None for uid, pod in self.pods.items() if not pod.ready}
+
+    def _tell_started(self, parts: StartedParts) -> None:
+        self.effects.waits_no_more(self.id, (*self.jobs.values(), *self.pods.values()))
+        first = next(iter(self.jobs.values()), None) or next(iter(self.pods.values()), None)
+        nodes = [seat.node for _, seat in parts.start.seats.all() if seat.bound]
+        where = nodes[0] if len(set(nodes)) == 1 else f"{len(set(nodes))} nodes"
+        what = "its pod" if len(nodes) == 1 else f"its {len(nodes)} pods, together,"
+        if first is not None:
+            self.effects.report(first, "Scheduled", f"Bound {what} to {where}")
+
+    # --- time -----------------------------------------------------------------------------------------------------
+
+    def _wake(self, *times_s: float) -> None:
+        self.wake_s = min((at_s for at_s in (self.wake_s, *times_s) if at_s), default=0.0)
+
+    def _check_time(self, parts: StartedParts, defaults: GangDefaults) -> None:
+        start, now_s = parts.start, self.effects.now_s()
+        deadline_s = self._deadline_s(parts)
+        if deadline_s and now_s >= deadline_s:
+            self.go_back(parts, self._timeout_reason(parts, now_s - start.since_s))
+            return
+        if isinstance(self.state, Running) and self._is_unready_too_long(self.state, defaults, now_s):
+            return
+        self._end_holds(parts, now_s)
+        if start.guarded_s and now_s >= start.guarded_s:
+            start.guarded_s = 0.0
+            start.restate()
+        self._wake(deadline_s, start.guarded_s, *parts.barrier.resting.values())
+
+    def _deadline_s(self, parts: StartedParts) -> float:
+        """When it is taken back unless its pods are bound by then; 0: never."""
+        start, timeouts = parts.start, self.effects.timeouts
+        if not start.record.gang:
+            return 0.0
+        if isinstance(self.state, Starting):
+            return start.since_s + timeouts.barrier_s(start.seats.least)
+        return start.since_s + timeouts.place_s if start.seats.lacks_members() else 0.0
+
+    def _timeout_reason(self, parts: StartedParts, waited_s: float) -> Reason:
+        seats = parts.start.seats
+        others = " and ".join(sorted({job.scheduler for job in self.jobs.values() if job.pinned}))
+        if others and parts.barrier.gate_open:
+            bound = seats.minimum_bound
+            return binding_timeout_reason(
+                schedulers=others, bound=bound, needed=seats.least, exist=seats.taken, waited_s=waited_s
+            )
+        return barrier_timeout_reason(
+            ready=seats.minimum_ready, needed=seats.least, exist=seats.taken, waited_s=waited_s
+        )
+
+    def _is_unready_too_long(self, running: Running, defaults: GangDefaults, now_s: float) -> bool:
+        limit_s = defaults.start_timeout_s(self.queue) if running.unready else None
+        if limit_s is None:
+            return False
+        if now_s >= running.bound_s + limit_s:
+            self._time_out(running, now_s)
+            return True
+        self._wake(running.bound_s + limit_s)
+        return False
+
+    def _time_out(self, running: Running, now_s: float) -> None:
+        """Not all became ready in time: elsewhere perhaps, and not for ever."""
+        late, running.unready = [self.pods[uid] for uid in running.unready], {}
+        history, hold = self.history, ""
+        history.avoided |= {pod.node: None for pod in late if pod.node}
+        history.timeouts += 1
+        history.failures = history.timeouts - 1
+        if history.timeouts >= self.effects.timeouts.start_attempts:
+            hold, history.timeouts = f"{history.timeouts} starts in a row came to nothing", 0
+        self.go_back(running.parts, start_timeout_reason(late, now_s - running.bound_s), hold)
+
+    def _ready(self, running: Running, pod: Pod) -> None:
+        running.unready.pop(pod.uid, None)
+        if not running.unready:
+            self.history.forgive()
+
+    def _end_holds(self, parts: StartedParts, now_s: float) -> None:
+        """Room for pods that do not come is given back; whoever runs, runs on."""
+        vacant = parts.start.seats.vacant_of_pods()
+        if not isinstance(self.state, Running) or not vacant or not parts.start.record.gang:
+            return
+        end_s = parts.start.record.at_s + self.effects.timeouts.hold_s
+        if now_s < end_s:
+            self._wake(end_s)
+        else:
+            parts.barrier.release(vacant)
 
     # --- going back -----------------------------------------------------------------------------------------------
 
-    def go_back(self, why: Reason) -> None:
+    def go_back(self, parts: StartedParts, why: Reason, hold: str = "") -> None:
         """Take the start back whole: suspend what was resumed, then wait until no pod of it is left. Bare pods that are
         bound cannot be taken back (only deleted, which is not ours to do): such a gang goes on as it is."""
-        if self._bare():
-            self._since_s = self.effects.now_s()
+        if parts.start.bare_pods():
+            parts.start.since_s = self.effects.now_s()
             return
-        self._mark = None
-        self.depart(why)
-        self._leave()
+        parts.preemption.cancel()
+        self._leave(self._depart(parts, Departure(parts.start, why, hold=hold)))
 
-    def _leave(self) -> None:
-        self._fresh.clear()
-        self._send_off()
-        queued = {job.uid for job in self.jobs.values() if job.queued}
-        alive = any(pod.node or (pod.owner is not None and pod.owner[1] in queued) for pod in self.pods.values())
-        alive = alive or bool(self._bare())
-        if self._suspending or self._resuming or alive:
+    def _preempted(self, start: GangStart, request: PreemptionRequest) -> None:
+        """It is marked, so it goes."""
+        if not isinstance(self.state, Starting | Running) or self.state.parts.start is not start:
             return
-        assert self.record is not None
-        assert self._why is not None
-        failed = self._mark is None and self._why.code is not Code.HELD
-        self.failures += failed
-        rest_s = self.effects.timeouts.rest_s(self.failures) if failed else 0.0
-        now_s = self.effects.now_s()
-        self.effects.tell(Refused(self.id, self.record.attempt, self._why, now_s + rest_s if rest_s else 0.0))
-        self._reset()
+        departure = Departure(start, request.why, mark=request.mark, grace_s=request.grace_s)
+        departure.report()
+        self._depart(self.state.parts, departure)
 
-    def _reset(self) -> None:
-        self.stage, self.gate_open, self.record, self._why = Stage.WAITING, False, None, None
-        self.seats = GangSeats()
-        self._mark, self._grace_s, self._guarded_s = None, None, 0.0
-        self._settling, self.gives_up = {}, ""
-        for remembered in (self._pending, self._resting, self._shed, self._given):
-            remembered.clear()
+    def _depart(self, parts: StartedParts, departure: Departure) -> Leaving:
+        leaving = Leaving(parts=parts, departure=departure)
+        self.state = leaving
+        parts.start.phase = Phase.STOPPING
+        parts.barrier.close()
+        departure.begin()
+        return leaving
 
-    # --- after a restart ------------------------------------------------------------------------------------------
-
-    def adopt(
-        self, declared: GangSpec, record: StartRecord, *, leaving: bool, mark: PreemptionMark | None = None
-    ) -> None:
-        """Take up a start of before: `declared` describes the members as started ones (`restart`). `leaving`: it was
-        being taken back, and with a `mark` it gives way to another."""
-        self.spec, self.record, self._since_s = declared, record, self.effects.now_s()
-        self.seats = GangSeats(declared.job.roles, declared.sources)
-        for row in self.seats.rows:
-            row.left_out = self._was_left_out(row.source)
-        self.stage, self.gate_open = Stage.STARTING, not record.gang
-        for pod in sorted(self.pods.values(), key=lambda pod: (not pod.node, not pod.pin, pod.created_s, pod.name)):
-            number = self.seats.role_of(pod_source(pod, self.jobs))
-            if number is None or (pod.going and not pod.node):
-                continue
-            slot = self.seats.take(number, pod)
-            if pod.node or pod.pin:
-                self.seats[slot].node, self.seats[slot].sent = pod.node or pod.pin, not pod.node
-                self.seats[slot].devices = pod.devices
-                self.seats.mark(slot, ready=True, bound=bool(pod.node))
-                self.effects.allocations.allocate(pod.uid, pod.node or pod.pin, pod.requests)
-                self.gate_open = True
-        if record.gang:
-            self._recall_seats()
-        if self.gate_open and self.seats.started():
-            self.stage, self._launched_s = Stage.RUNNING, self.effects.now_s()
-            self._settling = {uid: None for uid, pod in self.pods.items() if pod.node and pod.phase == "Pending"}
-        self._fresh = dict.fromkeys(self.pods)
-        if not leaving:
-            self._restate()
-            self.resume_jobs()
-        elif self._bare() and mark is None:
-            self._restate()
-            self.go_back(Reason(code=Code.BACKOFF, text="its start was being taken back"))
-        else:
-            self._go_on_leaving(mark)
-
-    def _was_left_out(self, source: PodSource) -> bool:
-        """A Job that was let go with no pods at all was left out by this start."""
-        job = self.jobs.get(source.uid) if isinstance(source, JobPods) else None
-        return job is not None and not job.suspended and not job.parallelism
-
-    def _recall_seats(self) -> None:
-        """Seats of pods that do not exist now: as many as the role has, of an elastic Job as it was given."""
-        counts = []
-        for row in self.seats.rows:
-            job = self.jobs.get(row.source.uid) if isinstance(row.source, JobPods) else None
-            elastic = job is not None and row.least < row.role.count
-            count = min(row.role.count, job.parallelism) if job is not None and elastic else row.role.count
-            for _ in range(count - len(row.seats)):
-                row.add(row.next_ordinal())
-            counts.append(count)
-        self._give(counts)
-        if any(
-            job.uid in self._given and self._given[job.uid] < job.requested_parallelism for job in self.jobs.values()
-        ):
-            self._offer_s = self.effects.now_s() + self.effects.timeouts.regrow_s  # perhaps it has just given way
-
-    def _go_on_leaving(self, mark: PreemptionMark | None) -> None:
-        """the core is told that it is on its way out, and then what is left to do is done."""
-        self._mark, stage, self.stage = mark, self.stage, Stage.LEAVING
-        self._restate()
-        self.stage = stage
-        if mark is None:
-            self.go_back(Reason(code=Code.BACKOFF, text="its start was being taken back"))
-        else:
-            self._why = Reason(code=Code.PREEMPTED, text=f"it gives way to {mark.by}", numbers={"by": mark.by})
-            self._mark_pods()
-
-
-def _avoiding(declared: GangSpec, nodes: tuple[str, ...]) -> GangSpec:
-    """Rather elsewhere than on these nodes: if there is no elsewhere, there."""
-    if not nodes:
-        return declared
-    other = NodePreference(100, (Requirement("metadata.name", Operator.NOT_IN, nodes, field=True),))
-    roles = (replace(r, shape=replace(r.shape, preferences=(*r.shape.preferences, other))) for r in declared.job.roles)
-    return replace(declared, job=replace(declared.job, roles=tuple(roles)))
+    def _leave(self, leaving: Leaving) -> None:
+        departure, start = leaving.departure, leaving.parts.start
+        departure.evict_bare()
+        if not departure.left:
+            return
+        failed = not departure.preempted and departure.why.code is not Code.HELD
+        self.history.failures += failed
+        rest_s = self.effects.timeouts.rest_s(self.history.failures) if failed else 0.0
+        until_s = self.effects.now_s() + rest_s if rest_s else 0.0
+        self.effects.tell(Refused(self.id, start.record.attempt, departure.why, until_s))
+        self.state = Waiting(spec=start.spec)

@@ -17,18 +17,22 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from phalanx.kube.gang.lifecycle import GangLifecycle
+from phalanx.kube.gang.seats.seat_table import GangSeats, pod_source
 from phalanx.kube.gang.spec.gang_spec import FuturePods, GangDefaults, GangMembers, GangSpec, gang_spec
+from phalanx.kube.gang.stages import Running, StartedParts, Starting
 from phalanx.kube.read import labels
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.records import PreemptionMark, StartRecord
 from phalanx.kube.read.workload.batch_job import BatchJob
+from phalanx.model.job import Phase
+from phalanx.model.reason import Code, Reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnfinishedStart:
     """A start of before. `leaving`: it is to be taken back; with a `mark`, it gives way to another."""
 
-    declared: GangSpec
+    spec: GangSpec
     record: StartRecord
     leaving: bool
     mark: PreemptionMark | None
@@ -39,20 +43,20 @@ def unfinished_start(
 ) -> UnfinishedStart | None:
     """What the objects say was begun, or None for a gang that waits."""
     jobs = [job for job in gang.jobs.values() if job.ours and not job.finished]
-    bare = [pod for pod in gang.pods.values() if pod.owner is None or pod.owner[1] not in gang.jobs]
+    bare = [pod for pod in gang.pods.values() if gang.objects.job_of(pod) is None]
     left = [job for job in jobs if job.suspended and _bound(gang.pods.values(), job)]
     record = _record(jobs, bare) or (_of(left[0]) if left else None)
     if record is None or (not jobs and not bare):
         return None
     pods = sorted((pod for pod in bare if not pod.going or pod.node), key=lambda pod: (pod.created_s, pod.name))
-    sizes = {job.uid: gang.size(job) for job in jobs}
-    members = GangMembers(id=gang.id, jobs=sorted(jobs, key=_age), pods=pods, sizes=sizes, group=gang.group)
-    declared = gang_spec(members, replace(defaults, gang=_same(record)))
+    sizes = {job.uid: gang.objects.size(job) for job in jobs}
+    members = GangMembers(id=gang.id, jobs=sorted(jobs, key=_age), pods=pods, sizes=sizes, group=gang.objects.group)
+    spec = gang_spec(members, replace(defaults, gang=_same(record)))
     if now_s >= record.at_s + hold_s:
-        declared = _without_holds(declared)
-    started = replace(declared, job=replace(declared.job, queue=record.queue, blocked=None))
+        spec = _without_holds(spec)
+    spec = replace(spec, job=replace(spec.job, queue=record.queue, blocked=None))
     mark = _mark(jobs, bare, record)
-    return UnfinishedStart(declared=started, record=record, leaving=bool(left) or mark is not None, mark=mark)
+    return UnfinishedStart(spec=spec, record=record, leaving=bool(left) or mark is not None, mark=mark)
 
 
 def adoption_order(gang: GangLifecycle, begun: UnfinishedStart) -> tuple[bool, float, str]:
@@ -91,7 +95,78 @@ def _age(job: BatchJob) -> tuple[float, str]:
     return job.created_s, job.name
 
 
-def _without_holds(declared: GangSpec) -> GangSpec:
-    rows = [row for row in zip(declared.job.roles, declared.sources, strict=True) if not isinstance(row[1], FuturePods)]
-    job = replace(declared.job, roles=tuple(role for role, _ in rows))
+def _without_holds(spec: GangSpec) -> GangSpec:
+    rows = [row for row in zip(spec.job.roles, spec.sources, strict=True) if not isinstance(row[1], FuturePods)]
+    job = replace(spec.job, roles=tuple(role for role, _ in rows))
     return GangSpec(job=job, sources=tuple(source for _, source in rows))
+
+
+# --- taking it up -------------------------------------------------------------------------------------------------
+
+
+def adopt(gang: GangLifecycle, begun: UnfinishedStart) -> None:
+    """Take up a start of before: its pods take their seats again, and the core is told."""
+    seats = GangSeats(begun.spec.job.roles, begun.spec.sources)
+    parts = gang.new_parts(begun.spec, begun.record, seats)
+    for number, row in enumerate(seats.rows):
+        row.left_out = _was_left_out(parts.start.job_of_role(number))
+    _seat_pods(parts)
+    if begun.record.gang:
+        _recall_seats(parts)
+    if parts.barrier.gate_open and seats.started():
+        unready = {uid: None for uid, pod in gang.pods.items() if pod.node and pod.phase == "Pending"}
+        gang.state = Running(parts=parts, bound_s=gang.effects.now_s(), unready=unready)
+        parts.start.phase = Phase.RUNNING
+    else:
+        gang.state = Starting(parts=parts)
+    _go_on(gang, parts, begun)
+
+
+def _go_on(gang: GangLifecycle, parts: StartedParts, begun: UnfinishedStart) -> None:
+    """The core is told how it stands, and what is left to do is done."""
+    interrupted = Reason(code=Code.BACKOFF, text="its start was being taken back")
+    if not begun.leaving:
+        parts.start.restate()
+        gang.resume_jobs(parts)
+    elif begun.mark is not None:
+        parts.start.restate(Phase.STOPPING)
+        parts.preemption.resume(begun.mark)
+    else:
+        parts.start.restate(None if parts.start.bare_pods() else Phase.STOPPING)
+        gang.go_back(parts, interrupted)
+
+
+def _was_left_out(job: BatchJob | None) -> bool:
+    """A Job that was let go with no pods at all was left out by this start."""
+    return job is not None and not job.suspended and not job.parallelism
+
+
+def _seat_pods(parts: StartedParts) -> None:
+    start = parts.start
+    pods = start.objects.pods.values()
+    for pod in sorted(pods, key=lambda pod: (not pod.node, not pod.pin, pod.created_s, pod.name)):
+        number = start.seats.role_of(pod_source(pod, start.objects.jobs))
+        if number is None or (pod.going and not pod.node):
+            continue
+        slot = start.seats.take(number, pod)
+        if pod.node or pod.pin:
+            seat = start.seats[slot]
+            seat.node, seat.sent, seat.devices = pod.node or pod.pin, not pod.node, pod.devices
+            start.seats.mark(slot, ready=True, bound=bool(pod.node))
+            start.effects.allocations.allocate(pod.uid, seat.node, pod.requests)
+            parts.barrier.gate_open = True
+
+
+def _recall_seats(parts: StartedParts) -> None:
+    """Seats of pods that do not exist now: as many as the role has, of an elastic Job as it was given."""
+    counts = []
+    for number, row in enumerate(parts.start.seats.rows):
+        job = parts.start.job_of_role(number)
+        elastic = job is not None and row.least < row.role.count
+        count = min(row.role.count, job.parallelism) if job is not None and elastic else row.role.count
+        for _ in range(count - len(row.seats)):
+            row.add(row.next_ordinal())
+        counts.append(count)
+    parts.elastic.grant(counts)
+    if any(parts.elastic.parallelism(job) < job.requested_parallelism for job in parts.start.objects.jobs.values()):
+        parts.elastic.rest()  # perhaps it has just given way

@@ -3,7 +3,7 @@
 `spec.template.spec.schedulerName` cannot be changed later, so it is set together with `suspend` when a Job that
 carries our queue or gang label is created: by a MutatingAdmissionPolicy, in the API server itself. So installing
 Phalanx adds nothing that could stop other people's pods, and a user writes one label and nothing else. A scheduler
-that the user chose himself is left alone: such a Job is queued, and that scheduler binds what we plan (`pinning`).
+that the user chose himself is left alone: such a Job is queued, and that scheduler binds what we plan (`binding`).
 
 The second policy writes who created a Job or training job (or gave it our label later) into the annotation
 `phalanx.dev/user`, which nobody can write or change himself: limits per user and shares of users hang on it.

@@ -54,7 +54,7 @@ USER = "phalanx.dev/user"  # on Jobs: who created it
 # Written by Phalanx.
 ADMITTED = "phalanx.dev/admitted"  # the record of a start: JSON, see records.py
 REASON = "phalanx.dev/reason"  # on Jobs: why it waits, `Code: text`
-GATE = "phalanx.dev/pinned"  # scheduling gate of pods that another scheduler binds, see pinning.py
+GATE = "phalanx.dev/pinned"  # scheduling gate of pods that another scheduler binds, see binding.py
 PINNED = "phalanx.dev/pinned"  # on such pods, ungated: the node that they were let go to
 PREEMPTED = "phalanx.dev/preempted"  # the mark of a preemption: JSON, see records.py
 PREEMPTIONS = "phalanx.dev/preemptions"  # on Jobs: how often they were preempted

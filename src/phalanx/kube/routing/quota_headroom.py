@@ -6,30 +6,26 @@ start whole, and their Job controller tries again by itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
-from phalanx.client.connection import Object
 from phalanx.client.informer import Change
-from phalanx.client.kind import PODS, Kind
+from phalanx.client.kind import PODS
 from phalanx.kube.capacity.resource_quota import PodQuotaUsage, QuotaDemand, ResourceQuotas, pod_quota_usage
-from phalanx.kube.gang.effects import Stage
 from phalanx.kube.gang.lifecycle import GangLifecycle
+from phalanx.kube.gang.seats.seat_table import GangSeats
 from phalanx.kube.gang.spec.gang_spec import JobPods, PodsToCreate
-from phalanx.kube.read.template.admission import AdmissionDefaults
+from phalanx.kube.gang.stages import Starting, Waiting
 from phalanx.kube.read.workload.batch_job import BatchJob
+from phalanx.kube.routing.caches import ObjectCaches
 from phalanx.model.reason import Code, Reason
 
 
 class QuotaHeadroom:
-    """`objects(kind)`: what is known of that kind, by `namespace/name`."""
-
-    def __init__(self, around: AdmissionDefaults, objects: Callable[[Kind], Mapping[str, Object]]) -> None:
+    def __init__(self, caches: ObjectCaches) -> None:
         self.quotas = ResourceQuotas()
-        self._around, self._objects = around, objects
+        self._caches = caches
 
     def on_quota(self, change: Change) -> None:
         if change.new is not None:
-            self.quotas.see_quota(change.new, lambda: list(self._objects(PODS).values()))
+            self.quotas.see_quota(change.new, lambda: list(self._caches.objects(PODS).values()))
         elif change.old is not None:
             self.quotas.lose_quota(change.old)
 
@@ -46,36 +42,40 @@ class QuotaHeadroom:
 
     def refusal(self, gang: GangLifecycle) -> Reason | None:
         """As `obstacle`, for a gang that is about to be resumed: others may have been promised the room since."""
-        return self.obstacle(_missing(gang, begun=False))
+        return self.obstacle(_needed(gang))
 
     def settle(self, gang: GangLifecycle) -> None:
         """Take down what the gang was promised, or what it waits for. Called whenever it may have changed."""
         namespace = gang.id.partition("/")[0]
         if not self.quotas.limited(namespace):
             return
-        starting = gang.stage is Stage.STARTING and gang.record is not None and gang.record.gang
-        self.quotas.promise(namespace, gang.id, self._demand(_missing(gang, begun=True)) if starting else ())
-        blocked = gang.spec.job.blocked if gang.stage is Stage.WAITING and gang.spec is not None else None
+        promised: PodsToCreate = []
+        if isinstance(gang.state, Starting) and gang.state.parts.start.record.gang:
+            promised = _not_created(gang, gang.state.parts.start.seats)
+        self.quotas.promise(namespace, gang.id, self._demand(promised))
+        blocked = gang.spec.job.blocked if isinstance(gang.state, Waiting) and gang.spec is not None else None
         waits = blocked is not None and blocked.code is Code.QUOTA
-        self.quotas.wait(namespace, gang.id, self._demand(_missing(gang, begun=False)) if waits else ())
+        self.quotas.wait(namespace, gang.id, self._demand(_needed(gang)) if waits else ())
 
     def _demand(self, needs: PodsToCreate) -> QuotaDemand:
         return tuple((self._footprint(job), count) for job, count in needs if count > 0)
 
     def _footprint(self, job: BatchJob) -> PodQuotaUsage:
-        obj = self._objects(job.adapter.kind).get(job.key)
+        obj = self._caches.objects(job.adapter.kind).get(job.key)
         spec = job.adapter.read(obj)["spec"]["template"]["spec"] if obj is not None else {}
-        return pod_quota_usage(self._around.admitted(job.namespace, spec))
+        return pod_quota_usage(self._caches.admission.admitted(job.namespace, spec))
 
 
-def _missing(gang: GangLifecycle, *, begun: bool) -> PodsToCreate:
-    """For each Job of the gang, how many pods of its minimum do not exist yet. Before its start (`begun` false) those
-    of Jobs that run all the same are taken to exist."""
-    if begun:
-        rows = [(row.source, row.least - row.taken) for row in gang.seats.rows]
-    elif gang.spec is not None:
-        rows = [(source, role.minimum) for role, source in zip(gang.spec.job.roles, gang.spec.sources, strict=True)]
-    else:
-        rows = []
-    known = {uid: job for uid, job in gang.jobs.items() if begun or job.suspended}
-    return [(known[s.uid], count) for s, count in rows if isinstance(s, JobPods) and s.uid in known]
+def _not_created(gang: GangLifecycle, seats: GangSeats) -> PodsToCreate:
+    """For each Job of a gang that starts, how many pods of its minimum do not exist yet."""
+    rows = ((row.source, row.least - row.taken) for row in seats.rows)
+    return [(gang.jobs[s.uid], count) for s, count in rows if isinstance(s, JobPods) and s.uid in gang.jobs]
+
+
+def _needed(gang: GangLifecycle) -> PodsToCreate:
+    """For each Job of a gang that waits, its minimum; pods of Jobs that run all the same are taken to exist."""
+    if gang.spec is None:
+        return []
+    rows = ((source, role.minimum) for role, source in zip(gang.spec.job.roles, gang.spec.sources, strict=True))
+    suspended = {uid: job for uid, job in gang.jobs.items() if job.suspended}
+    return [(suspended[s.uid], count) for s, count in rows if isinstance(s, JobPods) and s.uid in suspended]

@@ -12,38 +12,28 @@ from collections.abc import Callable, Mapping
 from msgspec.structs import replace
 
 from phalanx.client.connection import Object
-from phalanx.client.informer import Change, Informer, key_of
-from phalanx.client.kind import CSI_NODES, JOBS, NODES, PODS, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES, Kind
+from phalanx.client.informer import Change, key_of
+from phalanx.client.kind import JOBS, NODES, PODS, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES, Kind
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.template.pod_shape import PodRequirements, volume_claims
 from phalanx.kube.read.template.volumes import VolumeClaims, with_claims
 from phalanx.kube.read.workload.batch_job import BatchJob
+from phalanx.kube.routing.caches import ObjectCaches
 from phalanx.model.node import Node
-
-STORAGE = (VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES, CSI_NODES)
 
 Take = Callable[[Change], None]
 
 
-def volumes_of(found: Mapping[Kind, Mapping[str, Object]]) -> VolumeClaims | None:
-    """None where claims, volumes and classes are not all shown to us."""
-    if not all(kind in found for kind in (VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES)):
-        return None
-    return VolumeClaims(
-        claims=found[VOLUME_CLAIMS],
-        volumes=found[VOLUMES],
-        classes=found[STORAGE_CLASSES],
-        nodes=found.get(CSI_NODES, {}),
-    )
-
-
 class VolumeUsers:
-    """`take` reads an object of that kind again. `job_kinds`: Jobs, and what is read like them."""
+    """`take` reads an object of that kind again: a node, a Job (or what is read like one), a pod."""
 
-    def __init__(self, informers: Callable[[Kind], Informer], take: Mapping[Kind, Take]) -> None:
-        self.volumes: VolumeClaims | None = None
-        self.job_kinds: tuple[Kind, ...] = (JOBS,)
-        self._informers, self._take = informers, take
+    def __init__(self, caches: ObjectCaches, take: Mapping[Kind, Take]) -> None:
+        self._caches, self._take = caches, take
+
+    @property
+    def volumes(self) -> VolumeClaims | None:
+        """None where claims, volumes and classes are not all shown to us."""
+        return self._caches.admission.volumes
 
     def on_change(self, change: Change) -> None:
         volumes, obj = self.volumes, change.new or change.old or {}
@@ -58,7 +48,7 @@ class VolumeUsers:
             case STORAGE_CLASSES.plural:
                 self._read_users()
             case _ if volumes.recount():
-                self._read(set(self._informers(NODES).objects), NODES)
+                self._read(set(self._caches.objects(NODES)), NODES)
                 self._read_users()
             case _:
                 self._read({obj["metadata"]["name"]}, NODES)
@@ -99,15 +89,15 @@ class VolumeUsers:
     def _read_users(self, claim: str = "") -> None:
         """Of this claim, or of any."""
         assert self.volumes is not None
-        self._read(self.volumes.askers(claim), *self.job_kinds)
+        self._read(self.volumes.askers(claim), *self._caches.job_kinds)
         self._read(self.volumes.users(claim), PODS)
 
     def _read(self, keys: set[str], *kinds: Kind) -> None:
         for key in sorted(keys):
-            found = [(kind, self._informers(kind).objects.get(key)) for kind in kinds]
+            found = [(kind, self._caches.objects(kind).get(key)) for kind in kinds]
             if all(obj is None for _, obj in found):
                 keys.discard(key)
             for kind, obj in found:
                 if obj is not None:
-                    take = self._take[JOBS if kind in self.job_kinds else kind]
+                    take = self._take[JOBS if kind in self._caches.job_kinds else kind]
                     take(Change(kind=kind, old=obj, new=obj))

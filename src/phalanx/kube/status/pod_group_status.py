@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
 from phalanx.client.moment import write_moment
 from phalanx.dialects.volcano import Phase, report
-from phalanx.kube.gang.effects import Stage
 from phalanx.kube.gang.lifecycle import GangLifecycle
+from phalanx.kube.gang.stages import Stage
 from phalanx.kube.read.labels import FIELD_MANAGER
 from phalanx.kube.read.pod_group import POD_GROUPS, PodGroupCache, pod_group_key
 

@@ -19,6 +19,7 @@ import msgspec
 
 from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
 from phalanx.client.kind import CONFIG_MAPS
+from phalanx.kube.install.retry import until_answered
 from phalanx.kube.read.labels import FIELD_MANAGER
 from phalanx.model.event import UsageTold
 from phalanx.model.usage import Usage
@@ -52,7 +53,11 @@ def to_save(usage: Usage, now_s: float, most_bytes: int = _MOST_BYTES) -> SavedU
 
 
 async def load_usage(api: Connection) -> list[UsageTold]:
-    """What was kept; nothing, if nothing was, or it cannot be read."""
+    """What was kept; nothing, if nothing was, or it cannot be read. Asks until the server answers."""
+    return await until_answered(lambda: _load(api))
+
+
+async def _load(api: Connection) -> list[UsageTold]:
     try:
         text = ((await api.get(CONFIG_MAPS, NAME, NAMESPACE)).get("data") or {}).get(_KEY, "")
         if not text:  # made empty by deploy/, so that nobody needs the right to make one

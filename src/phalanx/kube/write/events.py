@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -22,9 +22,8 @@ from uuid import uuid4
 
 from phalanx.client.connection import STRATEGIC_PATCH, ApiError, Connection, Object
 from phalanx.client.kind import EVENTS, PODS, Kind
-from phalanx.kube.gang.effects import Stage
 from phalanx.kube.gang.lifecycle import GangLifecycle
-from phalanx.kube.gang.seating import SeatedGang
+from phalanx.kube.gang.stages import Waiting
 from phalanx.kube.read import labels
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.workload.batch_job import BatchJob
@@ -65,10 +64,9 @@ class EventReporter:
         self._newest[gang.id] = (since_s if known.code is reason.code else self._clock(), gang, reason)
         self._wake.set()
 
-    def forget(self, gang: SeatedGang) -> None:
+    def forget(self, gang: str, members: Iterable[BatchJob | Pod]) -> None:
         """It no longer waits."""
-        self._newest.pop(gang.id, None)
-        members: list[BatchJob | Pod] = [*gang.jobs.values(), *gang.pods.values()]
+        self._newest.pop(gang, None)
         for about in members:
             self._written.pop(_uid(about), None)
 
@@ -187,6 +185,6 @@ def _said(about: BatchJob | Pod) -> str:
 def _waiting(gang: GangLifecycle) -> Iterator[BatchJob | Pod]:
     """Whom a reason is written on: the Jobs of a gang that waits, and its pods that wait unbound
     (for us: what another scheduler binds, that one explains)."""
-    if gang.stage is Stage.WAITING:
+    if isinstance(gang.state, Waiting):
         yield from (job for job in list(gang.jobs.values()) if job.ours and not job.finished)
     yield from (pod for pod in list(gang.pods.values()) if not pod.node and not pod.going and not pod.pinned)

@@ -19,7 +19,7 @@ from phalanx.kube.read.workload.batch_job import (
     parallelism_annotation,
     time_limit_annotation,
 )
-from phalanx.kube.write.pinning import with_gate
+from phalanx.kube.write.binding import with_gate
 from phalanx.kube.write.writer import Verdict, Write
 from phalanx.model.flavor import Flavor
 from phalanx.model.reason import Reason

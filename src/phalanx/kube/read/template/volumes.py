@@ -11,7 +11,7 @@ every shape has, so that the core knows nothing of volumes:
 - what is not there yet, is bound elsewhere in its own time, or is ReadWriteOncePod and in use, is waited for.
 
 A class without a provisioner (local volumes) wants a scheduler that chooses volumes, which this one does not: such a
-claim must be bound beforehand, or the pod be another scheduler's (`pinning`), which sees to its claims itself.
+claim must be bound beforehand, or the pod be another scheduler's (`binding`), which sees to its claims itself.
 """
 
 from __future__ import annotations

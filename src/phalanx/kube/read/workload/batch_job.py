@@ -81,7 +81,7 @@ class BatchJob:
 
     @property
     def pinned(self) -> bool:
-        """Another scheduler binds its pods, to the nodes that we plan (`pinning`)."""
+        """Another scheduler binds its pods, to the nodes that we plan (`binding`)."""
         return not self.bound_by_us
 
     @property

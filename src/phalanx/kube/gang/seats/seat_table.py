@@ -184,6 +184,33 @@ class GangSeats:
         """Every pod of the minimum was bound."""
         return all(row.reached >= row.least for row in self.rows if not isinstance(row.source, FuturePods))
 
+    @property
+    def least(self) -> int:
+        """So many pods it needs to start and to run on."""
+        return sum(row.least for row in self.rows)
+
+    @property
+    def taken(self) -> int:
+        return sum(row.taken for row in self.rows)
+
+    @property
+    def minimum_ready(self) -> int:
+        """Of the pods that it needs, how many could be bound now, or are."""
+        return sum(min(row.ready, row.least) for row in self.rows)
+
+    @property
+    def minimum_bound(self) -> int:
+        return sum(min(row.bound, row.least) for row in self.rows)
+
+    def lacks_members(self) -> bool:
+        """Below its minimum, and pods wait that cannot be bound."""
+        return any(row.bound < row.least and row.taken > row.bound for row in self.rows)
+
+    def vacant_of_pods(self) -> list[Slot]:
+        """Vacant seats of roles whose pods no Job creates."""
+        rows = ((number, row) for number, row in enumerate(self.rows) if not isinstance(row.source, JobPods))
+        return [Slot(number, ordinal) for number, row in rows for ordinal in row.vacant]
+
     def surplus(self, role: int, wanted: int) -> list[Slot]:
         """Vacant seats beyond `wanted`: those without a node first, then the highest ordinals."""
         row = self.rows[role]

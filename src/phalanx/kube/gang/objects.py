@@ -1,0 +1,74 @@
+"""The API objects of one gang: its Jobs, its pods, its PodGroup, and how those ended that are over."""
+
+from __future__ import annotations
+
+from phalanx.kube.gang.spec.gang_spec import GangMembers
+from phalanx.kube.read.pod import Pod
+from phalanx.kube.read.pod_group import PodGroup
+from phalanx.kube.read.workload.batch_job import BatchJob
+from phalanx.model.job import Outcome
+
+
+class GangObjects:
+    """`id`: the gang's, as the core knows it. `jobs`: all that still exist, by uid. `pods`: those that are neither over
+    nor gone, by uid. `group`: the PodGroup whose members its pods are."""
+
+    def __init__(self, id: str) -> None:
+        self.id = id
+        self.jobs: dict[str, BatchJob] = {}
+        self.pods: dict[str, Pod] = {}
+        self.group: PodGroup | None = None
+        self._succeeded: dict[str, set[str]] = {}  # Job uid -> its pods that were seen to succeed
+        self._outcomes: dict[str, Outcome] = {}  # of Jobs, and of bare pods, that are over
+
+    def see_job(self, job: BatchJob) -> None:
+        if job.outcome is not None:
+            self._outcomes[job.uid] = job.outcome
+        self.jobs[job.uid] = job
+
+    def end_pod(self, pod: Pod) -> None:
+        """The pod is over or gone."""
+        if pod.over and pod.phase == "Succeeded" and pod.owner is not None:
+            self._succeeded.setdefault(pod.owner[1], set()).add(pod.uid)
+        if pod.over and pod.owner is None:
+            self._outcomes[pod.uid] = Outcome.SUCCEEDED if pod.phase == "Succeeded" else Outcome.FAILED
+        self.pods.pop(pod.uid, None)
+
+    def size(self, job: BatchJob) -> int:
+        """Pods that the Job could still use at once; its status may not count yet what its pods show."""
+        return job.size(len(self._succeeded.get(job.uid, ())))
+
+    def job_of(self, pod: Pod) -> BatchJob | None:
+        """The member that the pod belongs to; None: it is a bare pod."""
+        return self.jobs.get(pod.owner[1]) if pod.owner is not None else None
+
+    @property
+    def outcome(self) -> Outcome:
+        """How it ended: failed if any part of it did, deleted if nothing of it is known to have ended by itself."""
+        known = self._outcomes.values()
+        return next((end for end in (Outcome.FAILED, Outcome.SUCCEEDED) if end in known), Outcome.DELETED)
+
+    @property
+    def over(self) -> bool:
+        """It ended before anything of it was told: its Jobs are over, and no bare pod of it is left."""
+        alive = any(self.job_of(pod) is None for pod in self.pods.values())
+        return bool(self._outcomes) and not alive and all(job.finished for job in self.jobs.values())
+
+    @property
+    def idle(self) -> bool:
+        """Nothing of it runs or will."""
+        return not self.pods and not any(job.ours and not job.finished for job in self.jobs.values())
+
+    @property
+    def empty(self) -> bool:
+        return not self.jobs and not self.pods
+
+    def waiting(self) -> GangMembers:
+        """The members of a gang that waits, oldest first."""
+        jobs = [job for job in self.jobs.values() if job.ours and not job.finished]
+        pods = [pod for pod in self.pods.values() if not pod.node and not pod.going and self.job_of(pod) is None]
+        jobs.sort(key=lambda job: (job.created_s, job.name))
+        pods.sort(key=lambda pod: (pod.created_s, pod.name))
+        finished = sum(job.finished and job.ours for job in self.jobs.values())
+        sizes = {job.uid: self.size(job) for job in jobs}
+        return GangMembers(id=self.id, jobs=jobs, pods=pods, finished=finished, sizes=sizes, group=self.group)

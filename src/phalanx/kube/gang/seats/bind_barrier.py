@@ -1,0 +1,174 @@
+"""The bind barrier of one start, and the bindings behind it.
+
+Until every pod of the minimum could be bound, none is. Before the first binding there is a last look at the nodes:
+what was planned has room there still, all of it, or what lost its room is planned again. Then all bindings are sent,
+and pods that come later are bound as they come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from phalanx.kube.gang.effects import Answer
+from phalanx.kube.gang.seats.gang_start import GangStart
+from phalanx.kube.read.pod import Pod
+from phalanx.model.event import Opened, Released
+from phalanx.model.job import Slot
+
+_SELECT_S = 10.0  # a claim is told again after so long
+_MOST_REST_S = 30.0
+
+
+class BindBarrier:
+    """`gate_open`: the barrier was reached. `pending`: slots that are ready and not bound. `resting`: slots whose
+    binding was refused, and when another node is asked for."""
+
+    def __init__(self, start: GangStart, *, gate_open: bool) -> None:
+        self.gate_open = gate_open
+        self.pending: dict[Slot, None] = {}
+        self.resting: dict[Slot, float] = {}
+        self._start, self._seats, self._effects = start, start.seats, start.effects
+        self._selected: dict[str, tuple[str, float]] = {}  # pod -> the node that its claims were told, when
+
+    def close(self) -> None:
+        """Nothing more is bound."""
+        self.gate_open = False
+        self.pending.clear()
+        self.resting.clear()
+
+    def forget(self, uid: str) -> None:
+        """The pod is over or gone."""
+        self._selected.pop(uid, None)
+        if (slot := self._seats.slot_of.get(uid)) is not None:
+            self.pending.pop(slot, None)
+
+    def settle(self, slot: Slot) -> None:
+        """The pod is on its node."""
+        self._seats[slot].sent = False
+        self.pending.pop(slot, None)
+        self._seats.mark(slot, ready=True, bound=True)
+        self.gate_open = True
+
+    def open(self, slots: Iterable[Slot]) -> None:
+        """Ask the core for nodes."""
+        slots = tuple(slots)
+        for slot in slots:
+            seat = self._seats[slot]
+            seat.node, seat.devices, seat.asked, seat.sent = "", (), True, False
+            self._seats.mark(slot, ready=False, bound=False)
+            self.pending.pop(slot, None)
+        if slots:
+            self._effects.tell(Opened(self._start.id, slots))
+
+    def release(self, slots: Iterable[Slot]) -> None:
+        """Give back seats that are vacant."""
+        slots = tuple(slots)
+        for slot in slots:
+            self._seats.drop(slot)
+            self.resting.pop(slot, None)
+        if slots:
+            self._effects.tell(Released(self._start.id, slots))
+
+    def advance(self) -> None:
+        """Bind what may be bound now."""
+        self._ask_again()
+        if self.gate_open or self._reached():
+            self._bind()
+
+    # --- inside ---------------------------------------------------------------------------------------------------
+
+    def _ask_again(self) -> None:
+        now_s = self._effects.now_s()
+        due = [slot for slot, at_s in self.resting.items() if at_s <= now_s]
+        for slot in due:
+            del self.resting[slot]
+        self.open(slot for slot in due if slot in self._seats and self._seats[slot].pod)
+
+    def _reached(self) -> bool:
+        if self._start.resuming or not self._seats.complete() or self._select_nodes():
+            return False
+        self.gate_open = self._reserve()
+        return self.gate_open
+
+    def _select_nodes(self) -> bool:
+        """Whether volumes of pods that could be bound are still to be made; their claims are told where, once in a
+        while (who makes them may have given that node up)."""
+        now_s, waits = self._effects.now_s(), False
+        for slot in self.pending:
+            seat = self._seats[slot]
+            pod = self._start.objects.pods[seat.pod]
+            if not pod.unplaced or seat.sent:
+                continue
+            waits = True
+            node, at_s = self._selected.get(pod.uid, ("", 0.0))
+            if node != seat.node or now_s - at_s >= _SELECT_S:
+                self._selected[pod.uid] = seat.node, now_s
+                self._start.since_s = now_s if node != seat.node else self._start.since_s
+                self._effects.pods.select_node(pod, seat.node)
+        return waits
+
+    def _reserve(self) -> bool:
+        """A last look at the nodes before the first binding: whole, or what lost its room is planned again."""
+        allocations = self._effects.allocations
+        taken, lost = [], []
+        for slot in self.pending:
+            seat = self._seats[slot]
+            requests = self._start.objects.pods[seat.pod].requests
+            if allocations.fits(seat.node, requests):
+                allocations.allocate(seat.pod, seat.node, requests)
+                taken.append(seat.pod)
+            else:
+                lost.append(slot)
+        if lost:
+            for uid in taken:
+                allocations.release(uid)
+            self.open(lost)
+        return not lost
+
+    def _bind(self) -> None:
+        allocations, lost = self._effects.allocations, []
+        self._select_nodes()
+        for slot in list(self.pending):
+            seat = self._seats[slot]
+            pod = self._start.objects.pods[seat.pod]
+            if seat.sent or pod.unplaced:
+                continue
+            allocations.release(pod.uid)
+            if not allocations.fits(seat.node, pod.requests):
+                lost.append(slot)
+                continue
+            allocations.allocate(pod.uid, seat.node, pod.requests)
+            seat.sent = True
+            self._send(pod, seat.node, seat.devices)
+        if lost:
+            self._start.since_s = self._effects.now_s()
+            self.open(lost)
+
+    def _send(self, pod: Pod, node: str, devices: tuple[str, ...]) -> None:
+        record = self._start.record if pod.owner is None else None
+
+        def answered(answer: Answer, text: str) -> None:
+            self._answered(pod, node, answer)
+
+        self._effects.pods.bind(self._start.id, pod, node, devices, record, answered)
+
+    def _answered(self, pod: Pod, node: str, answer: Answer) -> None:
+        slot = self._seats.slot_of.get(pod.uid)
+        if answer is not Answer.DONE:
+            self._effects.allocations.release(pod.uid)
+        if slot is None or pod.uid not in self._start.objects.pods:
+            return
+        seat = self._seats[slot]
+        if pod.pinned and answer is Answer.DONE:
+            return  # it was let go: its scheduler binds it, and the watch will tell
+        seat.sent = False
+        if seat.bound or seat.node != node:
+            return
+        if answer is Answer.DONE:
+            self.settle(slot)
+        elif answer is Answer.REFUSED:
+            seat.refusals += 1
+            seat.node = ""
+            self._seats.mark(slot, ready=False, bound=False)
+            self.pending.pop(slot, None)
+            self.resting[slot] = self._effects.now_s() + min(_MOST_REST_S, 0.1 * 2.0**seat.refusals)

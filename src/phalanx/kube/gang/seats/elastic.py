@@ -1,0 +1,170 @@
+"""How a started gang gets fewer pods, and more again: the parallelism of its elastic Jobs.
+
+Fewer: a Job's parallelism is lowered, and its controller chooses which pods go: those not yet running, then the
+youngest (ActivePods of k8s.io/kubernetes/pkg/controller; it does not look at `pod-deletion-cost`, which only
+ReplicaSets heed). The core gives up the highest ordinals first, which are mostly the same; where they are not, the core
+is told which seats are left. Bare pods above the minimum are evicted by name. What has gone is `Released`.
+
+More: its empty seats are `Opened`, and where the core gives them nodes the parallelism is raised to match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from phalanx.kube.gang.effects import Answer
+from phalanx.kube.gang.seats.bind_barrier import BindBarrier
+from phalanx.kube.gang.seats.gang_start import GangStart
+from phalanx.kube.gang.seats.seat_table import RoleSeats
+from phalanx.kube.gang.spec.gang_spec import JobPods
+from phalanx.kube.read.pod import Pod
+from phalanx.kube.read.workload.batch_job import BatchJob
+from phalanx.model.job import Phase, Size, Slot
+from phalanx.model.plan import Shrink
+from phalanx.model.reason import Reason
+
+
+class ElasticParallelism:
+    """`granted`: elastic Jobs -> the parallelism that their placed pods come to. `leaving`: seats that were told to be
+    given up, and why."""
+
+    def __init__(self, start: GangStart, barrier: BindBarrier) -> None:
+        self.granted: dict[str, int] = {}
+        self.leaving: dict[Slot, Reason] = {}
+        self._start, self._barrier, self._seats, self._effects = start, barrier, start.seats, start.effects
+        self._resizing: set[str] = set()  # Jobs whose resize is not answered yet
+        self._offer_s = 0.0  # no empty seats are offered before that time
+
+    def grant(self, counts: Sequence[int]) -> None:
+        """At its start: elastic Jobs may run as many pods as were placed (`counts`, per role)."""
+        for row, count in zip(self._seats.rows, counts, strict=True):
+            if isinstance(row.source, JobPods) and row.least < row.role.count:
+                self.granted[row.source.uid] = max(count, row.least)
+
+    def see_job(self, known: BatchJob, job: BatchJob) -> None:
+        if job.requested_parallelism < known.requested_parallelism and job.uid in self.granted:
+            self.granted[job.uid] = min(job.requested_parallelism, self.granted[job.uid])
+
+    def lose_job(self, uid: str) -> None:
+        self._resizing.discard(uid)
+        self.granted.pop(uid, None)
+
+    def parallelism(self, job: BatchJob) -> int:
+        """What the Job may run."""
+        return self.granted.get(job.uid, job.requested_parallelism)
+
+    def seats_of(self, job: BatchJob) -> int:
+        """Seats that the Job is to have: while some are given up those that it was left with, else all it could use."""
+        size = self._start.objects.size(job)
+        shrinking = any(self._start.job_of_role(slot.role) is job for slot in self.leaving)
+        return min(size, self.granted.get(job.uid, size)) if shrinking else size
+
+    # --- fewer ----------------------------------------------------------------------------------------------------
+
+    def shrink(self, decided: Shrink) -> None:
+        self.rest()
+        going = [slot for slot in decided.slots if slot in self._seats and slot not in self.leaving]
+        self.leaving.update(dict.fromkeys(going, decided.reason))
+        for number in dict.fromkeys(slot.role for slot in going):
+            self._lower(number)
+        for slot in going:
+            bare = not isinstance(self._seats.rows[slot.role].source, JobPods)
+            if bare and (pod := self._start.objects.pods.get(self._seats[slot].pod)):
+                self._evict(pod, decided.grace_s)
+
+    def rest(self) -> None:
+        """For a while it does not ask for more."""
+        self._offer_s = self._effects.now_s() + self._effects.timeouts.regrow_s
+
+    def _lower(self, number: int) -> None:
+        """What the role's Job was given is what it has without the seats that leave: never below the minimum, unless it
+        goes with a member that its group can do without."""
+        row = self._seats.rows[number]
+        has = sum(bool(seat.node or seat.pod) for seat in row.seats.values())
+        going = sum(slot.role == number for slot in self.leaving)
+        row.left_out = row.left_out or len(row.seats) - going < row.role.minimum
+        if (job := self._start.job_of_role(number)) is not None:
+            self.granted[job.uid] = min(max(row.least, has - going), self.granted.get(job.uid, job.parallelism))
+
+    def _evict(self, pod: Pod, grace_s: float | None) -> None:
+        def answered(answer: Answer, text: str) -> None:
+            if answer is Answer.REFUSED and self._start.going_on and pod.uid in self._start.objects.pods:
+                self._stays(pod)
+
+        self._effects.pods.evict(self._start.id, pod, grace_s, answered)
+
+    def _stays(self, pod: Pod) -> None:
+        """A budget keeps the pod that was told to go: its seat is kept, and the core told so."""
+        slot = self._seats.slot_of.get(pod.uid)
+        if slot is not None and self.leaving.pop(slot, None) is not None:
+            self._start.guard()
+
+    def end_shrinking(self) -> None:
+        """As many seats have gone as were to go: if others than those named, the core hears which are left."""
+        left = [slot for slot in self.leaving if slot in self._seats]
+        if any(self._too_many(number) for number in {slot.role for slot in left}):
+            return
+        self.leaving.clear()
+        if left:
+            self._start.restate()
+
+    def _too_many(self, number: int) -> bool:
+        row = self._seats.rows[number]
+        if not isinstance(row.source, JobPods):
+            return True  # the pods that hold them were told by name
+        job = self._start.job_of_role(number)
+        return job is not None and len(row.seats) > self.granted.get(job.uid, job.parallelism)
+
+    # --- more -----------------------------------------------------------------------------------------------------
+
+    def offer(self) -> float:
+        """An elastic gang says where it would take more. Returns when it will say so, if not now (0: never)."""
+        wanted = self._start.phase is Phase.RUNNING and self._start.spec.job.size is Size.ELASTIC
+        if not wanted or self.leaving:
+            return 0.0
+        new: list[Slot] = []
+        for number, row in enumerate(self._seats.rows):
+            for _ in range(self._missing(number, row)):
+                if self._effects.now_s() < self._offer_s:
+                    return self._offer_s
+                ordinal = row.next_ordinal()
+                row.add(ordinal)
+                new.append(Slot(number, ordinal))
+        self._barrier.open(new)
+        return 0.0
+
+    def _missing(self, number: int, row: RoleSeats) -> int:
+        job = self._start.job_of_role(number)
+        if job is None or job.uid not in self.granted or not job.queued:
+            return 0
+        return self._start.objects.size(job) - len(row.seats)
+
+    def fill(self, slots: Iterable[Slot]) -> None:
+        """Those seats have nodes now: where no pod exists for one, its Job may run one more."""
+        for number in sorted({slot.role for slot in slots if slot.role < len(self._seats.rows)}):
+            job = self._start.job_of_role(number)
+            if job is not None and job.uid in self.granted:
+                planned = sum(bool(seat.node or seat.pod) for seat in self._seats.rows[number].seats.values())
+                self.granted[job.uid] = max(self.granted[job.uid], min(planned, job.requested_parallelism))
+
+    def resize(self) -> None:
+        """Bring the parallelism of elastic Jobs to what they were given."""
+        for uid, granted in self.granted.items():
+            job = self._start.objects.jobs.get(uid)
+            busy = uid in self._resizing or uid in self._start.resuming
+            if job is None or busy or job.suspended or job.finished or job.parallelism == granted:
+                continue
+            self._resizing.add(uid)
+            self._send(job, granted)
+
+    def _send(self, job: BatchJob, parallelism: int) -> None:
+        def answered(answer: Answer, text: str) -> None:
+            if answer is Answer.REFUSED:
+                self._effects.later(self._start.id, lambda: self._resizing.discard(job.uid))
+            else:
+                self._resizing.discard(job.uid)
+
+        why = next((reason for slot, reason in self.leaving.items() if self._start.job_of_role(slot.role) is job), None)
+        if why is not None:
+            self._effects.report(job, "Preempted", f"{why.code}: {why.text}", warning=True)
+        self._effects.jobs.resize(self._start.id, job, parallelism, answered)

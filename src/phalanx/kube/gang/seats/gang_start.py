@@ -1,0 +1,85 @@
+"""One start of a gang, from its decision to its end: what was decided, and what the core is told of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from phalanx.kube.gang.effects import Effects
+from phalanx.kube.gang.objects import GangObjects
+from phalanx.kube.gang.seats.seat_table import GangSeats
+from phalanx.kube.gang.spec.gang_spec import GangSpec, JobPods
+from phalanx.kube.read.pod import Pod
+from phalanx.kube.read.records import StartRecord
+from phalanx.kube.read.workload.batch_job import BatchJob
+from phalanx.model.event import Adopted
+from phalanx.model.job import Phase
+
+
+class GangStart:
+    """`spec`: as it was planned. `phase`: as the core has it. `since_s`: when it began, or its last seat lost its node.
+    `guarded_s`: a PodDisruptionBudget protects it until then (0: none does). `resuming`: Jobs whose resume is not
+    answered yet."""
+
+    def __init__(
+        self, effects: Effects, objects: GangObjects, spec: GangSpec, record: StartRecord, seats: GangSeats
+    ) -> None:
+        self.effects, self.objects, self.spec, self.record, self.seats = effects, objects, spec, record, seats
+        self.phase = Phase.STARTING
+        self.since_s = effects.now_s()
+        self.guarded_s = 0.0
+        self.resuming: set[str] = set()
+
+    @property
+    def id(self) -> str:
+        return self.objects.id
+
+    @property
+    def going_on(self) -> bool:
+        """It is not on its way back."""
+        return self.phase is not Phase.STOPPING
+
+    def job_of_role(self, role: int) -> BatchJob | None:
+        source = self.seats.rows[role].source
+        return self.objects.jobs.get(source.uid) if isinstance(source, JobPods) else None
+
+    def flavor_of(self, job: BatchJob) -> str:
+        """The name of the flavor that the pods of this Job get; empty: none."""
+        role = self.seats.role_of(JobPods(job.uid))
+        return self.record.flavors[role] if role is not None and role < len(self.record.flavors) else ""
+
+    def bare_pods(self) -> list[Pod]:
+        """Its pods on nodes, or on their way to one, that no Job would take back."""
+        queued = {job.uid for job in self.objects.jobs.values() if job.queued}
+        bare = (pod for pod in self.objects.pods.values() if pod.owner is None or pod.owner[1] not in queued)
+        return [pod for pod in bare if pod.node or self._on_its_way(pod)]
+
+    def _on_its_way(self, pod: Pod) -> bool:
+        """Its binding was sent, and perhaps answered; the watch has not shown it yet."""
+        slot = self.seats.slot_of.get(pod.uid)
+        return slot is not None and (self.seats[slot].sent or self.seats[slot].bound)
+
+    def guard(self) -> None:
+        """A PodDisruptionBudget protects it: nobody is to try again for a while."""
+        self.guarded_s = self.effects.now_s() + self.effects.timeouts.guarded_s
+        self.restate()
+
+    def restate(self, phase: Phase | None = None) -> None:
+        """Tell the core the whole truth about this started job. `phase`: as which, if not as its own."""
+        phase = phase or self.phase
+        job = replace(self.spec.job, roles=self.seats.roles, blocked=None)
+        if self.effects.now_s() < self.guarded_s:
+            job = replace(job, preemptible=False)
+        if job.limit_s is None:
+            job = replace(job, limit_s=self.record.limit_s)
+        flavors = self.record.flavors and (*self.record.flavors, *[""] * len(self.seats.rows))[: len(self.seats.rows)]
+        self.effects.tell(
+            Adopted(
+                job,
+                self.record.attempt,
+                phase,
+                self.seats.placements(),
+                self.seats.wanting() if phase is not Phase.STOPPING else (),
+                started_s=self.record.at_s,
+                flavors=tuple(flavors),
+            )
+        )

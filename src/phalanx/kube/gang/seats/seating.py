@@ -1,0 +1,189 @@
+"""The pods of a started gang and their seats: who sits where, and what to do with pods that nobody planned.
+
+It knows nothing of how a start begins and ends (that is `lifecycle`), nor when pods are bound (`bind_barrier`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from phalanx.kube.gang.seats.bind_barrier import BindBarrier
+from phalanx.kube.gang.seats.gang_start import GangStart
+from phalanx.kube.gang.seats.seat_table import GangSeats, pod_source
+from phalanx.kube.gang.spec.gang_spec import BarePods, FuturePods, JobPods, PodSource
+from phalanx.kube.gang.spec.held_resources import pods_in_pieces
+from phalanx.kube.read import labels
+from phalanx.kube.read.pod import Pod
+from phalanx.kube.read.template.pod_shape import covers
+from phalanx.kube.read.workload.batch_job import BatchJob
+from phalanx.model.event import Released
+from phalanx.model.job import Phase, Placement, Role, Slot
+from phalanx.model.shape import Amounts, amounts
+
+
+class Seating:
+    def __init__(self, start: GangStart, barrier: BindBarrier) -> None:
+        self._start, self._barrier, self._seats = start, barrier, start.seats
+        self._fresh: dict[str, None] = dict.fromkeys(start.objects.pods)  # pods to look at
+
+    # --- pods change ----------------------------------------------------------------------------------------------
+
+    def see(self, uid: str) -> None:
+        self._fresh[uid] = None
+
+    def fresh(self) -> list[Pod]:
+        """Pods that came or changed since the last time."""
+        found, self._fresh = self._fresh, {}
+        return [self._start.objects.pods[uid] for uid in found]
+
+    def vacate(self, pod: Pod) -> None:
+        """The pod is over or gone."""
+        self._fresh.pop(pod.uid, None)
+        self._barrier.forget(pod.uid)
+        slot = self._seats.leave(pod.uid)
+        if slot is None:
+            return
+        if pod.rejected:
+            self._seats[slot].node = ""  # its successor must go elsewhere; what it held is given back when it comes
+        if pod.owner is None and (pod.phase == "Succeeded" or not self._has_driver()):
+            self._barrier.release([slot])
+
+    def _has_driver(self) -> bool:
+        """A driver may create a failed executor anew; nobody does so for pods that no driver leads."""
+        group, pods = self._start.objects.group, self._start.objects.pods
+        led = (group is not None and group.whole) or any(labels.MIN_RESOURCES in pod.options for pod in pods.values())
+        return bool(pods) and bool(led)
+
+    def excess(self, pod: Pod) -> Amounts | None:
+        """What the pod costs beyond what its seat is charged for (it was resized in place); None: no seat holds it."""
+        slot = self._seats.slot_of.get(pod.uid)
+        if slot is None or self._seats[slot].node != pod.node:
+            return None
+        charged = dict(self._seats.rows[slot.role].role.shape.requests)
+        return amounts({name: max(0, value - charged.get(name, 0)) for name, value in pod.requests})
+
+    # --- pods get seats -------------------------------------------------------------------------------------------
+
+    def look_at(self, pod: Pod) -> None:
+        slot = self._seats.slot_of.get(pod.uid)
+        if slot is None:
+            slot = self._take(pod)
+            if slot is None:
+                return
+        self._relabel(slot, pod)
+        seat = self._seats[slot]
+        if pod.node:
+            if seat.node != pod.node:  # bound by somebody else, or by an answer that we never got
+                seat.node = pod.node
+                self._start.restate()
+            self._barrier.settle(slot)
+            return
+        ready = bool(seat.node) and (pod.bindable or seat.sent)
+        self._seats.mark(slot, ready=ready or seat.bound, bound=seat.bound)
+        if ready and not seat.bound:
+            self._barrier.pending[slot] = None
+        elif not seat.bound:
+            self._barrier.pending.pop(slot, None)
+            if not seat.node and not seat.asked and slot not in self._barrier.resting:
+                self._start.since_s = self._start.effects.now_s()
+                self._barrier.open([slot])
+
+    def place(self, placements: Iterable[Placement]) -> None:
+        """Open seats have nodes now; what is no longer there is given back."""
+        for placement in placements:
+            slot = Slot(placement.role, placement.ordinal)
+            if slot not in self._seats or self._seats[slot].bound:
+                self._start.effects.tell(Released(self._start.id, (slot,)))
+                continue
+            self._seats.plan((placement,))
+            if (uid := self._seats[slot].pod) and uid in self._start.objects.pods:
+                self._fresh[uid] = None
+
+    def fit(self, wanted: Callable[[BatchJob], int]) -> None:
+        """Give back seats that a Job can no longer use, and wait for no pod that it will not create. `wanted`: how many
+        seats a Job is to have."""
+        for number, row in enumerate(self._seats.rows):
+            if isinstance(row.source, JobPods):
+                job = self._start.job_of_role(number)
+                seats = wanted(job) if job is not None and job.ours else 0
+                if seats < row.role.minimum:
+                    row.role = replace(row.role, minimum=seats)
+                self._barrier.release(self._seats.surplus(number, seats))
+
+    # --- inside ---------------------------------------------------------------------------------------------------
+
+    def _take(self, pod: Pod) -> Slot | None:
+        """Give the pod a seat; None if it is on its way out and never had one."""
+        if pod.going and not pod.node:
+            return None
+        source = pod_source(pod, self._start.objects.jobs)
+        number = self._seats.role_of(source)
+        held = self._seats.role_of(FuturePods())
+        flavored = any(self._start.record.flavors)  # its pods say more than their user wrote
+        if number is None:
+            number = self._role_for(pod, source)
+        elif held is not None and self._seats.rows[held].seats and not self._seats.rows[number].vacant:
+            self._extend(number, self._cut(held, pod))
+        elif not covers(self._seats.rows[number].role.shape, pod.shape, narrower=flavored):
+            self._replan(number, pod)
+        return self._seats.take(number, pod)
+
+    def _relabel(self, slot: Slot, pod: Pod) -> None:
+        """Others select pods by more words than when this role was planned."""
+        row = self._seats.rows[slot.role]
+        if len(pod.shape.labels) > len(row.role.shape.labels):
+            shape = replace(row.role.shape, labels=pod.shape.labels, namespace=pod.shape.namespace)
+            row.role = replace(row.role, shape=shape)
+            self._start.restate()
+
+    def _role_for(self, pod: Pod, source: PodSource) -> int:
+        """A pod that no role expects makes one; room held for pods to come is cut to its shape."""
+        number, held = len(self._seats.rows), self._seats.role_of(FuturePods())
+        # What comes after the start, or from a driver, holds nothing up.
+        minimum = 0 if self._start.phase is Phase.RUNNING or held is not None else 1
+        name = pod.options.get(labels.ROLE) or f"pods-{number}"
+        self._seats.rows += GangSeats((Role(name=name, count=1, minimum=minimum, shape=pod.shape),), (source,)).rows
+        self._extend(number, self._cut(held, pod) if held is not None and isinstance(source, BarePods) else [])
+        return number
+
+    def _extend(self, number: int, nodes: list[str]) -> None:
+        """The role has a seat on each of these nodes too."""
+        row = self._seats.rows[number]
+        for node in nodes:
+            row.add(row.next_ordinal(), node)
+        row.role = replace(row.role, count=max(row.role.count, len(row.seats)))
+        self._start.restate()
+
+    def _cut(self, held: int, pod: Pod) -> list[str]:
+        """The held pieces become room for pods of this shape: the nodes, each as often as it takes one."""
+        row = self._seats.rows[held]
+        by_node: dict[str, int] = {}
+        for seat in row.seats.values():
+            if seat.node:
+                by_node[seat.node] = by_node.get(seat.node, 0) + 1
+        here = (row.role.shape.selector, row.role.shape.affinity) == (pod.shape.selector, pod.shape.affinity)
+        nodes = [
+            node
+            for node, count in by_node.items()
+            for _ in range(pods_in_pieces([row.role.shape.requests] * count, pod.shape) if here else 0)
+        ]
+        row.seats.clear()
+        row.vacant.clear()
+        row.role = replace(row.role, count=0, minimum=0)
+        return nodes
+
+    def _replan(self, number: int, pod: Pod) -> None:
+        """The real pods ask more than was planned: what of the role is not bound is planned again, before any bind."""
+        row = self._seats.rows[number]
+        asked = dict(row.role.shape.requests)
+        for name, value in pod.shape.requests:
+            asked[name] = max(value, asked.get(name, 0))
+        row.role = replace(row.role, shape=replace(pod.shape, requests=tuple(sorted(asked.items()))))
+        for ordinal, seat in row.seats.items():
+            if not seat.bound:
+                slot = Slot(number, ordinal)
+                seat.node = ""
+                self._seats.mark(slot, ready=False, bound=False)
+                self._barrier.pending.pop(slot, None)
+        self._start.restate()

@@ -1,0 +1,147 @@
+"""The stages of a gang, and what is true in each: a field that means nothing in a stage does not exist in it.
+
+    WAITING ──start──▶ STARTING ──minimum bound──▶ RUNNING ──all over──▶ (finished)
+       ▲                  │                           │
+       └──no pod left── LEAVING ◀──── taken back ─────┘
+
+What a gang has in three of them (its seats, its preemption) is `StartedParts`, made at its start and dropped at its
+end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import TypeAlias
+
+from phalanx.kube.gang.effects import Answer, RoleStart
+from phalanx.kube.gang.preemption import Departure, Preemption, PreemptionRequest
+from phalanx.kube.gang.seats.bind_barrier import BindBarrier
+from phalanx.kube.gang.seats.elastic import ElasticParallelism
+from phalanx.kube.gang.seats.gang_start import GangStart
+from phalanx.kube.gang.seats.seating import Seating
+from phalanx.kube.gang.spec.gang_spec import GangSpec
+from phalanx.kube.read.workload.batch_job import BatchJob
+from phalanx.model.shape import NodePreference, Operator, Requirement
+
+
+class Stage(Enum):
+    WAITING = "waiting"
+    STARTING = "starting"
+    RUNNING = "running"
+    LEAVING = "leaving"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartedParts:
+    """What one start is made of."""
+
+    start: GangStart
+    barrier: BindBarrier
+    seating: Seating
+    elastic: ElasticParallelism
+    preemption: Preemption
+
+    @classmethod
+    def of(cls, start: GangStart, marked: Callable[[PreemptionRequest], None]) -> StartedParts:
+        """`marked`: called when the start is to give way, and everything of it is marked."""
+        barrier = BindBarrier(start, gate_open=not start.record.gang)
+        return cls(
+            start=start,
+            barrier=barrier,
+            seating=Seating(start, barrier),
+            elastic=ElasticParallelism(start, barrier),
+            preemption=Preemption(start, marked),
+        )
+
+    def resume_jobs(self, resumed: Callable[[Answer, str], None]) -> None:
+        """Every member Job that does not carry this start's record is to get it, and to run. Roles of one object are
+        resumed by one write."""
+        start, together = self.start, dict[str, list[BatchJob]]()
+        for job in start.objects.jobs.values():
+            known = job.record is not None and job.record.attempt == start.record.attempt and not job.suspended
+            if job.ours and not job.finished and not known:
+                start.resuming.add(job.uid)
+                together.setdefault(job.object_uid, []).append(job)
+        for jobs in together.values():
+            self._resume(jobs, resumed)
+
+    def _resume(self, jobs: Sequence[BatchJob], resumed: Callable[[Answer, str], None]) -> None:
+        def answered(answer: Answer, text: str) -> None:
+            self.start.resuming.difference_update(job.uid for job in jobs)
+            resumed(answer, text)
+
+        roles = [
+            RoleStart(job=job, parallelism=self.elastic.parallelism(job), flavor=self.start.flavor_of(job))
+            for job in jobs
+        ]
+        self.start.effects.jobs.resume(self.start.id, roles, self.start.record, answered)
+
+
+@dataclass(slots=True, kw_only=True)
+class Waiting:
+    """`spec`: as the core was told; None: it was told nothing."""
+
+    spec: GangSpec | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Starting:
+    """Its Jobs are resumed, its pods come to exist, and nothing of it is bound before the barrier."""
+
+    parts: StartedParts
+
+
+@dataclass(slots=True, kw_only=True)
+class Running:
+    """Its whole minimum was bound, the last of it at `bound_s`. `unready`: its pods that have not been ready yet, where
+    its queue limits how long that may take."""
+
+    parts: StartedParts
+    bound_s: float
+    unready: dict[str, None] = field(default_factory=dict)
+
+
+@dataclass(slots=True, kw_only=True)
+class Leaving:
+    """It goes back, and waits until no pod of it is left."""
+
+    parts: StartedParts
+    departure: Departure
+
+
+State: TypeAlias = Waiting | Starting | Running | Leaving
+
+# From each stage, those that may follow. Running follows waiting where a start of before is taken up whole.
+NEXT: Mapping[type[State], frozenset[type[State]]] = {
+    Waiting: frozenset({Starting, Running}),
+    Starting: frozenset({Running, Leaving, Waiting}),
+    Running: frozenset({Leaving, Waiting}),
+    Leaving: frozenset({Waiting}),
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class StartHistory:
+    """Starts of before that came to nothing. `failures`: in a row. `timeouts`: of these, how often its pods were bound
+    and did not become ready; `avoided`: the nodes on which they did not."""
+
+    failures: int = 0
+    timeouts: int = 0
+    avoided: dict[str, None] = field(default_factory=dict)
+
+    def forgive(self) -> None:
+        """All pods of a start became ready."""
+        self.timeouts = 0
+        self.avoided.clear()
+
+    def avoiding(self, spec: GangSpec) -> GangSpec:
+        """Rather elsewhere than on those nodes: if there is no elsewhere, there."""
+        if not self.avoided:
+            return spec
+        other = Requirement("metadata.name", Operator.NOT_IN, tuple(self.avoided), field=True)
+        preference = NodePreference(100, (other,))
+        shapes = (replace(r.shape, preferences=(*r.shape.preferences, preference)) for r in spec.job.roles)
+        roles = tuple(replace(role, shape=shape) for role, shape in zip(spec.job.roles, shapes, strict=True))
+        return replace(spec, job=replace(spec.job, roles=roles))

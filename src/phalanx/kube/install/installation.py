@@ -1,0 +1,18 @@
+"""All that Phalanx brings to a cluster, asked for until the API server answers."""
+
+from __future__ import annotations
+
+from phalanx.client.connection import Connection
+from phalanx.kube.install import volcano
+from phalanx.kube.install.admission_policy import AdmissionMode, install_policy
+from phalanx.kube.install.definitions import install
+from phalanx.kube.install.retry import until_answered
+
+
+async def install_all(api: Connection, *, with_volcano: bool) -> AdmissionMode:
+    """Returns what makes Jobs ours in this cluster. `with_volcano`: its kinds too, where they are absent."""
+    await until_answered(lambda: install(api))
+    mode = await until_answered(lambda: install_policy(api))
+    if with_volcano:
+        await until_answered(lambda: volcano.install(api))
+    return mode

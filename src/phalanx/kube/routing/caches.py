@@ -1,0 +1,124 @@
+"""Which kinds are watched, and what of them decides how templates and pods are read.
+
+Pods, Jobs, nodes and queues must be served. Of the other kinds a server may serve fewer, or not show them to us: what
+they would say is then taken to be nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
+
+from phalanx.client.connection import ApiRefusal, Connection, Object
+from phalanx.client.informer import Informer
+from phalanx.client.kind import (
+    CSI_NODES,
+    JOBS,
+    LIMIT_RANGES,
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+    RESOURCE_QUOTAS,
+    RUNTIME_CLASSES,
+    STORAGE_CLASSES,
+    VOLUME_CLAIMS,
+    VOLUMES,
+    Kind,
+)
+from phalanx.kube.install import volcano as volcano_kinds
+from phalanx.kube.install.definitions import FLAVORS, QUEUES, RESERVATIONS
+from phalanx.kube.install.retry import until_answered
+from phalanx.kube.read.pod_group import POD_GROUPS
+from phalanx.kube.read.template.admission import AdmissionDefaults
+from phalanx.kube.read.template.volumes import VolumeClaims
+from phalanx.kube.read.workload.adapter import TRAINING_KINDS
+from phalanx.kube.routing.settings import KubeSettings
+
+log = logging.getLogger(__name__)
+
+STORAGE = (VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES, CSI_NODES)
+REQUIRED = (PODS, JOBS, NODES, QUEUES)
+LOOKED_UP = (LIMIT_RANGES, RUNTIME_CLASSES, PRIORITY_CLASSES, RESOURCE_QUOTAS, FLAVORS, RESERVATIONS, *STORAGE)
+VOLCANO = (POD_GROUPS, volcano_kinds.QUEUES)  # looked up where this dialect is enabled
+
+
+Informers: TypeAlias = Callable[[Kind], Informer]  # the running cache of a kind
+
+
+class ObjectCaches:
+    """`served`: the kinds besides the required ones that there are caches of. `job_kinds`: Jobs, and what is read like
+    them. `admission`: what admission will add to templates."""
+
+    def __init__(self, informers: Informers, settings: KubeSettings) -> None:
+        self.settings = settings
+        self.served: frozenset[Kind] = frozenset()
+        self.job_kinds: tuple[Kind, ...] = (JOBS,)
+        self.admission = AdmissionDefaults(answers_to=settings.answers_to)
+        self._informers = informers
+
+    def informer(self, kind: Kind) -> Informer:
+        return self._informers(kind)
+
+    def objects(self, kind: Kind) -> Mapping[str, Object]:
+        """By `namespace/name`."""
+        return self._informers(kind).objects
+
+    @property
+    def pod_groups(self) -> Mapping[str, Object] | None:
+        """Volcano's PodGroups, by `namespace/name`; None where they are not looked up."""
+        return self.objects(POD_GROUPS) if POD_GROUPS in self.served else None
+
+    @property
+    def owner_kinds(self) -> frozenset[str]:
+        """The names of kinds whose pods are theirs."""
+        return frozenset(kind.name for kind in self.job_kinds)
+
+    def watches(self, kind: Kind) -> bool:
+        return kind in self.served or kind in REQUIRED
+
+    async def sync(self, api: Connection) -> None:
+        """Until every cache that decisions need was listed once."""
+        theirs = VOLCANO if self.settings.volcano else ()
+        training = TRAINING_KINDS if self.settings.training_jobs else ()
+        served = [kind for kind in (*LOOKED_UP, *theirs, *training) if await _serves(api, kind)]
+        for cache in [self._informers(kind) for kind in (*REQUIRED, *served)]:
+            await cache.synced.wait()
+        self.look_up(served)
+
+    def look_up(self, kinds: Iterable[Kind]) -> None:
+        """Of the kinds that a server may not serve, there are caches of these."""
+        found = {kind: self.objects(kind) for kind in kinds}
+        self.admission = AdmissionDefaults(
+            limit_ranges=found.get(LIMIT_RANGES, {}),
+            runtime_classes=found.get(RUNTIME_CLASSES, {}),
+            priority_classes=found.get(PRIORITY_CLASSES, {}),
+            answers_to=self.settings.answers_to,
+            volumes=_volume_claims(found),
+        )
+        self.served = frozenset(found)
+        self.job_kinds = (JOBS, *(kind for kind in TRAINING_KINDS if kind in found))
+
+
+async def _serves(api: Connection, kind: Kind) -> bool:
+    try:
+        await until_answered(lambda: api.request("GET", kind.path(), params={"limit": "1"}))
+    except ApiRefusal as error:
+        if error.code not in (403, 404):
+            raise
+        level = logging.WARNING if error.code == 403 else logging.INFO
+        log.log(level, "the server shows us no %s, so none are looked up: %s", kind.plural, error)
+        return False
+    return True
+
+
+def _volume_claims(found: Mapping[Kind, Mapping[str, Object]]) -> VolumeClaims | None:
+    """None where claims, volumes and classes are not all shown to us."""
+    if not all(kind in found for kind in (VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES)):
+        return None
+    return VolumeClaims(
+        claims=found[VOLUME_CLAIMS],
+        volumes=found[VOLUMES],
+        classes=found[STORAGE_CLASSES],
+        nodes=found.get(CSI_NODES, {}),
+    )

@@ -1,0 +1,62 @@
+"""What there is to give: nodes, queues, flavors and reservations, from their objects to events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from phalanx.client.informer import Change
+from phalanx.kube.capacity.node_allocations import NodeAllocations
+from phalanx.kube.install.definitions import QUEUES
+from phalanx.kube.read.node import read_node
+from phalanx.kube.read.queue import QueueCache
+from phalanx.model.event import Event, NodeGone, NodeSeen
+from phalanx.model.node import Node
+
+
+class CapacityWatch:
+    """`with_places`: a node with the volumes that CSI drivers can attach there. `tell`: hands events to the core.
+    `queue_changed`: called with a queue's name."""
+
+    def __init__(
+        self,
+        *,
+        with_places: Callable[[Node], Node],
+        clock: Callable[[], float],
+        tell: Callable[[tuple[Event, ...]], None],
+        queue_changed: Callable[[str], None],
+    ) -> None:
+        self.allocations, self.queues = NodeAllocations(), QueueCache()
+        self._with_places, self._clock, self._tell, self._queue_changed = with_places, clock, tell, queue_changed
+        self._largest: dict[str, int] | None = None
+
+    def largest(self) -> dict[str, int]:
+        """The most of each resource that any node has."""
+        if self._largest is None:
+            self._largest = self.allocations.largest()
+        return self._largest
+
+    def on_node(self, change: Change) -> None:
+        self._largest = None
+        if change.new is None:
+            assert change.old is not None
+            name = change.old["metadata"]["name"]
+            self.allocations.lose_node(name)
+            self._tell((NodeGone(name),))
+            return
+        node = self._with_places(read_node(change.new))
+        if self.allocations.nodes.get(node.name) != node:
+            self.allocations.see_node(node)
+            self._tell((NodeSeen(node),))
+
+    def on_queue(self, change: Change) -> None:
+        take = self.queues.on_queue if change.kind == QUEUES else self.queues.on_volcano_queue
+        told = tuple(take(change, self._clock()))
+        self._tell(told)
+        if told:
+            self._queue_changed((change.new or change.old or {})["metadata"]["name"])
+
+    def on_flavor(self, change: Change) -> None:
+        self._tell(tuple(self.queues.on_flavor(change)))
+
+    def on_reservation(self, change: Change) -> None:
+        self._tell(tuple(self.queues.on_reservation(change)))

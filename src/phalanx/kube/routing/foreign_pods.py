@@ -1,0 +1,59 @@
+"""What pods hold that no gang of ours is charged for: pods of others, and what a resized pod of ours costs beyond."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from phalanx.kube.read.pod import Pod
+from phalanx.model.event import Event, Occupied, Vacated
+from phalanx.model.shape import Amounts
+
+
+class ForeignPods:
+    """`pods`: those that exist, by uid. `excess`: what of a pod the core does not charge through a gang; None: all."""
+
+    def __init__(self, pods: Mapping[str, Pod], excess: Callable[[Pod], Amounts | None]) -> None:
+        self._pods, self._excess = pods, excess
+        self._touched: dict[str, None] = {}  # pods of which something else may be held
+        self._told: dict[str, Occupied] = {}
+
+    def touch(self, uid: str) -> None:
+        self._touched[uid] = None
+
+    def events(self) -> Iterator[Event]:
+        """What changed since the last time."""
+        touched, self._touched = self._touched, {}
+        for uid in touched:
+            held = self._held(uid)
+            if held == self._told.get(uid):
+                continue
+            if held is None:
+                del self._told[uid]
+                yield Vacated(uid)
+            else:
+                self._told[uid] = held
+                yield held
+
+    def _held(self, uid: str) -> Occupied | None:
+        pod = self._pods.get(uid)
+        if pod is None or not pod.charged:
+            return None
+        excess = self._excess(pod)
+        if excess is None:
+            return _occupying(pod)
+        return Occupied(uid, pod.node, excess) if excess else None
+
+
+def _occupying(pod: Pod) -> Occupied:
+    """What a pod that is not ours holds, and what others see of it."""
+    shape = pod.shape
+    return Occupied(
+        pod.uid,
+        pod.where,
+        pod.requests,
+        labels=shape.labels,
+        namespace=shape.namespace,
+        ports=shape.ports,
+        near=shape.near,
+        away=shape.away,
+    )

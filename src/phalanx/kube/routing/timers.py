@@ -1,0 +1,32 @@
+"""When gangs are to draw their conclusions again though nothing of them changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+
+
+class GangTimers:
+    """One timer for each gang: setting it again replaces it. All times in seconds since the epoch."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, str]] = []
+        self._due_s: dict[str, float] = {}  # gang -> the one of its entries that counts
+
+    def set(self, gang: str, at_s: float) -> None:
+        """0 leaves the timer as it is."""
+        if at_s and self._due_s.get(gang) != at_s:
+            self._due_s[gang] = at_s
+            heappush(self._heap, (at_s, gang))
+
+    @property
+    def next_s(self) -> float | None:
+        return self._heap[0][0] if self._heap else None
+
+    def due(self, now_s: float) -> Iterator[str]:
+        """The gangs whose time has come, each once."""
+        while self._heap and self._heap[0][0] <= now_s:
+            at_s, gang = heappop(self._heap)
+            if self._due_s.get(gang) == at_s:
+                del self._due_s[gang]
+                yield gang

@@ -1,0 +1,135 @@
+"""All that is watched, in the order in which it must be known: what quotas and nodes there are before the queues, the
+queues before the Jobs, the Jobs before the pods.
+
+Changes become events for the core, or go to the gangs that they concern, which are marked: whoever owns the gangs has
+them draw their conclusions, once for however many changes came together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from phalanx.client.informer import Change
+from phalanx.client.kind import JOBS, NODES, PODS, RESOURCE_QUOTAS, Kind
+from phalanx.kube.gang.lifecycle import GangLifecycle
+from phalanx.kube.gang.spec.gang_spec import GangDefaults
+from phalanx.kube.gang.stages import Stage
+from phalanx.kube.install import volcano
+from phalanx.kube.install.definitions import FLAVORS, QUEUES, RESERVATIONS
+from phalanx.kube.read.pod_group import POD_GROUPS, PodGroupCache
+from phalanx.kube.routing.caches import STORAGE, ObjectCaches
+from phalanx.kube.routing.capacity_watch import CapacityWatch
+from phalanx.kube.routing.quota_headroom import QuotaHeadroom
+from phalanx.kube.routing.volume_users import VolumeUsers
+from phalanx.kube.routing.workload_watch import WorkloadWatch
+from phalanx.model.event import Event
+
+
+class ClusterWatch:
+    """`gangs`: all of them, by id; `gang_of` makes those that are not there. `tell`: hands events to the core. `mark`:
+    has a gang draw its conclusions. `wake`: something happened that may concern the core, or a gang."""
+
+    def __init__(
+        self,
+        caches: ObjectCaches,
+        clock: Callable[[], float],
+        *,
+        gangs: dict[str, GangLifecycle],
+        new_gang: Callable[[str], GangLifecycle],
+        tell: Callable[[Event], None],
+        mark: Callable[[str], None],
+        wake: Callable[[], None],
+    ) -> None:
+        self._caches, self._gangs, self._new_gang = caches, gangs, new_gang
+        self._tell, self._mark, self._wake = tell, mark, wake
+        self.groups = PodGroupCache(lambda name: caches.admission.priority({"priorityClassName": name}))
+        self.headroom = QuotaHeadroom(caches)
+        self._storage = VolumeUsers(caches, {JOBS: self._on_job, PODS: self._on_pod, NODES: self._on_node})
+        self.capacity = CapacityWatch(
+            with_places=self._storage.node, clock=clock, tell=self._tell_now, queue_changed=self._on_queue_told
+        )
+        self._workloads = WorkloadWatch(
+            caches, self._storage, self.groups, self.capacity.allocations, gang_of=self._gang, changed=mark
+        )
+
+    def subscribe(self) -> None:
+        """From now on changes are routed as they come; what there is already comes at once."""
+        order: tuple[tuple[Kind, Callable[[Change], None]], ...] = (
+            (RESOURCE_QUOTAS, self._on_quota),
+            (NODES, self._on_node),
+            *((kind, self._storage.on_change) for kind in STORAGE),
+            (FLAVORS, self.capacity.on_flavor),
+            (RESERVATIONS, self.capacity.on_reservation),
+            (volcano.QUEUES, self.capacity.on_queue),
+            (QUEUES, self.capacity.on_queue),
+            (POD_GROUPS, self._on_pod_group),
+            *((kind, self._on_job) for kind in self._caches.job_kinds),
+            (PODS, self._on_pod),
+        )
+        for kind, take in order:
+            if self._caches.watches(kind):
+                self._caches.informer(kind).subscribe(take)
+
+    def read_again(self) -> None:
+        """What has another shape since somebody selects pods by a label that nobody did before."""
+        self._workloads.read_again()
+
+    def foreign_pods(self) -> Iterable[Event]:
+        """What pods hold that no gang is charged for, as far as it changed."""
+        return self._workloads.foreign_pods.events()
+
+    def with_headroom(self) -> Iterator[str]:
+        """Gangs that waited for a ResourceQuota, and would be let go now."""
+        yield from self.headroom.quotas.freed()
+
+    def defaults(self) -> GangDefaults:
+        """What holds for all gangs now."""
+        queues = self.capacity.queues
+        return GangDefaults(
+            default_queue=self._caches.settings.default_queue,
+            gang=queues.gang,
+            start_timeout_s=queues.start_timeout_s,
+            largest=self.capacity.largest(),
+            headroom=self.headroom.obstacle,
+        )
+
+    # --- changes --------------------------------------------------------------------------------------------------
+
+    def _gang(self, id: str) -> GangLifecycle:
+        gang = self._gangs.get(id)
+        if gang is None:
+            gang = self._gangs[id] = self._new_gang(id)
+            gang.objects.group = self.groups[id]
+        return gang
+
+    def _tell_now(self, events: tuple[Event, ...]) -> None:
+        for event in events:
+            self._tell(event)
+        if events:
+            self._wake()
+
+    def _on_node(self, change: Change) -> None:
+        self.capacity.on_node(change)
+
+    def _on_quota(self, change: Change) -> None:
+        self.headroom.on_quota(change)
+        self._wake()
+
+    def _on_queue_told(self, queue: str) -> None:
+        for gang in self._gangs.values():
+            if gang.stage is Stage.WAITING and gang.queue == queue:
+                self._mark(gang.id)
+
+    def _on_pod_group(self, change: Change) -> None:
+        gang = self._gangs.get(self.groups.on_change(change))
+        if gang is not None:
+            gang.objects.group = self.groups[gang.id]
+            self._mark(gang.id)
+
+    def _on_job(self, change: Change) -> None:
+        self._workloads.on_job(change)
+
+    def _on_pod(self, change: Change) -> None:
+        self._wake()
+        self.headroom.on_pod(change)
+        self._workloads.on_pod(change)

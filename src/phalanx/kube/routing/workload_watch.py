@@ -1,0 +1,173 @@
+"""From changed Jobs and pods to the gangs that they belong to.
+
+A change is read once, and routed. A pod whose Job is not known yet waits for it, outside of every gang. What pods of
+others hold is noted beside (`foreign_pods`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from phalanx.client.connection import Object
+from phalanx.client.informer import Change
+from phalanx.client.kind import PODS
+from phalanx.kube.capacity.node_allocations import NodeAllocations
+from phalanx.kube.gang.lifecycle import GangLifecycle
+from phalanx.kube.read import labels
+from phalanx.kube.read.pod import Pod, read_changed_pod, read_pod
+from phalanx.kube.read.pod_group import PodGroupCache, pod_group_gang
+from phalanx.kube.read.workload.adapter import adapters
+from phalanx.kube.read.workload.batch_job import BatchJob, read_job
+from phalanx.kube.routing.caches import ObjectCaches
+from phalanx.kube.routing.foreign_pods import ForeignPods
+from phalanx.kube.routing.volume_users import VolumeUsers
+from phalanx.model.shape import Amounts
+
+
+class WorkloadWatch:
+    """`gang_of`: the gang of that id, which is made if there is none. `changed`: called with a gang that something
+    changed for."""
+
+    def __init__(
+        self,
+        caches: ObjectCaches,
+        storage: VolumeUsers,
+        groups: PodGroupCache,
+        allocations: NodeAllocations,
+        *,
+        gang_of: Callable[[str], GangLifecycle],
+        changed: Callable[[str], None],
+    ) -> None:
+        self._caches, self._storage, self._groups, self._allocations = caches, storage, groups, allocations
+        self._gang_of, self._changed = gang_of, changed
+        self._job_gang: dict[str, GangLifecycle] = {}  # Job uid -> its gang
+        self._pods: dict[str, Pod] = {}
+        self._pod_gang: dict[str, GangLifecycle] = {}  # pod uid -> its gang
+        self._pods_of: dict[str, set[str]] = {}  # Job uid -> its pods
+        self._read_version = 0  # of `ShapeCache`, when everything was read
+        self.foreign_pods = ForeignPods(self._pods, self._excess)
+
+    def read_again(self) -> None:
+        """Somebody selects pods by a label that nobody did before: it belongs to the shape of all that carry it."""
+        while self._read_version != self._caches.admission.shapes.version:
+            self._read_version = self._caches.admission.shapes.version
+            for kind in (*self._caches.job_kinds, PODS):
+                take = self.on_pod if kind is PODS else self.on_job
+                for obj in list(self._caches.objects(kind).values()):
+                    take(Change(kind=kind, old=obj, new=obj))
+
+    # --- Jobs -----------------------------------------------------------------------------------------------------
+
+    def on_job(self, change: Change) -> None:
+        """A Job, or a training job, which is a member for each of its replica types."""
+        old, new, jobs = change.old, change.new, dict[str, BatchJob]()
+        before = [] if old is None else [adapter.member(old) for adapter in adapters(change.kind, old)]
+        if new is not None:
+            read = (read_job(new, self._caches.admission, adapter) for adapter in adapters(change.kind, new))
+            jobs = {job.uid: job for job in read}
+            self._note_claims(new, jobs.values())
+        for uid in (*(uid for uid in before if uid not in jobs), *jobs):
+            self._see_job(uid, jobs.get(uid))
+
+    def _note_claims(self, obj: Object, jobs: Iterable[BatchJob]) -> None:
+        for job in jobs:
+            if job.requirements.claims and job.ours:
+                self._storage.job(job, job.adapter.read(obj)["spec"]["template"]["spec"])
+
+    def _see_job(self, uid: str, job: BatchJob | None) -> None:
+        before = self._job_gang.get(uid)
+        name = _gang_of_job(job) if job is not None else None
+        if before is not None and before.id != name:
+            before.lose_job(uid)
+            del self._job_gang[uid]
+            self._changed(before.id)
+        if job is None or name is None:
+            return
+        gang = self._job_gang[uid] = self._gang_of(name)
+        gang.see_job(job)
+        self._changed(gang.id)
+        if before is not gang:
+            for pod_uid in self._pods_of.get(uid, ()):
+                self._route(self._pods[pod_uid])
+
+    # --- pods -----------------------------------------------------------------------------------------------------
+
+    def on_pod(self, change: Change) -> None:
+        if change.new is None:
+            assert change.old is not None
+            self._lose_pod(change.old["metadata"]["uid"])
+            return
+        pod = self._pods[change.new["metadata"]["uid"]] = self._read(change.old, change.new)
+        if pod.group:
+            self._groups.see(pod)
+        self.foreign_pods.touch(pod.uid)
+        if pod.charged:
+            self._allocations.allocate(pod.uid, pod.where, pod.requests)
+        elif pod.over or not pod.ours:
+            self._allocations.release(pod.uid)
+        if pod.ours or pod.uid in self._pod_gang:
+            if pod.owner is not None:
+                self._pods_of.setdefault(pod.owner[1], set()).add(pod.uid)
+            self._route(pod)
+
+    def _read(self, old: Object | None, new: Object) -> Pod:
+        known = self._pods.get(new["metadata"]["uid"]) if old is not None else None
+        if known is not None and old is not None and (same := read_changed_pod(known, old, new)) is not None:
+            return same
+        admission = self._caches.admission
+        return self._storage.pod(read_pod(new, admission.shapes, admission.answers_to, self._caches.owner_kinds))
+
+    def _lose_pod(self, uid: str) -> None:
+        pod = self._pods.pop(uid, None)
+        if pod is None:
+            return
+        self._allocations.release(uid)
+        self.foreign_pods.touch(uid)
+        if pod.group:
+            self._groups.lose(pod)
+        self._storage.gone(pod)
+        if pod.owner is not None and (siblings := self._pods_of.get(pod.owner[1])) is not None:
+            siblings.discard(uid)
+            if not siblings:
+                del self._pods_of[pod.owner[1]]
+        if (gang := self._pod_gang.pop(uid, None)) is not None:
+            gang.lose_pod(pod)
+            self._changed(gang.id)
+
+    def _route(self, pod: Pod) -> None:
+        """To the gang it belongs to."""
+        before, name = self._pod_gang.get(pod.uid), self._gang_of_pod(pod)
+        if before is not None and before.id != name:
+            before.lose_pod(pod)
+            del self._pod_gang[pod.uid]
+            self._changed(before.id)
+        if name is not None:
+            gang = self._pod_gang[pod.uid] = self._gang_of(name)
+            gang.see_pod(pod)
+            self._changed(gang.id)
+
+    def _gang_of_pod(self, pod: Pod) -> str | None:
+        if pod.owner is not None:
+            if (gang := self._job_gang.get(pod.owner[1])) is not None:
+                return gang.id
+            if (known := self._pod_gang.get(pod.uid)) is not None:
+                return known.id
+            if pod.pinned or not self._exists(f"{pod.namespace}/{pod.owner[0]}", pod.owner[1].partition("/")[0]):
+                return None
+        if pod.group:
+            return pod_group_gang(pod.namespace, pod.group)
+        name = pod.options.get(labels.JOB)
+        return f"{pod.namespace}/{name}" if name else f"{pod.namespace}/pod:{pod.name}"
+
+    def _exists(self, key: str, uid: str) -> bool:
+        """A Job, or training job, of this name and uid."""
+        found = (self._caches.objects(kind).get(key) for kind in self._caches.job_kinds)
+        return any(obj is not None and obj["metadata"]["uid"] == uid for obj in found)
+
+    def _excess(self, pod: Pod) -> Amounts | None:
+        gang = self._pod_gang.get(pod.uid)
+        return gang.excess(pod) if gang is not None else None
+
+
+def _gang_of_job(job: BatchJob) -> str | None:
+    return f"{job.namespace}/{job.options.get(labels.JOB, job.name)}" if job.ours else None

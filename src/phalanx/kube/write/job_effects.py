@@ -1,0 +1,85 @@
+"""What gangs ask of Jobs, carried out. Answers are evidence as the watch's news are: what they show goes to the caches,
+and whichever is newer counts."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+from phalanx.client.connection import Object
+from phalanx.client.informer import Informer
+from phalanx.client.kind import Kind
+from phalanx.kube.gang.effects import Answer, Answered, RoleStart
+from phalanx.kube.read.records import PreemptionMark, StartRecord
+from phalanx.kube.read.workload.batch_job import BatchJob
+from phalanx.kube.write.job_patch import AnnotateReason, ResizeJob, ResumeJob, SuspendJob
+from phalanx.kube.write.writer import Writer
+from phalanx.model.flavor import Flavor
+from phalanx.model.reason import Reason
+
+log = logging.getLogger(__name__)
+
+
+class JobWrites:
+    """The `JobEffects` of gangs. `conclude` has a gang look at what came of a write."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        informers: Callable[[Kind], Informer],
+        flavors: Mapping[str, Flavor],
+        conclude: Callable[[str], None],
+    ) -> None:
+        self._writer, self._informers, self._flavors, self._conclude = writer, informers, flavors, conclude
+
+    def resume(self, gang: str, roles: Sequence[RoleStart], record: StartRecord, answered: Answered) -> None:
+        beside: list[ResumeJob] = []
+        for role in reversed(roles):
+            obj, flavor = self._known(role.job), self._flavors.get(role.flavor)
+            with_all = tuple(beside) if role is roles[0] else ()
+            beside.append(
+                ResumeJob(role.job, record, obj, parallelism=role.parallelism, flavor=flavor, beside=with_all)
+            )
+        self._writer.put(beside[-1], self._done(gang, roles[0].job, answered))
+
+    def suspend(
+        self, gang: str, job: BatchJob, why: Reason, mark: PreemptionMark | None, hold: str, answered: Answered
+    ) -> None:
+        write = SuspendJob(job, why, self._known(job), mark, hold)
+
+        def quoted(answer: Answer, text: str) -> None:
+            if answer is Answer.REFUSED:
+                log.warning("Job %s could not be suspended again: %s", job.key, text)
+            answered(answer, text if answer is Answer.REFUSED else write.quote)
+
+        self._writer.put(write, self._done(gang, job, quoted))
+
+    def resize(self, gang: str, job: BatchJob, parallelism: int, answered: Answered) -> None:
+        def logged(answer: Answer, text: str) -> None:
+            if answer is Answer.REFUSED:
+                log.warning("Job %s could not be given parallelism %d: %s", job.key, parallelism, text)
+            answered(answer, text)
+
+        self._writer.put(ResizeJob(job, self._known(job), parallelism), self._done(gang, job, logged))
+
+    def explain(self, job: BatchJob, text: str) -> None:
+        kind = job.adapter.kind
+        if (obj := self._informers(kind).objects.get(job.key)) is not None:
+            self._writer.put(AnnotateReason(job, obj, text), lambda answer, found, _: self._observe(kind, found))
+
+    # --- inside ---------------------------------------------------------------------------------------------------
+
+    def _done(self, gang: str, job: BatchJob, answered: Answered) -> Callable[[Answer, Object | None, str], None]:
+        def done(answer: Answer, obj: Object | None, text: str) -> None:
+            self._observe(job.adapter.kind, obj)
+            answered(answer, text)
+            self._conclude(gang)
+
+        return done
+
+    def _known(self, job: BatchJob) -> Object:
+        return self._informers(job.adapter.kind).objects[job.key]
+
+    def _observe(self, kind: Kind, obj: Object | None) -> None:
+        if obj is not None:
+            self._informers(kind).observe(obj)

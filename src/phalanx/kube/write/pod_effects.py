@@ -1,0 +1,76 @@
+"""What gangs ask of pods, carried out. Answers are evidence as the watch's news are: what they show goes to the caches,
+and whichever is newer counts."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from phalanx.client.connection import Object
+from phalanx.client.informer import Informer
+from phalanx.client.kind import PODS, VOLUME_CLAIMS, Kind
+from phalanx.kube.gang.effects import Answer, Answered
+from phalanx.kube.read.pod import Pod
+from phalanx.kube.read.records import PreemptionMark, StartRecord
+from phalanx.kube.write.binding import BindPod, PinPod
+from phalanx.kube.write.eviction import EvictPod, MarkPod, ReadDisruptionBudgets
+from phalanx.kube.write.volume_claim import SelectNode
+from phalanx.kube.write.writer import Writer
+
+log = logging.getLogger(__name__)
+
+
+class PodWrites:
+    """The `PodEffects` of gangs. `conclude` has a gang look at what came of a write."""
+
+    def __init__(self, writer: Writer, informers: Callable[[Kind], Informer], conclude: Callable[[str], None]) -> None:
+        self._writer, self._informers, self._conclude = writer, informers, conclude
+
+    def bind(
+        self, gang: str, pod: Pod, node: str, devices: tuple[str, ...], record: StartRecord | None, answered: Answered
+    ) -> None:
+        pin = PinPod(pod, node, self._informers(PODS).objects[pod.key], devices) if pod.pinned else None
+        self._writer.put(pin or BindPod(pod, node, record, devices), self._done(gang, answered))
+
+    def select_node(self, pod: Pod, node: str) -> None:
+        def done(answer: Answer, obj: Object | None, text: str) -> None:
+            if obj is not None:
+                self._informers(VOLUME_CLAIMS).observe(obj)
+            if answer is Answer.REFUSED:
+                log.warning("a claim of pod %s could not be told its node: %s", pod.key, text)
+
+        for name in pod.unplaced:
+            claim = self._informers(VOLUME_CLAIMS).objects.get(f"{pod.namespace}/{name}")
+            if claim is not None:
+                self._writer.put(SelectNode(claim, node), done)
+
+    def read_budgets(self, gang: str, pods: Sequence[Pod], answered: Callable[[str], None]) -> None:
+        write = ReadDisruptionBudgets(pods, [self._informers(PODS).objects[pod.key] for pod in pods])
+
+        def done(answer: Answer, obj: Object | None, text: str) -> None:
+            answered(write.objection or text)
+            self._conclude(gang)
+
+        self._writer.put(write, done)
+
+    def mark(self, gang: str, pod: Pod, mark: PreemptionMark, answered: Answered) -> None:
+        self._writer.put(MarkPod(pod, mark), self._done(gang, answered))
+
+    def evict(self, gang: str, pod: Pod, grace_s: float | None, answered: Answered) -> None:
+        def logged(answer: Answer, text: str) -> None:
+            if answer is Answer.REFUSED:
+                log.info("pod %s could not be evicted: %s", pod.key, text)
+            answered(answer, text)
+
+        self._writer.put(EvictPod(pod, grace_s), self._done(gang, logged))
+
+    # --- inside ---------------------------------------------------------------------------------------------------
+
+    def _done(self, gang: str, answered: Answered) -> Callable[[Answer, Object | None, str], None]:
+        def done(answer: Answer, obj: Object | None, text: str) -> None:
+            if obj is not None and obj.get("kind") != "Status":  # which answers bindings and evictions
+                self._informers(PODS).observe(obj)
+            answered(answer, text)
+            self._conclude(gang)
+
+        return done
