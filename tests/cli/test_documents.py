@@ -54,10 +54,21 @@ PAGES = [
 ]
 
 
+LINK = re.compile(r"\]\(([^)#:\s]*)(?:#([^)\s]*))?\)")
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=str)
 def test_links_lead_somewhere(page: Path) -> None:
-    targets = re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", (ROOT / page).read_text())
-    assert [target for target in targets if not (ROOT / page).parent.joinpath(target).exists()] == []
+    path = ROOT / page
+    links = [(path.parent / target if target else path, anchor) for target, anchor in LINK.findall(path.read_text())]
+    assert [str(target) for target, _ in links if not target.exists()] == []
+    assert [anchor for target, anchor in links if anchor and anchor not in anchors(target)] == []
 
 
 def test_the_queue_of_the_readme_is_one() -> None:
