@@ -71,6 +71,29 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert [anchor for target, anchor in links if anchor and anchor not in anchors(target)] == []
 
 
+PACKAGES = {path.name for path in (ROOT / "src" / "phalanx").iterdir() if path.is_dir()}
+
+
+def modules(page: str) -> set[Path]:
+    """Return the files that a page names, as `core/decide.py` or with what they define, as `core.decide.decide`."""
+    paths = {Path(name) for name in re.findall(r"`([a-z_]+(?:/[a-z_]+)+\.py)`", page)}
+    dotted = (name.split(".") for name in re.findall(r"`(?:phalanx\.)?([a-z]+(?:\.[A-Za-z_]+)+)`", page))
+    return paths | {Path(*parts) for parts in dotted if parts[0] in PACKAGES}
+
+
+def is_there(path: Path) -> bool:
+    """Return whether the tree has the file, or for a dotted name one of the modules and packages that lead to it."""
+    roots = (ROOT, ROOT / "src" / "phalanx")
+    if path.suffix == ".py":
+        return any((root / path).exists() for root in roots)
+    return any((roots[1] / each).with_suffix(".py").exists() for each in (path, path.parent))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_modules_that_a_page_names_exist(page: Path) -> None:
+    assert [str(path) for path in sorted(modules((ROOT / page).read_text())) if not is_there(path)] == []
+
+
 def test_the_queue_of_the_readme_is_one() -> None:
     blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     queues = [each for each in map(yaml.safe_load, blocks) if each["kind"] == "Queue"]
