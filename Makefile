@@ -38,7 +38,7 @@ all: setup
 
 fuzz: setup      ## 10,000 seeds of the simulated cluster, 10,000 trees of queues, other examples of every property
 	PHALANX_SEEDS=10000 $(BIN)/pytest -n 2 --dist worksteal tests/simulation
-	PHALANX_TREES=10000 $(BIN)/pytest -n 2 --dist worksteal tests/core/test_no_flapping.py
+	PHALANX_TREES=10000 $(BIN)/pytest -n 2 --dist worksteal tests/core/preemption/test_no_flapping.py
 	$(BIN)/pytest -n 2 --dist worksteal --hypothesis-profile fuzz --timeout 3600 tests -m hypothesis
 
 examples: setup  ## what `make test` runs of examples/ alone, none left out, and Spark in full (installs 2 GB under out/)

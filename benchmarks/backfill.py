@@ -16,15 +16,15 @@ import time
 from collections.abc import Iterator
 
 from phalanx.core.decide import decide
-from phalanx.core.fold import fold, fold_plan
+from phalanx.core.fold.fold import fold, fold_plan
 from phalanx.loop import spare_the_book
-from phalanx.model.cluster import Cluster
 from phalanx.model.event import Event, Finished, NodeSeen, QueueSeen, Submitted, Ticked
 from phalanx.model.job import Job, Role
 from phalanx.model.node import Node
+from phalanx.model.pod import Shape, amounts
 from phalanx.model.policy import Backfill, Policy
-from phalanx.model.queue import Order, Queue
-from phalanx.model.shape import Shape, amounts
+from phalanx.model.queue import Queue, QueueOrder
+from phalanx.state.cluster import Cluster
 
 LIMITS_S = [60.0 * minutes for minutes in (5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 300, 360, 480, 600, 720, 1440)]
 
@@ -40,7 +40,7 @@ class Load:
         self.cluster = Cluster()
         self.now_s = 0.0
         self.submitted = 0
-        fold(self.cluster, [QueueSeen(Queue(name="default", order=Order.FIFO)), *map(NodeSeen, nodes)])
+        fold(self.cluster, [QueueSeen(Queue(name="default", order=QueueOrder.FIFO)), *map(NodeSeen, nodes)])
 
     def job(self) -> Submitted:
         self.submitted += 1

@@ -16,16 +16,16 @@ import time
 from collections.abc import Iterator
 
 from phalanx.core.decide import decide
-from phalanx.core.fold import fold, fold_plan
+from phalanx.core.fold.fold import fold, fold_plan
 from phalanx.loop import spare_the_book
-from phalanx.model.cluster import Cluster
 from phalanx.model.event import Event, NodeSeen, Occupied, QueueSeen, Submitted
 from phalanx.model.job import Job, Role
 from phalanx.model.node import Node
 from phalanx.model.plan import Start
+from phalanx.model.pod import Shape, amounts
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue
-from phalanx.model.shape import Shape, amounts
+from phalanx.state.cluster import Cluster
 
 GIB = 2**30
 POLICY = Policy()

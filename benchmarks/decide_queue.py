@@ -28,14 +28,14 @@ from dataclasses import replace
 
 from decide_gangs import nodes, shapes
 from phalanx.core.decide import decide
-from phalanx.core.fold import fold, fold_plan
+from phalanx.core.fold.fold import fold, fold_plan
 from phalanx.loop import Sweeps
-from phalanx.model.cluster import Cluster
 from phalanx.model.event import Event, Finished, QueueSeen, Started, Submitted, Ticked
 from phalanx.model.job import Job, Role
 from phalanx.model.plan import Start
 from phalanx.model.policy import Policy
-from phalanx.model.queue import Order, Queue, Quota
+from phalanx.model.queue import Queue, QueueOrder, Quota
+from phalanx.state.cluster import Cluster
 
 POLICY = Policy()
 SIZES = (1, 2, 4, 8, 16, 32)
@@ -120,7 +120,7 @@ class Workload:
 def tree(leaves: int, order: str, nodes: int, *, strict: bool) -> list[Queue]:
     """One queue, or that many below as many tenths; each limited to about its even part of half of so many nodes, if
     any are named."""
-    by = Order(order)
+    by = QueueOrder(order)
     if leaves == 1:
         return [Queue(name="default", order=by, strict=strict)]
     inner = [Queue(name=f"up-{n}", order=by) for n in range(max(1, leaves // 10))]

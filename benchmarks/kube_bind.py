@@ -41,8 +41,8 @@ from phalanx.client.tally import Tally
 from phalanx.embedded.controllers.run import run_controllers
 from phalanx.kube.read.wire import WIRE_TYPES
 from phalanx.kube.world import open_world
-from phalanx.model.cluster import Cluster
 from phalanx.model.policy import Policy
+from phalanx.state.cluster import Cluster
 
 NODE_CPU, POD_CPU = 100, 2
 CREATORS = 8

@@ -16,19 +16,20 @@ import json
 import time
 from collections.abc import Iterator
 
-from phalanx.core import preempt, preempting
+from phalanx.core.cycle import preempt
 from phalanx.core.decide import decide
-from phalanx.core.fold import fold
-from phalanx.core.residency import residents
-from phalanx.model.cluster import Cluster
+from phalanx.core.fold.fold import fold
+from phalanx.core.preemption import search as preempt
+from phalanx.core.preemption.residency import residents
 from phalanx.model.event import Adopted, Finished, NodeSeen, QueueSeen, Submitted, Ticked
 from phalanx.model.job import Job, Phase, Placement, Role
 from phalanx.model.node import Node
 from phalanx.model.plan import Preempt
+from phalanx.model.pod import Shape, amounts
 from phalanx.model.policy import Policy
-from phalanx.model.preemption import Floor, Preemption, Reclaim, Within
+from phalanx.model.preemption import QueuePreemption, ReclaimFloor, ReclaimWithinCohort, WithinQueue
 from phalanx.model.queue import Queue, Quota
-from phalanx.model.shape import Shape, amounts
+from phalanx.state.cluster import Cluster
 
 POLICY = Policy()
 GPU = "nvidia.com/gpu"
@@ -36,8 +37,8 @@ SIZES = ((1, 1), (1, 8), (8, 8))
 
 
 def queues(guaranteed: int) -> Iterator[QueueSeen]:
-    within = Preemption(within=Within.LOWER)
-    reclaim = Preemption(reclaim=Reclaim.ANY, down_to=Floor.FAIR_SHARE)
+    within = QueuePreemption(within=WithinQueue.LOWER)
+    reclaim = QueuePreemption(reclaim=ReclaimWithinCohort.ANY, down_to=ReclaimFloor.FAIR_SHARE)
     yield QueueSeen(Queue(name="own", preemption=within))
     yield QueueSeen(Queue(name="lender", quotas=(Quota(guaranteed=((GPU, guaranteed),)),), preemption=reclaim))
     yield from (QueueSeen(Queue(name=name)) for name in ("one", "other"))
@@ -71,8 +72,8 @@ class Stopwatch:
 
     def __init__(self) -> None:
         self.took_s = 0.0
-        self._search = preempt.search
-        preempting.preempt.search = self.search
+        self._search = preempt.find_victims
+        preempt.preempt.search = self.search
 
     def search(self, *args: object) -> object:
         begin = time.process_time()
@@ -81,7 +82,7 @@ class Stopwatch:
         return found
 
     def stop(self) -> None:
-        preempting.preempt.search = self._search
+        preempt.preempt.search = self._search
 
 
 def measure(node_count: int, size: tuple[int, int], case: str, repeat: int) -> dict[str, object]:

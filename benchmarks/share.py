@@ -14,17 +14,18 @@ import random
 import time
 from collections.abc import Callable
 
-from phalanx.core import share, usage
-from phalanx.core.fold import fold
-from phalanx.core.multifactor import Priorities
-from phalanx.model.cluster import Cluster
+from phalanx.core.fold import past_usage
+from phalanx.core.fold.fold import fold
+from phalanx.core.order.multifactor import MultifactorPriority
+from phalanx.core.quota import shares as share
 from phalanx.model.event import NodeSeen, QueueSeen, Submitted, UsageTold
 from phalanx.model.job import Job, Role
 from phalanx.model.node import Node
-from phalanx.model.policy import Factors, FairShareFormula, Policy
-from phalanx.model.queue import Order, Queue
-from phalanx.model.shape import Shape
-from phalanx.model.tree import Tree
+from phalanx.model.pod import Shape
+from phalanx.model.policy import FairShareFormula, Policy, PriorityWeights
+from phalanx.model.queue import Queue, QueueOrder
+from phalanx.state.cluster import Cluster
+from phalanx.state.queue_tree import QueueTree
 
 USERS_PER_QUEUE = 50
 JOBS = 2000
@@ -47,7 +48,7 @@ def book(users: int) -> Cluster:
     news = [QueueSeen(Queue(name=f"d{at}", weight=seed.randint(1, 9))) for at in range(0, queues, 10)]
     parents = {at: f"d{at - at % 10}" for at in range(queues)}
     news += [
-        QueueSeen(Queue(name=f"q{at}", parent=parent, order=Order.MULTIFACTOR, weight=seed.randint(1, 9)))
+        QueueSeen(Queue(name=f"q{at}", parent=parent, order=QueueOrder.MULTIFACTOR, weight=seed.randint(1, 9)))
         for at, parent in parents.items()
     ]
     fold(cluster, news)
@@ -64,22 +65,22 @@ def book(users: int) -> Cluster:
 
 
 def measure(users: int) -> dict[str, object]:
-    cluster, factors = book(users), Factors(age=1000, size=500, fair_share=100_000)
+    cluster, factors = book(users), PriorityWeights(age=1000, size=500, fair_share=100_000)
     found: dict[str, object] = {"benchmark": "share", "users": users, "queues": len(cluster.queues)}
     for formula in FairShareFormula:
         policy = Policy(factors=factors, fair_share=formula)
-        seconds = timed(lambda policy=policy: usage.fair_shares(cluster, policy, 10.0))  # type: ignore[misc]  # bound now
+        seconds = timed(lambda policy=policy: past_usage.fair_shares(cluster, policy, 10.0))  # type: ignore[misc]  # bound now
         found[f"{formula}_ms"] = round(seconds * 1e3, 1)
-    priorities = Priorities(cluster, Policy(factors=factors), 10.0)
+    priorities = MultifactorPriority(cluster, Policy(factors=factors), 10.0)
     records = list(cluster.jobs.values())
     ranked = timed(lambda: [priorities.of(record) for record in records])
     found["rank_us"] = round(ranked / len(records) * 1e6, 2)
-    tree = Tree()
+    tree = QueueTree()
     tree.build(cluster.queues, ())
     tree.pool = {("", "cpu"): 64_000_000, ("", "pods"): 110_000}
     extra = ((("", "cpu"), 4000), (("", "pods"), 4))
     branches = list(tree.branches.values())
-    shares = timed(lambda: [share.of(branch, branch.account, tree.pool, extra) for branch in branches])
+    shares = timed(lambda: [share.dominant_share(branch, branch.account, tree.pool, extra) for branch in branches])
     found["share_us"] = round(shares / len(branches) * 1e6, 2)
     return found
 

@@ -15,29 +15,29 @@ import random
 import statistics
 import time
 
-from phalanx.core import gang
-from phalanx.core.draft import Draft
-from phalanx.core.fold import fold
-from phalanx.model.cluster import Cluster
-from phalanx.model.demand import Gang
+from phalanx.core.fold.fold import fold
+from phalanx.core.placement import gang
+from phalanx.core.placement.draft import Draft
 from phalanx.model.event import NodeSeen, Occupied
 from phalanx.model.job import Group, Role
 from phalanx.model.node import Node
-from phalanx.model.shape import Shape, amounts
-from phalanx.model.topology import Closeness, Topology
+from phalanx.model.pod import Shape, amounts
+from phalanx.model.topology import Topology, TopologyRequest
+from phalanx.state.classes import Gang
+from phalanx.state.cluster import Cluster
 
 GIB = 2**30
 LEVELS = (Topology(levels=("zone", "block", "rack", "host")),)
 RACK, BLOCK = 32, 8  # nodes in a rack, racks in a block; four blocks are a zone
-CASES: dict[str, Closeness | None] = {
+CASES: dict[str, TopologyRequest | None] = {
     "plain": None,
-    "zone": Closeness(level="zone"),
-    "block": Closeness(level="block"),
-    "rack": Closeness(level="rack"),
-    "rack_preferred": Closeness(level="rack", required=False),
-    "host_preferred_falls_back": Closeness(level="host", required=False),
-    "block_balanced": Closeness(level="block", balanced=True),
-    "block_slices_of_4_per_host": Closeness(level="block", slice_level="host", slice_pods=4),
+    "zone": TopologyRequest(level="zone"),
+    "block": TopologyRequest(level="block"),
+    "rack": TopologyRequest(level="rack"),
+    "rack_preferred": TopologyRequest(level="rack", required=False),
+    "host_preferred_falls_back": TopologyRequest(level="host", required=False),
+    "block_balanced": TopologyRequest(level="block", balanced=True),
+    "block_slices_of_4_per_host": TopologyRequest(level="block", slice_level="host", slice_pods=4),
 }
 
 
@@ -55,7 +55,7 @@ def book(nodes: int, seed: random.Random) -> Cluster:
     return cluster
 
 
-def measure(cluster: Cluster, case: str, near: Closeness | None, args: argparse.Namespace) -> dict[str, object]:
+def measure(cluster: Cluster, case: str, near: TopologyRequest | None, args: argparse.Namespace) -> dict[str, object]:
     shape = Shape(requests=amounts({"cpu": 4_000, "memory": 16 * GIB}))
     asked = cluster.interned.gang((Role(name="worker", count=args.pods, minimum=args.pods, shape=shape),), (), near)
     return timed(cluster, case, asked, args)
@@ -70,8 +70,8 @@ def groups(cluster: Cluster, args: argparse.Namespace) -> dict[str, object]:
         for name in names
         for kind, count in (("head", 1), ("worker", args.pods // 4 - 1))
     ]
-    parts = tuple(Group(name=name, closeness=Closeness(level="rack")) for name in names)
-    asked = cluster.interned.gang(tuple(roles), parts, Closeness(level="block"))
+    parts = tuple(Group(name=name, closeness=TopologyRequest(level="rack")) for name in names)
+    asked = cluster.interned.gang(tuple(roles), parts, TopologyRequest(level="block"))
     return timed(cluster, "4_groups_in_racks_of_a_block", asked, args)
 
 
@@ -80,7 +80,7 @@ def timed(cluster: Cluster, case: str, asked: Gang, args: argparse.Namespace) ->
     took, placed = [], 0
     for _ in range(args.rounds):
         if args.changing:
-            cluster.columns.facts.derived.clear()
+            cluster.columns.attributes.derived.clear()
         mark = draft.mark()
         begin = time.perf_counter()
         outcome = gang.place(draft, asked)

@@ -15,8 +15,8 @@ from study import Cell, Figures, Row, Study
 from phalanx import loop
 from phalanx.model.job import Job, Outcome, Role
 from phalanx.model.node import Node
-from phalanx.model.queue import Order, Queue
-from phalanx.model.shape import CPU, MEMORY, PODS, Shape, amounts
+from phalanx.model.pod import CPU, MEMORY, PODS, Shape, amounts
+from phalanx.model.queue import Queue, QueueOrder
 from phalanx.simulator.cluster.factory import Creation
 from phalanx.simulator.run.play import play as simulate
 from phalanx.simulator.run.setup import GREEDY, ONE, Setup
@@ -27,7 +27,7 @@ SIDE_BY_SIDE = (100, 550, 575, 600)
 
 
 def play(gang: bool, side_by_side: int) -> Figures:  # called by name
-    queues = (Queue(name=ONE, order=Order.FIFO, gang=gang),)
+    queues = (Queue(name=ONE, order=QueueOrder.FIFO, gang=gang),)
     setup = Setup(name="kubecon", policy=GREEDY, queues=queues, creation=Creation(side_by_side=side_by_side))
     schedule = simulate(workload(), setup, loop.step)
     return {

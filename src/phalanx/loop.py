@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from phalanx.core.decide import decide
-from phalanx.core.fold import fold, fold_plan
-from phalanx.model.cluster import Cluster
+from phalanx.core.fold.fold import fold, fold_plan
 from phalanx.model.event import Event, PolicySeen, Ticked
 from phalanx.model.plan import Plan
 from phalanx.model.policy import Policy
+from phalanx.state.cluster import Cluster
 
 SWEPT = 2000  # events and actions between sweeps
 OLD = 4  # sweeps until what survived the others is looked at once more

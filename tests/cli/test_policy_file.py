@@ -8,13 +8,15 @@ import pytest
 
 from phalanx.cli.files.policy_file import settings_from, settings_of
 from phalanx.errors import PhalanxError
-from phalanx.model.policy import Backfill, Policy, Score
+from phalanx.model.policy import Backfill, Policy, ScoringStrategy
 
 
 def test_a_file_is_read_and_the_option_wins(tmp_path: Path) -> None:
     file = tmp_path / "policy.yaml"
     file.write_text("backfill: greedy\nscore: spread\ndefaultQueue: lab\n")
-    assert settings_of(file).policy == Policy(backfill=Backfill.GREEDY, score=Score.SPREAD, default_queue="lab")
+    assert settings_of(file).policy == Policy(
+        backfill=Backfill.GREEDY, score=ScoringStrategy.SPREAD, default_queue="lab"
+    )
     assert settings_of(file, "other").policy.default_queue == "other"
     assert settings_of(None).policy == Policy()
 

@@ -14,15 +14,15 @@ from phalanx import loop
 from phalanx.cli.commands.replay import replay
 from phalanx.cli.files.recording import Recorder, require_recordable, steps
 from phalanx.errors import PhalanxError
-from phalanx.model.cluster import Cluster
 from phalanx.model.event import Event, Finished, NodeSeen, QueueSeen, Refused, Started, Submitted
 from phalanx.model.job import Job, Role
 from phalanx.model.node import Node
 from phalanx.model.plan import Plan
+from phalanx.model.pod import Shape
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue
-from phalanx.model.reason import Code, Reason
-from phalanx.model.shape import Shape
+from phalanx.model.reason import Reason, ReasonCode
+from phalanx.state.cluster import Cluster
 
 BEGINNING: list[Event] = [
     NodeSeen(Node(name="a", allocatable=(("cpu", 2000), ("pods", 10)))),
@@ -116,7 +116,7 @@ def test_a_job_that_no_step_is_about_is_said(recording: Path, capsys: pytest.Cap
 
 def test_a_start_that_came_to_nothing_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "day.jsonl"
-    refused = Refused("one", 1, Reason(code=Code.BACKOFF, text="its start was taken back"), not_before_s=2000.0)
+    refused = Refused("one", 1, Reason(code=ReasonCode.BACKOFF, text="its start was taken back"), not_before_s=2000.0)
     record(file, [*BEGINNING, Submitted(job("one", 1000))], [refused])
     assert replay(file) == 0
     assert "told     Refused one\n" in capsys.readouterr().out

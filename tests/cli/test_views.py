@@ -24,7 +24,7 @@ from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.world import KubeWorld
 from phalanx.model.node import Node
-from phalanx.model.reason import Code, Reason
+from phalanx.model.reason import Reason, ReasonCode
 
 CREATED = "2026-01-01T00:00:00Z"
 CREATED_S = 1767225600.0
@@ -407,7 +407,7 @@ async def test_json_has_the_reason_with_its_numbers() -> None:
 
 
 def test_a_reason_is_said_in_the_words_of_another_scheduler_or_why_it_has_none() -> None:
-    reason = Reason(code=Code.BEGIN_TIME, text="")
+    reason = Reason(code=ReasonCode.BEGIN_TIME, text="")
     assert as_said_by(Peer.SLURM, reason) == "as slurm says it\n  BeginTime"
     assert as_said_by(Peer.KUEUE, reason).startswith("as kueue says it\n  it has no word: ")
 

@@ -22,9 +22,9 @@ from phalanx.model.event import Adopted, Event, NodeSeen, Occupied, QueueSeen, S
 from phalanx.model.job import Job, Phase, Placement, Role
 from phalanx.model.node import Node
 from phalanx.model.plan import Start
+from phalanx.model.pod import Shape
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue, Quota
-from phalanx.model.shape import Shape
 from tests.cli.test_views import NOW_S, batch_job, node, queue, snapshot
 
 ROOT = Path(__file__).parents[2]

@@ -1,6 +1,6 @@
 """The same questions answered slowly and plainly: one node, one label, one pod at a time.
 
-Written from the Kubernetes rules, not from `core.fit`; tests compare the two.
+Written from the Kubernetes rules, not from `core.placement.filters.matching`; tests compare the two.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 
-from phalanx.model.demand import charged
 from phalanx.model.job import Role
 from phalanx.model.node import Node, Taint
-from phalanx.model.shape import Requirement, Shape, Toleration
+from phalanx.model.pod import Requirement, Shape, Toleration
+from phalanx.state.classes import with_pod_count
 
 
 def matches(node: Node, shape: Shape) -> bool:
@@ -66,7 +66,7 @@ def number(text: str | None) -> int | None:
 
 def gang_fits(nodes: Sequence[Node], free: Mapping[str, Mapping[str, int]], roles: Sequence[Role]) -> bool:
     """Whether there is any way to put every role's minimum on the nodes: every pod is tried on every node."""
-    pods = [(dict(charged(role.shape.requests)), role.shape) for role in roles for _ in range(role.minimum)]
+    pods = [(dict(with_pod_count(role.shape.requests)), role.shape) for role in roles for _ in range(role.minimum)]
     resources = sorted({resource for asks, _ in pods for resource in asks})
     may = [[matches(node, shape) for node in nodes] for _, shape in pods]
     asks = [tuple(each.get(resource, 0) for resource in resources) for each, _ in pods]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from phalanx.core.fold import fold
-from phalanx.model.cluster import Cluster
+from phalanx.core.fold.fold import fold
 from phalanx.model.event import Event, NodeSeen, QueueSeen, Submitted
 from phalanx.model.job import Job, Role
 from phalanx.model.node import Node
+from phalanx.model.pod import Shape, amounts
 from phalanx.model.queue import Queue
-from phalanx.model.shape import Shape, amounts
+from phalanx.state.cluster import Cluster
 
 
 def node(name: str, *, labels: dict[str, str] | None = None, pods: int = 110, **room: int) -> Node:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from phalanx.model.job import Role
 from phalanx.model.node import Node, Taint
-from phalanx.model.shape import Operator, Requirement, Shape, Toleration, amounts
+from phalanx.model.pod import Operator, Requirement, Shape, Toleration, amounts
 
 KEYS = st.sampled_from(["zone", "gen"])
 VALUES = st.sampled_from(["a", "b", "3", "10"])

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from phalanx.core.fold import fold
+from phalanx.core.fold.fold import fold
 from phalanx.model.event import QueueGone, Started, Ticked
 from phalanx.model.job import Placement
 from phalanx.model.plan import Preempt, Start
-from phalanx.model.reason import Code, Reason
+from phalanx.model.reason import Reason, ReasonCode
 from tests.core.builders import cluster, job, node, role
 
-WHY = Reason(code=Code.NO_ROOM, text="gives way")
+WHY = Reason(code=ReasonCode.NO_ROOM, text="gives way")
 
 
 def test_of_preemptions_the_last_hour_is_remembered_and_as_long_as_the_queue_is_there() -> None:

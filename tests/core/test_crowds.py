@@ -10,18 +10,19 @@ from unittest.mock import patch
 
 import pytest
 
-from phalanx.core import crowds, cycle, fold
-from phalanx.core.check import check
+from phalanx.core.cycle import crowds, steps
 from phalanx.core.decide import decide
-from phalanx.model.cluster import Cluster
+from phalanx.core.fold import fold
 from phalanx.model.event import Event, Finished, NodeSeen, QueueSeen, Started, Submitted, Ticked
 from phalanx.model.job import Job, Phase, Role
 from phalanx.model.node import Node
 from phalanx.model.plan import Action, Start, Wait
+from phalanx.model.pod import Shape, amounts
 from phalanx.model.policy import Backfill, Policy
-from phalanx.model.queue import Order, Queue, Quota
-from phalanx.model.shape import Shape, amounts
-from phalanx.model.tree import Tree
+from phalanx.model.queue import Queue, QueueOrder, Quota
+from phalanx.report.invariants import check_invariants
+from phalanx.state.cluster import Cluster
+from phalanx.state.queue_tree import QueueTree
 from tests.seeds import mostly_slow
 
 CYCLES = 40
@@ -39,7 +40,7 @@ class World:
             for _ in range(6)
         ]
         self.policy = Policy(backfill=random.choice([Backfill.EASY, Backfill.EASY, Backfill.GREEDY]))
-        self.order = random.choice([Order.PRIORITY, Order.FIFO])
+        self.order = random.choice([QueueOrder.PRIORITY, QueueOrder.FIFO])
         self.timed = random.random() < 0.8
         self.submitted = 0
 
@@ -84,7 +85,7 @@ def step(cluster: Cluster, events: list[Event], policy: Policy, now_s: float) ->
     fold.fold(cluster, events)
     plan = decide(cluster, policy, now_s)
     fold.fold_plan(cluster, plan)
-    check(cluster)
+    check_invariants(cluster)
     fold.fold(cluster, [Started(each.job, each.attempt) for each in plan.actions if isinstance(each, Start)])
     return [action for action in plan.actions if not isinstance(action, Wait)]
 
@@ -97,7 +98,7 @@ def crowds_from(lines: int, arenas: int = crowds.FEW_ARENAS) -> Iterator[None]:
         patch.object(crowds, "FEW", lines),
         patch.object(crowds, "FEW_ARENAS", arenas),
         patch.object(crowds, "EXPLAINED", 0),
-        patch.object(cycle, "EXPLAINED", 0),
+        patch.object(steps, "EXPLAINED", 0),
     ):
         yield
 
@@ -106,8 +107,8 @@ def crowds_from(lines: int, arenas: int = crowds.FEW_ARENAS) -> Iterator[None]:
 def each_is_examined() -> Iterator[None]:
     """Of a strict queue all lines take part, and whoever is short of quota is told why anew."""
     with (
-        patch.object(Tree, "closed_in_order", lambda tree: {}),
-        patch.object(cycle.Cycle, "lacks_quota_still", lambda self, key: False),
+        patch.object(QueueTree, "closed_in_order", lambda tree: {}),
+        patch.object(steps.Cycle, "lacks_quota_still", lambda self, key: False),
     ):
         yield
 
@@ -136,7 +137,7 @@ def test_a_crowd_waits_where_there_is_nothing_to_count(nodes: list[Node]) -> Non
         Job(id=f"j{n}", queue="q", priority=n % 3, submitted_s=n, limit_s=float(n), roles=roles[n % len(roles)])
         for n in range(60)
     ]
-    events = [QueueSeen(Queue(name="q", order=Order.FIFO)), *map(NodeSeen, nodes), *map(Submitted, jobs)]
+    events = [QueueSeen(Queue(name="q", order=QueueOrder.FIFO)), *map(NodeSeen, nodes), *map(Submitted, jobs)]
     with crowds_from(0):
         assert step(cluster, events, policy, 100.0) == []
         room = NodeSeen(Node(name="last", allocatable=amounts({"cpu": 3000, "pods": 10})))

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from phalanx.core.check import check
-from phalanx.core.crowds import EXPLAINED
+from phalanx.core.cycle.crowds import EXPLAINED
 from phalanx.core.decide import decide
-from phalanx.core.fold import fold, fold_plan
-from phalanx.model.cluster import Cluster
+from phalanx.core.fold.fold import fold, fold_plan
 from phalanx.model.event import Finished, NodeSeen, QueueSeen, Submitted
 from phalanx.model.job import Job
 from phalanx.model.plan import Plan, Start, Wait
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue, Quota
+from phalanx.report.invariants import check_invariants
+from phalanx.state.cluster import Cluster
 
 from .builders import cluster, free, job, node, role
 
@@ -33,7 +33,7 @@ def test_deciding_twice_decides_the_same_and_changes_nothing() -> None:
     assert first.actions == second.actions
     assert started(first)
     assert free(book, "a") == free(book, "b") == 8
-    check(book)
+    check_invariants(book)
 
 
 def test_findings_only_save_time() -> None:
@@ -80,7 +80,7 @@ def test_who_still_lacks_quota_sleeps_on_and_says_what_it_said() -> None:
         assert started(plan) == [starts]
         assert len([action for action in plan.actions if isinstance(action, Wait)]) == EXPLAINED
         fold_plan(book, plan)
-        check(book)
+        check_invariants(book)
         assert not book.waiting.awake
     assert book.reason("j19") == told["j19"]
 
@@ -117,7 +117,7 @@ def test_who_wakes_and_finds_that_others_were_sooner_sleeps_on_and_is_told_the_n
     assert plan.findings is not None
     assert not plan.findings.asleep
     fold_plan(book, plan)
-    check(book)
+    check_invariants(book)
     for name in ("j1", "j2"):
         assert book.reason(name).numbers["free"]["cpu"] == 1
         assert book.reason(name).names("j0")
@@ -133,4 +133,4 @@ def test_a_chain_of_queues_may_be_as_long_as_people_like() -> None:
     plan = decide(book, Policy(), 0.0)
     assert started(plan) == ["deep"]
     fold_plan(book, plan)
-    check(book)
+    check_invariants(book)

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from phalanx.core.decide import decide
-from phalanx.core.fold import fold, fold_plan
-from phalanx.model.amount import shown
+from phalanx.core.fold.fold import fold, fold_plan
+from phalanx.model.amount import format_amount
 from phalanx.model.event import Finished
 from phalanx.model.plan import Wait
 from phalanx.model.policy import Policy
-from phalanx.model.reason import Code, LateReason, Reason
+from phalanx.model.reason import LazyReason, Reason, ReasonCode
 
 from .builders import cluster, job, node, role
 
@@ -34,7 +34,7 @@ GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "scheduling.md"
     ],
 )
 def test_amounts_are_shown_as_people_write_them(resource: str, amount: int, text: str) -> None:
-    assert shown(resource, amount) == text
+    assert format_amount(resource, amount) == text
 
 
 def reason_of(*news) -> Reason:
@@ -67,10 +67,10 @@ def test_a_reason_says_what_was_true_when_it_was_found() -> None:
 
 def test_a_late_reason_is_equal_to_the_same_in_words() -> None:
     late = reason_of(node("a", gpu=4), job("x", role("w", 1, gpu=3)), job("y", role("w", 1, gpu=2)))
-    assert isinstance(late, LateReason)
+    assert isinstance(late, LazyReason)
     assert late == late.plain() == late == pickle.loads(pickle.dumps(late))
     assert hash(late) == hash(late.plain())
-    assert late != Reason(code=Code.NO_ROOM, text="other")
+    assert late != Reason(code=ReasonCode.NO_ROOM, text="other")
 
 
 def test_more_nodes_help_where_room_is_missing_and_not_where_a_queue_is() -> None:
@@ -80,4 +80,4 @@ def test_more_nodes_help_where_room_is_missing_and_not_where_a_queue_is() -> Non
 
 def test_the_guide_names_every_reason() -> None:
     named = set(re.findall(r"^\| `(\w+)` \|", GUIDE.read_text(), re.MULTILINE))
-    assert named == {str(code) for code in Code}
+    assert named == {str(code) for code in ReasonCode}

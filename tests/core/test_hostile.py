@@ -8,18 +8,18 @@ from dataclasses import replace
 
 import pytest
 
-from phalanx.core.check import check
 from phalanx.core.decide import decide
-from phalanx.core.fold import fold, fold_plan
-from phalanx.model.cluster import Cluster
+from phalanx.core.fold.fold import fold, fold_plan
 from phalanx.model.event import FlavorSeen, NodeGone, QueueSeen, Started, Submitted
 from phalanx.model.flavor import Flavor
 from phalanx.model.job import Role
 from phalanx.model.plan import Plan, Start, Wait
+from phalanx.model.pod import DeviceShare, Shape
 from phalanx.model.policy import Policy
-from phalanx.model.queue import Limits, Order, Queue, Quota
-from phalanx.model.reason import Code, Reason
-from phalanx.model.shape import DeviceShare, Shape
+from phalanx.model.queue import Limits, Queue, QueueOrder, Quota
+from phalanx.model.reason import Reason, ReasonCode
+from phalanx.report.invariants import check_invariants
+from phalanx.state.cluster import Cluster
 
 from .builders import cluster, job, node, role
 
@@ -28,7 +28,7 @@ def decided(book: Cluster) -> Plan:
     """One cycle, folded; the book is exact afterwards."""
     plan = decide(book, Policy(), 0.0)
     fold_plan(book, plan)
-    check(book)
+    check_invariants(book)
     return plan
 
 
@@ -72,7 +72,7 @@ def test_a_tree_that_contradicts_itself_says_where_and_the_rest_goes_on(queues: 
     book = cluster(node("n", gpu=4), *map(QueueSeen, queues))
     fold(book, [Submitted(job("j", role(gpu=1), queue="q")), Submitted(job("fine", role(gpu=1)))])
     plan = decided(book)
-    assert waits(plan)["j"].code is Code.QUEUE_MISCONFIGURED
+    assert waits(plan)["j"].code is ReasonCode.QUEUE_MISCONFIGURED
     assert says in waits(plan)["j"].text
     assert starts(plan) == ["fine"]
 
@@ -88,7 +88,7 @@ def test_a_fault_is_mended_by_telling_the_queue_anew() -> None:
 def test_more_than_any_node_could_have_never_fits(amount: int) -> None:
     book = cluster(node("n", gpu=4), job("j", role(gpu=amount)), job("wide", role(count=10**9, gpu=1)))
     reasons = waits(decided(book))
-    assert (reasons["j"].code, reasons["wide"].code) == (Code.NEVER_FITS, Code.INVALID)
+    assert (reasons["j"].code, reasons["wide"].code) == (ReasonCode.NEVER_FITS, ReasonCode.INVALID)
     assert "but the largest node has 4" in reasons["j"].text
     assert "1000000000" in reasons["wide"].text
 
@@ -97,12 +97,12 @@ def test_nodes_that_say_they_are_infinite_do_not_overflow() -> None:
     book = cluster(node("n", gpu=2**100), QueueSeen(gpus("q", guaranteed=3)), job("j", role(gpu=4), queue="q"))
     assert starts(decided(book)) == ["j"]
     fold(book, [NodeGone("n")])
-    check(book)
+    check_invariants(book)
 
 
 def test_a_node_that_says_it_has_less_than_nothing_has_nothing() -> None:
     book = cluster(node("n", gpu=-4), job("j", role(gpu=1)))
-    assert waits(decided(book))["j"].code is Code.NEVER_FITS
+    assert waits(decided(book))["j"].code is ReasonCode.NEVER_FITS
 
 
 @pytest.mark.parametrize("count", [-1, 0])
@@ -125,7 +125,7 @@ def test_a_million_roles_are_refused_at_once() -> None:
     book = cluster(node("n", gpu=4), job("j", *[one] * 1_000_000))
     reason = waits(decided(book))["j"]
     assert time.process_time() - started_s < 10
-    assert reason.code is Code.INVALID
+    assert reason.code is ReasonCode.INVALID
     assert "1000000" in reason.text.replace(",", "").replace("_", "")
 
 
@@ -136,9 +136,9 @@ def test_half_the_nodes_are_lost_at_full_load() -> None:
     assert len(starts(plan)) == 20
     fold(book, [Started(name, 1) for name in starts(plan)])
     fold(book, [NodeGone(f"n{at}") for at in range(10)])
-    check(book)
+    check_invariants(book)
     fold(book, [Submitted(job("late", role(gpu=1), queue="q"))])
-    assert waits(decided(book))["late"].code in {Code.NO_ROOM, Code.QUEUE_QUOTA}
+    assert waits(decided(book))["late"].code in {ReasonCode.NO_ROOM, ReasonCode.QUEUE_QUOTA}
 
 
 def test_a_quota_shrinks_at_full_load() -> None:
@@ -147,13 +147,13 @@ def test_a_quota_shrinks_at_full_load() -> None:
     assert len(starts(decided(book))) == 8
     fold(book, [QueueSeen(gpus("q", limit=2)), Submitted(job("late", role(gpu=1), queue="q"))])
     reason = waits(decided(book))["late"]
-    assert reason.code is Code.QUEUE_LIMIT
+    assert reason.code is ReasonCode.QUEUE_LIMIT
     assert (reason.numbers["used"], reason.numbers["allowed"]) == (8, 2)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("order", [Order.PRIORITY, Order.FAIR])
-def test_a_thousand_levels(order: Order) -> None:
+@pytest.mark.parametrize("order", [QueueOrder.PRIORITY, QueueOrder.FAIR])
+def test_a_thousand_levels(order: QueueOrder) -> None:
     book = cluster(node("n", gpu=8))
     names = [f"q{at}" for at in range(1_000)]
     fold(book, [QueueSeen(replace(gpus(name, up), order=order)) for up, name in zip(["", *names], names, strict=False)])
@@ -164,7 +164,7 @@ def test_a_thousand_levels(order: Order) -> None:
 
 
 def decide_of(book: Cluster) -> Plan:
-    check(book)
+    check_invariants(book)
     return decide(book, Policy(), 0.0)
 
 

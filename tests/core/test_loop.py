@@ -7,12 +7,12 @@ import asyncio
 import pytest
 
 from phalanx import loop
-from phalanx.model.cluster import Cluster
 from phalanx.model.event import Event, NodeSeen, QueueSeen, Refused, Submitted
 from phalanx.model.plan import Plan, Start
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue
-from phalanx.model.reason import Code, Reason
+from phalanx.model.reason import Reason, ReasonCode
+from phalanx.state.cluster import Cluster
 
 from .builders import job, node, role
 
@@ -41,7 +41,7 @@ def test_a_refused_job_is_started_again_when_its_time_has_come(monkeypatch: pyte
     world = Scripted(
         [
             [NodeSeen(node("a", cpu=1)), QueueSeen(Queue(name="default")), Submitted(job("j", role("w", 1, cpu=1)))],
-            [Refused("j", 1, Reason(code=Code.BACKOFF, text="no"), not_before_s=130.0)],
+            [Refused("j", 1, Reason(code=ReasonCode.BACKOFF, text="no"), not_before_s=130.0)],
         ]
     )
     with pytest.raises(asyncio.CancelledError):

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from phalanx.core.check import check
 from phalanx.dialects.peer_reasons import PEERS, Ignored, Peer, word, words
 from phalanx.loop import step
-from phalanx.model.cluster import Cluster
 from phalanx.model.event import QueueSeen
 from phalanx.model.plan import Wait
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue
-from phalanx.model.reason import Code
+from phalanx.model.reason import ReasonCode
+from phalanx.report.invariants import check_invariants
+from phalanx.state.cluster import Cluster
 from tests.scenarios.language import Cycle, read
 from tests.scenarios.test_scenarios import Unmoved
 
@@ -24,7 +24,7 @@ SCENARIOS = re.findall(r"^\| (\d+|A5 .+?) \| (.+?) \| (.+) \|$", GUIDE, re.MULTI
 
 
 def test_every_code_is_mapped_or_ignored_with_why() -> None:
-    assert list(PEERS) == list(Code)
+    assert list(PEERS) == list(ReasonCode)
     assert all(word.why if isinstance(word, Ignored) else word for words in PEERS.values() for word in words)
 
 
@@ -54,7 +54,7 @@ def test_every_reason_that_slurm_gave_is_the_word_for_ours() -> None:
     cluster = Cluster()
     events = [QueueSeen(Queue(name="default")), *(each for each in block.steps if not isinstance(each, Cycle))]
     plan = step(cluster, events, Policy(), 0.0, Unmoved())
-    check(cluster)
+    check_invariants(cluster)
     ours = {
         action.job: word(action.reason.code, Peer.SLURM, action.reason.numbers)
         for action in plan.actions
@@ -67,8 +67,8 @@ def test_every_reason_that_slurm_gave_is_the_word_for_ours() -> None:
 
 def test_limits_of_amounts_are_told_apart() -> None:
     of_queue = {"rule": "limit", "resource": "memory"}
-    assert words(Code.QUEUE_LIMIT, of_queue)["slurm"] == "AssocGrpMemLimit"
-    assert words(Code.QUEUE_QUOTA, {"rule": "pool", "resource": "nvidia.com/gpu"})["slurm"] == "AssocGrpGRES"
-    assert words(Code.USER_LIMIT, {"rule": "group-running", "resource": ""})["slurm"] == "MaxJobsPerAccount"
-    assert words(Code.NEVER_WITHIN_LIMIT, {"rule": "job", "resource": "cpu"})["slurm"] == "AssocMaxCpuPerJobLimit"
-    assert words(Code.QUEUE_LIMIT, of_queue)["kueue"] == "WaitingForQuota"
+    assert words(ReasonCode.QUEUE_LIMIT, of_queue)["slurm"] == "AssocGrpMemLimit"
+    assert words(ReasonCode.QUEUE_QUOTA, {"rule": "pool", "resource": "nvidia.com/gpu"})["slurm"] == "AssocGrpGRES"
+    assert words(ReasonCode.USER_LIMIT, {"rule": "group-running", "resource": ""})["slurm"] == "MaxJobsPerAccount"
+    assert words(ReasonCode.NEVER_WITHIN_LIMIT, {"rule": "job", "resource": "cpu"})["slurm"] == "AssocMaxCpuPerJobLimit"
+    assert words(ReasonCode.QUEUE_LIMIT, of_queue)["kueue"] == "WaitingForQuota"

@@ -9,9 +9,9 @@ import pytest
 from phalanx.dialects.fields import Misread
 from phalanx.dialects.policy import read_policy
 from phalanx.dialects.queue import read_queue
-from phalanx.model.policy import Backfill, BackfillOrder, Factors, FairShareFormula, Policy, Score
-from phalanx.model.preemption import Floor, Preemption, Reclaim, Within
-from phalanx.model.queue import PARENT, Borrow, Fungibility, Limits, Order, Queue, Quota, State
+from phalanx.model.policy import Backfill, BackfillOrder, FairShareFormula, Policy, PriorityWeights, ScoringStrategy
+from phalanx.model.preemption import QueuePreemption, ReclaimFloor, ReclaimWithinCohort, WithinQueue
+from phalanx.model.queue import PARENT, BorrowingPolicy, FlavorFungibility, Limits, Queue, QueueOrder, QueueState, Quota
 from phalanx.model.topology import Topology
 
 EVERYTHING: dict[str, Any] = {
@@ -67,17 +67,17 @@ def test_every_field_is_read() -> None:
             ),
             Quota(limit=(("nvidia.com/gpu", 0),)),
         ),
-        fungibility=Fungibility(borrow_before_next=False, preempt_before_next=True, prefer_preemption=True),
+        fungibility=FlavorFungibility(borrow_before_next=False, preempt_before_next=True, prefer_preemption=True),
         weight=2.0,
         weights=(("nvidia.com/gpu", 0.5),),
-        order=Order.FAIR,
+        order=QueueOrder.FAIR,
         strict=True,
         priority=-3,
-        borrow=Borrow.PREEMPTIBLE,
-        preemption=Preemption(
-            within=Within.LOWER_OR_NEWER,
-            reclaim=Reclaim.ANY,
-            down_to=Floor.FAIR_SHARE,
+        borrow=BorrowingPolicy.PREEMPTIBLE,
+        preemption=QueuePreemption(
+            within=WithinQueue.LOWER_OR_NEWER,
+            reclaim=ReclaimWithinCohort.ANY,
+            down_to=ReclaimFloor.FAIR_SHARE,
             borrowing=True,
             borrowing_threshold=-1,
             min_run_s=5400.0,
@@ -90,7 +90,7 @@ def test_every_field_is_read() -> None:
         per_user=Limits(submitted=5, running=0),
         per_group=Limits(resources=(("cpu", 100_000),)),
         per_job=Limits(wall_s=172_800.0, resources=(("cpu", 64_000),)),
-        state=State.DRAINING,
+        state=QueueState.DRAINING,
         state_since_s=5.0,
         accounts=(("alice", 3.0), ("root", PARENT)),
     )
@@ -181,9 +181,9 @@ def test_a_policy_is_read_whole() -> None:
         backfill=Backfill.CONSERVATIVE,
         backfill_order=BackfillOrder.SHORTEST,
         backfill_depth=7,
-        score=Score.FRAGMENTATION,
+        score=ScoringStrategy.FRAGMENTATION,
         topologies=(Topology(levels=("zone", "rack")),),
-        factors=Factors(
+        factors=PriorityWeights(
             age=1.0,
             size=2.0,
             fair_share=3.0,

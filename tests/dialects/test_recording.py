@@ -11,9 +11,9 @@ import pytest
 from phalanx.dialects.recording import Unreadable, read, written
 from phalanx.model.event import QueueSeen, Submitted, UsageTold
 from phalanx.model.job import Job, Placement, Slot
-from phalanx.model.plan import Action, Place, Preempt, Promise, Shrink, Start, Wait
+from phalanx.model.plan import Action, Nominate, Place, Preempt, Shrink, Start, Wait
 from phalanx.model.queue import Queue
-from phalanx.model.reason import Code, Reason
+from phalanx.model.reason import Reason, ReasonCode
 
 EVENTS = [
     Submitted(Job(id="inf", queue="inf", user="-inf", group="float", roles=())),
@@ -29,14 +29,14 @@ def test_infinite_numbers_and_texts_that_look_like_them_come_back(event: Submitt
 
 
 WHERE = (Placement(0, 0, "n1"), Placement(0, 1, "n2", ("gpu-0",)))
-WHY = Reason(code=Code.NO_ROOM, text="no room")
+WHY = Reason(code=ReasonCode.NO_ROOM, text="no room")
 ACTIONS: list[Action] = [
     Start("a", 1, WHERE, 7.5, ("spot",), 60.0),
     Place("a", WHERE),
     Wait("a", WHY),
     Preempt("a", 1, "b", WHY, 30.0),
     Shrink("a", (Slot(0, 1),), "b", WHY),
-    Promise("a", WHERE, (), inf),
+    Nominate("a", WHERE, (), inf),
 ]
 
 

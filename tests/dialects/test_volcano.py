@@ -12,9 +12,9 @@ from phalanx.dialects.fields import LONGEST_S, Misread
 from phalanx.dialects.peer_reasons import Ignored
 from phalanx.dialects.volcano import TABLE, Phase, PodGroup, Told, Use, read_pod, read_pod_group, read_queue, report
 from phalanx.kube.install.volcano import DEFINITIONS
-from phalanx.model.preemption import Reclaim
-from phalanx.model.queue import Queue, Quota, State
-from phalanx.model.reason import Code, Reason
+from phalanx.model.preemption import ReclaimWithinCohort
+from phalanx.model.queue import Queue, QueueState, Quota
+from phalanx.model.reason import Reason, ReasonCode
 
 PAGE = Path(__file__).parents[2] / "docs" / "dialects" / "volcano.md"
 NOW = "2026-01-01T00:00:00Z"
@@ -68,15 +68,15 @@ def test_a_queue() -> None:
     assert notes == ()
     assert (queue.weight, queue.priority, queue.parent, queue.strict) == (4.0, 2, "lab", True)
     assert queue.quotas == (Quota(guaranteed=(("cpu", 6000),), limit=(("cpu", 10_000),), lend=(("cpu", 4000),)),)
-    assert queue.preemption.reclaim is Reclaim.ANY
+    assert queue.preemption.reclaim is ReclaimWithinCohort.ANY
 
 
 @pytest.mark.parametrize(
     ("spec", "state", "expected"),
     [
         ({"parent": "root"}, "Open", Queue(name="q")),
-        ({}, "Closed", Queue(name="q", state=State.CLOSED)),
-        ({}, "Closing", Queue(name="q", state=State.DRAINING)),
+        ({}, "Closed", Queue(name="q", state=QueueState.CLOSED)),
+        ({}, "Closing", Queue(name="q", state=QueueState.DRAINING)),
     ],
 )
 def test_a_queue_that_says_little(spec: Any, state: str, expected: Queue) -> None:
@@ -96,7 +96,7 @@ def test_annotations_count_before_labels() -> None:
 
 
 def test_a_condition_keeps_its_time_while_it_says_the_same() -> None:
-    told = Told(phase=Phase.PENDING, reason=Reason(code=Code.NO_ROOM, text="placed 1 of 2"))
+    told = Told(phase=Phase.PENDING, reason=Reason(code=ReasonCode.NO_ROOM, text="placed 1 of 2"))
     first = report(told, {}, NOW)
     assert first["conditions"][0] | {"message": ""} == {
         "type": "Unschedulable",

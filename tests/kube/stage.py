@@ -8,18 +8,18 @@ from collections.abc import AsyncIterator, Callable
 
 from phalanx import loop
 from phalanx.client.kind import JOBS, NODES, PODS
-from phalanx.core.check import check
-from phalanx.core.fold import fold_plan
+from phalanx.core.fold.fold import fold_plan
 from phalanx.kube.gang.barrier import GangTimeouts
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.read.pod_group import POD_GROUPS
 from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.status.pod_group_status import PodGroupStatusWriter
 from phalanx.kube.world import KubeWorld
-from phalanx.model.cluster import Cluster
 from phalanx.model.job import Phase
 from phalanx.model.plan import Action, Plan
 from phalanx.model.policy import Policy
+from phalanx.report.invariants import check_invariants
+from phalanx.state.cluster import Cluster
 from tests import clockwork
 from tests.kube.double import Api, Caches, Client, Controller, Object
 
@@ -92,7 +92,7 @@ class Stage:
         self.killed = self._client.dead
         if self._writing.done() and not self.killed:
             self._writing.result()  # a defect of the writer, shown here
-        assert not check(self.cluster), check(self.cluster)
+        assert not check_invariants(self.cluster), check_invariants(self.cluster)
         if controller:
             self.controller.turn()
 

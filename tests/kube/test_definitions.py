@@ -19,8 +19,8 @@ from phalanx.kube.install.definitions import DEFINITIONS, FLAVORS, QUEUES, RESER
 from phalanx.kube.install.queue_schema import SPEC, Schema
 from phalanx.kube.read.queue import read_queue
 from phalanx.model.flavor import Flavor
+from phalanx.model.pod import Toleration
 from phalanx.model.reservation import Reservation
-from phalanx.model.shape import Toleration
 from tests.dialects.test_queue import EVERYTHING
 from tests.embedded.apiserver.process import ServerProcess
 

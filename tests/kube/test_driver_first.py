@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from phalanx.client.kind import PODS
 from phalanx.kube.gang.spec.held_resources import equal_pieces, pods_in_pieces, read_resources, remaining_resources
-from phalanx.model.shape import Shape
+from phalanx.model.pod import Shape
 from tests.kube.double import job, node, pod
 from tests.kube.stage import Stage
 from tests.kube.test_barrier import play, settle

@@ -9,9 +9,9 @@ import pytest
 
 from phalanx.kube.read import labels
 from phalanx.kube.read.template.admission import AdmissionDefaults
-from phalanx.model.job import After, Dependency, Group, Job, Size
-from phalanx.model.reason import Code
-from phalanx.model.topology import Closeness
+from phalanx.model.job import Dependency, DependencyType, GangSize, Group, Job
+from phalanx.model.reason import ReasonCode
+from phalanx.model.topology import TopologyRequest
 from tests.kube import double
 from tests.kube.test_gang_spec import declared, why
 
@@ -53,12 +53,12 @@ def test_every_word_is_read() -> None:
     assert why(job) == ""
     assert (job.user, job.group, job.singleton, job.array, job.array_cap) == ("alice", "lab", "nightly", "sweep", 3)
     assert (job.limit_s, job.estimate_s, job.begin_s, job.deadline_s) == (5400.0, 2700.0, 120.0, 7200.0)
-    assert job.after == (Dependency(job="default/prepare"), Dependency(job="other/data", after=After.ANY))
+    assert job.after == (Dependency(job="default/prepare"), Dependency(job="other/data", after=DependencyType.ANY))
     assert (job.requires_any, job.reservation, job.nice, job.qos) == (True, "week", -5, "high")
-    assert (job.preemptible, job.preempts, job.size) == (False, True, Size.FIXED_AT_START)
-    assert job.closeness == Closeness(level="rack", balanced=True, slice_level="host", slice_pods=2)
-    assert job.groups == (Group(name="left", minimum=1, closeness=Closeness(level="block", required=False)),)
-    assert (job.roles[0].group, job.roles[0].closeness) == ("left", Closeness(level="host", required=False))
+    assert (job.preemptible, job.preempts, job.size) == (False, True, GangSize.FIXED_AT_START)
+    assert job.closeness == TopologyRequest(level="rack", balanced=True, slice_level="host", slice_pods=2)
+    assert job.groups == (Group(name="left", minimum=1, closeness=TopologyRequest(level="block", required=False)),)
+    assert (job.roles[0].group, job.roles[0].closeness) == ("left", TopologyRequest(level="host", required=False))
 
 
 def test_who_says_nothing_has_the_defaults() -> None:
@@ -112,7 +112,7 @@ def test_a_priority_class_that_preempts_nobody_is_heeded() -> None:
 def test_a_value_that_cannot_be_names_object_word_and_what_is_allowed(word: str, value: str, complaint: str) -> None:
     job = declared(annotated({f"phalanx.dev/{word}": value}))
     assert job.blocked is not None
-    assert job.blocked.code is Code.INVALID
+    assert job.blocked.code is ReasonCode.INVALID
     assert job.blocked.text.startswith(complaint)
 
 

@@ -9,8 +9,16 @@ import pytest
 from phalanx.kube.read.node import read_node
 from phalanx.kube.read.template.pod_shape import PodRequirements, ShapeCache
 from phalanx.model.node import Device, Zone
-from phalanx.model.reason import Code
-from phalanx.model.shape import DeviceShare, NodePreference, Operator, PodTerm, Port, Requirement, Spread
+from phalanx.model.pod import (
+    DeviceShare,
+    HostPort,
+    NodePreference,
+    Operator,
+    PodAffinityTerm,
+    Requirement,
+    TopologySpread,
+)
+from phalanx.model.reason import ReasonCode
 from tests import clockwork
 from tests.kube import double
 from tests.kube.double import Object, job, node, pod
@@ -32,9 +40,11 @@ def affinity(kind: str, **rules: Any) -> dict[str, Any]:
 def test_affinity_between_pods() -> None:
     term = {"topologyKey": "zone", "labelSelector": WEB}
     shape = read(affinity("podAffinity", required=[term], preferred=[{"weight": 5, "podAffinityTerm": term}])).shape
-    assert shape.near == (PodTerm("zone", IS_WEB), PodTerm("zone", IS_WEB, weight=5))
+    assert shape.near == (PodAffinityTerm("zone", IS_WEB), PodAffinityTerm("zone", IS_WEB, weight=5))
     everywhere = {**term, "namespaceSelector": {}}
-    assert read(affinity("podAntiAffinity", required=[everywhere])).shape.away == (PodTerm("zone", IS_WEB, ("*",)),)
+    assert read(affinity("podAntiAffinity", required=[everywhere])).shape.away == (
+        PodAffinityTerm("zone", IS_WEB, ("*",)),
+    )
 
 
 def test_preferred_nodes_spread_and_ports() -> None:
@@ -45,11 +55,11 @@ def test_preferred_nodes_spread_and_ports() -> None:
     rule |= {"whenUnsatisfiable": "DoNotSchedule"}
     loose = {**rule, "whenUnsatisfiable": "ScheduleAnyway", "minDomains": None}
     assert read({"topologySpreadConstraints": [rule, loose]}).shape.spread == (
-        Spread("zone", 2, IS_WEB, min_domains=3),
-        Spread("zone", 2, IS_WEB, required=False),
+        TopologySpread("zone", 2, IS_WEB, min_domains=3),
+        TopologySpread("zone", 2, IS_WEB, required=False),
     )
     ports = [{"hostPort": 80, "containerPort": 8080}, {"hostPort": 53, "protocol": "UDP", "hostIP": "10.0.0.1"}]
-    assert read({"containers": [{"ports": ports}]}).shape.ports == (Port(53, "UDP", "10.0.0.1"), Port(80))
+    assert read({"containers": [{"ports": ports}]}).shape.ports == (HostPort(53, "UDP", "10.0.0.1"), HostPort(80))
 
 
 def test_a_part_of_a_gpu() -> None:
@@ -65,7 +75,7 @@ def test_a_part_of_a_gpu() -> None:
 def test_a_part_that_is_none_is_told(value: str) -> None:
     obstacle = read({}, annotations={"phalanx.dev/gpu-fraction": value}).obstacle
     assert obstacle is not None
-    assert obstacle.code is Code.INVALID
+    assert obstacle.code is ReasonCode.INVALID
     assert "phalanx.dev/gpu-fraction" in obstacle.text
 
 

@@ -9,8 +9,8 @@ from phalanx.kube.read.template.admission import AdmissionDefaults
 from phalanx.kube.read.template.node_affinity import required_node_affinity, unsupported
 from phalanx.kube.read.template.pod_requests import pod_requests
 from phalanx.kube.read.template.pod_shape import ShapeCache, covers
-from phalanx.model.reason import Code
-from phalanx.model.shape import Operator, Requirement, Shape
+from phalanx.model.pod import Operator, Requirement, Shape
+from phalanx.model.reason import ReasonCode
 
 GI = 2**30
 
@@ -109,7 +109,7 @@ def test_smaller_is_covered_and_larger_is_not() -> None:
 def test_a_quantity_that_is_none_is_told() -> None:
     ask = ShapeCache().of_pod({"containers": [container(cpu="lots")]})
     assert ask.obstacle is not None
-    assert ask.obstacle.code is Code.INVALID
+    assert ask.obstacle.code is ReasonCode.INVALID
     assert "'lots' is not a quantity" in ask.obstacle.text
 
 
@@ -139,7 +139,7 @@ def test_what_fit_does_not_understand_fails_closed() -> None:
     for spec in specs:
         reason = unsupported(spec)
         assert reason is not None
-        assert reason.code is Code.UNSUPPORTED
+        assert reason.code is ReasonCode.UNSUPPORTED
     assert unsupported({"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}]}) is None
 
 

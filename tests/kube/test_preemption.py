@@ -11,12 +11,12 @@ from phalanx.client.kind import DISRUPTION_BUDGETS, EVENTS, PODS
 from phalanx.kube.read.labels import ADMITTED, PARALLELISM, PREEMPTED, REASON
 from phalanx.model.job import Phase, Slot
 from phalanx.model.plan import Preempt, Shrink
-from phalanx.model.reason import Code, Reason
+from phalanx.model.reason import Reason, ReasonCode
 from tests import clockwork
 from tests.kube.double import Object, job, node, pod
 from tests.kube.stage import Stage
 
-WHY = Reason(code=Code.PREEMPTED, text="it gives way to default/b", numbers={"by": "default/b"})
+WHY = Reason(code=ReasonCode.PREEMPTED, text="it gives way to default/b", numbers={"by": "default/b"})
 
 
 def preempt(name: str, grace_s: float | None = None) -> Preempt:

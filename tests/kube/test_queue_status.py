@@ -6,16 +6,16 @@ from math import inf
 from typing import Any
 
 from phalanx.kube.status.queue_status import StatusSource, exact, queue_status, write_statuses
-from phalanx.model.queue import State
-from phalanx.model.standing import Place, Standing, Usage
+from phalanx.model.queue import QueueState
+from phalanx.model.status import QueuePosition, QueueStatus, ResourceUsage
 from tests import clockwork
 from tests.kube.double import Object, merge
 
 OBJ: Object = {"metadata": {"name": "q", "uid": "u", "generation": 3}, "spec": {}}
 
 
-def standing(**more: Any) -> Standing:
-    cpu = Usage(flavor="", resource="cpu", used=6000, guaranteed=4000)
+def standing(**more: Any) -> QueueStatus:
+    cpu = ResourceUsage(flavor="", resource="cpu", used=6000, guaranteed=4000)
     usual: dict[str, Any] = {
         "queue": "q",
         "parent": "",
@@ -24,13 +24,13 @@ def standing(**more: Any) -> Standing:
         "running": 2,
         "share": 0.25,
         "held_by": "",
-        "usage": (cpu, Usage(flavor="", resource="pods", used=6)),
-        "state": State.OPEN,
+        "usage": (cpu, ResourceUsage(flavor="", resource="pods", used=6)),
+        "state": QueueState.OPEN,
         "state_since_s": 0.0,
         "fault": "",
-        "first": (Place(job="default/a", position=1, code="NoRoom", start_s=60.0),),
+        "first": (QueuePosition(job="default/a", position=1, code="NoRoom", start_s=60.0),),
     }
-    return Standing(**{**usual, **more})
+    return QueueStatus(**{**usual, **more})
 
 
 def test_it_says_what_is_used_and_who_waits() -> None:
@@ -56,9 +56,9 @@ def test_the_condition_says_why_nothing_starts_and_since_when() -> None:
     assert active() == ("True", "Ready", "1970-01-01T00:01:00Z")
     assert active(fault="queue 'q' is below itself")[:2] == ("False", "Misconfigured")
     assert active("spec.weight: -1 is no number")[:2] == ("False", "Misconfigured")
-    assert active(state=State.HELD)[:2] == active(held_by="lab")[:2] == ("False", "Held")
-    assert active(state=State.DRAINING)[:2] == ("True", "Draining")
-    assert active(state=State.CLOSED)[:2] == ("False", "Closed")
+    assert active(state=QueueState.HELD)[:2] == active(held_by="lab")[:2] == ("False", "Held")
+    assert active(state=QueueState.DRAINING)[:2] == ("True", "Draining")
+    assert active(state=QueueState.CLOSED)[:2] == ("False", "Closed")
     before = {**OBJ, "status": queue_status(standing(), "", OBJ, 0.0)}
     assert active(obj=before)[2] == "1970-01-01T00:00:00Z"
 
@@ -90,7 +90,12 @@ def test_what_is_as_it_was_is_not_written_and_what_is_no_longer_true_goes() -> N
     async def scene() -> None:
         api, written = Patched(), dict[str, Object]()
         sight = StatusSource(standings=list, wrong=dict, objects=lambda: {"q": api.obj})
-        for now_s, state in ((0.0, State.HELD), (5.0, State.HELD), (9.0, State.OPEN), (12.0, State.OPEN)):
+        for now_s, state in (
+            (0.0, QueueState.HELD),
+            (5.0, QueueState.HELD),
+            (9.0, QueueState.OPEN),
+            (12.0, QueueState.OPEN),
+        ):
             found = [standing(state=state, state_since_s=1.0)]
             await write_statuses(api, sight, found, now_s, written)  # type: ignore[arg-type]  # it only patches
         assert api.writes == 2

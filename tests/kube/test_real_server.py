@@ -18,8 +18,8 @@ from phalanx.client.kind import EVENTS, JOBS, NODES, PODS, RESOURCE_QUOTAS
 from phalanx.embedded.controllers.run import run_controllers
 from phalanx.embedded.controllers.runtime.informers import SharedInformers
 from phalanx.kube.world import open_world
-from phalanx.model.cluster import Cluster
 from phalanx.model.policy import Policy
+from phalanx.state.cluster import Cluster
 from tests.embedded.apiserver.process import ServerProcess
 from tests.kube.double import Killed, Object, job, named_node, node
 

@@ -16,7 +16,7 @@ from phalanx.kube.read.labels import ADMITTED, HOLD
 from phalanx.kube.write.volume_claim import SELECTED_NODE
 from phalanx.model.job import Phase
 from phalanx.model.plan import Preempt, Shrink
-from phalanx.model.reason import Code, Reason
+from phalanx.model.reason import Reason, ReasonCode
 from tests import clockwork
 from tests.kube.double import Controller, Object, OtherScheduler, job, node, pod
 from tests.kube.stage import Stage
@@ -91,7 +91,7 @@ WAYS: dict[str, tuple[list[Object], str, int]] = {
     "a member of a group": ([either("l", 2), either("r", 4)], "a", 2),
     "an elastic Job": ([job("a", 8, min_available="4")], "a", 4),
 }
-WHY = Reason(code=Code.PREEMPTED, text="it gives way to default/b")
+WHY = Reason(code=ReasonCode.PREEMPTED, text="it gives way to default/b")
 
 
 class Core:

@@ -7,12 +7,12 @@ from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.read.labels import LIMITED
 from phalanx.model.job import Phase
 from phalanx.model.plan import Preempt
-from phalanx.model.reason import Code, Reason
+from phalanx.model.reason import Reason, ReasonCode
 from tests import clockwork
 from tests.kube.double import Object, job, node, pod
 from tests.kube.stage import Stage
 
-WHY = Reason(code=Code.PREEMPTED, text="it gives way to default/b")
+WHY = Reason(code=ReasonCode.PREEMPTED, text="it gives way to default/b")
 
 
 def limited(wall: str | None, name: str = "default", parent: str = "") -> Object:

@@ -12,7 +12,7 @@ import pytest
 from phalanx.client.kind import PODS
 from phalanx.kube.read.workload.adapter import TRAINING_KINDS
 from phalanx.model.plan import Preempt
-from phalanx.model.reason import Code, Reason
+from phalanx.model.reason import Reason, ReasonCode
 from tests import clockwork
 from tests.kube.double import Controller, Object, node
 from tests.kube.stage import Stage
@@ -129,7 +129,7 @@ def test_it_gives_way_whole_and_comes_back() -> None:
         async with here.scheduler():
             await here.until(lambda: len(here.api.bound()) == 4)
             await settle(here)
-            why = Reason(code=Code.PREEMPTED, text="it gives way to default/b")
+            why = Reason(code=ReasonCode.PREEMPTED, text="it gives way to default/b")
             here.decide(Preempt("default/t", 1, "default/b", why))
             await here.until(lambda: suspended(here) and not here.api.pods())
             said = here.api.objects[PYTORCH]["default/t"]["metadata"]["annotations"]

@@ -10,7 +10,7 @@ import pytest
 from phalanx.client.kind import CONFIG_MAPS
 from phalanx.kube.status.usage import NAME, NAMESPACE, keep_usage, load_usage, save_usage, to_save
 from phalanx.model.job import Phase
-from phalanx.model.usage import Usage
+from phalanx.state.usage import DecayedUsage
 from tests import clockwork
 from tests.kube.double import Api, Client, job, node
 from tests.kube.stage import Stage
@@ -24,8 +24,8 @@ def written(api: Api) -> int:
     return sum("configmaps" in write or "ConfigMap" in write for write in api.writes)
 
 
-def used(*users: tuple[str, str, float]) -> Usage:
-    found = Usage()
+def used(*users: tuple[str, str, float]) -> DecayedUsage:
+    found = DecayedUsage()
     found.price((("cpu", 0.001),), 0.0, 0.0)
     for queue, user, amount in users:
         found.tell(queue, user, amount, 100.0, 100.0)

@@ -17,8 +17,8 @@ from phalanx.kube.install.volcano import DEFINITIONS, QUEUES, install
 from phalanx.kube.read.pod_group import POD_GROUPS
 from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.world import open_world
-from phalanx.model.cluster import Cluster
 from phalanx.model.policy import Policy
+from phalanx.state.cluster import Cluster
 from tests.embedded.apiserver.process import ServerProcess
 from tests.kube.test_real_server import furnish
 from tests.kube.test_volcano import ON, member

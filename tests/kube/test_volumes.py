@@ -8,7 +8,7 @@ from typing import Any
 from phalanx.client.kind import CSI_NODES, NODES, PODS, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES
 from phalanx.kube.read.template.admission import AdmissionDefaults
 from phalanx.kube.write.volume_claim import SELECTED_NODE
-from phalanx.model.reason import Code
+from phalanx.model.reason import ReasonCode
 from tests.kube.double import Object, job, node, pod, pod_spec
 from tests.kube.stage import Stage
 from tests.kube.test_barrier import play, settle
@@ -193,7 +193,7 @@ def test_a_driver_has_so_many_places_on_a_node() -> None:
 def test_where_volumes_are_not_shown_to_us_nothing_with_claims_starts() -> None:
     ask = AdmissionDefaults().requirements("default", {**pod_spec(), **using({"spec": {}}, "data")["spec"]})
     assert ask.obstacle is not None
-    assert ask.obstacle.code is Code.UNSUPPORTED
+    assert ask.obstacle.code is ReasonCode.UNSUPPORTED
     assert "VolumeBindingUnsupported" in ask.obstacle.text
     assert AdmissionDefaults().requirements("default", pod_spec()).obstacle is None
 

@@ -10,13 +10,13 @@ import pytest
 
 from phalanx.loop import step
 from phalanx.metrics.decisions import Decisions, Measured
-from phalanx.model.cluster import Cluster
 from phalanx.model.event import Event, Finished, NodeSeen, QueueSeen, Refused, Submitted
 from phalanx.model.job import Outcome
 from phalanx.model.plan import Plan
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue
-from phalanx.model.reason import Code, Reason
+from phalanx.model.reason import Reason, ReasonCode
+from phalanx.state.cluster import Cluster
 from tests.core.builders import job, node, role
 
 
@@ -62,7 +62,7 @@ def test_starts_pods_and_how_long_they_waited() -> None:
 def test_a_start_that_came_to_nothing() -> None:
     scene = Scene()
     scene.play(Submitted(job("j", role("w", 1, cpu=1000), queue="q")))
-    scene.play(Refused("j", 1, Reason(code=Code.BACKOFF, text="a webhook"), 900.0))
+    scene.play(Refused("j", 1, Reason(code=ReasonCode.BACKOFF, text="a webhook"), 900.0))
     assert scene.decisions.refused == {"Backoff": 1}
 
 

@@ -19,8 +19,8 @@ from phalanx.client.tally import Tally
 from phalanx.metrics.admissions import Admissions
 from phalanx.metrics.collector import Leader, Scheduler
 from phalanx.metrics.decisions import Decisions
-from phalanx.model.overview import Overview
-from phalanx.model.reason import Code
+from phalanx.model.overview import ClusterStatus
+from phalanx.model.reason import ReasonCode
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guide" / "metrics.md"
@@ -36,7 +36,7 @@ def families() -> list[Any]:
     scheduler.leader = Leader(
         decisions=Decisions(),
         standings=lambda: (),
-        overview=Overview,
+        overview=ClusterStatus,
         unanswered=lambda: 0,
         unsent=lambda: 0,
         breaches=lambda: 0,
@@ -227,4 +227,4 @@ def test_an_expression_holds_together(expression: str) -> None:
 def test_alerts_name_reasons_that_there_are() -> None:
     lists = [codes for rule in alerts() for codes in re.findall(r'reason=~"([^"]*)"', rule["expr"])]
     assert lists
-    assert {code for codes in lists for code in codes.split("|")} <= {str(code) for code in Code}
+    assert {code for codes in lists for code in codes.split("|")} <= {str(code) for code in ReasonCode}

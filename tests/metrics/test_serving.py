@@ -15,9 +15,9 @@ from phalanx.errors import PhalanxError
 from phalanx.metrics.collector import Leader, Scheduler, registry
 from phalanx.metrics.decisions import Decisions
 from phalanx.metrics.serving import address, serving
-from phalanx.model.overview import Overview
-from phalanx.model.queue import State
-from phalanx.model.standing import Standing, Usage
+from phalanx.model.overview import ClusterStatus
+from phalanx.model.queue import QueueState
+from phalanx.model.status import QueueStatus, ResourceUsage
 from tests.metrics.exposition import Series, series, value
 
 ANY_PORT = ("127.0.0.1", 0)
@@ -45,8 +45,8 @@ def scraped(scheduler: Scheduler) -> Series:
     return series(text)
 
 
-def standing(queue: str) -> Standing:
-    return Standing(
+def standing(queue: str) -> QueueStatus:
+    return QueueStatus(
         queue=queue,
         parent="",
         depth=0,
@@ -54,10 +54,10 @@ def standing(queue: str) -> Standing:
         running=2,
         share=float("inf"),
         usage=(
-            Usage(flavor="", resource="cpu", used=1500, guaranteed=2000, limit=4000),
-            Usage(flavor="h100", resource="memory", used=1 << 30),
+            ResourceUsage(flavor="", resource="cpu", used=1500, guaranteed=2000, limit=4000),
+            ResourceUsage(flavor="h100", resource="memory", used=1 << 30),
         ),
-        state=State.OPEN,
+        state=QueueState.OPEN,
         state_since_s=0.0,
         held_by="",
         fault="",
@@ -65,11 +65,11 @@ def standing(queue: str) -> Standing:
     )
 
 
-def leader(standings: list[Standing]) -> Leader:
+def leader(standings: list[QueueStatus]) -> Leader:
     return Leader(
         decisions=Decisions(),
         standings=lambda: standings,
-        overview=lambda: Overview(
+        overview=lambda: ClusterStatus(
             waiting={"NoRoom": 6, "Held": 1}, nodes=3, ready=2, allocatable={"cpu": 8000}, free={"cpu": -500}
         ),
         unanswered=lambda: 5,

@@ -55,12 +55,12 @@ from phalanx.model.event import (
     UsageTold,
     Vacated,
 )
-from phalanx.model.job import After, Dependency, Group, Job, Outcome, Phase, Role, Size, Slot
+from phalanx.model.job import Dependency, DependencyType, GangSize, Group, Job, Outcome, Phase, Role, Slot
 from phalanx.model.node import Node, Taint
+from phalanx.model.pod import Amounts, NodeTerm, Operator, Requirement, Shape, Toleration, amounts
 from phalanx.model.policy import Policy
-from phalanx.model.reason import Code, Reason
-from phalanx.model.shape import Amounts, NodeTerm, Operator, Requirement, Shape, Toleration, amounts
-from phalanx.model.topology import Closeness
+from phalanx.model.reason import Reason, ReasonCode
+from phalanx.model.topology import TopologyRequest
 
 from . import placing, settings
 
@@ -252,7 +252,7 @@ class Reader:
             priority=priority,
             submitted_s=submitted_s,
             roles=tuple(roles),
-            blocked=Reason(code=Code(blocked), text=f"the world says {blocked}") if blocked else None,
+            blocked=Reason(code=ReasonCode(blocked), text=f"the world says {blocked}") if blocked else None,
             **options,
         )
         self.jobs[name] = job
@@ -286,7 +286,7 @@ class Reader:
         name, attempt = numbered(words)
         until_s, why = float(words.option("until", "0")), " ".join(words.rest)
         words.rest = []
-        yield Refused(name, attempt, Reason(code=Code.BACKOFF, text=why or "refused"), until_s)
+        yield Refused(name, attempt, Reason(code=ReasonCode.BACKOFF, text=why or "refused"), until_s)
 
     def foreign(self, words: Words) -> Iterator[Step]:
         pod, node = words.next("the pod"), words.next("its node")
@@ -324,7 +324,7 @@ def job_options(words: Words) -> dict[str, Any]:
         "array": array,
         "array_cap": int(cap) if cap else None,
         "nice": int(words.option("nice", "0")),
-        "size": Size.FIXED_AT_START if words.flag("fixed-at-start") else Size.ELASTIC,
+        "size": GangSize.FIXED_AT_START if words.flag("fixed-at-start") else GangSize.ELASTIC,
         "preemptible": not words.flag("not-preemptible"),
         "preempts": not words.flag("preempts-not"),
         "closeness": closeness(close) if close else None,
@@ -341,10 +341,10 @@ def of_the_job(words: Words, prefix: str) -> str:
 
 def dependency(word: str) -> Dependency:
     job, _, after = word.partition(":")
-    return Dependency(job=job, after=After(after or "ok"))
+    return Dependency(job=job, after=DependencyType(after or "ok"))
 
 
-def closeness(text: str) -> Closeness:
+def closeness(text: str) -> TopologyRequest:
     """`rack`, `rack?`, `rack+balanced`, `rack+slice=4@host`; `+slice=4@host` alone names no level."""
     level, *more = text.split("+")
     pods, at = 0, ""
@@ -354,7 +354,7 @@ def closeness(text: str) -> Closeness:
             pods = int(number)
         elif part != "balanced":
             raise ValueError(f"{part!r} is neither balanced nor slice=PODS@LEVEL")
-    return Closeness(
+    return TopologyRequest(
         level=level.removesuffix("?"),
         required=not level.endswith("?"),
         balanced="balanced" in more,

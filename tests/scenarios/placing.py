@@ -17,20 +17,20 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from phalanx.client.quantity import amount
-from phalanx.model.columns import Columns
 from phalanx.model.job import Placement, Slot
 from phalanx.model.node import Device, Node, Zone
-from phalanx.model.shape import (
+from phalanx.model.pod import (
     DeviceShare,
+    HostPort,
     NodePreference,
     NodeTerm,
     Operator,
-    PodTerm,
-    Port,
+    PodAffinityTerm,
     Requirement,
-    Spread,
+    TopologySpread,
     amounts,
 )
+from phalanx.state.nodes.table import NodeTable
 
 if TYPE_CHECKING:
     from .language import Words
@@ -82,9 +82,9 @@ def others(words: Words) -> dict[str, Any]:
     }
 
 
-def port(word: str) -> Port:
+def port(word: str) -> HostPort:
     number, protocol, address = (*word.split("/"), "", "")[:3]
-    return Port(number=int(number), protocol=protocol or "TCP", address=address)
+    return HostPort(number=int(number), protocol=protocol or "TCP", address=address)
 
 
 def preference(word: str) -> NodePreference:
@@ -92,11 +92,11 @@ def preference(word: str) -> NodePreference:
     return NodePreference(weight=int(weight), term=selector(rest))
 
 
-def pod_term(word: str) -> PodTerm:
+def pod_term(word: str) -> PodAffinityTerm:
     where, _, rest = word.partition(":")
     where, _, namespaces = where.partition("@")
     topology, _, weight = where.partition("*")
-    return PodTerm(
+    return PodAffinityTerm(
         topology=topology,
         selector=selector(rest),
         namespaces=tuple(namespaces.split(",")) if namespaces else (),
@@ -104,12 +104,12 @@ def pod_term(word: str) -> PodTerm:
     )
 
 
-def spread(word: str) -> Spread:
+def spread(word: str) -> TopologySpread:
     """`zone*1`, `zone*1?`, `zone*1/3`."""
     where, _, rest = word.partition(":")
     topology, _, skew = where.partition("*")
     least, soft = skew.removesuffix("?").partition("/"), skew.endswith("?")
-    return Spread(
+    return TopologySpread(
         topology=topology,
         max_skew=int(least[0]),
         selector=selector(rest),
@@ -148,7 +148,7 @@ def shown(node: str, devices: tuple[str, ...]) -> str:
     return f"{node}[{','.join(devices)}]" if devices else node
 
 
-def left(columns: Columns, node: Node) -> Iterator[str]:
+def left(columns: NodeTable, node: Node) -> Iterator[str]:
     """What is left of each of the node's devices: `gpu0 500/1000`, and of its memory if it says that."""
     row, devices = columns.row_of[node.name], columns.devices
     for at, each in enumerate(node.devices):

@@ -19,9 +19,19 @@ from typing import TYPE_CHECKING
 
 from phalanx.client.quantity import amount
 from phalanx.model.flavor import Flavor
-from phalanx.model.policy import Backfill, BackfillOrder, Factors, FairShareFormula, Policy, Score
-from phalanx.model.preemption import Floor, Preemption, Reclaim, Within
-from phalanx.model.queue import Borrow, Bounds, Fungibility, Limits, Order, Queue, Quota, State, Weights
+from phalanx.model.policy import Backfill, BackfillOrder, FairShareFormula, Policy, PriorityWeights, ScoringStrategy
+from phalanx.model.preemption import QueuePreemption, ReclaimFloor, ReclaimWithinCohort, WithinQueue
+from phalanx.model.queue import (
+    BorrowingPolicy,
+    Bounds,
+    FlavorFungibility,
+    Limits,
+    Queue,
+    QueueOrder,
+    QueueState,
+    Quota,
+    Weights,
+)
 from phalanx.model.reservation import Reservation
 from phalanx.model.topology import Topology
 
@@ -38,23 +48,23 @@ def queue(name: str, words: Words) -> Queue:
         parent=words.option("parent", ""),
         gang=words.option("gang", "on") != "off",
         quotas=quotas(words),
-        fungibility=Fungibility(
+        fungibility=FlavorFungibility(
             borrow_before_next=not words.flag("next-before-borrowing"),
             preempt_before_next=words.flag("preempt-before-next"),
             prefer_preemption=words.flag("prefer-preemption"),
         ),
         weight=float(weight),
         weights=weights(words, "weight:"),
-        order=Order(words.option("order", "priority")),
+        order=QueueOrder(words.option("order", "priority")),
         strict=words.flag("strict"),
         priority=int(words.option("priority", "0")),
-        borrow=Borrow(words.option("borrow", "all")),
+        borrow=BorrowingPolicy(words.option("borrow", "all")),
         preemption=preemption(words),
         total=limits(words, "total:"),
         per_user=limits(words, "user:"),
         per_group=limits(words, "group:"),
         per_job=limits(words, "job:"),
-        state=State(words.option("state", "open")),
+        state=QueueState(words.option("state", "open")),
         state_since_s=float(words.option("since", "0")),
         accounts=weights(words, "shares:"),
     )
@@ -76,13 +86,13 @@ def quotas(words: Words) -> tuple[Quota, ...]:
     )
 
 
-def preemption(words: Words) -> Preemption:
+def preemption(words: Words) -> QueuePreemption:
     threshold = words.option("borrowing", "")
     grace, budget = words.option("grace", ""), words.option("budget", "")
-    return Preemption(
-        within=Within(words.option("within", "never")),
-        reclaim=Reclaim(words.option("reclaim", "never")),
-        down_to=Floor(words.option("down-to", "guarantee")),
+    return QueuePreemption(
+        within=WithinQueue(words.option("within", "never")),
+        reclaim=ReclaimWithinCohort(words.option("reclaim", "never")),
+        down_to=ReclaimFloor(words.option("down-to", "guarantee")),
         borrowing=words.flag("borrowing") or bool(threshold),
         borrowing_threshold=int(threshold) if threshold else None,
         min_run_s=float(words.option("min-run", "0")),
@@ -150,12 +160,12 @@ def policy(words: Words) -> Policy:
         backfill=Backfill(words.option("backfill", "easy")),
         backfill_order=BackfillOrder(words.option("backfill-order", "queue")),
         backfill_depth=int(words.option("depth", "500")),
-        score=Score(words.option("score", "pack")),
+        score=ScoringStrategy(words.option("score", "pack")),
         topologies=tuple(Topology(levels=each) for each in levels),
         half_life_s=float(words.option("half-life", "604800")),
         fair_share=FairShareFormula(words.option("formula", "fair-tree")),
         billing=billing or Policy().billing,
-        factors=Factors(
+        factors=PriorityWeights(
             max_age_s=float(words.option("max-age", "604800")),
             qos_values=weights(words, "qos:"),
             resources=tuple((name.removeprefix("resource:"), float(value)) for name, value in resources.items()),

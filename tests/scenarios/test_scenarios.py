@@ -9,25 +9,25 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.core.check import check
-from phalanx.core.fold import fold
-from phalanx.core.forecast import forecast
+from phalanx.core.fold.fold import fold
 from phalanx.loop import step
-from phalanx.model.amount import shown
-from phalanx.model.cluster import Cluster
+from phalanx.model.amount import format_amount
 from phalanx.model.event import Event, QueueSeen
 from phalanx.model.job import Placement
-from phalanx.model.plan import Action, Place, Plan, Preempt, Promise, Shrink, Start, Wait
+from phalanx.model.plan import Action, Nominate, Place, Plan, Preempt, Shrink, Start, Wait
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue
-from phalanx.model.reason import Code
+from phalanx.model.reason import ReasonCode
+from phalanx.report.forecast import forecast
+from phalanx.report.invariants import check_invariants
+from phalanx.state.cluster import Cluster
 
 from . import placing
 from .language import Block, Book, Cycle, Expected, Malformed, read
 
 FOLDER = Path(__file__).parent
 # Codes whose decisions are not there yet: each leaves this list with its first scenario.
-COMING: set[Code] = set()
+COMING: set[ReasonCode] = set()
 FILES = sorted(FOLDER.rglob("*.txt"))
 
 
@@ -56,10 +56,17 @@ def test_a_scenario_is_short_and_says_its_idea() -> None:
 
 
 def test_together_they_show_every_reason_of_the_core() -> None:
-    from_a_world = {Code.PREEMPTED, Code.WAITING_FOR_MEMBERS, Code.HELD, Code.INVALID, Code.UNSUPPORTED, Code.QUOTA}
-    from_a_world |= {Code.VOLUMES, Code.REJECTED, *COMING}
+    from_a_world = {
+        ReasonCode.PREEMPTED,
+        ReasonCode.WAITING_FOR_MEMBERS,
+        ReasonCode.HELD,
+        ReasonCode.INVALID,
+        ReasonCode.UNSUPPORTED,
+        ReasonCode.QUOTA,
+    }
+    from_a_world |= {ReasonCode.VOLUMES, ReasonCode.REJECTED, *COMING}
     shown = "\n".join(path.read_text() for path in FILES)
-    assert [code for code in set(Code) - from_a_world if str(code) not in shown] == []
+    assert [code for code in set(ReasonCode) - from_a_world if str(code) not in shown] == []
 
 
 @pytest.mark.parametrize(
@@ -101,7 +108,7 @@ def play_block(stage: Stage, block: Block) -> Iterator[str]:
             plan = step(cluster, events, stage.policy, item.now_s, Unmoved())
             yield from written(cluster, plan)
             events = []
-            check(cluster)
+            check_invariants(cluster)
         elif isinstance(item, Book):
             fold(cluster, events)
             events = []
@@ -113,7 +120,7 @@ def play_block(stage: Stage, block: Block) -> Iterator[str]:
         else:
             events.append(item)
     fold(cluster, events)
-    check(cluster)
+    check_invariants(cluster)
 
 
 def expected(stage: Stage, jobs: Sequence[str]) -> Iterator[str]:
@@ -153,7 +160,7 @@ def line(cluster: Cluster, action: Action) -> str:
             names = [role.name for role in cluster.jobs[job].job.roles]
             less = ", ".join(f"{names[role]}/{ordinal}" for role, ordinal in slots)
             return f"shrink {job} by {less} for {by}, {reason.code}: {reason.text}"
-        case Promise(job, placements):
+        case Nominate(job, placements):
             return (
                 f"promise {job} {on_nodes(cluster, job, placements)}" if placements else f"promise {job} nothing more"
             )
@@ -173,7 +180,7 @@ def on_nodes(cluster: Cluster, job: str, placements: Sequence[Placement]) -> str
 def book(cluster: Cluster) -> Iterator[str]:
     for node in sorted(cluster.columns, key=lambda node: node.name):
         free = cluster.columns.free_of(cluster.columns.row_of[node.name])
-        amounts = (f"{name} {shown(name, free[name])}" for name, _ in node.allocatable)
+        amounts = (f"{name} {format_amount(name, free[name])}" for name, _ in node.allocatable)
         yield f"free on {node.name}: {', '.join((*amounts, *placing.left(cluster.columns, node)))}"
 
 

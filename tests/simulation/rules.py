@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
-from phalanx.model.cluster import Cluster, Record
-from phalanx.model.demand import charged
 from phalanx.model.job import Group, Job, Role, Slot
 from phalanx.model.node import Node
 from phalanx.model.plan import Place, Plan, Shrink, Start
-from phalanx.model.shape import PodTerm, Shape
-from phalanx.model.topology import Closeness
+from phalanx.model.pod import PodAffinityTerm, Shape
+from phalanx.model.topology import TopologyRequest
+from phalanx.state.classes import with_pod_count
+from phalanx.state.cluster import Cluster, JobRecord
 from tests.core.brute import matches
 
 from .wants import LEVELS
@@ -125,7 +125,7 @@ def apart(pod: Pod, other: Pod) -> bool:
     return any(picks(term, pod.shape, other.shape) and same(term.topology, pod.node, other.node) for term in required)
 
 
-def picks(term: PodTerm, own: Shape, other: Shape) -> bool:
+def picks(term: PodAffinityTerm, own: Shape, other: Shape) -> bool:
     """Of selectors that name the values of one label."""
     labels = dict(other.labels)
     return own.namespace == other.namespace and all(labels.get(each.key) in each.values for each in term.selector)
@@ -149,15 +149,15 @@ def not_level(cluster: Cluster, pods: list[Pod], action: Start | Place) -> Itera
     for each in action.placements:
         shape = record.job.roles[each.role].shape
         if record.flavors:  # whose labels are selected too
-            shape = cluster.flavors[record.flavors[each.role]].applied(shape)
+            shape = cluster.flavors[record.flavors[each.role]].applied_to(shape)
         for spread in shape.spread:
             counts = dict.fromkeys((home for home in homes(cluster, spread.topology, shape)), 0)
             for pod in pods:
                 home = dict(pod.node.labels).get(spread.topology)
-                if home in counts and picks(PodTerm(spread.topology, spread.selector), shape, pod.shape):
+                if home in counts and picks(PodAffinityTerm(spread.topology, spread.selector), shape, pod.shape):
                     counts[home] += 1
             home = dict(node_of(cluster, each.node).labels).get(spread.topology)
-            counted = picks(PodTerm(spread.topology, spread.selector), shape, shape)
+            counted = picks(PodAffinityTerm(spread.topology, spread.selector), shape, shape)
             if home is None or (counted and counts[home] - min(counts.values()) > spread.max_skew):
                 yield f"{action.job} is placed in {spread.topology} {home}, and there are {counts}"
 
@@ -177,10 +177,10 @@ def node_of(cluster: Cluster, name: str) -> Node:
     return node
 
 
-def too_far_apart(cluster: Cluster, record: Record) -> Iterator[str]:
+def too_far_apart(cluster: Cluster, record: JobRecord) -> Iterator[str]:
     """Everything of the job that must share a domain does, slice by slice where slices must."""
     job = record.job
-    asked: list[tuple[str, Closeness | None, set[int]]] = [("the job", job.closeness, set(range(len(job.roles))))]
+    asked: list[tuple[str, TopologyRequest | None, set[int]]] = [("the job", job.closeness, set(range(len(job.roles))))]
     asked += [
         (f"group {group.name}", group.closeness, set(below(job.groups, job.roles, group.name))) for group in job.groups
     ]
@@ -210,7 +210,7 @@ def domain(level: str, node: Node) -> tuple[str, ...] | None:
     return tuple(labels[key] for key in keys) if all(key in labels for key in keys) else None
 
 
-def on_reserved(cluster: Cluster, record: Record, start: Start) -> Iterator[str]:
+def on_reserved(cluster: Cluster, record: JobRecord, start: Start) -> Iterator[str]:
     """Nobody without the right is on a reserved node while it is reserved."""
     job, branch = record.job, cluster.tree.branch(cluster.queue_of(record.job))
     end_s = float("inf") if start.limit_s is None else start.at_s + start.limit_s
@@ -223,10 +223,10 @@ def on_reserved(cluster: Cluster, record: Record, start: Start) -> Iterator[str]
             yield f"{job.id} starts on {hit}, which {each.name} reserves from {each.start_s} to {each.end_s}"
 
 
-def room_for(cluster: Cluster, role: Role, near: Closeness | None) -> int:
+def room_for(cluster: Cluster, role: Role, near: TopologyRequest | None) -> int:
     """How many pods of the role fit now on the nodes of one domain (None: on all), those of others being where they
     are. Only for pods that want nothing but amounts of nodes that match."""
-    asks, found = dict(charged(role.shape.requests)), dict[object, int]()
+    asks, found = dict(with_pod_count(role.shape.requests)), dict[object, int]()
     for node in cluster.columns:
         free = cluster.columns.free_of(cluster.columns.row_of[node.name])
         if not matches(node, role.shape) or min(free.values(), default=0) < 0:

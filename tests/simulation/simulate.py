@@ -1,7 +1,7 @@
 """One seeded run: a workload, the disturbances that the seed switches on, and what must hold.
 
-After every fold `core.check` holds. After every cycle nothing that fits is left waiting. When the disturbances have
-ended and all is quiet, the book equals the world and every job that could ever run has run."""
+After every fold `report.invariants` holds. After every cycle nothing that fits is left waiting. When the disturbances
+have ended and all is quiet, the book equals the world and every job that could ever run has run."""
 
 from __future__ import annotations
 
@@ -13,25 +13,28 @@ from random import Random
 from unittest.mock import patch
 
 from phalanx import loop
-from phalanx.core import crowds, cycle, gang, layout, order, quota
-from phalanx.core import fold as folding
-from phalanx.core.check import check
+from phalanx.core.cycle import crowds, steps
+from phalanx.core.cycle.eligible import not_eligible
 from phalanx.core.decide import decide
-from phalanx.core.draft import Draft
-from phalanx.core.forecast import forecast
-from phalanx.core.obstacle import obstacle
-from phalanx.core.quota import Ledger
-from phalanx.model import watching
-from phalanx.model.cluster import Cluster, Record
+from phalanx.core.fold import fold as folding
+from phalanx.core.order import rank
+from phalanx.core.placement import gang, node_order
+from phalanx.core.placement.draft import Draft
+from phalanx.core.quota import flavor_assignment
+from phalanx.core.quota.flavor_assignment import QuotaLedger
 from phalanx.model.event import Event, Finished, FlavorSeen, NodeSeen, QueueSeen, Submitted
 from phalanx.model.job import Job, Phase, Role
-from phalanx.model.line import Bid, Kind, LineKey
 from phalanx.model.node import Node
 from phalanx.model.plan import Action, Plan, Start, Wait
+from phalanx.model.pod import amounts
 from phalanx.model.policy import Policy
-from phalanx.model.reason import Code
-from phalanx.model.shape import amounts
-from phalanx.model.waiting import MANY
+from phalanx.model.reason import ReasonCode
+from phalanx.report.forecast import forecast
+from phalanx.report.invariants import check_invariants
+from phalanx.state.cluster import Cluster, JobRecord
+from phalanx.state.pending import watching
+from phalanx.state.pending.line import Bid, Kind, LineKey
+from phalanx.state.pending.waiting import MANY
 from tests.core.brute import gang_fits
 
 from . import rules
@@ -54,7 +57,7 @@ DISTURBANCES = {
     "batch": 0.4,
 }
 # Rules that let a job wait though there is room; each has tests of its own.
-RULES = {Code.BEHIND_HEAD, Code.RESERVED, Code.PREEMPTING, Code.ARRAY_LIMIT}
+RULES = {ReasonCode.BEHIND_HEAD, ReasonCode.RESERVED, ReasonCode.PREEMPTING, ReasonCode.ARRAY_LIMIT}
 KEPT = (" reserved: ", "it would delay")  # of one flavor among several, whose reasons share one code
 QUIET_AFTER_S = 1300.0
 STEPS = 3000
@@ -100,10 +103,10 @@ def simulate(seed: int, weather: Weather = Weather()) -> str:
 def narrow():
     """Small blocks and chunks, and hardly a reason renewed: what only large clusters meet is met by small ones too."""
     with (
-        patch.object(cycle, "EXPLAINED", 0),
+        patch.object(steps, "EXPLAINED", 0),
         patch.object(crowds, "EXPLAINED", 0),
         patch.object(crowds, "FEW", 0),
-        patch.object(layout, "CHUNK", 2),
+        patch.object(node_order, "CHUNK", 2),
         patch.object(watching, "BATCH", 4),
     ):
         yield
@@ -111,19 +114,19 @@ def narrow():
 
 @contextmanager
 def checked_folds(*, between: bool):
-    """`core.check` after every step of the loop; or after every fold, also `between` its events and its plan. (It
-    brings up to date what the book lays out for decisions; without it they do that themselves.)"""
+    """`report.invariants` after every step of the loop; or after every fold, also `between` its events and its plan.
+    (It brings up to date what the book lays out for decisions; without it they do that themselves.)"""
     fold, fold_plan = folding.fold, folding.fold_plan
 
     def fold_checked(cluster: Cluster, news: Iterable[Event]) -> None:
         fold(cluster, news)
         if between:
-            check(cluster)
+            check_invariants(cluster)
 
     def plan_checked(cluster: Cluster, plan: Plan) -> None:
         fold_plan(cluster, plan)
         if not between or plan.actions or plan.findings is not None:  # else nothing was folded since
-            check(cluster)
+            check_invariants(cluster)
 
     with patch.object(loop, "fold", fold_checked), patch.object(loop, "fold_plan", plan_checked):
         yield
@@ -267,7 +270,7 @@ class Run:
             return
         if world.nodes and world.chance("node_lost"):
             name = random.choice(sorted(world.nodes))
-            world.lose_node(name)
+            world.remove_node(name)
             world.later(random.uniform(5, 60), lambda: self.bring_back(name))
         if world.nodes and world.chance("foreign"):
             pod, node = f"f{random.randint(0, 5)}", random.choice(sorted(world.nodes))
@@ -330,20 +333,24 @@ class Run:
         wanting = [record for record in self.cluster.jobs.values() if record.open and self.may_place(record)]
         if not waiting and not wanting:
             return
-        draft, ledger = Draft(self.cluster.columns, (TOPOLOGY,)), Ledger(self.cluster.tree)
+        draft, ledger = Draft(self.cluster.columns, (TOPOLOGY,)), QuotaLedger(self.cluster.tree)
         for record in waiting:
             if self.fits(draft, ledger, record, Bid(record.job.id)):
                 raise Unfair(f"{record.job.id} waits and would fit: {self.cluster.reason(record.job.id)}")
         for record in wanting:
             for slot in record.open:
-                if not order.grows(record, slot) and self.fits(draft, ledger, record, Bid(record.job.id, slot)):
+                if not rank.is_growth(record, slot) and self.fits(draft, ledger, record, Bid(record.job.id, slot)):
                     raise Unfair(f"slot {slot} of {record.job.id} waits and would fit")
 
     def no_room_is_true(self) -> None:
         """Of one role of pods that want nothing but amounts, counting node by node tells whether there is room."""
         for record in self.cluster.jobs.values():
             reason, job = self.cluster.reason(record.job.id), record.job
-            if record.phase is not Phase.QUEUED or reason is None or reason.code not in {Code.NO_ROOM, Code.NO_DOMAIN}:
+            if (
+                record.phase is not Phase.QUEUED
+                or reason is None
+                or reason.code not in {ReasonCode.NO_ROOM, ReasonCode.NO_DOMAIN}
+            ):
                 continue
             if len(job.roles) > 1 or not self.is_counted(job):
                 continue
@@ -404,39 +411,40 @@ class Run:
         """The disturbances are over, and everything about them has been told."""
         return self.world.clock_s > QUIET_AFTER_S + 50
 
-    def may_place(self, record: Record) -> bool:
+    def may_place(self, record: JobRecord) -> bool:
         """Its pods may have to leave room for those before them, or for a reservation. A job has one reason for all of
         its pods: where it has several sorts, that of some may not be seen."""
-        sorts = {(slot.role, order.grows(record, slot)) for slot in record.open}
+        sorts = {(slot.role, rank.is_growth(record, slot)) for slot in record.open}
         if self.variety.rich and (len(sorts) > 1 or self.variety.reservations):
             return False
-        return record.reason is None or record.reason.code is not Code.RESERVED
+        return record.reason is None or record.reason.code is not ReasonCode.RESERVED
 
-    def fits(self, draft: Draft, ledger: Ledger, record: Record, bid: Bid) -> bool:
+    def fits(self, draft: Draft, ledger: QuotaLedger, record: JobRecord, bid: Bid) -> bool:
         """Whether its queue's quota allows it, and the nodes have room for it."""
         queue = self.cluster.queues.get(self.cluster.queue_of(record.job))
-        key, _ = order.place_in_line(self.cluster, (TOPOLOGY,), record, bid, whole=queue is None or queue.gang)
+        key, _ = rank.place_in_line(self.cluster, (TOPOLOGY,), record, bid, whole=queue is None or queue.gang)
         if key.kind == Kind.REPLACEMENT:
-            return not isinstance(gang.place(draft, key.gang), gang.Shortfall)
-        offers = quota.offers(self.cluster, ledger, key, record.job)
+            return not isinstance(gang.place(draft, key.gang), gang.PlacementShortfall)
+        offers = flavor_assignment.flavor_assignments(self.cluster, ledger, key, record.job)
         return any(
-            offer.short is None and not isinstance(gang.place(draft, offer.gang), gang.Shortfall) for offer in offers
+            offer.short is None and not isinstance(gang.place(draft, offer.gang), gang.PlacementShortfall)
+            for offer in offers
         )
 
-    def may_start(self, record: Record) -> bool:
+    def may_start(self, record: JobRecord) -> bool:
         """No rule keeps it waiting: what it waits for is room, or quota."""
         queue = self.cluster.queues.get(record.job.queue or "default")
         rests = record.not_before_s > self.world.now_s()
-        if record.phase is not Phase.QUEUED or queue is None or rests or len(record.job.roles) != 1 or record.promise:
+        if record.phase is not Phase.QUEUED or queue is None or rests or len(record.job.roles) != 1 or record.nominated:
             return False
         reason = self.cluster.reason(record.job.id)
-        if reason is not None and reason.code is Code.DEADLINE and self.world.jump_s:
+        if reason is not None and reason.code is ReasonCode.DEADLINE and self.world.jump_s:
             return False  # it was missed by a clock that went back since
         if not queue.gang or (
             reason is not None and (reason.code in RULES or any(each in reason.text for each in KEPT))
         ):
             return False
-        return obstacle(self.cluster, record, self.world.now_s(), {}) is None
+        return not_eligible(self.cluster, record, self.world.now_s(), {}) is None
 
     def settle(self) -> None:
         left = {job for job in self.world.jobs if self.could_run(job) and not self.kept_for_ever(job)}
@@ -453,9 +461,9 @@ class Run:
         """It stands behind a strict queue's head that never can start, or waits for one that does."""
         reason = self.cluster.reason(job)
         match reason and reason.code:
-            case Code.BEHIND_HEAD:
+            case ReasonCode.BEHIND_HEAD:
                 before = [reason.numbers["head"]]
-            case Code.DEPENDENCY:
+            case ReasonCode.DEPENDENCY:
                 before = reason.numbers["jobs"]
             case _:
                 return False

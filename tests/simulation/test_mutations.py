@@ -15,30 +15,24 @@ from dataclasses import replace
 
 import pytest
 
-from phalanx.core import (
-    cycle,
-    dependency,
-    fit,
-    fold,
-    gang,
-    lifecycle,
-    order,
-    packing,
-    preempting,
-    quota,
-    rights,
-)
-from phalanx.core.backfill import Horizon
-from phalanx.core.contest import Contest
-from phalanx.core.draft import Draft
-from phalanx.core.lifecycle import LATE
-from phalanx.model import watching
-from phalanx.model.bars import Bars, Rule
-from phalanx.model.plan import Promise
-from phalanx.model.reason import Code
-from phalanx.model.tree import Tree
-from phalanx.model.waiting import Waiting
-from phalanx.model.watching import Post, Watches
+from phalanx.core.backfill.reservation import BackfillForecast
+from phalanx.core.cycle import preempt, steps
+from phalanx.core.fold import fold, job_dependencies, lifecycle
+from phalanx.core.fold.lifecycle import LATE
+from phalanx.core.order import rank
+from phalanx.core.order.next_job import Tournament
+from phalanx.core.placement import gang, packing
+from phalanx.core.placement.draft import Draft
+from phalanx.core.placement.filters import matching
+from phalanx.core.preemption import policy
+from phalanx.core.quota import flavor_assignment
+from phalanx.model.plan import Nominate
+from phalanx.model.reason import ReasonCode
+from phalanx.state.pending import watching
+from phalanx.state.pending.bars import Bars, Rule
+from phalanx.state.pending.waiting import Waiting
+from phalanx.state.pending.watching import Post, Watches
+from phalanx.state.queue_tree import QueueTree
 from tests.scenarios.language import read
 from tests.scenarios.test_scenarios import FOLDER, play
 
@@ -97,84 +91,84 @@ def growth_counts_once_per_node(patch: pytest.MonkeyPatch) -> None:
 
 def late_answers_count(patch: pytest.MonkeyPatch) -> None:
     def move(job, phase, attempt, by):
-        outcome = lifecycle.MOVES[(phase, type(by))]
+        outcome = lifecycle.TRANSITIONS[(phase, type(by))]
         return outcome if outcome != LATE else lifecycle.STAYS
 
-    patch.setattr(lifecycle, "move", move)
+    patch.setattr(lifecycle, "transition", move)
 
 
 def overfull_nodes_are_used(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(fit, "not_overfull", lambda columns: columns.facts.ready | True)
+    patch.setattr(matching, "not_overcommitted", lambda columns: columns.attributes.ready | True)
 
 
 def taints_are_overlooked(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(fit, "keeps_away", lambda taint, tolerations: False)
+    patch.setattr(matching, "is_untolerated", lambda taint, tolerations: False)
 
 
 def rested_jobs_are_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(cycle.Cycle, "newcomers", lambda self: iter(list(self.waiting.fresh)))
+    patch.setattr(steps.Cycle, "newcomers", lambda self: iter(list(self.waiting.fresh)))
 
 
 def lost_nodes_forget_their_pods(patch: pytest.MonkeyPatch) -> None:
-    from phalanx.model.columns import Columns
+    from phalanx.state.nodes.table import NodeTable
 
-    lose = Columns.lose
+    lose = NodeTable.remove
 
     def forgetful(self, name):
         self.charges[self.row_of[name]] = 0
         lose(self, name)
 
-    patch.setattr(Columns, "lose", forgetful)
+    patch.setattr(NodeTable, "remove", forgetful)
 
 
 def quota_is_released_twice(patch: pytest.MonkeyPatch) -> None:
-    charge = Tree.charge
+    charge = QueueTree.charge
 
     def twice(self, what, sign):
         charge(self, what, sign)
         if sign < 0:
             charge(self, what, sign)
 
-    patch.setattr(Tree, "charge", twice)
+    patch.setattr(QueueTree, "charge", twice)
 
 
 def promise_is_not_charged(patch: pytest.MonkeyPatch) -> None:
     def hold(cluster, record, placements):
         if placements:
             record.make_ready()
-            cluster.promised[record.job.id] = None
-            record.promise.update((fold.Slot(each.role, each.ordinal), each.node) for each in placements)
+            cluster.nominated[record.job.id] = None
+            record.nominated.update((fold.Slot(each.role, each.ordinal), each.node) for each in placements)
 
-    patch.setattr(fold, "hold", hold)
+    patch.setattr(fold, "nominate", hold)
 
 
 def limit_is_off_by_one_pod(patch: pytest.MonkeyPatch) -> None:
-    at_branch = quota.at_branch
+    at_branch = flavor_assignment.branch_shortfall
 
     def lenient(*args, **options):
         short = at_branch(*args, **options)
         over = short is not None and short.bar.rule is Rule.LIMIT and short.used + short.asked - short.allowed
         return None if over and over <= 1000 else short
 
-    patch.setattr(quota, "at_branch", lenient)
+    patch.setattr(flavor_assignment, "branch_shortfall", lenient)
 
 
 def dependency_is_ignored(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(dependency, "dependencies", lambda cluster, job: None)
+    patch.setattr(job_dependencies, "dependencies", lambda cluster, job: None)
 
 
 def begin_time_is_ignored(patch: pytest.MonkeyPatch) -> None:
-    obstacle = dependency.obstacle
+    obstacle = job_dependencies.not_eligible
     patch.setattr(
-        dependency,
-        "obstacle",
+        job_dependencies,
+        "not_eligible",
         lambda cluster, record, now_s, cleared=None: obstacle(cluster, record, max(now_s, 1e9), cleared),
     )
 
 
 def minimum_run_is_ignored(patch: pytest.MonkeyPatch) -> None:
-    of = rights.preemption_of
-    patch.setattr(rights, "preemption_of", lambda cluster, queue: replace(of(cluster, queue), min_run_s=0.0))
+    of = policy.queue_preemption
+    patch.setattr(policy, "queue_preemption", lambda cluster, queue: replace(of(cluster, queue), min_run_s=0.0))
 
 
 def quota_given_back_wakes_nobody(patch: pytest.MonkeyPatch) -> None:
@@ -186,42 +180,42 @@ def delay_is_counted_from_every_cycle(patch: pytest.MonkeyPatch) -> None:
 
 
 def who_gives_way_is_charged_on(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(fold, "close_account", lambda cluster, record: None)
+    patch.setattr(fold, "clear_charge", lambda cluster, record: None)
 
 
 def lend_is_ignored(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(quota, "of_pool", lambda *args: None)
+    patch.setattr(flavor_assignment, "pool_shortfall", lambda *args: None)
 
 
 def borrow_check_is_skipped(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(quota, "beyond", lambda *args: None)
+    patch.setattr(flavor_assignment, "key_beyond_guarantee", lambda *args: None)
 
 
 def strict_head_is_skipped(patch: pytest.MonkeyPatch) -> None:
-    lost = Contest.lost
-    patch.setattr(Contest, "lost", lambda self, *, holds_up=True: lost(self, holds_up=False))
+    lost = Tournament.lost
+    patch.setattr(Tournament, "lost", lambda self, *, holds_up=True: lost(self, holds_up=False))
 
 
 def backfill_delays_the_head(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Horizon, "place", lambda self, bid, crew: gang.place(self.draft, crew))
+    patch.setattr(BackfillForecast, "place", lambda self, bid, crew: gang.place(self.draft, crew))
 
 
 def growth_comes_before_the_queue(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(order, "grows", lambda record, slot: False)
+    patch.setattr(rank, "is_growth", lambda record, slot: False)
 
 
 def budget_is_ignored(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(rights.Rights, "_budget", lambda self, queue: rights.ANYBODY)
+    patch.setattr(policy.PreemptionPolicy, "_budget", lambda self, queue: policy.ANYBODY)
 
 
 def preempted_in_vain(patch: pytest.MonkeyPatch) -> None:
-    settle = preempting.Preempting.settle
+    settle = preempt.CyclePreemption.settle
 
     def forgets_whom_for(self, scene, job, found):
         settle(self, scene, job, found)
-        self.actions = [action for action in self.actions if not isinstance(action, Promise)]
+        self.actions = [action for action in self.actions if not isinstance(action, Nominate)]
 
-    patch.setattr(preempting.Preempting, "settle", forgets_whom_for)
+    patch.setattr(preempt.CyclePreemption, "settle", forgets_whom_for)
 
 
 def held_room_is_given_away(patch: pytest.MonkeyPatch) -> None:
@@ -231,14 +225,14 @@ def held_room_is_given_away(patch: pytest.MonkeyPatch) -> None:
         started(cluster, event)
         record = cluster.jobs.get(event.job)
         if record is not None and record.phase is fold.Phase.RUNNING:
-            fold.let_go(cluster, record, sorted(record.placements)[1:])
-            fold.settle(cluster, record)
+            fold.release(cluster, record, sorted(record.placements)[1:])
+            fold.settle_charge(cluster, record)
 
     patch.setitem(fold.TAKEN_IN_BY, fold.Started, forgetful)
 
 
 def never_holds_up_all_the_same(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(cycle, "ALONE", {Code.USER_LIMIT})
+    patch.setattr(steps, "ALONE", {ReasonCode.USER_LIMIT})
 
 
 # In which worlds, and the first seed to notice it when this was written: where the search begins.

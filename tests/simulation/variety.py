@@ -9,18 +9,18 @@ from random import Random
 from typing import Any
 
 from phalanx.model.flavor import Flavor
-from phalanx.model.job import After, Dependency, Size
-from phalanx.model.policy import Backfill, BackfillOrder, Factors, Policy, Score
-from phalanx.model.preemption import Floor, Preemption, Reclaim, Within
-from phalanx.model.queue import Borrow, Fungibility, Limits, Order, Queue, Quota, State
+from phalanx.model.job import Dependency, DependencyType, GangSize
+from phalanx.model.pod import Toleration
+from phalanx.model.policy import Backfill, BackfillOrder, Policy, PriorityWeights, ScoringStrategy
+from phalanx.model.preemption import QueuePreemption, ReclaimFloor, ReclaimWithinCohort, WithinQueue
+from phalanx.model.queue import BorrowingPolicy, FlavorFungibility, Limits, Queue, QueueOrder, QueueState, Quota
 from phalanx.model.reservation import Reservation
-from phalanx.model.shape import Toleration
 
 from .wants import TOPOLOGY
 
 USERS = ("ann", "bob", "cem")
 CPU = 1000
-AFTER = (After.ANY, After.ANY, After.OK, After.START)
+AFTER = (DependencyType.ANY, DependencyType.ANY, DependencyType.OK, DependencyType.START)
 
 
 FLAVORS = (
@@ -48,10 +48,10 @@ class Variety:
         return Policy(
             backfill=random.choice(list(Backfill)),
             backfill_order=random.choice(list(BackfillOrder)),
-            score=random.choice([Score.PACK, Score.PACK, *Score]),
+            score=random.choice([ScoringStrategy.PACK, ScoringStrategy.PACK, *ScoringStrategy]),
             topologies=(TOPOLOGY,),
             half_life_s=random.choice([0.0, 100.0, 10_000.0]),
-            factors=Factors(age=1000, size=100, fair_share=5000, max_age_s=500),
+            factors=PriorityWeights(age=1000, size=100, fair_share=5000, max_age_s=500),
         )
 
     def a_tree(self) -> list[Queue]:
@@ -64,7 +64,7 @@ class Variety:
             own = sum(guarantees.values()) + random.choice([0, CPU, 3 * CPU])
             queues.append(self.a_queue(team, "", own))
             queues += [self.a_queue(child, team, guarantees[child]) for child in children]
-        queues[0] = replace(queues[0], order=random.choice(list(Order)), preemption=self.a_preemption())
+        queues[0] = replace(queues[0], order=random.choice(list(QueueOrder)), preemption=self.a_preemption())
         return queues
 
     def a_queue(self, name: str, parent: str, guaranteed: int) -> Queue:
@@ -81,11 +81,11 @@ class Variety:
             name=name,
             parent=parent,
             quotas=self.of_flavors(quota) if self.flavors else (quota,),
-            fungibility=self.a_fungibility() if self.flavors else Fungibility(),
+            fungibility=self.a_fungibility() if self.flavors else FlavorFungibility(),
             weight=random.choice([0.0, 1.0, 1.0, 2.0]),
-            order=random.choice(list(Order)),
+            order=random.choice(list(QueueOrder)),
             strict=random.random() < 0.15,
-            borrow=random.choice([Borrow.ALL, Borrow.ALL, Borrow.PREEMPTIBLE]),
+            borrow=random.choice([BorrowingPolicy.ALL, BorrowingPolicy.ALL, BorrowingPolicy.PREEMPTIBLE]),
             preemption=self.a_preemption(),
             total=Limits(running=random.choice([None, None, 3])),
             per_user=Limits(running=random.choice([None, None, 2])),
@@ -98,9 +98,9 @@ class Variety:
         aside.setstate(self.random.getstate())
         return Limits(resources=(("cpu", aside.choice([3, 5, 8]) * CPU),) if aside.random() < 0.15 else ())
 
-    def a_fungibility(self) -> Fungibility:
+    def a_fungibility(self) -> FlavorFungibility:
         borrow, preempt, prefer = (self.random.random() < 0.5 for _ in range(3))
-        return Fungibility(borrow_before_next=borrow, preempt_before_next=preempt, prefer_preemption=prefer)
+        return FlavorFungibility(borrow_before_next=borrow, preempt_before_next=preempt, prefer_preemption=prefer)
 
     def of_flavors(self, quota: Quota) -> tuple[Quota, ...]:
         """What it has in all is of its first flavor; of the other it may have something besides."""
@@ -121,12 +121,12 @@ class Variety:
             )
         return found
 
-    def a_preemption(self) -> Preemption:
+    def a_preemption(self) -> QueuePreemption:
         random, least = self.random, int(self.crowded)
-        return Preemption(
-            within=random.choice(list(Within)[least:]),
-            reclaim=random.choice(list(Reclaim)[least:]),
-            down_to=random.choice(list(Floor)),
+        return QueuePreemption(
+            within=random.choice(list(WithinQueue)[least:]),
+            reclaim=random.choice(list(ReclaimWithinCohort)[least:]),
+            down_to=random.choice(list(ReclaimFloor)),
             borrowing=random.random() < 0.3,
             min_run_s=random.choice([0.0, 0.0, 30.0]),
             delay_s=random.choice([0.0, 0.0, 20.0]),
@@ -159,7 +159,7 @@ class Variety:
             options["reservation"] = random.choice(self.reservations).name
         options["preemptible"] = random.random() < 0.8
         options["preempts"] = random.random() < 0.9
-        options["size"] = random.choice([Size.ELASTIC, Size.ELASTIC, Size.FIXED_AT_START])
+        options["size"] = random.choice([GangSize.ELASTIC, GangSize.ELASTIC, GangSize.FIXED_AT_START])
         return options
 
     def disturbed(self, queue: Queue) -> Queue:
@@ -167,7 +167,7 @@ class Variety:
         quota = queue.quotas[0] if queue.quotas else Quota()
         match self.random.randrange(3):
             case 0:
-                return replace(queue, state=self.random.choice([State.OPEN, State.HELD]))
+                return replace(queue, state=self.random.choice([QueueState.OPEN, QueueState.HELD]))
             case 1:
                 return replace(queue, quotas=(replace(quota, guaranteed=(), lend=(), limit=(("cpu", 2 * CPU),)),))
             case _:

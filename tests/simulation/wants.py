@@ -9,18 +9,18 @@ from typing import Any
 
 from phalanx.model.job import Group, Role
 from phalanx.model.node import Device, Node, Taint
-from phalanx.model.shape import (
+from phalanx.model.pod import (
     DeviceShare,
+    HostPort,
     Operator,
-    PodTerm,
-    Port,
+    PodAffinityTerm,
     Requirement,
     Shape,
-    Spread,
     Toleration,
+    TopologySpread,
     amounts,
 )
-from phalanx.model.topology import Closeness, Topology
+from phalanx.model.topology import Topology, TopologyRequest
 
 LEVELS = ("zone", "rack", "host")
 TOPOLOGY = Topology(levels=LEVELS)
@@ -80,16 +80,16 @@ class Wants:
         shape = replace(shape, labels=(("app", own),), namespace="n")
         match random.randrange(6):
             case 0:
-                return replace(shape, away=(PodTerm(domain, app),))
+                return replace(shape, away=(PodAffinityTerm(domain, app),))
             case 1:
-                return replace(shape, away=(PodTerm(domain, app, weight=10),))
+                return replace(shape, away=(PodAffinityTerm(domain, app, weight=10),))
             case 2:
                 # Its own kind: whom it wants to be near might never come, and it may hold up others.
-                return replace(shape, near=(PodTerm(domain, (Requirement("app", Operator.IN, (own,)),)),))
+                return replace(shape, near=(PodAffinityTerm(domain, (Requirement("app", Operator.IN, (own,)),)),))
             case 3:
-                return replace(shape, spread=(Spread(domain, random.choice([1, 2]), app),))
+                return replace(shape, spread=(TopologySpread(domain, random.choice([1, 2]), app),))
             case 4:
-                return replace(shape, ports=(Port(random.choice([80, 81])),))
+                return replace(shape, ports=(HostPort(random.choice([80, 81])),))
             case _:
                 return shape
 
@@ -107,12 +107,12 @@ class Wants:
             roles = (replace(roles[0], closeness=self.closeness()), *roles[1:])
         return roles, options
 
-    def closeness(self) -> Closeness | None:
+    def closeness(self) -> TopologyRequest | None:
         random = self.random
         if "close" not in self.themes:
             return None
         level = random.choice(LEVELS[:2])
-        near = Closeness(level=level, required=random.random() < 0.6, balanced=random.random() < 0.3)
+        near = TopologyRequest(level=level, required=random.random() < 0.6, balanced=random.random() < 0.3)
         if random.random() < 0.2:
             finer = random.choice(LEVELS[LEVELS.index(level) + 1 :])
             near = replace(near, slice_level=finer, slice_pods=random.choice([1, 2]))

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from random import Random
 
-from phalanx.model.demand import charged
 from phalanx.model.event import (
     Adopted,
     Event,
@@ -33,12 +32,13 @@ from phalanx.model.event import (
     Vacated,
 )
 from phalanx.model.flavor import Flavor
-from phalanx.model.job import After, Job, Outcome, Phase, Placement, Size, Slot
+from phalanx.model.job import DependencyType, GangSize, Job, Outcome, Phase, Placement, Slot
 from phalanx.model.node import Node
-from phalanx.model.plan import Place, Plan, Preempt, Promise, Shrink, Start, Wait
+from phalanx.model.plan import Nominate, Place, Plan, Preempt, Shrink, Start, Wait
 from phalanx.model.queue import Queue
-from phalanx.model.reason import Code, Reason
+from phalanx.model.reason import Reason, ReasonCode
 from phalanx.model.reservation import Reservation
+from phalanx.state.classes import with_pod_count
 from tests.core.brute import matches
 
 from .rules import enough
@@ -146,7 +146,7 @@ class World:
         self.nodes[node.name] = self.all_nodes[node.name] = node
         self.tell(node.name, NodeSeen(node))
 
-    def lose_node(self, name: str) -> None:
+    def remove_node(self, name: str) -> None:
         """Its pods are gone with it: a running gang asks for replacements, or goes back whole."""
         del self.nodes[name]
         self.tell(name, NodeGone(name))
@@ -207,7 +207,7 @@ class World:
         yield from self.foreign.values()
         for truth in self.jobs.values():
             for slot in truth.bound:
-                yield truth.planned[slot], charged(truth.job.roles[slot.role].shape.requests)
+                yield truth.planned[slot], with_pod_count(truth.job.roles[slot.role].shape.requests)
 
     # Jobs
 
@@ -228,7 +228,7 @@ class World:
                     self.preempt(job, attempt, by)
                 case Shrink(job, slots):
                     self.shrink(job, slots)
-                case Promise() | Wait():
+                case Nominate() | Wait():
                     pass  # the objects show nothing of it
 
     def start(self, action: Start) -> None:
@@ -256,7 +256,7 @@ class World:
 
     def must_be_time(self, job: Job) -> None:
         """What it waits for is over, its time has come, and it is its turn."""
-        met = {After.START: self.done | self.ever_started}
+        met = {DependencyType.START: self.done | self.ever_started}
         early = [each.job for each in job.after if each.job not in met.get(each.after, self.done)]
         if early or (job.begin_s is not None and self.jump_s == 0 and self.now_s() < job.begin_s):
             raise Wrong(f"{job.id} is started before {early or job.begin_s}")
@@ -303,7 +303,7 @@ class World:
             truth.phase = Phase.QUEUED
             for slots in (truth.planned, truth.bound, truth.open):
                 slots.clear()
-            reason = Reason(code=Code.PREEMPTED, text="it gave way")
+            reason = Reason(code=ReasonCode.PREEMPTED, text="it gave way")
             self.tell(truth.job.id, Refused(truth.job.id, truth.attempt, reason))
 
     def shrink(self, job: str, slots: tuple[Slot, ...]) -> None:
@@ -325,7 +325,7 @@ class World:
         known = self.nodes.get(node) or self.all_nodes[node]
         shape = truth.job.roles[role].shape
         if truth.flavors:
-            shape = self.flavors[truth.flavors[role]].applied(shape)
+            shape = self.flavors[truth.flavors[role]].applied_to(shape)
         if known.labels and not matches(known, shape) and "facts" not in self.chances:
             raise Wrong(f"a pod of {truth.job.id} is placed on {node}, where it may not go")
 
@@ -381,7 +381,7 @@ class World:
             return False
         free = self.free(node)
         shape = truth.job.roles[slot.role].shape
-        if any(free.get(name, 0) < ask for name, ask in charged(shape.requests)):
+        if any(free.get(name, 0) < ask for name, ask in with_pod_count(shape.requests)):
             return False
         if shape.share and not set(truth.devices[slot]) <= self.shared(node) and free.get("gpu", 0) < 1:
             return False
@@ -401,7 +401,7 @@ class World:
     def want_all(self, truth: Truth, run: int) -> None:
         """The pods beyond those that it started with are there, and want a node."""
         if self.current(truth, run) and truth.phase is Phase.RUNNING:
-            fixed = truth.job.size is Size.FIXED_AT_START
+            fixed = truth.job.size is GangSize.FIXED_AT_START
             sizes = Counter({slot.role: slot.ordinal + 1 for slot in sorted(truth.planned)})
             counts = [sizes[at] if fixed else role.count for at, role in enumerate(truth.job.roles)]
             slots = [Slot(at, ordinal) for at, count in enumerate(counts) for ordinal in range(count)]
@@ -433,7 +433,7 @@ class World:
         for slots in (truth.planned, truth.bound, truth.open):
             slots.clear()
         not_before_s = self.now_s() + self.seed.uniform(1, 30) if self.seed.random() < 0.7 else 0.0
-        reason = Reason(code=Code.BACKOFF, text=why)
+        reason = Reason(code=ReasonCode.BACKOFF, text=why)
         self.tell(truth.job.id, Refused(truth.job.id, truth.attempt, reason, not_before_s))
         self.later(max(0.0, not_before_s - self.now_s()) + 0.01, lambda: None)  # the scheduler is woken then
 

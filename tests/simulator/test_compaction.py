@@ -6,8 +6,8 @@ import pytest
 
 from phalanx import loop
 from phalanx.model.job import Group, Job, Placement, Role
+from phalanx.model.pod import Shape
 from phalanx.model.policy import Policy
-from phalanx.model.shape import Shape
 from phalanx.simulator.measures.compaction import busiest, compaction, held_by
 from phalanx.simulator.run.play import play
 from phalanx.simulator.run.setup import built_in

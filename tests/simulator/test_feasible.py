@@ -7,9 +7,9 @@ from dataclasses import replace
 from phalanx import loop
 from phalanx.model.job import Job, Role
 from phalanx.model.node import Device, Node
+from phalanx.model.pod import DeviceShare, Shape, amounts
 from phalanx.model.queue import Limits, Queue
-from phalanx.model.shape import DeviceShare, Shape, amounts
-from phalanx.model.topology import Closeness, Topology
+from phalanx.model.topology import Topology, TopologyRequest
 from phalanx.simulator.run.feasible import never_fitting
 from phalanx.simulator.run.setup import Setup, built_in
 from phalanx.simulator.workload.workload import GPU, Task, Workload
@@ -65,7 +65,7 @@ def test_queues_and_topologies_say_no_as_well() -> None:
         "a time limit of 61 s asked, but queue 'default' allows 60 s"
     ]
     racks = replace(GREEDY, policy=replace(GREEDY.policy, topologies=(Topology(levels=("rack",)),)))
-    near = Job(id="", queue="", roles=(), closeness=Closeness(level="rack", required=True))
+    near = Job(id="", queue="", roles=(), closeness=TopologyRequest(level="rack", required=True))
     assert said(racks, near, cpu=8000, count=2) == []
     (why,) = said(racks, near, cpu=8000, count=3)
     assert "rack" in why

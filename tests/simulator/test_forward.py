@@ -7,19 +7,19 @@ from __future__ import annotations
 import pytest
 
 from phalanx import loop
-from phalanx.core.check import check
-from phalanx.core.fold import fold
-from phalanx.core.quota import time_limit_s
-from phalanx.model.cluster import Cluster
+from phalanx.core.fold.fold import fold
+from phalanx.core.quota.flavor_assignment import time_limit_s
 from phalanx.model.event import Adopted, Event, NodeGone, NodeSeen, Occupied, Opened, QueueSeen, Submitted, Ticked
 from phalanx.model.job import Job, Phase, Placement, Role, Slot
 from phalanx.model.node import Node
 from phalanx.model.plan import Plan
+from phalanx.model.pod import Shape
 from phalanx.model.policy import Policy
-from phalanx.model.preemption import Preemption, Within
+from phalanx.model.preemption import QueuePreemption, WithinQueue
 from phalanx.model.queue import Limits, Queue, Quota
-from phalanx.model.shape import Shape
+from phalanx.report.invariants import check_invariants
 from phalanx.simulator.run.forward import Assumptions, Course, Eviction, Future, forward
+from phalanx.state.cluster import Cluster
 
 NOW_S = 1000.0
 DAY_S = 86400.0
@@ -63,7 +63,7 @@ def ahead(cluster: Cluster, policy: Policy | None = None, for_s: float = DAY_S, 
     future = forward(
         cluster, policy or Policy(), loop.step, now_s=NOW_S, until_s=NOW_S + for_s, assumptions=assumptions
     )
-    check(cluster)
+    check_invariants(cluster)
     return future
 
 
@@ -133,7 +133,7 @@ def test_a_larger_limit_of_the_queue_lets_more_run_at_a_time() -> None:
 
 def test_a_preemption_is_foreseen_with_what_it_costs() -> None:
     """`low` ran 60 of its 100 s, leaves, and runs all over again when `high` is done."""
-    queue = Queue(name="default", preemption=Preemption(within=Within.LOWER))
+    queue = Queue(name="default", preemption=QueuePreemption(within=WithinQueue.LOWER))
     cluster = book(node("a", 2), runs("low", 2, since_s=940.0), waits("high", 2, 50.0, priority=5), queue=queue)
     future = ahead(cluster)
     assert course(future, "low").evictions == [Eviction(1000.0, "high", 60.0)]
@@ -143,7 +143,7 @@ def test_a_preemption_is_foreseen_with_what_it_costs() -> None:
 
 
 def test_grace_is_waited_for() -> None:
-    queue = Queue(name="default", preemption=Preemption(within=Within.LOWER, grace_s=30.0))
+    queue = Queue(name="default", preemption=QueuePreemption(within=WithinQueue.LOWER, grace_s=30.0))
     cluster = book(node("a", 2), runs("low", 2, since_s=990.0), waits("high", 2, 50.0, priority=5), queue=queue)
     assert waits_of(ahead(cluster)) == {"low": 80.0, "high": 30.0}
 

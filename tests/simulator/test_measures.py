@@ -8,9 +8,9 @@ import pytest
 
 from phalanx.model.job import Job, Outcome, Placement, Role
 from phalanx.model.node import Node
+from phalanx.model.pod import Shape
 from phalanx.model.queue import Queue
-from phalanx.model.shape import Shape
-from phalanx.model.topology import Closeness, Topology
+from phalanx.model.topology import Topology, TopologyRequest
 from phalanx.simulator.measures.dominance import dominance
 from phalanx.simulator.measures.due import due, lines_of
 from phalanx.simulator.measures.fragmentation import fragmentation
@@ -255,7 +255,7 @@ def rack(name: str, *hosts: str) -> list[Node]:
     return [Node(name=host, allocatable=(("cpu", 8000), ("pods", 9)), labels=(("rack", name),)) for host in hosts]
 
 
-def lying(nodes: list[Node], *gangs: str, closeness: Closeness | None = None) -> Schedule:
+def lying(nodes: list[Node], *gangs: str, closeness: TopologyRequest | None = None) -> Schedule:
     """Each gang's pods on the nodes of these names."""
     jobs = [task(f"g{at}", 0, 10, len(gang), closeness=closeness) for at, gang in enumerate(gangs)]
     schedule = recorded(workload(*jobs, nodes=nodes), [(0, 10)] * len(jobs))
@@ -290,7 +290,7 @@ def test_racks_of_one_name_in_two_zones_are_two() -> None:
 def test_a_level_that_jobs_alone_name_is_measured_too() -> None:
     nodes = [*rack("r1", "a", "b"), *rack("r2", "c")]
     assert "by_level" not in measure(lying(nodes, "ab"))
-    schedule = lying(nodes, "ab", "bc", closeness=Closeness(level="rack", slice_level="host", slice_pods=2))
+    schedule = lying(nodes, "ab", "bc", closeness=TopologyRequest(level="rack", slice_level="host", slice_pods=2))
     assert measure(schedule)["by_level"] == {"rack": {"one_domain_ratio": 0.5, "mean_domains_per_gang": 1.5}}
 
 

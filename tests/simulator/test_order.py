@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from phalanx import loop
-from phalanx.model.cluster import Cluster
 from phalanx.model.event import Event, Finished, Started, Submitted
 from phalanx.simulator.cluster.agenda import Agenda, Kind
 from phalanx.simulator.cluster.estimate import estimator
@@ -13,6 +12,7 @@ from phalanx.simulator.cluster.world import World
 from phalanx.simulator.run.setup import built_in
 from phalanx.simulator.schedule.schedule import Fate
 from phalanx.simulator.workload.workload import machine
+from phalanx.state.cluster import Cluster
 from tests.simulator.builders import ends, played, starts, task
 
 

@@ -13,7 +13,7 @@ from phalanx.cli.app import build
 from phalanx.cli.simulation.cells import Source, workload_of
 from phalanx.errors import PhalanxError
 from phalanx.model.job import Dependency
-from phalanx.model.shape import DeviceShare
+from phalanx.model.pod import DeviceShare
 from phalanx.simulator.cluster.disturbance import Faults
 from phalanx.simulator.measures.measure import measure
 from phalanx.simulator.run.inflate import inflated

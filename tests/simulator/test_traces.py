@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.model.shape import DeviceShare, Operator, Requirement
+from phalanx.model.pod import DeviceShare, Operator, Requirement
 from phalanx.simulator.readers import chronus, muri, openb, philly, swf
 from phalanx.simulator.readers.gpus import roles_of
 from phalanx.simulator.readers.lines import OnError, TraceError

@@ -10,12 +10,12 @@ import pytest
 
 from phalanx import loop
 from phalanx.model.event import Finished, Opened, Refused, Released
-from phalanx.model.job import Job, Placement, Role, Size, Slot
+from phalanx.model.job import GangSize, Job, Placement, Role, Slot
 from phalanx.model.plan import Place, Plan, Preempt, Shrink, Start, Wait
+from phalanx.model.pod import Shape, amounts
 from phalanx.model.policy import Backfill, Policy
 from phalanx.model.queue import Limits, Queue
-from phalanx.model.reason import Code, Reason
-from phalanx.model.shape import Shape, amounts
+from phalanx.model.reason import Reason, ReasonCode
 from phalanx.simulator.cluster.disturbance import Disturbance, Faults
 from phalanx.simulator.cluster.estimate import estimator
 from phalanx.simulator.cluster.world import World
@@ -25,7 +25,7 @@ from phalanx.simulator.schedule.schedule import Fate
 from phalanx.simulator.workload.workload import Task, machine, processors
 from tests.simulator.builders import ends, played, starts, task, workload
 
-REASON = Reason(code=Code.PREEMPTED, text="a test says so")
+REASON = Reason(code=ReasonCode.PREEMPTED, text="a test says so")
 
 
 def pods(count: int, minimum: int) -> tuple[Role, ...]:
@@ -140,7 +140,7 @@ def test_what_an_elastic_job_gave_up_it_asks_for_again() -> None:
 
 
 def test_a_job_of_fixed_size_asks_for_no_more() -> None:
-    job = Task(job=Job(id="a", queue="", roles=pods(4, 1), size=Size.FIXED_AT_START), run_s=100)
+    job = Task(job=Job(id="a", queue="", roles=pods(4, 1), size=GangSize.FIXED_AT_START), run_s=100)
     assert ends(played(task("b", 0, 10, 2), job, size=4)) == {"b": 10, "a": 200}
 
 
@@ -297,7 +297,7 @@ def test_estimates_never_stop_a_job_before_its_own_limit() -> None:
 def test_what_is_decided_of_a_job_that_is_over_comes_too_late() -> None:
     """The scheduler has not heard yet that it ended."""
     world = World([], (machine(4),), (), estimator=estimator("user"))
-    why = Reason(code=Code.NO_ROOM, text="no room")
+    why = Reason(code=ReasonCode.NO_ROOM, text="no room")
     late = Wait("a", why), Place("a", ()), Preempt("a", 1, "b", why), Shrink("a", (Slot(0, 0),), "b", why)
     world.apply(Plan(actions=late))
     assert world.live == {}

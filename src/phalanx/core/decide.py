@@ -2,29 +2,29 @@
 
 It reads the book and thinks on a draft laid over it. It may write what is only remembered there, so that the next
 cycle need not find it again (which nodes match, scores, heaps put in order): never facts. So one book is not to be
-decided on by two threads at once. Bids are taken strictly in order (`core.contest`), but one
+decided on by two threads at once. Bids are taken strictly in order (`core.order.next_job`), but one
 that finds no room does not hold up the next (work conservation): what is not started is exactly what did not fit when
 its turn came. Bids that are alike stand in one line, and a line whose first fails is done for this cycle.
 """
 
 from __future__ import annotations
 
-from phalanx.core import conclude
-from phalanx.core.appointment import idle_until_s, stirs
-from phalanx.core.cycle import Cycle
-from phalanx.model.cluster import Cluster
+from phalanx.core.cycle import conclude
+from phalanx.core.cycle.appointment import idle_until_s, stirs
+from phalanx.core.cycle.steps import Cycle
 from phalanx.model.plan import Plan
 from phalanx.model.policy import Policy
+from phalanx.state.cluster import Cluster
 
 
 def decide(cluster: Cluster, policy: Policy, now_s: float) -> Plan:
     """What to do now. `now_s`: seconds since the epoch."""
-    if not (cluster.promised or stirs(cluster, now_s)):
+    if not (cluster.nominated or stirs(cluster, now_s)):
         return Plan(wake_s=idle_until_s(cluster, now_s))
     cycle = Cycle(cluster, policy, now_s)
 
     # 0. Whoever was promised room starts where others have left it.
-    cycle.keep_promises()
+    cycle.start_nominated()
 
     # 1. Whatever is new, or has rested long enough, is answered at once or gets its place in a line.
     for bid in cycle.newcomers():
@@ -43,7 +43,7 @@ def decide(cluster: Cluster, policy: Policy, now_s: float) -> Plan:
                 break
             if outcome is not None:
                 lacks.append((offer, outcome))
-            if cycle.rather_pushes(key, offer) and cycle.make_room(key, bid, [offer]):
+            if cycle.prefers_preemption(key, offer) and cycle.make_room(key, bid, [offer]):
                 break
         else:
             # 6. It cannot: others give way, if it may push them and that is enough; then it is promised their room.

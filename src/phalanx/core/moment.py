@@ -7,15 +7,15 @@ from math import isfinite
 DAY_S = 86_400
 
 
-def clock(at_s: float, now_s: float) -> str:
+def format_time(at_s: float, now_s: float) -> str:
     """`02:28:23 UTC`; if that is not on the day of `now_s`, `2026-11-23 02:28:23 UTC`."""
     if not isfinite(at_s):
         return "never" if at_s > 0 else "at once"
     days = int(at_s) // DAY_S
-    return ("" if days == now_s // DAY_S else f"{date(days)} ") + time_of_day(at_s)
+    return ("" if days == now_s // DAY_S else f"{format_date(days)} ") + format_time_of_day(at_s)
 
 
-def date(days: int) -> str:
+def format_date(days: int) -> str:
     """Of so many days since the epoch, in the Gregorian calendar, for any year. (Hinnant, "chrono-Compatible Low-Level
     Date Algorithms", civil_from_days: eras of 400 years, and years that begin in March.)"""
     era, day_of_era = divmod(days + 719_468, 146_097)
@@ -27,7 +27,7 @@ def date(days: int) -> str:
     return f"{year:04}-{(month + 2) % 12 + 1:02}-{day:02}"
 
 
-def time_of_day(at_s: float) -> str:
+def format_time_of_day(at_s: float) -> str:
     """`02:28:23 UTC`, of whatever day."""
     seconds = int(at_s) % DAY_S
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02} UTC"

@@ -17,8 +17,8 @@ from typing import Any, TypeAlias, TypeVar
 from phalanx.client.moment import MomentError, read_moment
 from phalanx.client.quantity import QuantityError, amount
 from phalanx.errors import PhalanxError
-from phalanx.model.demand import MOST
 from phalanx.model.queue import Bounds, Weights
+from phalanx.state.classes import MAX_AMOUNT
 
 Path: TypeAlias = tuple[str | int, ...]
 Choice = TypeVar("Choice", bound=StrEnum)
@@ -208,7 +208,7 @@ def _amount(resource: str, value: Any, path: Path) -> int:
         found = amount(resource, value)
     except QuantityError as error:
         raise Misread(path, str(error)) from None
-    if not 0 <= found <= MOST:
+    if not 0 <= found <= MAX_AMOUNT:
         raise Misread(path, f"{_shown(value)} is {'negative' if found < 0 else 'more than any cluster has'}")
     return found
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from phalanx.dialects.fields import Fields, Misread
 from phalanx.model.flavor import Flavor
-from phalanx.model.shape import Toleration
+from phalanx.model.pod import Toleration
 
 _OPERATORS, _EFFECTS = ("Equal", "Exists"), ("", "NoSchedule", "PreferNoSchedule", "NoExecute")
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeAlias
 
-from phalanx.model.reason import Code
+from phalanx.model.reason import ReasonCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,37 +50,37 @@ NO_TIME = Ignored("no such peer knows times or dependencies of jobs")
 NOT_ENOUGH = "NotEnoughResources"
 NEVER_TOLD = Ignored("the object is refused before it could wait")
 
-PEERS: dict[Code, Words] = {
-    Code.NO_ROOM: Words("WaitingForQuota", NOT_ENOUGH, SENTENCE, "Resources"),
-    Code.NEVER_FITS: Words("ExceedsMaxQuota", NOT_ENOUGH, SENTENCE, "BadConstraints"),
-    Code.NO_NODE_MATCHES: Words("NoMatchingFlavor", NOT_ENOUGH, SENTENCE, "BadConstraints"),
-    Code.WAITING_FOR_MEMBERS: Words("PendingEvaluation", "NotEnoughTasks", SENTENCE, Ignored("jobs come whole")),
-    Code.QUOTA: Words("PendingEvaluation", NOT_ENOUGH, SENTENCE, Ignored("it has no namespaces")),
-    Code.HELD: Words("Suspended", Ignored("its jobs have no hold"), SENTENCE, "JobHeldUser"),
-    Code.QUEUE_HELD: Words("Suspended", NOT_ENOUGH, SENTENCE, "PartitionDown"),
-    Code.QUEUE_CLOSED: Words("Suspended", NOT_ENOUGH, SENTENCE, "PartitionInactive"),
-    Code.QUEUE_MISCONFIGURED: Words("Misconfigured", NOT_ENOUGH, SENTENCE, "PartitionConfig"),
-    Code.QUEUE_LIMIT: Words("WaitingForQuota", NOT_ENOUGH, "OverLimit", "AssocGrpCpuLimit"),
-    Code.QUEUE_QUOTA: Words("WaitingForQuota", NOT_ENOUGH, "NonPreemptibleOverQuota", "AssocGrpCpuLimit"),
-    Code.NEVER_WITHIN_LIMIT: Words("ExceedsMaxQuota", NOT_ENOUGH, "OverLimit", "PartitionNodeLimit"),
-    Code.USER_LIMIT: Words("WaitingForQuota", NOT_ENOUGH, SENTENCE, "QOSMaxJobsPerUserLimit"),
-    Code.BEHIND_HEAD: Words("PendingEvaluation", NOT_ENOUGH, SENTENCE, "Priority"),
-    Code.RESERVED: Words("WaitingForQuota", NOT_ENOUGH, SENTENCE, "Priority"),
-    Code.BEGIN_TIME: Words(NO_TIME, NO_TIME, NO_TIME, "BeginTime"),
-    Code.DEADLINE: Words(NO_TIME, NO_TIME, NO_TIME, "DeadLine"),
-    Code.DEPENDENCY: Words(NO_TIME, NO_TIME, NO_TIME, "Dependency"),
-    Code.DEPENDENCY_NEVER: Words(NO_TIME, NO_TIME, NO_TIME, "DependencyNeverSatisfied"),
-    Code.ARRAY_LIMIT: Words(NO_TIME, NO_TIME, NO_TIME, "JobArrayTaskLimit"),
-    Code.PREEMPTING: Words("WaitingForPreemptedWorkloads", NOT_ENOUGH, SENTENCE, "Resources"),
-    Code.PREEMPTED: Words("PendingEvaluation", NOT_ENOUGH, SENTENCE, "Resources"),
-    Code.NO_DOMAIN: Words("TopologyPlacementFailed", NOT_ENOUGH, SENTENCE, "Resources"),
-    Code.PLACEMENT_RULES: Words("NoMatchingFlavor", NOT_ENOUGH, SENTENCE, "Constraints"),
-    Code.QUEUE_UNKNOWN: Words("Misconfigured", NOT_ENOUGH, "QueueDoesNotExist", NEVER_TOLD),
-    Code.BACKOFF: Words("WaitingForPodsReady", NOT_ENOUGH, SENTENCE, "JobLaunchFailure"),
-    Code.INVALID: Words("Misconfigured", NEVER_TOLD, NEVER_TOLD, NEVER_TOLD),
-    Code.VOLUMES: Words("Misconfigured", NOT_ENOUGH, SENTENCE, NEVER_TOLD),
-    Code.REJECTED: Words("WaitingForPodsReady", NOT_ENOUGH, SENTENCE, "JobLaunchFailure"),
-    Code.UNSUPPORTED: Words("Misconfigured", NOT_ENOUGH, SENTENCE, "BadConstraints"),
+PEERS: dict[ReasonCode, Words] = {
+    ReasonCode.NO_ROOM: Words("WaitingForQuota", NOT_ENOUGH, SENTENCE, "Resources"),
+    ReasonCode.NEVER_FITS: Words("ExceedsMaxQuota", NOT_ENOUGH, SENTENCE, "BadConstraints"),
+    ReasonCode.NO_NODE_MATCHES: Words("NoMatchingFlavor", NOT_ENOUGH, SENTENCE, "BadConstraints"),
+    ReasonCode.WAITING_FOR_MEMBERS: Words("PendingEvaluation", "NotEnoughTasks", SENTENCE, Ignored("jobs come whole")),
+    ReasonCode.QUOTA: Words("PendingEvaluation", NOT_ENOUGH, SENTENCE, Ignored("it has no namespaces")),
+    ReasonCode.HELD: Words("Suspended", Ignored("its jobs have no hold"), SENTENCE, "JobHeldUser"),
+    ReasonCode.QUEUE_HELD: Words("Suspended", NOT_ENOUGH, SENTENCE, "PartitionDown"),
+    ReasonCode.QUEUE_CLOSED: Words("Suspended", NOT_ENOUGH, SENTENCE, "PartitionInactive"),
+    ReasonCode.QUEUE_MISCONFIGURED: Words("Misconfigured", NOT_ENOUGH, SENTENCE, "PartitionConfig"),
+    ReasonCode.QUEUE_LIMIT: Words("WaitingForQuota", NOT_ENOUGH, "OverLimit", "AssocGrpCpuLimit"),
+    ReasonCode.QUEUE_QUOTA: Words("WaitingForQuota", NOT_ENOUGH, "NonPreemptibleOverQuota", "AssocGrpCpuLimit"),
+    ReasonCode.NEVER_WITHIN_LIMIT: Words("ExceedsMaxQuota", NOT_ENOUGH, "OverLimit", "PartitionNodeLimit"),
+    ReasonCode.USER_LIMIT: Words("WaitingForQuota", NOT_ENOUGH, SENTENCE, "QOSMaxJobsPerUserLimit"),
+    ReasonCode.BEHIND_HEAD: Words("PendingEvaluation", NOT_ENOUGH, SENTENCE, "Priority"),
+    ReasonCode.RESERVED: Words("WaitingForQuota", NOT_ENOUGH, SENTENCE, "Priority"),
+    ReasonCode.BEGIN_TIME: Words(NO_TIME, NO_TIME, NO_TIME, "BeginTime"),
+    ReasonCode.DEADLINE: Words(NO_TIME, NO_TIME, NO_TIME, "DeadLine"),
+    ReasonCode.DEPENDENCY: Words(NO_TIME, NO_TIME, NO_TIME, "Dependency"),
+    ReasonCode.DEPENDENCY_NEVER: Words(NO_TIME, NO_TIME, NO_TIME, "DependencyNeverSatisfied"),
+    ReasonCode.ARRAY_LIMIT: Words(NO_TIME, NO_TIME, NO_TIME, "JobArrayTaskLimit"),
+    ReasonCode.PREEMPTING: Words("WaitingForPreemptedWorkloads", NOT_ENOUGH, SENTENCE, "Resources"),
+    ReasonCode.PREEMPTED: Words("PendingEvaluation", NOT_ENOUGH, SENTENCE, "Resources"),
+    ReasonCode.NO_DOMAIN: Words("TopologyPlacementFailed", NOT_ENOUGH, SENTENCE, "Resources"),
+    ReasonCode.PLACEMENT_RULES: Words("NoMatchingFlavor", NOT_ENOUGH, SENTENCE, "Constraints"),
+    ReasonCode.QUEUE_UNKNOWN: Words("Misconfigured", NOT_ENOUGH, "QueueDoesNotExist", NEVER_TOLD),
+    ReasonCode.BACKOFF: Words("WaitingForPodsReady", NOT_ENOUGH, SENTENCE, "JobLaunchFailure"),
+    ReasonCode.INVALID: Words("Misconfigured", NEVER_TOLD, NEVER_TOLD, NEVER_TOLD),
+    ReasonCode.VOLUMES: Words("Misconfigured", NOT_ENOUGH, SENTENCE, NEVER_TOLD),
+    ReasonCode.REJECTED: Words("WaitingForPodsReady", NOT_ENOUGH, SENTENCE, "JobLaunchFailure"),
+    ReasonCode.UNSUPPORTED: Words("Misconfigured", NOT_ENOUGH, SENTENCE, "BadConstraints"),
 }
 
 
@@ -117,15 +117,15 @@ SLURM_LIMITS: dict[str, dict[str, str]] = {
         "": "AssocMaxGRESPerJob",
     },
 }
-LIMITS = {Code.QUEUE_LIMIT, Code.QUEUE_QUOTA, Code.USER_LIMIT, Code.NEVER_WITHIN_LIMIT}
+LIMITS = {ReasonCode.QUEUE_LIMIT, ReasonCode.QUEUE_QUOTA, ReasonCode.USER_LIMIT, ReasonCode.NEVER_WITHIN_LIMIT}
 
 
-def word(code: Code, peer: Peer, numbers: Mapping[str, Any] | None = None) -> Word:
+def word(code: ReasonCode, peer: Peer, numbers: Mapping[str, Any] | None = None) -> Word:
     """What that peer would call it. `numbers`: the reason's, where the peer tells limits apart."""
     if peer is Peer.SLURM and numbers:
         if code in LIMITS:
             return limited(numbers)
-        if code is Code.NEVER_FITS and "hold" in numbers:  # more pods than the nodes hold when empty
+        if code is ReasonCode.NEVER_FITS and "hold" in numbers:  # more pods than the nodes hold when empty
             return "PartitionNodeLimit"
     found: Word = getattr(PEERS[code], peer)
     return found
@@ -142,7 +142,7 @@ def limited(numbers: Mapping[str, Any]) -> str:
     return words.get(counted, words[""])
 
 
-def words(code: Code, numbers: Mapping[str, Any] | None = None) -> dict[str, str | None]:
+def words(code: ReasonCode, numbers: Mapping[str, Any] | None = None) -> dict[str, str | None]:
     """What each peer would call it; None: it has no word."""
     said = {str(peer): word(code, peer, numbers) for peer in Peer}
     return {peer: each if isinstance(each, str) else None for peer, each in said.items()}

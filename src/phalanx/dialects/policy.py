@@ -14,11 +14,11 @@ from __future__ import annotations
 from typing import Any
 
 from phalanx.dialects.fields import Fields, Misread
-from phalanx.model.policy import Backfill, BackfillOrder, Factors, FairShareFormula, Policy, Score
+from phalanx.model.policy import Backfill, BackfillOrder, FairShareFormula, Policy, PriorityWeights, ScoringStrategy
 from phalanx.model.topology import Topology
 
 _DEFAULT = Policy()
-_FACTORS = Factors()
+_FACTORS = PriorityWeights()
 
 
 def read_policy(values: Any) -> Policy:
@@ -29,7 +29,7 @@ def read_policy(values: Any) -> Policy:
         backfill=said.choice("backfill", Backfill.EASY),
         backfill_order=said.choice("backfillOrder", BackfillOrder.QUEUE),
         backfill_depth=said.whole("backfillDepth", _DEFAULT.backfill_depth, least=0),
-        score=said.choice("score", Score.PACK),
+        score=said.choice("score", ScoringStrategy.PACK),
         topologies=read_topologies(said),
         factors=_factors(said.fields("factors")),
         fair_share=said.choice("fairShare", FairShareFormula.FAIR_TREE),
@@ -56,8 +56,8 @@ def _topology(said: Fields) -> Topology:
     return Topology(levels=levels)
 
 
-def _factors(said: Fields) -> Factors:
-    found = Factors(
+def _factors(said: Fields) -> PriorityWeights:
+    found = PriorityWeights(
         age=said.number("age"),
         size=said.number("size"),
         fair_share=said.number("fairShare"),

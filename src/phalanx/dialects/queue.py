@@ -10,8 +10,18 @@ from __future__ import annotations
 from typing import Any
 
 from phalanx.dialects.fields import Fields, Misread
-from phalanx.model.preemption import Floor, Preemption, Reclaim, Within
-from phalanx.model.queue import PARENT, Borrow, Bounds, Fungibility, Limits, Order, Queue, Quota, State
+from phalanx.model.preemption import QueuePreemption, ReclaimFloor, ReclaimWithinCohort, WithinQueue
+from phalanx.model.queue import (
+    PARENT,
+    BorrowingPolicy,
+    Bounds,
+    FlavorFungibility,
+    Limits,
+    Queue,
+    QueueOrder,
+    QueueState,
+    Quota,
+)
 
 
 def read_queue(name: str, spec: Any, *, state_since_s: float = 0.0) -> Queue:
@@ -29,16 +39,16 @@ def read_queue(name: str, spec: Any, *, state_since_s: float = 0.0) -> Queue:
         fungibility=_fungibility(said.fields("fungibility")),
         weight=said.number("weight", 1.0),
         weights=said.weights("weights"),
-        order=said.choice("order", Order.PRIORITY),
+        order=said.choice("order", QueueOrder.PRIORITY),
         strict=said.flag("strict"),
         priority=said.whole("priority"),
-        borrow=said.choice("borrow", Borrow.ALL),
+        borrow=said.choice("borrow", BorrowingPolicy.ALL),
         preemption=_preemption(said.fields("preemption")),
         total=_limits(limits.fields("total")),
         per_user=_limits(limits.fields("perUser")),
         per_group=_limits(limits.fields("perGroup")),
         per_job=_limits_of_a_job(limits.fields("perJob")),
-        state=said.choice("state", State.OPEN),
+        state=said.choice("state", QueueState.OPEN),
         state_since_s=state_since_s,
         accounts=said.weights("accounts", least=PARENT),
         start_timeout_s=said.seconds_or_none("startTimeout"),
@@ -74,8 +84,8 @@ def _check_amounts(entry: Fields, *, guaranteed: Bounds, limit: Bounds, lend: Bo
             raise Misread((*entry.path, "lend", resource), text)
 
 
-def _fungibility(said: Fields) -> Fungibility:
-    found = Fungibility(
+def _fungibility(said: Fields) -> FlavorFungibility:
+    found = FlavorFungibility(
         borrow_before_next=said.flag("borrowBeforeNext", True),
         preempt_before_next=said.flag("preemptBeforeNext"),
         prefer_preemption=said.flag("preferPreemption"),
@@ -84,11 +94,11 @@ def _fungibility(said: Fields) -> Fungibility:
     return found
 
 
-def _preemption(said: Fields) -> Preemption:
-    found = Preemption(
-        within=said.choice("within", Within.NEVER),
-        reclaim=said.choice("reclaim", Reclaim.NEVER),
-        down_to=said.choice("downTo", Floor.GUARANTEE),
+def _preemption(said: Fields) -> QueuePreemption:
+    found = QueuePreemption(
+        within=said.choice("within", WithinQueue.NEVER),
+        reclaim=said.choice("reclaim", ReclaimWithinCohort.NEVER),
+        down_to=said.choice("downTo", ReclaimFloor.GUARANTEE),
         borrowing=said.flag("borrowing"),
         borrowing_threshold=said.whole_or_none("borrowingThreshold", least=-(2**31)),
         min_run_s=said.seconds("minRun"),

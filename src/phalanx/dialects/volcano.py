@@ -18,8 +18,8 @@ from typing import Any
 
 from phalanx.dialects.fields import LONGEST_S, Fields
 from phalanx.dialects.peer_reasons import PEERS, Ignored
-from phalanx.model.preemption import Preemption, Reclaim
-from phalanx.model.queue import Bounds, Queue, Quota, State
+from phalanx.model.preemption import QueuePreemption, ReclaimWithinCohort
+from phalanx.model.queue import Bounds, Queue, QueueState, Quota
 from phalanx.model.reason import Reason
 
 SCHEDULER_NAME = "volcano"
@@ -30,7 +30,7 @@ _QUEUE_NAME = "scheduling.volcano.sh/queue-name"
 _TASK = "volcano.sh/task-spec"
 _PREEMPTABLE = "volcano.sh/preemptable"
 _WORDS = frozenset({*_GROUP_NAMES, _QUEUE_NAME, _TASK, _PREEMPTABLE})
-_STATES = {"Closed": State.CLOSED, "Closing": State.DRAINING}
+_STATES = {"Closed": QueueState.CLOSED, "Closing": QueueState.DRAINING}
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,10 +154,11 @@ def read_queue(name: str, spec: Any, state: str = "") -> tuple[Queue, tuple[str,
         weight=float(said.whole("weight", 1, least=0)) or 1.0,
         priority=said.whole("priority"),
         strict=said.text("dequeueStrategy") == "fifo",
-        preemption=Preemption(
-            reclaim=Reclaim.ANY if quota.guaranteed else Reclaim.NEVER, min_run_s=LONGEST_S if protected else 0.0
+        preemption=QueuePreemption(
+            reclaim=ReclaimWithinCohort.ANY if quota.guaranteed else ReclaimWithinCohort.NEVER,
+            min_run_s=LONGEST_S if protected else 0.0,
         ),
-        state=_STATES.get(state, State.OPEN),
+        state=_STATES.get(state, QueueState.OPEN),
     )
     return queue, tuple(notes(said.values, QUEUE))
 

@@ -30,7 +30,7 @@ from phalanx.kube.status.pod_group_status import PodGroupStatusWriter
 from phalanx.kube.status.usage import load_usage
 from phalanx.kube.write.effects import ApiEffects
 from phalanx.model.event import Event, OutcomeTold, Refused
-from phalanx.model.plan import Place, Plan, Preempt, Promise, Shrink, Start, Wait
+from phalanx.model.plan import Nominate, Place, Plan, Preempt, Shrink, Start, Wait
 
 
 @asynccontextmanager
@@ -158,9 +158,9 @@ class KubeWorld:
                 case Wait():
                     self.effects.reporter.waits(gang, action.reason)
                     self.watch.groups.waits(gang.id, action.reason)
-                case Promise():
+                case Nominate():
                     pass  # the victims' marks say whom they make room for: a restart finds the same room leaving
-            if not isinstance(action, Wait | Promise):
+            if not isinstance(action, Wait | Nominate):
                 self._mark(gang.id)
 
     async def wait(self, timeout_s: float | None) -> None:

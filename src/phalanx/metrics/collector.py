@@ -23,9 +23,9 @@ from phalanx import __version__
 from phalanx.client.tally import Spread, Tally
 from phalanx.metrics.decisions import Decisions
 from phalanx.model.amount import Amount
-from phalanx.model.overview import Overview
-from phalanx.model.shape import CPU
-from phalanx.model.standing import Standing
+from phalanx.model.overview import ClusterStatus
+from phalanx.model.pod import CPU
+from phalanx.model.status import QueueStatus
 
 _CALL = ("verb", "group", "resource")
 _QUOTA = ("queue", "flavor", "resource")
@@ -38,8 +38,8 @@ class Leader:
     a decision broke an invariant."""
 
     decisions: Decisions
-    standings: Callable[[], Sequence[Standing]]
-    overview: Callable[[], Overview]
+    standings: Callable[[], Sequence[QueueStatus]]
+    overview: Callable[[], ClusterStatus]
     unanswered: Callable[[], int]
     unsent: Callable[[], int]
     breaches: Callable[[], int]
@@ -142,7 +142,7 @@ def _cycles(leader: Leader) -> Iterator[Metric]:
     yield breaches
 
 
-def _queues(standings: Sequence[Standing]) -> Iterator[Metric]:
+def _queues(standings: Sequence[QueueStatus]) -> Iterator[Metric]:
     jobs = Gauge("phalanx_queue_jobs", "Jobs of the queue and all below, by state.", labels=("queue", "state"))
     share = Gauge("phalanx_queue_share", "Weighted dominant share among its siblings.", labels=("queue",))
     used = Gauge("phalanx_queue_used", "What the queue and all below use: cores, bytes, units.", labels=_QUOTA)
@@ -162,7 +162,7 @@ def _queues(standings: Sequence[Standing]) -> Iterator[Metric]:
     yield from (jobs, share, used, guaranteed, limit)
 
 
-def _cluster(seen: Overview) -> Iterator[Metric]:
+def _cluster(seen: ClusterStatus) -> Iterator[Metric]:
     waiting = Gauge(
         "phalanx_waiting_jobs", "Jobs that wait, by the code of their reason (none: new).", labels=("reason",)
     )

@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from phalanx.client.tally import Spread
-from phalanx.model.cluster import Cluster
 from phalanx.model.event import Event, Finished, Refused
 from phalanx.model.plan import Action, Place, Plan, Start
+from phalanx.state.cluster import Cluster
 
 CYCLE_BOUNDS_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 WAIT_BOUNDS_S = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 43_200.0, 86_400.0, 259_200.0, 604_800.0)

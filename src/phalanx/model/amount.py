@@ -8,17 +8,17 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TypeAlias
 
-from phalanx.model.shape import CPU
+from phalanx.model.pod import CPU
 
 Amount: TypeAlias = int | Fraction
 
 
-def number(amount: Amount) -> int | float:
+def json_number(amount: Amount) -> int | float:
     """As JSON has it."""
     return int(amount) if amount == int(amount) else float(amount)
 
 
-def shown(resource: str, amount: Amount) -> str:
+def format_amount(resource: str, amount: Amount) -> str:
     """As people write it: never rounded, but bytes, to four digits, and parts of devices, to thousandths."""
     if resource == CPU:
         return f"{float(amount / 1000):.3f}".rstrip("0").rstrip(".")

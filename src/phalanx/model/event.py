@@ -1,4 +1,4 @@
-"""What happened: the only way anything enters the book. A world tells, `core.fold` takes in.
+"""What happened: the only way anything enters the book. A world tells, `core.fold.fold` takes in.
 
 Each event states a fact of the world and is idempotent: told twice it changes nothing the second time. `attempt`
 counts the starts of a job, so that an answer to an earlier start is recognised and ignored.
@@ -12,11 +12,11 @@ from typing import TypeAlias
 from phalanx.model.flavor import Flavor
 from phalanx.model.job import Job, Outcome, Phase, Placement, Slot
 from phalanx.model.node import Node
+from phalanx.model.pod import Amounts, HostPort, PodAffinityTerm
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue
 from phalanx.model.reason import Reason
 from phalanx.model.reservation import Reservation
-from phalanx.model.shape import Amounts, PodTerm, Port
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +176,9 @@ class Occupied:
     requests: Amounts
     labels: tuple[tuple[str, str], ...] = ()
     namespace: str = ""
-    ports: tuple[Port, ...] = ()
-    near: tuple[PodTerm, ...] = ()
-    away: tuple[PodTerm, ...] = ()
+    ports: tuple[HostPort, ...] = ()
+    near: tuple[PodAffinityTerm, ...] = ()
+    away: tuple[PodAffinityTerm, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,45 +7,45 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from phalanx.model.devices import MILLI
-from phalanx.model.shape import DeviceShare, Operator, PodTerm, Port, Requirement, Shape, Spread
+from phalanx.model.pod import DeviceShare, HostPort, Operator, PodAffinityTerm, Requirement, Shape, TopologySpread
+from phalanx.state.nodes.devices import MILLI
 
-MOST_WEIGHT = 100
-MOST_PORT = 65_535
-MOST_DEVICES = 1024
+MAX_WEIGHT = 100
+MAX_PORT = 65_535
+MAX_DEVICES = 1024
 PROTOCOLS = ("TCP", "UDP", "SCTP")
 ALIGNMENTS = ("", "required", "preferred")
 
 
-def fault(shape: Shape) -> str:
+def shape_error(shape: Shape) -> str:
     """The first fault; empty: there is none."""
-    return next(faults(shape), "")
+    return next(shape_errors(shape), "")
 
 
-def faults(shape: Shape) -> Iterator[str]:
+def shape_errors(shape: Shape) -> Iterator[str]:
     for preference in shape.preferences:
-        if not 1 <= preference.weight <= MOST_WEIGHT:
-            yield f"a preference of nodes has the weight {preference.weight}, which is not within 1 to {MOST_WEIGHT}"
+        if not 1 <= preference.weight <= MAX_WEIGHT:
+            yield f"a preference of nodes has the weight {preference.weight}, which is not within 1 to {MAX_WEIGHT}"
     for term in (*shape.near, *shape.away):
-        yield from of_term(term)
+        yield from term_errors(term)
     for spread in shape.spread:
-        yield from of_spread(spread)
-    yield from of_ports(shape.ports)
+        yield from spread_errors(spread)
+    yield from port_errors(shape.ports)
     if shape.share is not None:
-        yield from of_share(shape.share, dict(shape.requests))
+        yield from share_errors(shape.share, dict(shape.requests))
     if shape.aligned not in ALIGNMENTS:
         yield f"it asks to be aligned {shape.aligned!r}, which is neither required nor preferred"
 
 
-def of_term(term: PodTerm) -> Iterator[str]:
+def term_errors(term: PodAffinityTerm) -> Iterator[str]:
     if not term.topology:
         yield "an affinity of pods names no topology"
-    if not 0 <= term.weight <= MOST_WEIGHT:
-        yield f"an affinity of pods has the weight {term.weight}, which is not within 1 to {MOST_WEIGHT}"
-    yield from of_selector(term.selector)
+    if not 0 <= term.weight <= MAX_WEIGHT:
+        yield f"an affinity of pods has the weight {term.weight}, which is not within 1 to {MAX_WEIGHT}"
+    yield from selector_errors(term.selector)
 
 
-def of_spread(spread: Spread) -> Iterator[str]:
+def spread_errors(spread: TopologySpread) -> Iterator[str]:
     if not spread.topology:
         yield "a spread names no topology"
     if spread.max_skew < 1:
@@ -54,26 +54,26 @@ def of_spread(spread: Spread) -> Iterator[str]:
         yield f"a spread over {spread.topology} asks at least {spread.min_domains} domains, which is less than 1"
     if spread.min_domains > 1 and not spread.required:
         yield f"a spread over {spread.topology} is only preferred and cannot ask a number of domains"
-    yield from of_selector(spread.selector)
+    yield from selector_errors(spread.selector)
 
 
-def of_selector(selector: tuple[Requirement, ...]) -> Iterator[str]:
+def selector_errors(selector: tuple[Requirement, ...]) -> Iterator[str]:
     for requirement in selector:
         if requirement.operator in {Operator.GT, Operator.LT} or requirement.field:
             yield f"a selector of pods asks {requirement.key} {requirement.operator}, which is for nodes only"
 
 
-def of_ports(ports: tuple[Port, ...]) -> Iterator[str]:
+def port_errors(ports: tuple[HostPort, ...]) -> Iterator[str]:
     for port in ports:
-        if not 1 <= port.number <= MOST_PORT:
-            yield f"host port {port.number} is not within 1 to {MOST_PORT}"
+        if not 1 <= port.number <= MAX_PORT:
+            yield f"host port {port.number} is not within 1 to {MAX_PORT}"
         if port.protocol not in PROTOCOLS:
             yield f"host port {port.number} has the protocol {port.protocol!r}, which is none of {', '.join(PROTOCOLS)}"
     if len(set(ports)) < len(ports):
         yield "it asks the same host port twice"
 
 
-def of_share(share: DeviceShare, requests: dict[str, int]) -> Iterator[str]:
+def share_errors(share: DeviceShare, requests: dict[str, int]) -> Iterator[str]:
     if not share.resource:
         yield "a share names no kind of device"
     if bool(share.milli) == bool(share.memory_bytes):
@@ -82,7 +82,7 @@ def of_share(share: DeviceShare, requests: dict[str, int]) -> Iterator[str]:
         yield f"a share of {share.resource} asks {share.milli}/1000 of a device"
     if share.memory_bytes < 0:
         yield f"a share of {share.resource} asks {share.memory_bytes} bytes"
-    if not 1 <= share.count <= MOST_DEVICES:
-        yield f"a share is of {share.count} devices of {share.resource}, which is not within 1 to {MOST_DEVICES}"
+    if not 1 <= share.count <= MAX_DEVICES:
+        yield f"a share is of {share.count} devices of {share.resource}, which is not within 1 to {MAX_DEVICES}"
     if requests.get(share.resource, 0) > 0:
         yield f"it asks {share.resource} both whole and shared"

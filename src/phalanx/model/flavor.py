@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from phalanx.model.shape import Shape, Toleration
+from phalanx.model.pod import Shape, Toleration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,7 +16,7 @@ class Flavor:
     labels: tuple[tuple[str, str], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
 
-    def applied(self, shape: Shape) -> Shape:
+    def applied_to(self, shape: Shape) -> Shape:
         """That shape, kept to the flavor's nodes."""
         return replace(
             shape,

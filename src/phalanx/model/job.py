@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from phalanx.model.pod import Shape
 from phalanx.model.reason import Reason
-from phalanx.model.shape import Shape
-from phalanx.model.topology import Closeness
+from phalanx.model.topology import TopologyRequest
 
 
 class Slot(NamedTuple):
@@ -37,7 +37,7 @@ class Role:
     minimum: int
     shape: Shape
     group: str = ""
-    closeness: Closeness | None = None
+    closeness: TopologyRequest | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +48,10 @@ class Group:
     name: str
     parent: str = ""
     minimum: int | None = None
-    closeness: Closeness | None = None
+    closeness: TopologyRequest | None = None
 
 
-class After(StrEnum):
+class DependencyType(StrEnum):
     """When a dependency is met (Slurm's `--dependency`)."""
 
     START = "start"  # the other has started, or is over
@@ -65,7 +65,7 @@ class Dependency:
     """On the job with that id."""
 
     job: str
-    after: After = After.OK
+    after: DependencyType = DependencyType.OK
 
 
 class Outcome(StrEnum):
@@ -76,7 +76,7 @@ class Outcome(StrEnum):
     DELETED = "deleted"
 
 
-class Size(StrEnum):
+class GangSize(StrEnum):
     """What happens to the pods between a role's minimum and its count."""
 
     ELASTIC = "elastic"  # it starts with as many as fit, grows when there is room, and gives the surplus back first
@@ -104,8 +104,8 @@ class Job:
     user: str = ""
     group: str = ""
     groups: tuple[Group, ...] = ()
-    closeness: Closeness | None = None
-    size: Size = Size.ELASTIC
+    closeness: TopologyRequest | None = None
+    size: GangSize = GangSize.ELASTIC
     preemptible: bool = True
     preempts: bool = True
     limit_s: float | None = None
@@ -124,7 +124,7 @@ class Job:
 
 
 class Phase(StrEnum):
-    """The states of `core.lifecycle`; a finished job is no longer in the book."""
+    """The states of `core.fold.lifecycle`; a finished job is no longer in the book."""
 
     QUEUED = "queued"
     STARTING = "starting"  # decided; the world resumes it and binds it at the barrier

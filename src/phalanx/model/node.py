@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from phalanx.model.shape import Amounts
+from phalanx.model.pod import Amounts
 
 
 @dataclass(frozen=True, slots=True)

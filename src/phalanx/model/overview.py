@@ -9,7 +9,7 @@ from phalanx.model.amount import Amount
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Overview:
+class ClusterStatus:
     """`waiting`: jobs that wait, by the code of their reason (empty: not looked at yet). `nodes`: how many there are,
     and how many of them are `ready` and `overfull` (pods hold more of something than the node has). `allocatable`: what
     the ready ones have, by resource; `free`: what of it nobody holds."""

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-from phalanx.model.bars import Toll
-from phalanx.model.demand import Demand, Gang
 from phalanx.model.job import Placement, Slot
-from phalanx.model.line import Bid, Entry, LineKey
 from phalanx.model.reason import Reason
+from phalanx.state.classes import Demand, Gang
+from phalanx.state.pending.bars import Toll
+from phalanx.state.pending.line import Bid, Entry, LineKey
 
 
 class Start(NamedTuple):
@@ -61,9 +61,9 @@ class Shrink(NamedTuple):
     grace_s: float | None = None
 
 
-class Promise(NamedTuple):
+class Nominate(NamedTuple):
     """A queued job is promised these nodes, which others are leaving for it; nobody else is given them until it has
-    started or the promise is taken back (`Promise` without placements). Charged at once."""
+    started or the promise is taken back (`Nominate` without placements). Charged at once."""
 
     job: str
     placements: tuple[Placement, ...]
@@ -71,7 +71,7 @@ class Promise(NamedTuple):
     until_s: float = 0.0  # taken back then, if the others have not left
 
 
-Action: TypeAlias = Start | Place | Wait | Preempt | Shrink | Promise
+Action: TypeAlias = Start | Place | Wait | Preempt | Shrink | Nominate
 
 
 class Watch(NamedTuple):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from phalanx.model.pod import Shape
 from phalanx.model.queue import Weights
-from phalanx.model.shape import Shape
 from phalanx.model.topology import Topology
 
 
@@ -23,7 +23,7 @@ class BackfillOrder(StrEnum):
     SHORTEST = "shortest"  # shortest estimate first (EASY-SJBF)
 
 
-class Score(StrEnum):
+class ScoringStrategy(StrEnum):
     """Which of the nodes that fit is taken; ties go to the node with the smallest row."""
 
     PACK = "pack"  # the fullest
@@ -39,7 +39,7 @@ class Score(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Factors:
+class PriorityWeights:
     """Weights of Slurm's multifactor priority; all factors lie between 0 and 1. `max_age_s`: the age that counts 1."""
 
     age: float = 0.0
@@ -69,10 +69,10 @@ class Policy:
     backfill: Backfill = Backfill.EASY
     backfill_order: BackfillOrder = BackfillOrder.QUEUE
     backfill_depth: int = 500
-    score: Score = Score.PACK
+    score: ScoringStrategy = ScoringStrategy.PACK
     typical: tuple[tuple[Shape, float], ...] = ()
     topologies: tuple[Topology, ...] = ()
-    factors: Factors = Factors()
+    factors: PriorityWeights = PriorityWeights()
     fair_share: FairShareFormula = FairShareFormula.FAIR_TREE
     half_life_s: float = 7 * 86400.0
     billing: Weights = (("cpu", 0.001),)

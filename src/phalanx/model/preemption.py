@@ -8,7 +8,7 @@ from enum import StrEnum
 HOUR_S = 3600.0  # of `hourly_budget`
 
 
-class Within(StrEnum):
+class WithinQueue(StrEnum):
     """Victims in the same queue."""
 
     NEVER = "never"
@@ -16,7 +16,7 @@ class Within(StrEnum):
     LOWER_OR_NEWER = "lower-or-newer"  # of lower priority, or of equal priority and submitted later
 
 
-class Reclaim(StrEnum):
+class ReclaimWithinCohort(StrEnum):
     """Victims in other queues, which use more than is theirs."""
 
     NEVER = "never"
@@ -24,7 +24,7 @@ class Reclaim(StrEnum):
     ANY = "any"
 
 
-class Floor(StrEnum):
+class ReclaimFloor(StrEnum):
     """How far others can be pushed back, and how far the queue may go itself by pushing."""
 
     GUARANTEE = "guarantee"  # the queue stays within its guarantee, victims' queues keep theirs
@@ -32,7 +32,7 @@ class Floor(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Preemption:
+class QueuePreemption:
     """`within`, `reclaim` and `down_to` say whom jobs of this queue may preempt. `borrowing`: they may preempt also
     while their own queue borrows: victims of lower priority, at most `borrowing_threshold` if one is set.
 
@@ -42,9 +42,9 @@ class Preemption:
     an autoscaler can answer first. `consolidate`: its jobs may be moved, and may have others moved, to make room whole.
     """
 
-    within: Within = Within.NEVER
-    reclaim: Reclaim = Reclaim.NEVER
-    down_to: Floor = Floor.GUARANTEE
+    within: WithinQueue = WithinQueue.NEVER
+    reclaim: ReclaimWithinCohort = ReclaimWithinCohort.NEVER
+    down_to: ReclaimFloor = ReclaimFloor.GUARANTEE
     borrowing: bool = False
     borrowing_threshold: int | None = None
     min_run_s: float = 0.0

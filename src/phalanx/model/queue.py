@@ -18,18 +18,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from phalanx.model.preemption import Preemption
+from phalanx.model.preemption import QueuePreemption
 
 # (resource, amount) pairs, sorted, in which zero means zero; a resource that is not named is not bounded.
 Bounds: TypeAlias = tuple[tuple[str, int], ...]
 Weights: TypeAlias = tuple[tuple[str, float], ...]
 
 
-NO_PREEMPTION = Preemption()
+NO_PREEMPTION = QueuePreemption()
 PARENT = -1.0  # shares of a user that stands in for its whole queue (Slurm's `FairShare=parent`)
 
 
-class Order(StrEnum):
+class QueueOrder(StrEnum):
     """Which of its jobs, and of its children's, comes next."""
 
     PRIORITY = "priority"  # higher priority, then earlier submission, all below as one
@@ -38,7 +38,7 @@ class Order(StrEnum):
     MULTIFACTOR = "multifactor"  # Slurm's sum of age, size, fair share, queue, class and nice (`Policy.factors`)
 
 
-class State(StrEnum):
+class QueueState(StrEnum):
     """As the states of a Slurm partition: UP, DOWN, DRAIN, INACTIVE. Running jobs go on in all of them."""
 
     OPEN = "open"  # takes jobs and starts them
@@ -47,7 +47,7 @@ class State(StrEnum):
     CLOSED = "closed"  # takes none and starts none
 
 
-class Borrow(StrEnum):
+class BorrowingPolicy(StrEnum):
     """Whose jobs may use more than the guarantee."""
 
     ALL = "all"
@@ -66,7 +66,7 @@ class Quota:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fungibility:
+class FlavorFungibility:
     """When the next flavor is tried. As in Kueue, a flavor that fits without either comes before all that need one."""
 
     borrow_before_next: bool = True  # borrow in this flavor rather than look at the next
@@ -99,19 +99,19 @@ class Queue:
     parent: str = ""
     gang: bool = True
     quotas: tuple[Quota, ...] = ()
-    fungibility: Fungibility = Fungibility()
+    fungibility: FlavorFungibility = FlavorFungibility()
     weight: float = 1.0
     weights: Weights = ()  # per resource, instead of `weight`
-    order: Order = Order.PRIORITY
+    order: QueueOrder = QueueOrder.PRIORITY
     strict: bool = False
     priority: int = 0
-    borrow: Borrow = Borrow.ALL
-    preemption: Preemption = NO_PREEMPTION
+    borrow: BorrowingPolicy = BorrowingPolicy.ALL
+    preemption: QueuePreemption = NO_PREEMPTION
     total: Limits = Limits()
     per_user: Limits = Limits()
     per_group: Limits = Limits()
     per_job: Limits = Limits()
-    state: State = State.OPEN
+    state: QueueState = QueueState.OPEN
     state_since_s: float = 0.0
     accounts: Weights = ()
     start_timeout_s: float | None = None

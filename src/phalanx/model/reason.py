@@ -2,7 +2,7 @@
 
 A reason is made where the decision is made: `code` is for machines and stable, `text` is one sentence for people,
 `numbers` is what the sentence was made from. The command line, the pod condition, the event and the simulator show the
-same one. The reason that is found most often is rendered late (`LateReason`): it holds the facts as they were when it
+same one. The reason that is found most often is rendered late (`LazyReason`): it holds the facts as they were when it
 was found, and is put into words when somebody reads it, which for most is never.
 """
 
@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 
-class Code(StrEnum):
+class ReasonCode(StrEnum):
     """Stable codes; kubectl users and alerts match on them. New ones are added, old ones never renamed."""
 
     NO_ROOM = "NoRoom"  # would fit an emptier cluster
@@ -51,18 +51,30 @@ class Code(StrEnum):
 
 
 # Nothing that runs stands in the way: only the job, the settings or the nodes can mend it. Such a head holds up nobody.
-NEVER = {Code.NEVER_FITS, Code.NO_NODE_MATCHES, Code.NEVER_WITHIN_LIMIT, Code.INVALID, Code.UNSUPPORTED}
+NEVER = {
+    ReasonCode.NEVER_FITS,
+    ReasonCode.NO_NODE_MATCHES,
+    ReasonCode.NEVER_WITHIN_LIMIT,
+    ReasonCode.INVALID,
+    ReasonCode.UNSUPPORTED,
+}
 # What holds up nobody in a strict queue: it never starts, or lacks only what its own user or group may have.
-ALONE = NEVER | {Code.USER_LIMIT}
+ALONE = NEVER | {ReasonCode.USER_LIMIT}
 # What others' going can mend.
-SHORT = {Code.NO_ROOM, Code.NO_DOMAIN, Code.PLACEMENT_RULES, Code.QUEUE_QUOTA, Code.QUEUE_LIMIT}
+SHORT = {
+    ReasonCode.NO_ROOM,
+    ReasonCode.NO_DOMAIN,
+    ReasonCode.PLACEMENT_RULES,
+    ReasonCode.QUEUE_QUOTA,
+    ReasonCode.QUEUE_LIMIT,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
     """`more_nodes_help`: a cluster autoscaler could mend it (a pod then says Unschedulable, else PhalanxQueued)."""
 
-    code: Code
+    code: ReasonCode
     text: str
     numbers: Mapping[str, Any] = field(default_factory=dict, hash=False)
     more_nodes_help: bool = False
@@ -72,7 +84,7 @@ class Reason:
         return job in self.numbers.get("holders", ())
 
 
-class Facts(Protocol):
+class ReasonDetails(Protocol):
     """What a reason is made from: values that do not change, equal if and only if they say the same."""
 
     def text(self) -> str: ...
@@ -82,16 +94,16 @@ class Facts(Protocol):
     def names(self, job: str) -> bool: ...
 
 
-class LateReason(Reason):
+class LazyReason(Reason):
     """Made of facts; like any other to whoever reads it."""
 
     __slots__ = ("_numbers", "_text", "facts")
 
-    facts: Facts
+    facts: ReasonDetails
     _text: str
     _numbers: Mapping[str, Any]
 
-    def __init__(self, code: Code, facts: Facts, *, more_nodes_help: bool = False) -> None:
+    def __init__(self, code: ReasonCode, facts: ReasonDetails, *, more_nodes_help: bool = False) -> None:
         put = object.__setattr__
         put(self, "code", code)
         put(self, "facts", facts)
@@ -121,7 +133,7 @@ class LateReason(Reason):
         return Reason(code=self.code, text=self.text, numbers=self.numbers, more_nodes_help=self.more_nodes_help)
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, LateReason):
+        if isinstance(other, LazyReason):
             return self.code is other.code and self.facts == other.facts
         return isinstance(other, Reason) and self.code is other.code and self.plain() == other
 
@@ -133,7 +145,7 @@ class LateReason(Reason):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Forecast:
+class StartForecast:
     """When a waiting job is expected to start (seconds since the epoch) if all that runs takes as long as it may, and
     what it waits for. Not part of the reason: it changes with every end, and reasons are written to objects."""
 

@@ -17,7 +17,7 @@ class Topology:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Closeness:
+class TopologyRequest:
     """All pods go to one domain of `level`, a label key of some topology. If it is not `required` and no domain holds
     them, the next coarser level is tried, and at last any nodes. `balanced`: over the domains below `level` evenly,
     instead of as few as possible. `slice_pods`: besides, every so many pods of a role (in order of ordinals) share one

@@ -22,8 +22,8 @@ from phalanx.kube.read.template.pod_shape import ShapeCache
 from phalanx.kube.read.workload.batch_job import BatchJob, read_job
 from phalanx.model.event import Event
 from phalanx.model.job import Job, Placement, Role
+from phalanx.model.pod import Shape, amounts
 from phalanx.model.reason import Reason
-from phalanx.model.shape import Shape, amounts
 from tests.kube import double
 
 SHAPES = ShapeCache()

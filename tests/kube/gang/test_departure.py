@@ -8,11 +8,11 @@ from phalanx.kube.gang.seats.gang_start import GangStart
 from phalanx.kube.read.records import PreemptionMark
 from phalanx.model.event import Adopted
 from phalanx.model.plan import Preempt
-from phalanx.model.reason import Code, Reason
+from phalanx.model.reason import Reason, ReasonCode
 from tests.kube.gang.recorded_effects import RecordedEffects, a_job, a_pod, started
 
-WHY = Reason(code=Code.PREEMPTED, text="room for default/b")
-BACK = Reason(code=Code.BACKOFF, text="too late")
+WHY = Reason(code=ReasonCode.PREEMPTED, text="room for default/b")
+BACK = Reason(code=ReasonCode.BACKOFF, text="too late")
 
 
 def scene(*bare: str, job_runs: bool = False) -> tuple[RecordedEffects, GangStart, Preemption, list[PreemptionRequest]]:

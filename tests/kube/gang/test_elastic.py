@@ -8,12 +8,12 @@ from phalanx.kube.gang.effects import Answer
 from phalanx.kube.gang.seats.bind_barrier import BindBarrier
 from phalanx.kube.gang.seats.elastic import ElasticParallelism
 from phalanx.model.event import Adopted, Opened
-from phalanx.model.job import Phase, Placement, Size, Slot
+from phalanx.model.job import GangSize, Phase, Placement, Slot
 from phalanx.model.plan import Shrink
-from phalanx.model.reason import Code, Reason
+from phalanx.model.reason import Reason, ReasonCode
 from tests.kube.gang.recorded_effects import RecordedEffects, a_job, started
 
-WHY = Reason(code=Code.PREEMPTED, text="room for default/b")
+WHY = Reason(code=ReasonCode.PREEMPTED, text="room for default/b")
 
 
 def scene(placed: int) -> tuple[RecordedEffects, ElasticParallelism, BindBarrier]:
@@ -21,7 +21,7 @@ def scene(placed: int) -> tuple[RecordedEffects, ElasticParallelism, BindBarrier
     effects = RecordedEffects()
     start = started(effects, pods=4, nodes=["n1"] * placed, minimum=2)
     start.objects.see_job(a_job("j", 4, suspend=False))
-    start.spec = replace(start.spec, job=replace(start.spec.job, size=Size.ELASTIC))
+    start.spec = replace(start.spec, job=replace(start.spec.job, size=GangSize.ELASTIC))
     start.phase = Phase.RUNNING
     barrier = BindBarrier(start, gate_open=True)
     elastic = ElasticParallelism(start, barrier)

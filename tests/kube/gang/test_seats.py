@@ -13,7 +13,7 @@ from phalanx.kube.gang.spec.gang_spec import JobPods
 from phalanx.kube.read.pod import Pod
 from phalanx.model.event import Adopted, Opened, Released
 from phalanx.model.job import Phase, Placement, Role, Slot
-from phalanx.model.shape import Shape
+from phalanx.model.pod import Shape
 from tests.kube.gang.recorded_effects import RecordedEffects, a_job, a_pod, nodes, started
 
 

@@ -20,8 +20,7 @@ from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.informer import Informer
 from phalanx.client.kind import JOBS, LEASES, NODES, PODS, Kind
 from phalanx.core.decide import decide
-from phalanx.core.fold import fold
-from phalanx.core.forecast import forecast
+from phalanx.core.fold.fold import fold
 from phalanx.errors import PhalanxError
 from phalanx.kube.gang.lifecycle import GangLifecycle
 from phalanx.kube.install.definitions import QUEUES
@@ -29,11 +28,12 @@ from phalanx.kube.leader import NAME, NAMESPACE
 from phalanx.kube.read.labels import POLICY, REASON
 from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.world import KubeWorld
-from phalanx.model.cluster import Cluster
 from phalanx.model.event import Event, PolicySeen, Ticked
-from phalanx.model.plan import Place, Plan, Promise, Start, Wait
+from phalanx.model.plan import Nominate, Place, Plan, Start, Wait
 from phalanx.model.policy import Policy
-from phalanx.model.reason import Code, Forecast, Reason
+from phalanx.model.reason import Reason, ReasonCode, StartForecast
+from phalanx.report.forecast import forecast
+from phalanx.state.cluster import Cluster
 
 _LISTING_S = 60.0
 
@@ -67,14 +67,14 @@ class Snapshot:
     def queues(self) -> Mapping[str, Object]:
         return self.objects[QUEUES]
 
-    def expected(self, job: str) -> Forecast | None:
+    def expected(self, job: str) -> StartForecast | None:
         """When the queued job is expected to start, if time limits tell."""
         return forecast(self.cluster, self.cluster.policy, self.now_s, [job]).get(job)
 
     @property
-    def promised(self) -> set[str]:
+    def nominated(self) -> set[str]:
         """Jobs for which others are made to leave."""
-        return {action.job for action in self.plan.actions if isinstance(action, Promise) and action.placements}
+        return {action.job for action in self.plan.actions if isinstance(action, Nominate) and action.placements}
 
     @property
     def reasons(self) -> dict[str, Reason]:
@@ -102,8 +102,8 @@ class Snapshot:
 def _written(gang: GangLifecycle) -> Reason | None:
     for job in gang.jobs.values():
         code, _, text = job.options.get(REASON, "").partition(": ")
-        if code in {Code.BACKOFF, Code.QUOTA} and job.suspended:
-            return Reason(code=Code(code), text=text)
+        if code in {ReasonCode.BACKOFF, ReasonCode.QUOTA} and job.suspended:
+            return Reason(code=ReasonCode(code), text=text)
     return None
 
 

@@ -14,8 +14,6 @@ from phalanx.cli.terminal.output import note
 from phalanx.client.connection import Connection
 from phalanx.client.informer import Informer
 from phalanx.client.kind import Kind
-from phalanx.core.overview import overview
-from phalanx.core.standing import foreseen, standings
 from phalanx.kube.install.admission_policy import AdmissionMode
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.install.volcano import QUEUES as VOLCANO_QUEUES
@@ -26,10 +24,12 @@ from phalanx.kube.status.usage import keep_usage
 from phalanx.kube.world import KubeWorld, open_world
 from phalanx.metrics.collector import Leader, Scheduler
 from phalanx.metrics.decisions import Decisions, Measured
-from phalanx.model.cluster import Cluster
-from phalanx.model.overview import Overview
+from phalanx.model.overview import ClusterStatus
 from phalanx.model.policy import Policy
-from phalanx.model.standing import Standing
+from phalanx.model.status import QueueStatus
+from phalanx.report.cluster_status import cluster_status
+from phalanx.report.queue_status import queue_statuses, with_expected_starts
+from phalanx.state.cluster import Cluster
 
 FORESEEN_JOBS = 200  # with more live jobs than these, a status does not say when jobs are expected to start
 
@@ -111,12 +111,14 @@ class Glance:
 
     def __init__(self, cluster: Cluster, now_s: Callable[[], float]) -> None:
         self.cluster, self._now_s = cluster, now_s
-        self.standings: Sequence[Standing] = ()
-        self.overview = Overview()
+        self.standings: Sequence[QueueStatus] = ()
+        self.overview = ClusterStatus()
 
-    def look(self) -> Sequence[Standing]:
-        self.overview = overview(self.cluster)
-        self.standings = foreseen(self.cluster, list(standings(self.cluster)), self._now_s(), FORESEEN_JOBS)
+    def look(self) -> Sequence[QueueStatus]:
+        self.overview = cluster_status(self.cluster)
+        self.standings = with_expected_starts(
+            self.cluster, list(queue_statuses(self.cluster)), self._now_s(), FORESEEN_JOBS
+        )
         return self.standings
 
 

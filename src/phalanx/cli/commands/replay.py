@@ -12,12 +12,12 @@ from cyclopts import Parameter
 
 from phalanx.cli.files.recording import Step, decided, steps
 from phalanx.cli.terminal.output import counted, note, print_json_line
-from phalanx.core.moment import clock
+from phalanx.core.moment import format_time
 from phalanx.dialects.recording import written
-from phalanx.model.cluster import Cluster
 from phalanx.model.event import Event
 from phalanx.model.job import Placement
-from phalanx.model.plan import Action, Place, Plan, Preempt, Promise, Shrink, Start, Wait
+from phalanx.model.plan import Action, Nominate, Place, Plan, Preempt, Shrink, Start, Wait
+from phalanx.state.cluster import Cluster
 
 SHOWN = 12  # events and decisions of a step that are written out
 
@@ -100,7 +100,7 @@ def as_json(each: Step, plan: Plan, *, differs: bool) -> dict[str, Any]:
 
 
 def told(each: Step, plan: Plan, *, differs: bool) -> Iterator[str]:
-    at = clock(each.now_s, each.now_s)
+    at = format_time(each.now_s, each.now_s)
     yield f"step {each.number}, {at}: {counted(len(each.events), 'event')}, {counted(len(plan.actions), 'decision')}"
     yield from shortened("  told    ", [event_line(event) for event in each.events])
     yield from shortened("  decided ", [action_line(action) for action in plan.actions])
@@ -135,7 +135,7 @@ def action_line(action: Action) -> str:
             return f"preempt {job} for {by}: {reason.text}"
         case Shrink(job, slots, by, reason):
             return f"shrink {job} by {len(slots)} for {by}: {reason.text}"
-        case Promise(job, placements):
+        case Nominate(job, placements):
             return f"promise {job} {where(placements) or 'nothing more'}"
 
 

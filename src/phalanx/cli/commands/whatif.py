@@ -20,17 +20,17 @@ from phalanx.cli.terminal.output import note, print_json, print_table
 from phalanx.cli.whatif.alteration import additions, deletions
 from phalanx.cli.whatif.outlook import COLUMNS, Outlook, notes, record, rows
 from phalanx.cli.whatif.supposed import Objects, supposed, told, unknown_classes
-from phalanx.core.fold import fold
-from phalanx.core.lifecycle import IllegalMove
-from phalanx.core.quota import time_limit_s
+from phalanx.core.fold.fold import fold
+from phalanx.core.fold.lifecycle import IllegalTransition
+from phalanx.core.quota.flavor_assignment import time_limit_s
 from phalanx.dialects.fields import Misread, duration_s
 from phalanx.errors import PhalanxError
 from phalanx.kube.gang.barrier import GangTimeouts
-from phalanx.model.cluster import Cluster
 from phalanx.model.event import PolicySeen, Submitted, Ticked
 from phalanx.model.job import Phase
 from phalanx.model.policy import Policy
 from phalanx.simulator.run.forward import Assumptions, Future, forward
+from phalanx.state.cluster import Cluster
 
 PATIENCE_S = 60.0  # of this machine's time, for each of the two futures
 
@@ -173,7 +173,7 @@ def altered(
             fold(after, events)
         fold(after, (PolicySeen(policy), *additions(after, changes.add_nodes, changes.like)))
         fold(after, list(deletions(after, changes.delete, namespace)))
-    except IllegalMove as error:
+    except IllegalTransition as error:
         raise PhalanxError(f"the changes cannot be told to this cluster ({error}). Nothing was tried.") from error
     return after, remarks
 

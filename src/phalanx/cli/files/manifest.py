@@ -18,7 +18,7 @@ from phalanx.client.connection import ApiRefusal, Object
 from phalanx.client.quantity import QuantityError, amount, parse
 from phalanx.errors import PhalanxError
 from phalanx.kube.read.labels import QUEUE, SCHEDULER_NAME
-from phalanx.model.demand import MOST
+from phalanx.state.classes import MAX_AMOUNT
 
 Field: TypeAlias = tuple[str | int, ...]
 
@@ -236,7 +236,7 @@ def _check(request: Request) -> None:
         try:
             if text and parse(text) < 0:
                 raise QuantityError(f"{text!r} is negative")
-            if text and amount(option.removeprefix("--"), text) > MOST:
+            if text and amount(option.removeprefix("--"), text) > MAX_AMOUNT:
                 raise QuantityError(f"{text!r} is more than any cluster has")
         except QuantityError as error:
             raise PhalanxError(f"{option} {error}") from error

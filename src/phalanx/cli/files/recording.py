@@ -23,14 +23,14 @@ from typing import Any, Protocol
 import msgspec
 
 from phalanx.core.decide import decide
-from phalanx.core.fold import fold, fold_plan
-from phalanx.core.lifecycle import IllegalMove
+from phalanx.core.fold.fold import fold, fold_plan
+from phalanx.core.fold.lifecycle import IllegalTransition
 from phalanx.dialects.recording import Unreadable, read, written
 from phalanx.errors import PhalanxError
-from phalanx.model.cluster import Cluster
 from phalanx.model.event import Event, PolicySeen, Ticked
 from phalanx.model.plan import Action, Plan
 from phalanx.model.policy import Policy
+from phalanx.state.cluster import Cluster
 
 FORMAT = {"phalanx recording": 1}
 CHUNK = 1 << 16  # bytes
@@ -207,7 +207,7 @@ def decided(cluster: Cluster, step: Step) -> Plan:
             fold_plan(cluster, plan)
         else:
             fold(cluster, step.actions)
-    except (IllegalMove, KeyError) as error:
+    except (IllegalTransition, KeyError) as error:
         raise PhalanxError(
             f"step {step.number} of the recording cannot follow those before it ({error}). Was something cut out of it?"
         ) from error

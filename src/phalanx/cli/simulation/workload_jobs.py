@@ -15,9 +15,9 @@ from phalanx.dialects.fields import Fields, Misread, duration_s
 from phalanx.kube.gang.spec.job_options import group_closeness, slices, subgroup
 from phalanx.kube.read.labels import GPU_FRACTION, GPU_MEMORY
 from phalanx.kube.read.template.pod_affinity import device_share
-from phalanx.model.job import After, Dependency, Group, Job, Role, Size
-from phalanx.model.shape import DeviceShare, Shape, Toleration, amounts
-from phalanx.model.topology import Closeness
+from phalanx.model.job import Dependency, DependencyType, GangSize, Group, Job, Role
+from phalanx.model.pod import DeviceShare, Shape, Toleration, amounts
+from phalanx.model.topology import TopologyRequest
 from phalanx.simulator.workload.workload import Task, Worth
 
 Value = TypeVar("Value")
@@ -137,18 +137,18 @@ def _wishes(said: Fields) -> dict[str, Any]:
         "singleton": said.text("singleton"),
         "reservation": said.text("reservation"),
         "preemptible": said.flag("preemptible", True),
-        "size": said.choice("size", Size.ELASTIC),
+        "size": said.choice("size", GangSize.ELASTIC),
         "closeness": read_closeness(said),
     }
 
 
 def _dependency(said: Fields) -> Dependency:
-    found = Dependency(job=said.name("job"), after=said.choice("when", After.OK))
+    found = Dependency(job=said.name("job"), after=said.choice("when", DependencyType.OK))
     said.done()
     return found
 
 
-def read_closeness(said: Fields) -> Closeness | None:
+def read_closeness(said: Fields) -> TopologyRequest | None:
     """Of a whole job. Raises Misread."""
     found, balanced = group_closeness(said), said.flag("balanced")
     pods, level = _of_text(said, "slice", slices) or (0, "")
@@ -156,7 +156,7 @@ def read_closeness(said: Fields) -> Closeness | None:
         if balanced:
             raise Misread((*said.path, "balanced"), "evenly within what? Say closeness or preferredCloseness too")
         return None
-    return replace(found or Closeness(), balanced=balanced, slice_level=level, slice_pods=pods)
+    return replace(found or TopologyRequest(), balanced=balanced, slice_level=level, slice_pods=pods)
 
 
 def _roles(said: Fields, groups: tuple[Group, ...]) -> tuple[Role, ...]:

@@ -15,8 +15,8 @@ from phalanx.dialects.fields import Fields, Misread, duration_s
 from phalanx.dialects.policy import read_topologies
 from phalanx.dialects.reservation import read_reservation
 from phalanx.model.node import Device, Node, Taint, Zone
+from phalanx.model.pod import PODS, amounts
 from phalanx.model.reservation import Reservation
-from phalanx.model.shape import PODS, amounts
 from phalanx.model.topology import Topology
 from phalanx.simulator.workload.workload import GPU
 

@@ -20,9 +20,9 @@ from phalanx.kube.read.labels import JOB, QUEUE
 from phalanx.kube.read.node import read_node
 from phalanx.kube.read.template.admission import AdmissionDefaults
 from phalanx.kube.read.workload.adapter import TRAINING_KINDS
-from phalanx.model.amount import shown
+from phalanx.model.amount import format_amount
 from phalanx.model.node import Node
-from phalanx.model.shape import Amounts
+from phalanx.model.pod import Amounts
 
 
 async def create(connection: Connection, obj: Object, namespace: str) -> Object:
@@ -155,7 +155,7 @@ def beyond(asks: Amounts, nodes: list[Node]) -> str:
         most = max(node.get(name, 0) for node in holds)
         if amount > most:
             return (
-                f"one of its pods asks {shown(name, amount)} {name}, but the largest node has {shown(name, most)}; it "
+                f"one of its pods asks {format_amount(name, amount)} {name}, but the largest node has {format_amount(name, most)}; it "
                 "waits until a larger node joins. Ask less, or delete it."
             )
     return f"no single node has all that one of its pods asks ({written(asks)}); it waits until such a node joins"

@@ -13,21 +13,21 @@ from phalanx.cli.cluster.live_state import Snapshot
 from phalanx.cli.terminal.output import counted, duration
 from phalanx.client.connection import Object
 from phalanx.client.kind import JOBS, Kind
-from phalanx.core.moment import clock
-from phalanx.core.quota import time_limit_s
-from phalanx.core.standing import order_of
+from phalanx.core.moment import format_time
+from phalanx.core.quota.flavor_assignment import time_limit_s
 from phalanx.dialects.peer_reasons import words
 from phalanx.kube.read.labels import JOB, OURS, QUEUE, option
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.wire import epoch_s
 from phalanx.kube.read.workload.adapter import TRAINING_KINDS, adapters
 from phalanx.kube.read.workload.batch_job import BatchJob
-from phalanx.model.amount import shown
-from phalanx.model.cluster import Record
-from phalanx.model.job import Role, Size
+from phalanx.model.amount import format_amount
+from phalanx.model.job import GangSize, Role
 from phalanx.model.plan import Start
-from phalanx.model.reason import Forecast, Reason
-from phalanx.model.shape import PODS, Amounts
+from phalanx.model.pod import PODS, Amounts
+from phalanx.model.reason import Reason, StartForecast
+from phalanx.report.queue_status import queue_positions
+from phalanx.state.cluster import JobRecord
 
 COLUMNS = ("JOB", "QUEUE", "STATE", "PODS", "SINCE", "WHERE, OR WHY NOT")
 _NODES_SHOWN = 3
@@ -114,7 +114,7 @@ class JobView:
 
 def views(snapshot: Snapshot, namespace: str = "", *, finished: bool = False) -> list[JobView]:
     """The jobs of a namespace (or all): what runs first, then what waits in its order; finished Jobs at the end."""
-    reasons, starting, promised = snapshot.reasons, snapshot.starting, snapshot.promised
+    reasons, starting, promised = snapshot.reasons, snapshot.starting, snapshot.nominated
     live = [
         _live(snapshot, record, reasons.get(job), isinstance(starting.get(job), Start))
         for job, record in snapshot.cluster.jobs.items()
@@ -164,7 +164,8 @@ def whole_record(view: JobView, snapshot: Snapshot) -> dict[str, Any]:
 def written(amounts: Amounts) -> str:
     """`4 cpu, 8Gi memory`."""
     return (
-        ", ".join(f"{shown(name, value)} {name}" for name, value in amounts if (name, value) != (PODS, 1)) or "nothing"
+        ", ".join(f"{format_amount(name, value)} {name}" for name, value in amounts if (name, value) != (PODS, 1))
+        or "nothing"
     )
 
 
@@ -211,7 +212,9 @@ def _role_lines(roles: Sequence[Role]) -> Iterator[str]:
 
 def _limit_lines(view: JobView, now_s: float) -> Iterator[str]:
     if view.limit_s is not None:
-        ends = f", so it is ended at {clock(view.since_s + view.limit_s, now_s)}" if view.state == "running" else ""
+        ends = (
+            f", so it is ended at {format_time(view.since_s + view.limit_s, now_s)}" if view.state == "running" else ""
+        )
         yield "time limit"
         yield f"  {duration(view.limit_s)}{ends}"
 
@@ -242,7 +245,7 @@ def _line_lines(view: JobView, snapshot: Snapshot) -> Iterator[str]:
     """Its place in the queue's order. Order is not a barrier: who fits may start before who does not."""
     if view.state not in _WAITS:
         return
-    queue = [place.job for place in order_of(snapshot.cluster, view.queue, len(snapshot.cluster.jobs))]
+    queue = [place.job for place in queue_positions(snapshot.cluster, view.queue, len(snapshot.cluster.jobs))]
     before = queue[: queue.index(view.id)]
     yield "place"
     yield f"  {len(before) + 1} of {len(queue)} that wait in queue {view.queue}" + (
@@ -258,10 +261,10 @@ def _start_lines(view: JobView, snapshot: Snapshot) -> Iterator[str]:
     after = f", when {found.after} ends" if found.after else ""
     yield "expected start"
     start_s, now_s = found.start_s, snapshot.now_s
-    yield f"  in {duration(start_s - now_s)} at the latest ({clock(start_s, now_s)}){after}"
+    yield f"  in {duration(start_s - now_s)} at the latest ({format_time(start_s, now_s)}){after}"
 
 
-def _start(view: JobView, snapshot: Snapshot) -> Forecast | None:
+def _start(view: JobView, snapshot: Snapshot) -> StartForecast | None:
     return None if view.soon or view.state not in _WAITS else snapshot.expected(view.id)
 
 
@@ -271,13 +274,13 @@ def _holder_lines(view: JobView) -> Iterator[str]:
     if holders:
         yield f"most {resource} is held by" if resource else "those that run"
         for job, amount in holders.items():
-            yield f"  {job}: {shown(resource, amount)}" if resource else f"  {job}"
+            yield f"  {job}: {format_amount(resource, amount)}" if resource else f"  {job}"
 
 
 # --- views --------------------------------------------------------------------------------------------------------
 
 
-def _live(snapshot: Snapshot, record: Record, reason: Reason | None, soon: bool) -> JobView:
+def _live(snapshot: Snapshot, record: JobRecord, reason: Reason | None, soon: bool) -> JobView:
     job = record.job
     nodes = Counter(record.placements.values())
     gang = snapshot.gangs.get(job.id)
@@ -304,7 +307,7 @@ def _live(snapshot: Snapshot, record: Record, reason: Reason | None, soon: bool)
         preempted_by=marks[0].by if marks else "",
         limit_s=_limit_s(snapshot, record),
         ending=not wanted and whole > 0 and str(record.phase) == "running",
-        fixed=job.size is Size.FIXED_AT_START,
+        fixed=job.size is GangSize.FIXED_AT_START,
     )
 
 
@@ -313,7 +316,7 @@ def _whole(job: BatchJob) -> int:
     return job.requested_parallelism if job.completions is None else job.completions
 
 
-def _since(snapshot: Snapshot, record: Record) -> float:
+def _since(snapshot: Snapshot, record: JobRecord) -> float:
     """When its start was decided; submitted; of one that waits again, when its Jobs were suspended the last time."""
     gang, submitted_s = snapshot.gangs.get(record.job.id), record.job.submitted_s
     if gang is None:
@@ -330,7 +333,7 @@ def _suspended_s(obj: Object) -> float:
     return max((epoch_s(each.get("lastTransitionTime")) for each in found), default=0.0)
 
 
-def _limit_s(snapshot: Snapshot, record: Record) -> float | None:
+def _limit_s(snapshot: Snapshot, record: JobRecord) -> float | None:
     """What it states, else what its queue gives it; of what runs, what it was given when it started."""
     job, gang = record.job, snapshot.gangs.get(record.job.id)
     if str(record.phase) == "queued":
@@ -404,7 +407,7 @@ def _job_objects(snapshot: Snapshot) -> Iterator[tuple[Kind, Object]]:
 
 
 def _over(shown: Sequence[Object]) -> JobView | None:
-    """`shown`: what stands on one object, each role as a Job."""
+    """`format_amount`: what stands on one object, each role as a Job."""
     if not shown or QUEUE not in (shown[0]["metadata"].get("labels") or {}):
         return None
     meta, status = shown[0]["metadata"], shown[0].get("status") or {}

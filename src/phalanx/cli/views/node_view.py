@@ -11,8 +11,8 @@ from phalanx.cli.local.local_pods import is_simulated
 from phalanx.kube.read.node import read_node
 from phalanx.kube.read.pod import read_pod
 from phalanx.kube.read.template.pod_shape import ShapeCache
-from phalanx.model.amount import shown
-from phalanx.model.shape import CPU, MEMORY, PODS
+from phalanx.model.amount import format_amount
+from phalanx.model.pod import CPU, MEMORY, PODS
 
 GPU = "nvidia.com/gpu"
 COLUMNS = ("NODE", "STATE", "CPU", "MEMORY", "GPU", "PODS", "USED BY")
@@ -76,7 +76,7 @@ def row(view: NodeView) -> list[str]:
 
 def _share(view: NodeView, resource: str) -> str:
     has = view.allocatable.get(resource, 0)
-    return f"{shown(resource, view.used.get(resource, 0))}/{shown(resource, has)}" if has else "-"
+    return f"{format_amount(resource, view.used.get(resource, 0))}/{format_amount(resource, has)}" if has else "-"
 
 
 def _users(users: dict[str, int]) -> str:

@@ -9,14 +9,14 @@ from math import isfinite
 from typing import Any
 
 from phalanx.cli.cluster.live_state import Snapshot
-from phalanx.core.standing import standings
-from phalanx.model.amount import Amount, shown
-from phalanx.model.cluster import Record
+from phalanx.model.amount import Amount, format_amount
 from phalanx.model.job import Phase
-from phalanx.model.queue import State
-from phalanx.model.shape import PODS
-from phalanx.model.standing import Standing, Usage
-from phalanx.model.tree import Key
+from phalanx.model.pod import PODS
+from phalanx.model.queue import QueueState
+from phalanx.model.status import QueueStatus, ResourceUsage
+from phalanx.report.queue_status import queue_statuses
+from phalanx.state.cluster import JobRecord
+from phalanx.state.queue_tree import Key
 
 COLUMNS = ("QUEUE", "RUNNING", "PENDING", "SHARE", "STATE", "USED / GUARANTEED / LIMIT")
 
@@ -25,7 +25,7 @@ COLUMNS = ("QUEUE", "RUNNING", "PENDING", "SHARE", "STATE", "USED / GUARANTEED /
 class QueueView:
     """`exists`: else jobs only name it. `wrong`: what cannot be read, or contradicts itself."""
 
-    standing: Standing
+    standing: QueueStatus
     gang: bool
     exists: bool
     wrong: str
@@ -39,7 +39,7 @@ class QueueView:
             return f"misconfigured: {self.wrong}"
         above = self.standing.held_by
         state = str(self.standing.state)
-        if self.standing.state is State.OPEN and above:
+        if self.standing.state is QueueState.OPEN and above:
             state = f"open, under {above}, which is not"
         return state if self.gang else f"{state}, pod by pod"
 
@@ -79,7 +79,7 @@ def views(snapshot: Snapshot) -> list[QueueView]:
             exists=True,
             wrong=snapshot.wrong.get(standing.queue, "") or standing.fault,
         )
-        for standing in standings(snapshot.cluster, places=0)
+        for standing in queue_statuses(snapshot.cluster, places=0)
     ]
     return [*found, *_unknown(snapshot)]
 
@@ -95,16 +95,16 @@ def row(view: QueueView) -> list[str]:
     ]
 
 
-def _amounts(one: Usage) -> str:
+def _amounts(one: ResourceUsage) -> str:
     """`cpu 4/8/16`, of a flavor `cpu (spot) 4/8/-`; only what is used where nothing is bounded."""
     bounds = [one.guaranteed, one.limit]
-    parts = [shown(one.resource, one.used)]
+    parts = [format_amount(one.resource, one.used)]
     if any(bound is not None for bound in bounds):
-        parts += ["-" if bound is None else shown(one.resource, bound) for bound in bounds]
+        parts += ["-" if bound is None else format_amount(one.resource, bound) for bound in bounds]
     return f"{one.resource}{f' ({one.flavor})' if one.flavor else ''} {'/'.join(parts)}"
 
 
-def _worth_showing(one: Usage) -> bool:
+def _worth_showing(one: ResourceUsage) -> bool:
     return one.resource != PODS or one.guaranteed is not None or one.limit is not None
 
 
@@ -114,7 +114,7 @@ def _unknown(snapshot: Snapshot) -> Iterator[QueueView]:
     for name in sorted(names - cluster.queues.keys()):
         records = [record for record in cluster.jobs.values() if cluster.queue_of(record.job) == name]
         pending = sum(record.phase is Phase.QUEUED for record in records)
-        standing = Standing(
+        standing = QueueStatus(
             queue=name,
             parent="",
             depth=0,
@@ -122,7 +122,7 @@ def _unknown(snapshot: Snapshot) -> Iterator[QueueView]:
             running=len(records) - pending,
             share=0.0,
             usage=tuple(_charged(records)),
-            state=State.OPEN,
+            state=QueueState.OPEN,
             state_since_s=0.0,
             held_by="",
             fault="",
@@ -131,11 +131,11 @@ def _unknown(snapshot: Snapshot) -> Iterator[QueueView]:
         yield QueueView(standing=standing, gang=True, exists=False, wrong="")
 
 
-def _charged(records: Iterable[Record]) -> Iterator[Usage]:
+def _charged(records: Iterable[JobRecord]) -> Iterator[ResourceUsage]:
     """What jobs hold whose queue was deleted while they ran."""
     used = defaultdict[Key, Amount](int)
     for record in records:
         for key, amount in record.charge.cost if record.charge else ():
             used[key] += amount
     for flavor, resource in sorted(used):
-        yield Usage(flavor=flavor, resource=resource, used=used[flavor, resource])
+        yield ResourceUsage(flavor=flavor, resource=resource, used=used[flavor, resource])

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 from phalanx.errors import PhalanxError
-from phalanx.model.cluster import Cluster
 from phalanx.model.event import (
     Event,
     Finished,
@@ -23,6 +22,7 @@ from phalanx.model.event import (
 )
 from phalanx.model.job import Outcome, Phase
 from phalanx.model.node import Node
+from phalanx.state.cluster import Cluster
 
 HOSTNAME = "kubernetes.io/hostname"
 MOST_NODES = 100_000

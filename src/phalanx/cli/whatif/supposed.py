@@ -38,8 +38,8 @@ from phalanx.kube.read.workload.batch_job import read_job
 from phalanx.kube.routing.caches import LOOKED_UP, REQUIRED, VOLCANO
 from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.world import KubeWorld
-from phalanx.model.cluster import Cluster
 from phalanx.model.event import Event
+from phalanx.state.cluster import Cluster
 
 KINDS: Final = (
     *(JOBS, QUEUES, FLAVORS, RESERVATIONS, NODES),

@@ -8,7 +8,7 @@ checked once more here, against the pods that the API shows and the bindings tha
 from __future__ import annotations
 
 from phalanx.model.node import Node
-from phalanx.model.shape import Amounts
+from phalanx.model.pod import Amounts
 
 
 class NodeAllocations:

@@ -19,9 +19,9 @@ from typing import Any, TypeAlias
 from phalanx.client.connection import Object
 from phalanx.client.quantity import amount
 from phalanx.kube.read.template.pod_requests import pod_requests
-from phalanx.model.amount import shown
-from phalanx.model.reason import Code, Reason
-from phalanx.model.shape import PODS, Amounts, amounts
+from phalanx.model.amount import format_amount
+from phalanx.model.pod import PODS, Amounts, amounts
+from phalanx.model.reason import Reason, ReasonCode
 
 _PLAIN = ("cpu", "memory", "ephemeral-storage")
 _TO_BE_SAID = ("cpu", "memory")  # where a quota limits these, every container must say how much it wants
@@ -125,7 +125,7 @@ class ResourceQuotaUsage:
         for pod, _ in demand:
             if self.counts(pod) and (open_ := sorted(pod.unsaid & self.hard.keys())):
                 text = f"{where} admits no pod whose containers do not say {', '.join(open_)}: add it to the template"
-                return Reason(code=Code.QUOTA, text=text, numbers={"quota": self.name, "unsaid": open_})
+                return Reason(code=ReasonCode.QUOTA, text=text, numbers={"quota": self.name, "unsaid": open_})
         over = sorted(name for name, value in asked.items() if value + self.used(name) > self.hard[name])
         if not over:
             return None
@@ -133,13 +133,11 @@ class ResourceQuotaUsage:
         tail = "; it allows less than this at all: ask for less, or have the quota raised" if never else ""
         text = f"{where} leaves too little: {', '.join(self._line(name, asked[name]) for name in over)}{tail}"
         lacks = {name: {"asked": asked[name], "used": self.used(name), "hard": self.hard[name]} for name in over}
-        return Reason(code=Code.QUOTA, text=text, numbers={"quota": self.name, "lacks": lacks})
+        return Reason(code=ReasonCode.QUOTA, text=text, numbers={"quota": self.name, "lacks": lacks})
 
     def _line(self, name: str, asked: int) -> str:
         unit = _unit(name)
-        return (
-            f"{name} asked {shown(unit, asked)}, used {shown(unit, self.used(name))} of {shown(unit, self.hard[name])}"
-        )
+        return f"{name} asked {format_amount(unit, asked)}, used {format_amount(unit, self.used(name))} of {format_amount(unit, self.hard[name])}"
 
 
 def _read(values: Mapping[str, str]) -> dict[str, int]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from phalanx.kube.read.pod import Pod
-from phalanx.model.reason import Code, Reason
+from phalanx.model.reason import Reason, ReasonCode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,16 +49,16 @@ def start_timeout_reason(late: Sequence[Pod], waited_s: float) -> Reason:
         f"its start was taken back: {len(late)} of its pods were not ready {waited_s:.0f} s after the last was bound, "
         f"such as {first.name} on {first.node}{said}"
     )
-    return Reason(code=Code.BACKOFF, text=text, numbers={"late": len(late), "node": first.node})
+    return Reason(code=ReasonCode.BACKOFF, text=text, numbers={"late": len(late), "node": first.node})
 
 
 def barrier_timeout_reason(*, ready: int, needed: int, exist: int, waited_s: float) -> Reason:
     """Why the barrier was not reached: so many of the pods that are `needed` could be bound, and so many `exist`."""
     text = f"its start was taken back: {ready} of {needed} pods could be bound after {waited_s:.0f} s ({exist} existed)"
-    return Reason(code=Code.BACKOFF, text=text, numbers={"ready": ready, "needed": needed, "exist": exist})
+    return Reason(code=ReasonCode.BACKOFF, text=text, numbers={"ready": ready, "needed": needed, "exist": exist})
 
 
 def binding_timeout_reason(*, schedulers: str, bound: int, needed: int, exist: int, waited_s: float) -> Reason:
     """Why it is taken back though the barrier was reached: other `schedulers` were let bind, and did not bind all."""
     text = f"its start was taken back: {schedulers} bound {bound} of {needed} pods in {waited_s:.0f} s"
-    return Reason(code=Code.BACKOFF, text=text, numbers={"ready": bound, "needed": needed, "exist": exist})
+    return Reason(code=ReasonCode.BACKOFF, text=text, numbers={"ready": bound, "needed": needed, "exist": exist})

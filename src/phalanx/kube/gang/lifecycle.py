@@ -23,7 +23,7 @@ from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.model.event import Finished, Refused, Released, Started, Submitted
 from phalanx.model.job import Phase, Placement, Slot
 from phalanx.model.plan import Preempt, Shrink, Start
-from phalanx.model.reason import Code, Reason
+from phalanx.model.reason import Reason, ReasonCode
 
 
 class GangLifecycle:
@@ -133,7 +133,7 @@ class GangLifecycle:
         job = self.objects.job_of(pod)
         self.effects.report(job or pod, "Rejected", text, warning=True)
         if job is not None:
-            self.effects.jobs.explain(job, f"{Code.REJECTED}: {text}")
+            self.effects.jobs.explain(job, f"{ReasonCode.REJECTED}: {text}")
 
     # --- decided --------------------------------------------------------------------------------------------------
 
@@ -142,7 +142,9 @@ class GangLifecycle:
         now_s, spec = self.effects.now_s(), self.state.spec if isinstance(self.state, Waiting) else None
         if spec is None or spec.job.blocked is not None:
             text = "it changed while it was planned"
-            self.effects.tell(Refused(self.id, decided.attempt, Reason(code=Code.BACKOFF, text=text), now_s + 1.0))
+            self.effects.tell(
+                Refused(self.id, decided.attempt, Reason(code=ReasonCode.BACKOFF, text=text), now_s + 1.0)
+            )
             return
         seats = GangSeats(spec.job.roles, spec.sources)
         if gang:
@@ -174,7 +176,7 @@ class GangLifecycle:
                 return
             parts.start.since_s = self.effects.now_s()
             if answer is Answer.REFUSED:
-                self.go_back(parts, Reason(code=Code.BACKOFF, text=f"its Job could not be resumed: {text}"))
+                self.go_back(parts, Reason(code=ReasonCode.BACKOFF, text=f"its Job could not be resumed: {text}"))
 
         parts.resume_jobs(resumed)
 
@@ -227,7 +229,7 @@ class GangLifecycle:
             self._finish()
             return
         if self._suspended_by_others(parts):
-            self.go_back(parts, Reason(code=Code.HELD, text="suspended by somebody else after it was admitted"))
+            self.go_back(parts, Reason(code=ReasonCode.HELD, text="suspended by somebody else after it was admitted"))
             return
         for pod in parts.seating.fresh():
             parts.seating.look_at(pod)
@@ -386,7 +388,7 @@ class GangLifecycle:
         departure.evict_bare()
         if not departure.left:
             return
-        failed = not departure.preempted and departure.why.code is not Code.HELD
+        failed = not departure.preempted and departure.why.code is not ReasonCode.HELD
         self.history.failures += failed
         rest_s = self.effects.timeouts.rest_s(self.history.failures) if failed else 0.0
         until_s = self.effects.now_s() + rest_s if rest_s else 0.0

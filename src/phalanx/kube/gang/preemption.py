@@ -19,7 +19,7 @@ from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.records import PreemptionMark
 from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.model.plan import Preempt
-from phalanx.model.reason import Code, Reason
+from phalanx.model.reason import Reason, ReasonCode
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class Preemption:
 
     def resume(self, mark: PreemptionMark) -> None:
         """Go on with a preemption that a scheduler before this one began."""
-        why = Reason(code=Code.PREEMPTED, text=f"it gives way to {mark.by}", numbers={"by": mark.by})
+        why = Reason(code=ReasonCode.PREEMPTED, text=f"it gives way to {mark.by}", numbers={"by": mark.by})
         self._request = PreemptionRequest(mark=mark, why=why)
         self._write_marks(self._request)
 

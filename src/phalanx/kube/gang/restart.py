@@ -25,7 +25,7 @@ from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.records import PreemptionMark, StartRecord
 from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.model.job import Phase
-from phalanx.model.reason import Code, Reason
+from phalanx.model.reason import Reason, ReasonCode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +124,7 @@ def adopt(gang: GangLifecycle, begun: UnfinishedStart) -> None:
 
 def _go_on(gang: GangLifecycle, parts: StartedParts, begun: UnfinishedStart) -> None:
     """The core is told how it stands, and what is left to do is done."""
-    interrupted = Reason(code=Code.BACKOFF, text="its start was being taken back")
+    interrupted = Reason(code=ReasonCode.BACKOFF, text="its start was being taken back")
     if not begun.leaving:
         parts.start.restate()
         gang.resume_jobs(parts)

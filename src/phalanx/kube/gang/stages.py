@@ -23,7 +23,7 @@ from phalanx.kube.gang.seats.gang_start import GangStart
 from phalanx.kube.gang.seats.seating import Seating
 from phalanx.kube.gang.spec.gang_spec import GangSpec
 from phalanx.kube.read.workload.batch_job import BatchJob
-from phalanx.model.shape import NodePreference, Operator, Requirement
+from phalanx.model.pod import NodePreference, Operator, Requirement
 
 
 class Stage(Enum):

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from phalanx.model.preemption import Floor, Reclaim, Within
-from phalanx.model.queue import Borrow, Order, State
+from phalanx.model.preemption import ReclaimFloor, ReclaimWithinCohort, WithinQueue
+from phalanx.model.queue import BorrowingPolicy, QueueOrder, QueueState
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -131,10 +131,10 @@ FUNGIBILITY = obj(
 
 PREEMPTION = obj(
     {
-        "within": one_of(Within, "Whom its jobs may preempt in this queue: nobody, jobs of lower priority, or also"
+        "within": one_of(WithinQueue, "Whom its jobs may preempt in this queue: nobody, jobs of lower priority, or also"
                                  " those of equal priority that were submitted later."),
-        "reclaim": one_of(Reclaim, "Whom its jobs may preempt in queues that use more than is theirs."),
-        "downTo": one_of(Floor, "How far reclaiming goes: to the guarantees, or to the fair shares."),
+        "reclaim": one_of(ReclaimWithinCohort, "Whom its jobs may preempt in queues that use more than is theirs."),
+        "downTo": one_of(ReclaimFloor, "How far reclaiming goes: to the guarantees, or to the fair shares."),
         "borrowing": flag("Its jobs may preempt also while this queue itself borrows: jobs of lower priority."),
         "borrowingThreshold": whole("With `borrowing`: victims have at most this priority.", -(2**31)),
         "minRun": seconds("Jobs of this queue are spared until they have run that long."),
@@ -177,14 +177,16 @@ SPEC = obj(
         "fungibility": FUNGIBILITY,
         "weight": {"type": "number", "minimum": 0, "description": "Its part of what nobody has by right; default 1."},
         "weights": numbers("Weights by resource, instead of `weight`.", _MOST_RESOURCES),
-        "order": one_of(Order, "Which job, and which child's, comes next. `fair`: the child with the lowest share."),
+        "order": one_of(
+            QueueOrder, "Which job, and which child's, comes next. `fair`: the child with the lowest share."
+        ),
         "strict": flag("Its first job holds up those behind it (one that can never fit does not)."),
         "priority": {
             "type": "integer",
             "format": "int32",
             "description": "Among siblings with equal shares, higher comes first; a factor of `multifactor`.",
         },
-        "borrow": one_of(Borrow, "Whose jobs may use more than the guarantee."),
+        "borrow": one_of(BorrowingPolicy, "Whose jobs may use more than the guarantee."),
         "preemption": PREEMPTION,
         "limits": obj(
             {
@@ -199,7 +201,7 @@ SPEC = obj(
             "How many jobs, and how much, at a time.",
         ),
         "state": one_of(
-            State,
+            QueueState,
             "open: takes and starts jobs; held: takes, starts none; draining: starts what was submitted before, takes "
             "no new ones; closed: neither. Running jobs go on in all of them.",
         ),

@@ -14,7 +14,7 @@ from phalanx.client.connection import Object
 from phalanx.client.quantity import QuantityError, amount, whole
 from phalanx.kube.read.labels import DEVICES, ZONES
 from phalanx.model.node import Device, Node, Taint, Zone
-from phalanx.model.shape import Amounts, amounts
+from phalanx.model.pod import Amounts, amounts
 
 log = logging.getLogger(__name__)
 

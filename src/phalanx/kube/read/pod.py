@@ -17,8 +17,8 @@ from phalanx.kube.read.records import PreemptionMark, StartRecord, read_preempti
 from phalanx.kube.read.template.pod_shape import ShapeCache, resized_resources, volume_claims
 from phalanx.kube.read.wire import epoch_s
 from phalanx.kube.read.workload.adapter import OWNER_KINDS, member_uid
+from phalanx.model.pod import Amounts, Shape
 from phalanx.model.reason import Reason
-from phalanx.model.shape import Amounts, Shape
 
 # How the kubelet says that it would not run the pod: k8s.io/kubernetes/pkg/kubelet/lifecycle and kubelet.go.
 _REJECTIONS = ("OutOf", "NodeAffinity", "UnexpectedAdmissionError", "TopologyAffinityError", "NodeShutdown", "Taint")

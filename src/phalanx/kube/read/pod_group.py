@@ -17,8 +17,8 @@ from phalanx.client.kind import Kind
 from phalanx.dialects.fields import Misread
 from phalanx.dialects.volcano import GROUP_VERSION, Phase, Told, read_pod_group
 from phalanx.kube.read.pod import Pod
+from phalanx.model.pod import PODS
 from phalanx.model.reason import Reason
-from phalanx.model.shape import PODS
 
 log = logging.getLogger(__name__)
 

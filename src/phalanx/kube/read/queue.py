@@ -31,7 +31,7 @@ from phalanx.model.event import (
     ReservationSeen,
 )
 from phalanx.model.flavor import Flavor
-from phalanx.model.queue import Queue, State
+from phalanx.model.queue import Queue, QueueState
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ def read_queue(obj: Object, state_since_s: float | None = None) -> Queue:
 
 def _since(obj: Object) -> float | None:
     """When it came into its state, if its status says so of this state."""
-    status, state = obj.get("status") or {}, (obj.get("spec") or {}).get("state") or State.OPEN
+    status, state = obj.get("status") or {}, (obj.get("spec") or {}).get("state") or QueueState.OPEN
     try:
         return read_moment(status["stateSince"]) if status.get("state") == state else None
     except (KeyError, MomentError):
@@ -72,7 +72,7 @@ class QueueCache:
         before = self._volcano.pop(name, None)
         if change.new is not None:
             queue, fault = _read_volcano(change.new)
-            if queue.state is not State.OPEN:
+            if queue.state is not QueueState.OPEN:
                 same = before is not None and before.state is queue.state
                 queue = replace(queue, state_since_s=before.state_since_s if before is not None and same else now_s)
             self._volcano[name] = queue
@@ -106,7 +106,7 @@ class QueueCache:
         except Misread as error:
             log.warning("queue %s is held: %s", name, error)
             self.wrong[name] = str(error)
-            queue = Queue(name=name, state=State.HELD)
+            queue = Queue(name=name, state=QueueState.HELD)
         yield from self._put(name, queue)
 
     def on_flavor(self, change: Change) -> Iterator[Event]:
@@ -136,8 +136,8 @@ class QueueCache:
 
     def _state_since(self, obj: Object, now_s: float) -> float:
         """Open from the beginning; else since when it was first seen so, by us or by whoever wrote the status."""
-        name, state = obj["metadata"]["name"], (obj.get("spec") or {}).get("state") or State.OPEN
-        if state == State.OPEN:
+        name, state = obj["metadata"]["name"], (obj.get("spec") or {}).get("state") or QueueState.OPEN
+        if state == QueueState.OPEN:
             return 0.0
         known = self.queues.get(name)
         if known is not None and known.state == state and name not in self.wrong and known.state_since_s:
@@ -152,7 +152,7 @@ def _read_volcano(obj: Object) -> tuple[Queue, str]:
         queue, notes = volcano.read_queue(name, obj.get("spec") or {}, (obj.get("status") or {}).get("state", ""))
     except Misread as error:
         log.warning("Volcano's queue %s is held: %s", name, error)
-        return Queue(name=name, state=State.HELD), str(error)
+        return Queue(name=name, state=QueueState.HELD), str(error)
     for note in notes:
         log.info("Volcano's queue %s: %s", name, note)
     return queue, ""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from phalanx.kube.read.pod import Pod
 from phalanx.model.event import Event, Occupied, Vacated
-from phalanx.model.shape import Amounts
+from phalanx.model.pod import Amounts
 
 
 class ForeignPods:

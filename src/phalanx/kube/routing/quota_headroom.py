@@ -15,7 +15,7 @@ from phalanx.kube.gang.spec.gang_spec import JobPods, PodsToCreate
 from phalanx.kube.gang.stages import Starting, Waiting
 from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.kube.routing.caches import ObjectCaches
-from phalanx.model.reason import Code, Reason
+from phalanx.model.reason import Reason, ReasonCode
 
 
 class QuotaHeadroom:
@@ -54,7 +54,7 @@ class QuotaHeadroom:
             promised = _not_created(gang, gang.state.parts.start.seats)
         self.quotas.promise(namespace, gang.id, self._demand(promised))
         blocked = gang.spec.job.blocked if isinstance(gang.state, Waiting) and gang.spec is not None else None
-        waits = blocked is not None and blocked.code is Code.QUOTA
+        waits = blocked is not None and blocked.code is ReasonCode.QUOTA
         self.quotas.wait(namespace, gang.id, self._demand(_needed(gang)) if waits else ())
 
     def _demand(self, needs: PodsToCreate) -> QuotaDemand:

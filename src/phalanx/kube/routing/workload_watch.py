@@ -21,7 +21,7 @@ from phalanx.kube.read.workload.batch_job import BatchJob, read_job
 from phalanx.kube.routing.caches import ObjectCaches
 from phalanx.kube.routing.foreign_pods import ForeignPods
 from phalanx.kube.routing.volume_users import VolumeUsers
-from phalanx.model.shape import Amounts
+from phalanx.model.pod import Amounts
 
 
 class WorkloadWatch:

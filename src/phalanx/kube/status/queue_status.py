@@ -21,14 +21,14 @@ from phalanx.client.moment import write_moment
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.install.volcano import QUEUES as VOLCANO_QUEUES
 from phalanx.kube.read.labels import FIELD_MANAGER
-from phalanx.model.amount import Amount, shown
-from phalanx.model.queue import State
-from phalanx.model.shape import CPU, PODS
-from phalanx.model.standing import Standing, Usage
+from phalanx.model.amount import Amount, format_amount
+from phalanx.model.pod import CPU, PODS
+from phalanx.model.queue import QueueState
+from phalanx.model.status import QueueStatus, ResourceUsage
 
 log = logging.getLogger(__name__)
 
-_REASONS = {State.HELD: "Held", State.DRAINING: "Draining", State.CLOSED: "Closed"}
+_REASONS = {QueueState.HELD: "Held", QueueState.DRAINING: "Draining", QueueState.CLOSED: "Closed"}
 _LEISURE = 50.0  # looking takes at most a fiftieth of the time
 _MUCH = 1e6  # a share beyond is as good as infinite, which JSON cannot say
 
@@ -38,7 +38,7 @@ class StatusSource:
     """What the writer sees: how queues stand now, what cannot be read of some (queue -> text), their objects by name
     (`volcano`: those of Volcano's), and whether it may write (false past the leader's deadline)."""
 
-    standings: Callable[[], Iterable[Standing]]
+    standings: Callable[[], Iterable[QueueStatus]]
     wrong: Callable[[], Mapping[str, str]]
     objects: Callable[[], Mapping[str, Object]]
     may_write: Callable[[], bool] = lambda: True
@@ -56,7 +56,7 @@ async def keep_queue_statuses(
         await asyncio.sleep(max(pause_s, _LEISURE * looked_s))
 
 
-def _look(sight: StatusSource) -> tuple[list[Standing], float]:
+def _look(sight: StatusSource) -> tuple[list[QueueStatus], float]:
     """How queues stand, and how long it took to see (seconds)."""
     began_s = time.perf_counter()
     found = list(sight.standings())
@@ -64,7 +64,7 @@ def _look(sight: StatusSource) -> tuple[list[Standing], float]:
 
 
 async def write_statuses(
-    api: Connection, sight: StatusSource, standings: Iterable[Standing], now_s: float, written: dict[str, Object]
+    api: Connection, sight: StatusSource, standings: Iterable[QueueStatus], now_s: float, written: dict[str, Object]
 ) -> None:
     """Once; `written` is what each queue was last told, and is kept up."""
     ours, volcano, wrong = sight.objects(), sight.volcano(), sight.wrong()
@@ -101,7 +101,7 @@ async def _patch(api: Connection, name: str, body: Object, *, ours: bool) -> Non
         await api.patch(VOLCANO_QUEUES, name, body, subresource="status", fieldManager=FIELD_MANAGER)
 
 
-def volcano_status(standing: Standing, old: Object) -> Object:
+def volcano_status(standing: QueueStatus, old: Object) -> Object:
     """What Volcano's tools read (`vcctl queue`): jobs where it counts PodGroups. Its state is what its users and its
     controllers say; it is only begun here."""
     used = {one.resource: exact(one.resource, one.used) for one in standing.usage if not one.flavor}
@@ -110,7 +110,7 @@ def volcano_status(standing: Standing, old: Object) -> Object:
     return {"state": state, "pending": standing.pending, "running": standing.running, "allocated": allocated}
 
 
-def queue_status(standing: Standing, wrong: str, obj: Object, now_s: float) -> Object:
+def queue_status(standing: QueueStatus, wrong: str, obj: Object, now_s: float) -> Object:
     """As the schema has it (`queue_schema.STATUS`)."""
     status: dict[str, Any] = {
         "state": str(standing.state),
@@ -131,24 +131,24 @@ def queue_status(standing: Standing, wrong: str, obj: Object, now_s: float) -> O
         ],
         "conditions": [_active(standing, wrong, obj, now_s)],
     }
-    if standing.state is not State.OPEN:
+    if standing.state is not QueueState.OPEN:
         status["stateSince"] = write_moment(standing.state_since_s)
     return status
 
 
-def used(standing: Standing) -> str:
+def used(standing: QueueStatus) -> str:
     """`4/8 cpu, 2/2 nvidia.com/gpu`: used of guaranteed, of all nodes together where that is stated."""
     found = []
     named = {one.resource for one in standing.usage if one.guaranteed or one.limit is not None}
     for one in standing.usage:
         if one.flavor or (one.resource == PODS and PODS not in named):
             continue
-        own = f"/{shown(one.resource, one.guaranteed)}" if one.guaranteed is not None else ""
-        found.append(f"{shown(one.resource, one.used)}{own} {one.resource}")
+        own = f"/{format_amount(one.resource, one.guaranteed)}" if one.guaranteed is not None else ""
+        found.append(f"{format_amount(one.resource, one.used)}{own} {one.resource}")
     return ", ".join(found) or "nothing"
 
 
-def _amounts(one: Usage) -> Object:
+def _amounts(one: ResourceUsage) -> Object:
     amounts = {"used": one.used, "guaranteed": one.guaranteed, "limit": one.limit, "borrowed": one.borrowed or None}
     said = {name: exact(one.resource, value) for name, value in amounts.items() if value is not None}
     return {"flavor": one.flavor, "resource": one.resource, **said}
@@ -167,7 +167,7 @@ def exact(resource: str, value: Amount) -> str:
     return str(value)
 
 
-def _active(standing: Standing, wrong: str, obj: Object, now_s: float) -> Object:
+def _active(standing: QueueStatus, wrong: str, obj: Object, now_s: float) -> Object:
     """The condition Active; since when is kept while its status does not change."""
     reason, message = _verdict(standing, wrong)
     truth = "True" if reason in {"Ready", "Draining"} else "False"
@@ -185,10 +185,10 @@ def _active(standing: Standing, wrong: str, obj: Object, now_s: float) -> Object
     }
 
 
-def _verdict(standing: Standing, wrong: str) -> tuple[str, str]:
+def _verdict(standing: QueueStatus, wrong: str) -> tuple[str, str]:
     if wrong or standing.fault:
         return "Misconfigured", wrong or standing.fault
-    if standing.state is not State.OPEN:
+    if standing.state is not QueueState.OPEN:
         return _REASONS[standing.state], _STATES[standing.state]
     if standing.held_by:
         return "Held", f"the queue {standing.held_by} above it does not let its jobs start as they would"
@@ -196,7 +196,7 @@ def _verdict(standing: Standing, wrong: str) -> tuple[str, str]:
 
 
 _STATES = {
-    State.HELD: "it takes jobs and starts none; running jobs go on",
-    State.DRAINING: "it starts what was submitted before, and takes no new jobs",
-    State.CLOSED: "it takes no jobs and starts none; running jobs go on",
+    QueueState.HELD: "it takes jobs and starts none; running jobs go on",
+    QueueState.DRAINING: "it starts what was submitted before, and takes no new jobs",
+    QueueState.CLOSED: "it takes no jobs and starts none; running jobs go on",
 }

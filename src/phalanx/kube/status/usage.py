@@ -22,7 +22,7 @@ from phalanx.client.kind import CONFIG_MAPS
 from phalanx.kube.install.retry import until_answered
 from phalanx.kube.read.labels import FIELD_MANAGER
 from phalanx.model.event import UsageTold
-from phalanx.model.usage import Usage
+from phalanx.state.usage import DecayedUsage
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class SavedUsage(msgspec.Struct, frozen=True, kw_only=True):
     used: list[tuple[str, str, float]]
 
 
-def to_save(usage: Usage, now_s: float, most_bytes: int = _MOST_BYTES) -> SavedUsage:
+def to_save(usage: DecayedUsage, now_s: float, most_bytes: int = _MOST_BYTES) -> SavedUsage:
     """Who has used most first, as many as fit."""
     amounts = [(queue, user, usage.at(meter, now_s)) for queue, user, meter in usage]
     found: list[tuple[str, str, float]] = []
@@ -77,7 +77,7 @@ async def _load(api: Connection) -> list[UsageTold]:
 
 async def keep_usage(
     api: Connection,
-    usage: Usage,
+    usage: DecayedUsage,
     now_s: Callable[[], float],
     may_write: Callable[[], bool] = lambda: True,
     pause_s: float = 60.0,
@@ -96,7 +96,9 @@ async def keep_usage(
                 await save_usage(api, usage, now_s(), may_write)
 
 
-async def save_usage(api: Connection, usage: Usage, now_s: float, may_write: Callable[[], bool] = lambda: True) -> bool:
+async def save_usage(
+    api: Connection, usage: DecayedUsage, now_s: float, may_write: Callable[[], bool] = lambda: True
+) -> bool:
     """Write it; whether that was done."""
     if not may_write():
         return False

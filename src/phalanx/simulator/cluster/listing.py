@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from phalanx.model.event import Adopted, Event, NodeSeen, OutcomeTold, QueueSeen, ReservationSeen, Submitted
-from phalanx.model.job import Job, Outcome, Phase, Placement, Size, Slot
+from phalanx.model.job import GangSize, Job, Outcome, Phase, Placement, Slot
 from phalanx.model.node import Node
 from phalanx.model.queue import Queue
 from phalanx.model.reservation import Reservation
@@ -67,7 +67,7 @@ class Live:
 
     def missing(self) -> tuple[Slot, ...]:
         """The slots of an elastic job that have no node and ask for none yet."""
-        if self.pods == len(self.placed) + len(self.open) or self.job.size is not Size.ELASTIC:
+        if self.pods == len(self.placed) + len(self.open) or self.job.size is not GangSize.ELASTIC:
             return ()
         has = {Slot(placed.role, placed.ordinal) for placed in self.placed} | self.open.keys()
         every = (Slot(at, ordinal) for at, role in enumerate(self.job.roles) for ordinal in range(role.count))

@@ -37,10 +37,10 @@ from phalanx.model.event import (
 from phalanx.model.job import Outcome, Phase, Placement, Slot
 from phalanx.model.node import Node
 from phalanx.model.plan import Place, Plan, Preempt, Shrink, Start, Wait
+from phalanx.model.pod import CPU
 from phalanx.model.queue import Queue
-from phalanx.model.reason import Code, Reason
+from phalanx.model.reason import Reason, ReasonCode
 from phalanx.model.reservation import Reservation
-from phalanx.model.shape import CPU
 from phalanx.simulator.cluster.agenda import Agenda, Kind
 from phalanx.simulator.cluster.disturbance import Disturbance
 from phalanx.simulator.cluster.estimate import Estimator
@@ -52,10 +52,10 @@ from phalanx.simulator.workload.workload import MILLI_CPU
 
 Happening: TypeAlias = Callable[[], Sequence[Event]]
 
-NODE_LOST = Reason(code=Code.BACKOFF, text="a node that it ran on was lost")
-GAVE_WAY = Reason(code=Code.PREEMPTED, text="it gave way to another job")
-ROUND_OVER = Reason(code=Code.PREEMPTED, text="the round is over: all that ran stands in line again")
-NO_NODE = Reason(code=Code.BACKOFF, text="a node that it was to run on is not there")
+NODE_LOST = Reason(code=ReasonCode.BACKOFF, text="a node that it ran on was lost")
+GAVE_WAY = Reason(code=ReasonCode.PREEMPTED, text="it gave way to another job")
+ROUND_OVER = Reason(code=ReasonCode.PREEMPTED, text="the round is over: all that ran stands in line again")
+NO_NODE = Reason(code=ReasonCode.BACKOFF, text="a node that it was to run on is not there")
 
 
 class World:
@@ -361,7 +361,7 @@ class World:
             self._rework(live)
         live.phase, live.number, live.plan = Phase.QUEUED, live.number + 1, live.plan + 1
         live.placed, live.rate = (), 0.0
-        live.fate.preemptions += reason.code is Code.PREEMPTED
+        live.fate.preemptions += reason.code is ReasonCode.PREEMPTED
         live.open.clear()
         self.running.pop(live.job.id, None)
         return self._tell(live.job.id, Refused(live.job.id, live.attempt, reason, self.now_s))

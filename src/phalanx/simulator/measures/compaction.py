@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
 
-from phalanx.model.cluster import Cluster
 from phalanx.model.event import Event, NodeSeen, QueueSeen, Submitted
 from phalanx.model.job import Job, Placement
 from phalanx.model.node import Node
@@ -28,6 +27,7 @@ from phalanx.simulator.schedule.schedule import Schedule
 from phalanx.simulator.schedule.statistic import percentile
 from phalanx.simulator.schedule.sweep import spans
 from phalanx.simulator.workload.workload import alone
+from phalanx.state.cluster import Cluster
 
 CELL = "cell"
 PART = 0.9  # the percentile over the orders

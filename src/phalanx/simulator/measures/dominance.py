@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from phalanx.model.shape import PODS
+from phalanx.model.pod import PODS
 from phalanx.simulator.measures.fairness import Used, parties, round_s_of, rounds
 from phalanx.simulator.schedule.schedule import Schedule
 from phalanx.simulator.schedule.statistic import mean

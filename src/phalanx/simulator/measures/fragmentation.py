@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from phalanx.model.shape import Shape
+from phalanx.model.pod import Shape
 from phalanx.simulator.schedule.schedule import Schedule
 from phalanx.simulator.schedule.sweep import capacity, window
 from phalanx.simulator.workload.workload import of_share

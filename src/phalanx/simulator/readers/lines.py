@@ -23,7 +23,7 @@ from typing import NoReturn
 
 from phalanx.errors import PhalanxError
 from phalanx.model.node import Node
-from phalanx.model.shape import CPU
+from phalanx.model.pod import CPU
 from phalanx.simulator.workload.workload import MILLI_CPU, Task, Workload, in_order
 
 SHOWN = 10  # so many faults are told one by one

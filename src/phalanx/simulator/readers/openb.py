@@ -14,7 +14,7 @@ from pathlib import Path
 
 from phalanx.model.job import Job, Role
 from phalanx.model.node import Device, Node
-from phalanx.model.shape import CPU, MEMORY, PODS, DeviceShare, NodeTerm, Operator, Requirement, Shape, amounts
+from phalanx.model.pod import CPU, MEMORY, PODS, DeviceShare, NodeTerm, Operator, Requirement, Shape, amounts
 from phalanx.simulator.readers.lines import BadRecord, OnError, Source, number, unheard_of, whole
 from phalanx.simulator.workload.workload import GPU, MILLI, Task, Workload
 

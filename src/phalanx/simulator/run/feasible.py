@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import replace
 
-from phalanx.model.cluster import Cluster
 from phalanx.model.event import Event, Finished, NodeSeen, Opened, QueueSeen, Submitted
 from phalanx.model.job import Job, Slot
 from phalanx.model.plan import Plan, Start, Wait
@@ -18,6 +17,7 @@ from phalanx.model.reason import NEVER
 from phalanx.simulator.run.play import Step, knowing, queued, queues_of
 from phalanx.simulator.run.setup import Setup
 from phalanx.simulator.workload.workload import Task, Workload, alone
+from phalanx.state.cluster import Cluster
 
 KINDS = 4096  # looked at; of workloads with more, the rest is found when it does not start
 

@@ -21,19 +21,19 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
-from phalanx.model.cluster import Cluster, Record
 from phalanx.model.event import Event, Finished, Opened, Refused, Released, Started
-from phalanx.model.job import Job, Outcome, Phase, Size, Slot
+from phalanx.model.job import GangSize, Job, Outcome, Phase, Slot
 from phalanx.model.plan import Place, Plan, Preempt, Shrink, Start
 from phalanx.model.policy import Policy
-from phalanx.model.reason import Code, Reason
+from phalanx.model.reason import Reason, ReasonCode
 from phalanx.simulator.cluster.agenda import Agenda, Kind
 from phalanx.simulator.run.play import Step
+from phalanx.state.cluster import Cluster, JobRecord
 
 Happening: TypeAlias = Callable[[], Sequence[Event]]
 
 PASSES = 200_000  # of the scheduler; more are not played
-LACKING = Reason(code=Code.BACKOFF, text="pods of its minimum found no node in time")
+LACKING = Reason(code=ReasonCode.BACKOFF, text="pods of its minimum found no node in time")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +179,7 @@ class Ahead:
 
     # The beginning
 
-    def _resumed(self, job: str, record: Record) -> Iterator[Event]:
+    def _resumed(self, job: str, record: JobRecord) -> Iterator[Event]:
         """What is under way goes on."""
         gone_s = max(0.0, self.book.leaving.get(job, 0.0) - self.now_s)
         lacks = not record.gang.enough(record.placed)
@@ -199,7 +199,7 @@ class Ahead:
         if record.phase is Phase.RUNNING or not lacks:
             self._expect_end(job, record)
 
-    def _expect_end(self, job: str, record: Record) -> None:
+    def _expect_end(self, job: str, record: JobRecord) -> None:
         limit_s = self.assumptions.limit_s(record.job)
         if limit_s is None:
             self.unlimited[job] = None
@@ -236,9 +236,9 @@ class Ahead:
         self._end_in(job, self.assumptions.run_s if limit_s is None else max(0.0, limit_s))
         return (Started(job, record.attempt), *self._missing(record))
 
-    def _missing(self, record: Record) -> Sequence[Event]:
+    def _missing(self, record: JobRecord) -> Sequence[Event]:
         """The slots of an elastic job that have no node want one."""
-        if record.job.size is not Size.ELASTIC:
+        if record.job.size is not GangSize.ELASTIC:
             return ()
         every = (Slot(at, n) for at, role in enumerate(record.job.roles) for n in range(role.count))
         slots = tuple(slot for slot in every if slot not in record.placements and slot not in record.open)
@@ -278,7 +278,7 @@ class Ahead:
         began_s = course.starts_s[-1] if course.starts_s else self.book.jobs[course.job].started_s
         return max(0.0, self.now_s - began_s) if began_s else 0.0
 
-    def _is_gang(self, record: Record) -> bool:
+    def _is_gang(self, record: JobRecord) -> bool:
         queue = self.book.queues.get(self.book.queue_of(record.job))
         return queue is None or queue.gang
 

@@ -17,7 +17,7 @@ from math import inf
 from random import Random
 from typing import TypeVar
 
-from phalanx.model.shape import CPU, Shape
+from phalanx.model.pod import CPU, Shape
 from phalanx.simulator.schedule.schedule import Schedule
 from phalanx.simulator.schedule.sweep import capacity
 from phalanx.simulator.workload.workload import Task, Workload, alone, of_resource

@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from phalanx.model.cluster import Cluster
 from phalanx.model.event import Event
 from phalanx.model.job import Job
 from phalanx.model.plan import Plan
-from phalanx.model.policy import Policy, Score
+from phalanx.model.policy import Policy, ScoringStrategy
 from phalanx.model.queue import Queue
 from phalanx.simulator.cluster.disturbance import Disturbance, Faults
 from phalanx.simulator.cluster.estimate import estimator
@@ -24,6 +23,7 @@ from phalanx.simulator.run.setup import Setup
 from phalanx.simulator.run.stopwatch import Applier, Stopwatch
 from phalanx.simulator.schedule.schedule import Fate, Schedule
 from phalanx.simulator.workload.workload import Task, Workload
+from phalanx.state.cluster import Cluster
 
 REPORT_EVERY = 512  # passes
 
@@ -110,7 +110,7 @@ def knowing(policy: Policy, workload: Workload) -> Policy:
 
 def expecting(policy: Policy, workload: Workload) -> Policy:
     """A scheduler that minds fragmentation has seen such workloads before, and knows which pods to expect."""
-    if policy.typical or policy.score not in {Score.FRAGMENTATION, Score.FEWEST_LOST}:
+    if policy.typical or policy.score not in {ScoringStrategy.FRAGMENTATION, ScoringStrategy.FEWEST_LOST}:
         return policy
     return replace(policy, typical=frequencies(workload))
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from phalanx.model.policy import Backfill, BackfillOrder, Policy, Score
-from phalanx.model.queue import Order, Queue
+from phalanx.model.policy import Backfill, BackfillOrder, Policy, ScoringStrategy
+from phalanx.model.queue import Queue, QueueOrder
 from phalanx.simulator.cluster.factory import Creation
 from phalanx.simulator.readers.lines import TraceError
 from phalanx.simulator.workload.rounds import Rounds
@@ -35,7 +35,7 @@ def one_queue(
     about: str,
     policy: Policy,
     *,
-    order: Order = Order.FIFO,
+    order: QueueOrder = QueueOrder.FIFO,
     strict: bool = False,
     rounds: Rounds | None = None,
 ) -> Setup:
@@ -43,7 +43,7 @@ def one_queue(
     return Setup(name=name, about=about, policy=policy, queues=(queue,), rounds=rounds)
 
 
-def scored(name: str, about: str, score: Score) -> Setup:
+def scored(name: str, about: str, score: ScoringStrategy) -> Setup:
     """Greedy, with a score of its own."""
     return one_queue(name, about, Policy(default_queue=ONE, backfill=Backfill.GREEDY, score=score))
 
@@ -67,40 +67,40 @@ BUILT_IN: Mapping[str, Setup] = {
             "conservative backfilling: nobody who waits is delayed",
             Policy(default_queue=ONE, backfill=Backfill.CONSERVATIVE),
         ),
-        one_queue("priority", "higher priority first, then EASY", EASY, order=Order.PRIORITY),
-        scored("spread", "greedy, each pod on the emptiest node", Score.SPREAD),
-        scored("fgd", "greedy, where fragmentation grows least (FGD, ATC'23)", Score.FRAGMENTATION),
+        one_queue("priority", "higher priority first, then EASY", EASY, order=QueueOrder.PRIORITY),
+        scored("spread", "greedy, each pod on the emptiest node", ScoringStrategy.SPREAD),
+        scored("fgd", "greedy, where fragmentation grows least (FGD, ATC'23)", ScoringStrategy.FRAGMENTATION),
         scored(
             "fewest-lost",
             "greedy, where fewest GPUs are lost to fragments or for want of cpu (ours)",
-            Score.FEWEST_LOST,
+            ScoringStrategy.FEWEST_LOST,
         ),
-        scored("best-fit", "greedy, where least cpu and GPUs are left", Score.BEST_FIT),
-        scored("dot-product", "greedy, where what is free is least like what is asked", Score.DOT_PRODUCT),
-        scored("gpu-packing", "greedy, shared GPUs first, then used nodes", Score.DEVICE_PACKING),
-        scored("gpu-clustering", "greedy, beside pods that ask as many GPUs", Score.DEVICE_CLUSTERING),
-        scored("random", "greedy, any node that fits", Score.RANDOM),
+        scored("best-fit", "greedy, where least cpu and GPUs are left", ScoringStrategy.BEST_FIT),
+        scored("dot-product", "greedy, where what is free is least like what is asked", ScoringStrategy.DOT_PRODUCT),
+        scored("gpu-packing", "greedy, shared GPUs first, then used nodes", ScoringStrategy.DEVICE_PACKING),
+        scored("gpu-clustering", "greedy, beside pods that ask as many GPUs", ScoringStrategy.DEVICE_CLUSTERING),
+        scored("random", "greedy, any node that fits", ScoringStrategy.RANDOM),
         one_queue(
             "srtf",
             "least remaining time first, preempting in rounds (Muri, SIGCOMM'22)",
             GREEDY,
-            order=Order.PRIORITY,
+            order=QueueOrder.PRIORITY,
             rounds=Rounds.TIME,
         ),
         one_queue(
             "srsf",
             "least remaining time times GPUs first, preempting in rounds (Muri, SIGCOMM'22)",
             GREEDY,
-            order=Order.PRIORITY,
+            order=QueueOrder.PRIORITY,
             rounds=Rounds.SERVICE,
         ),
         Setup(
             name="fair",
             about="queues of the trace share equally (weighted dominant share); whatever fits, starts",
             policy=Policy(default_queue=ONE, backfill=Backfill.GREEDY),
-            queues=(Queue(name=ALL, order=Order.FAIR),),
+            queues=(Queue(name=ALL, order=QueueOrder.FAIR),),
             flat=False,
-            of_each=Queue(name="", parent=ALL, order=Order.FIFO),
+            of_each=Queue(name="", parent=ALL, order=QueueOrder.FIFO),
         ),
     )
 }

@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 from phalanx.model.job import Job, Role
 from phalanx.model.node import Node
+from phalanx.model.pod import CPU, PODS, DeviceShare, Shape, amounts
 from phalanx.model.reservation import Reservation
-from phalanx.model.shape import CPU, PODS, DeviceShare, Shape, amounts
 from phalanx.model.topology import Topology
 
 GPU = "nvidia.com/gpu"

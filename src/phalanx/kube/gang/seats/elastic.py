@@ -19,7 +19,7 @@ from phalanx.kube.gang.seats.seat_table import RoleSeats
 from phalanx.kube.gang.spec.gang_spec import JobPods
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.workload.batch_job import BatchJob
-from phalanx.model.job import Phase, Size, Slot
+from phalanx.model.job import GangSize, Phase, Slot
 from phalanx.model.plan import Shrink
 from phalanx.model.reason import Reason
 
@@ -119,7 +119,7 @@ class ElasticParallelism:
 
     def offer(self) -> float:
         """An elastic gang says where it would take more. Returns when it will say so, if not now (0: never)."""
-        wanted = self._start.phase is Phase.RUNNING and self._start.spec.job.size is Size.ELASTIC
+        wanted = self._start.phase is Phase.RUNNING and self._start.spec.job.size is GangSize.ELASTIC
         if not wanted or self.leaving:
             return 0.0
         new: list[Slot] = []

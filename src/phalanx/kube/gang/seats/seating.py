@@ -19,7 +19,7 @@ from phalanx.kube.read.template.pod_shape import covers
 from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.model.event import Released
 from phalanx.model.job import Phase, Placement, Role, Slot
-from phalanx.model.shape import Amounts, amounts
+from phalanx.model.pod import Amounts, amounts
 
 
 class Seating:

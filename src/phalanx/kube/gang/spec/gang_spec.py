@@ -28,9 +28,9 @@ from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.pod_group import NO_TASKS, PodGroup
 from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.model.job import Job, Role
-from phalanx.model.reason import Code, Reason
-from phalanx.model.shape import Amounts, Shape
-from phalanx.model.topology import Closeness
+from phalanx.model.pod import Amounts, Shape
+from phalanx.model.reason import Reason, ReasonCode
+from phalanx.model.topology import TopologyRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
         if blocked is None and defaults.gang(queue):
             blocked = _incomplete(members) or defaults.headroom(_needs(members, rows))
     except GangSpecError as error:
-        blocked = Reason(code=Code.INVALID, text=str(error))
+        blocked = Reason(code=ReasonCode.INVALID, text=str(error))
     job = Job(
         id=members.id,
         queue=queue,
@@ -195,7 +195,7 @@ def _job_role(job: BatchJob, size: int) -> RoleSource:
     return role, JobPods(job.uid)
 
 
-def _closeness(member: BatchJob | Pod) -> Closeness | None:
+def _closeness(member: BatchJob | Pod) -> TopologyRequest | None:
     """Of this member's pods alone."""
     alone = options_of(member.options, member.name)
     return closeness(alone, labels.ROLE_CLOSENESS, labels.ROLE_PREFERRED_CLOSENESS)
@@ -260,20 +260,22 @@ def _obstacle(members: GangMembers) -> Reason | None:
         if job.held:
             why = job.options.get(labels.HOLD, "")
             why = f" ({why})" if " " in why else ""
-            return Reason(code=Code.HELD, text=f"Job {job.name} is held{why}: remove {labels.HOLD} to queue it")
+            return Reason(code=ReasonCode.HELD, text=f"Job {job.name} is held{why}: remove {labels.HOLD} to queue it")
         if job.suspended and job.record is not None:
             text = (
                 f"Job {job.name} was suspended by somebody else after it was admitted: remove the annotation "
                 f"{labels.ADMITTED} to queue it again"
             )
-            return Reason(code=Code.HELD, text=text)
+            return Reason(code=ReasonCode.HELD, text=text)
         if job.requirements.obstacle is not None:
             return job.requirements.obstacle
     for pod in members.pods:
         if pod.options.get(labels.HOLD, "false") != "false":
-            return Reason(code=Code.HELD, text=f"pod {pod.name} is held: remove {labels.HOLD} to queue it")
+            return Reason(code=ReasonCode.HELD, text=f"pod {pod.name} is held: remove {labels.HOLD} to queue it")
         if pod.gated:
-            return Reason(code=Code.HELD, text=f"pod {pod.name} has scheduling gates: it waits until they are removed")
+            return Reason(
+                code=ReasonCode.HELD, text=f"pod {pod.name} has scheduling gates: it waits until they are removed"
+            )
         if pod.obstacle is not None:
             return pod.obstacle
     return None
@@ -317,7 +319,7 @@ def _missing_of_group(members: GangMembers) -> Reason | None:
     group, pods = members.group, members.pods
     if group is None:
         text = f"the PodGroup {pods[0].group} of its pods does not exist yet: create it"
-        return Reason(code=Code.WAITING_FOR_MEMBERS, text=text)
+        return Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=text)
     for task, wanted in group.tasks.items():
         there = sum(pod.options.get(labels.ROLE) == task for pod in pods)
         if there < wanted:
@@ -329,7 +331,7 @@ def _waiting(there: int, wanted: int, what: str) -> Reason | None:
     if there >= wanted:
         return None
     text = f"waiting for members: {there} of {wanted} {what} exist"
-    return Reason(code=Code.WAITING_FOR_MEMBERS, text=text, numbers={"exist": there, "wanted": wanted})
+    return Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=text, numbers={"exist": there, "wanted": wanted})
 
 
 # --- what members say ---------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import msgspec
 
 from phalanx.client.quantity import amount
 from phalanx.errors import PhalanxError
-from phalanx.model.shape import PODS, Amounts, Shape, amounts
+from phalanx.model.pod import PODS, Amounts, Shape, amounts
 
 _MOST_BLOCKS = 10_000
 

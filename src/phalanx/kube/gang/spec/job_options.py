@@ -15,8 +15,8 @@ import msgspec
 from phalanx.dialects.fields import Fields, Misread, duration_s, moment_s
 from phalanx.kube.gang.spec.held_resources import GangSpecError
 from phalanx.kube.read import labels
-from phalanx.model.job import After, Dependency, Group, Size
-from phalanx.model.topology import Closeness
+from phalanx.model.job import Dependency, DependencyType, GangSize, Group
+from phalanx.model.topology import TopologyRequest
 
 Value = TypeVar("Value")
 Choice = TypeVar("Choice", bound=StrEnum)
@@ -63,14 +63,16 @@ def job_options(members: OptionSource, namespace: str) -> dict[str, Any]:
         "array_cap": _read(members, labels.ARRAY_CAP, lambda text: whole(text, 1)),
         "nice": _read(members, labels.NICE, lambda text: whole(text, -(2**31))),
         "preemptible": _read(members, labels.PREEMPTIBLE, flag),
-        "size": _read(members, labels.SIZE, lambda text: choice(text, Size)),
+        "size": _read(members, labels.SIZE, lambda text: choice(text, GangSize)),
         "closeness": closeness(members, labels.CLOSENESS, labels.PREFERRED_CLOSENESS, whole_job=True),
         "groups": _read(members, labels.SUBGROUPS, subgroups),
     }
     return {name: value for name, value in found.items() if value is not None and value != ""}
 
 
-def closeness(members: OptionSource, required: str, preferred: str, *, whole_job: bool = False) -> Closeness | None:
+def closeness(
+    members: OptionSource, required: str, preferred: str, *, whole_job: bool = False
+) -> TopologyRequest | None:
     """From the word for a level that must, or should, be shared. Slices and balance are words of the whole job."""
     must, should = single_value(members, required), single_value(members, preferred)
     if must and should:
@@ -79,7 +81,7 @@ def closeness(members: OptionSource, required: str, preferred: str, *, whole_job
     pods, level = _read(members, labels.SLICE, slices) or (0, "") if whole_job else (0, "")
     if not must and not should and not pods:
         return None
-    return Closeness(
+    return TopologyRequest(
         level=must or should, required=not should, balanced=bool(balanced), slice_level=level, slice_pods=pods
     )
 
@@ -140,7 +142,7 @@ def _dependency(text: str, namespace: str) -> Dependency:
     name, colon, kind = text.partition(":")
     if not name:
         raise ValueError("a dependency names a job: JOB or JOB:ok, for instance prepare:ok")
-    after = choice(kind, After) if colon else After.OK
+    after = choice(kind, DependencyType) if colon else DependencyType.OK
     return Dependency(job=name if "/" in name else f"{namespace}/{name}", after=after)
 
 
@@ -167,12 +169,12 @@ def subgroup(said: Fields) -> Group:
     return found
 
 
-def group_closeness(said: Fields) -> Closeness | None:
+def group_closeness(said: Fields) -> TopologyRequest | None:
     """From `closeness`, a level that must be shared, or `preferredCloseness`, one that should. Raises Misread."""
     must, should = said.text("closeness"), said.text("preferredCloseness")
     if must and should:
         raise Misread((*said.path, "preferredCloseness"), f"closeness says {must} already: say one of both")
-    return Closeness(level=must or should, required=bool(must)) if must or should else None
+    return TopologyRequest(level=must or should, required=bool(must)) if must or should else None
 
 
 def options_of(said: Mapping[str, str], id: str) -> OptionSource:

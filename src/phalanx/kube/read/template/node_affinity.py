@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from phalanx.kube.read.template import pod_affinity
-from phalanx.model.reason import Code, Reason
-from phalanx.model.shape import NodePreference, NodeTerm, Operator, Requirement, Toleration
+from phalanx.model.pod import NodePreference, NodeTerm, Operator, Requirement, Toleration
+from phalanx.model.reason import Reason, ReasonCode
 
 Spec = Mapping[str, Any]
 
@@ -67,7 +67,7 @@ def unsupported(spec: Spec) -> Reason | None:
     texts = list(_obstacles(spec))
     if not texts:
         return None
-    return Reason(code=Code.UNSUPPORTED, text="; ".join(texts), numbers={"count": len(texts)})
+    return Reason(code=ReasonCode.UNSUPPORTED, text="; ".join(texts), numbers={"count": len(texts)})
 
 
 def _obstacles(spec: Spec) -> Iterator[str]:

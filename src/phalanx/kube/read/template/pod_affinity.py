@@ -13,8 +13,8 @@ from typing import Any
 
 from phalanx.client.quantity import QuantityError, parse, whole
 from phalanx.kube.read.labels import GPU_FRACTION, GPU_MEMORY
-from phalanx.model.peers import ALL_NAMESPACES
-from phalanx.model.shape import DeviceShare, NodeTerm, Operator, PodTerm, Port, Requirement, Spread
+from phalanx.model.pod import DeviceShare, HostPort, NodeTerm, Operator, PodAffinityTerm, Requirement, TopologySpread
+from phalanx.state.nodes.pod_index import ALL_NAMESPACES
 
 Spec = Mapping[str, Any]
 
@@ -26,25 +26,25 @@ _GPU = "nvidia.com/gpu"
 _EVERY = "0.0.0.0"  # noqa: S104 (nothing listens there: it is what pods say)
 
 
-def affinity_terms(spec: Spec) -> tuple[PodTerm, ...]:
+def affinity_terms(spec: Spec) -> tuple[PodAffinityTerm, ...]:
     return tuple(_terms((spec.get("affinity") or {}).get("podAffinity") or {}))
 
 
-def anti_affinity_terms(spec: Spec) -> tuple[PodTerm, ...]:
+def anti_affinity_terms(spec: Spec) -> tuple[PodAffinityTerm, ...]:
     return tuple(_terms((spec.get("affinity") or {}).get("podAntiAffinity") or {}))
 
 
-def _terms(rules: Spec) -> Iterator[PodTerm]:
+def _terms(rules: Spec) -> Iterator[PodAffinityTerm]:
     for term in rules.get(_REQUIRED) or ():
         yield _term(term, 0)
     for rule in rules.get(_PREFERRED) or ():
         yield _term(rule["podAffinityTerm"], int(rule["weight"]))
 
 
-def _term(term: Spec, weight: int) -> PodTerm:
+def _term(term: Spec, weight: int) -> PodAffinityTerm:
     everywhere = term.get("namespaceSelector") is not None
     namespaces = (ALL_NAMESPACES,) if everywhere else tuple(sorted(term.get("namespaces") or ()))
-    return PodTerm(term["topologyKey"], _selector(term.get("labelSelector")), namespaces, weight)
+    return PodAffinityTerm(term["topologyKey"], _selector(term.get("labelSelector")), namespaces, weight)
 
 
 def _selector(selector: Spec | None) -> NodeTerm:
@@ -59,9 +59,9 @@ def _selector(selector: Spec | None) -> NodeTerm:
     )
 
 
-def topology_spread(spec: Spec) -> tuple[Spread, ...]:
+def topology_spread(spec: Spec) -> tuple[TopologySpread, ...]:
     return tuple(
-        Spread(
+        TopologySpread(
             topology=rule["topologyKey"],
             max_skew=int(rule["maxSkew"]),
             selector=_selector(rule.get("labelSelector")),
@@ -72,14 +72,14 @@ def topology_spread(spec: Spec) -> tuple[Spread, ...]:
     )
 
 
-def host_ports(spec: Spec) -> tuple[Port, ...]:
+def host_ports(spec: Spec) -> tuple[HostPort, ...]:
     found = set()
     for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
         for port in container.get("ports") or ():
             number = port.get("hostPort") or (port["containerPort"] if spec.get("hostNetwork") else 0)
             if number:
                 address = port.get("hostIP") or ""
-                found.add(Port(int(number), port.get("protocol") or "TCP", "" if address == _EVERY else address))
+                found.add(HostPort(int(number), port.get("protocol") or "TCP", "" if address == _EVERY else address))
     return tuple(sorted(found, key=lambda port: (port.number, port.protocol, port.address)))
 
 
@@ -104,7 +104,7 @@ def device_share(annotations: Mapping[str, str]) -> DeviceShare | None:
         raise ValueError(f"{GPU_FRACTION if fraction is not None else GPU_MEMORY}: {error}") from None
 
 
-def selector_keys(terms: Iterable[PodTerm | Spread]) -> Iterator[str]:
+def selector_keys(terms: Iterable[PodAffinityTerm | TopologySpread]) -> Iterator[str]:
     """The label keys by which they select pods."""
     return (requirement.key for term in terms for requirement in term.selector)
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from phalanx.client.quantity import amount
-from phalanx.model.shape import PODS, Amounts, amounts
+from phalanx.model.pod import PODS, Amounts, amounts
 
 Spec = Mapping[str, Any]
 Sums = dict[str, int]

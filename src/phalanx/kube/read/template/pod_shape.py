@@ -30,8 +30,8 @@ from phalanx.kube.read.template.node_affinity import (
     unsupported,
 )
 from phalanx.kube.read.template.pod_requests import pod_requests
-from phalanx.model.reason import Code, Reason
-from phalanx.model.shape import PODS, Shape
+from phalanx.model.pod import PODS, Shape
+from phalanx.model.reason import Reason, ReasonCode
 
 Spec = Mapping[str, Any]
 Metadata = tuple[tuple[tuple[str, str], ...], str, tuple[str | None, ...]]
@@ -127,7 +127,7 @@ class ShapeCache:
             text = (
                 f"runtimeClassName {spec['runtimeClassName']} names no RuntimeClass: create it, or leave the name out"
             )
-            return PodRequirements(Shape(requests=((PODS, 1),)), Reason(code=Code.INVALID, text=text))
+            return PodRequirements(Shape(requests=((PODS, 1),)), Reason(code=ReasonCode.INVALID, text=text))
         return self.of_pod(with_runtime_class(with_limit_ranges(spec, limit_ranges), runtime_class), meta=meta)
 
 
@@ -217,7 +217,7 @@ def _read(spec: Spec, status: Mapping[str, Any], meta: Spec) -> PodRequirements:
         )
     except (QuantityError, ValueError, KeyError) as error:
         text = f"its demands cannot be read: {error}; correct the pod template"
-        return PodRequirements(Shape(requests=((PODS, 1),)), Reason(code=Code.INVALID, text=text))
+        return PodRequirements(Shape(requests=((PODS, 1),)), Reason(code=ReasonCode.INVALID, text=text))
     return PodRequirements(shape, unsupported(spec), bool(_claims(spec)))
 
 

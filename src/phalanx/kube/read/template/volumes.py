@@ -25,8 +25,8 @@ from phalanx.client.connection import Object
 from phalanx.kube.read.template.node_affinity import node_term
 from phalanx.kube.read.template.pod_shape import PodRequirements
 from phalanx.model.node import Node
-from phalanx.model.reason import Code, Reason
-from phalanx.model.shape import Amounts, NodeTerm, Operator, Requirement, amounts
+from phalanx.model.pod import Amounts, NodeTerm, Operator, Requirement, amounts
+from phalanx.model.reason import Reason, ReasonCode
 
 Spec = Mapping[str, Any]
 
@@ -35,7 +35,7 @@ _UNLIMITED = 1 << 40
 _ZONES = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 _ONE_POD, _SHARED = "ReadWriteOncePod", {"ReadWriteMany", "ReadOnlyMany"}
 _BLIND = Reason(
-    code=Code.UNSUPPORTED,
+    code=ReasonCode.UNSUPPORTED,
     text="it has volume claims, and the server does not show us claims, volumes and storage classes "
     "(VolumeBindingUnsupported): let the scheduler's account list persistentvolumeclaims, persistentvolumes, "
     "storageclasses and csinodes, or use other volumes",
@@ -222,9 +222,9 @@ def with_claims(ask: PodRequirements, found: ClaimConstraints | None, *, ours: b
     if not ours:
         return PodRequirements(shape, obstacle, ask.claims)
     if obstacle is None and found.wrong:
-        obstacle = Reason(code=Code.UNSUPPORTED, text="; ".join(found.wrong), numbers={"count": len(found.wrong)})
+        obstacle = Reason(code=ReasonCode.UNSUPPORTED, text="; ".join(found.wrong), numbers={"count": len(found.wrong)})
     elif obstacle is None and found.waits:
-        obstacle = Reason(code=Code.VOLUMES, text="; ".join(found.waits), numbers={"count": len(found.waits)})
+        obstacle = Reason(code=ReasonCode.VOLUMES, text="; ".join(found.waits), numbers={"count": len(found.waits)})
     return PodRequirements(shape, obstacle, ask.claims)
 
 

@@ -1,0 +1,131 @@
+"""Advance reservations and maintenance: which nodes are closed to a job that would run from then till then.
+
+As Slurm's advance reservations (scontrol(1), "reservation"). Reserved nodes are closed to everyone without the right
+from the reservation's start to its end; so a job starts on them before only if its time limit is over by then, and
+afterwards anyone may. Who has the right: the users, groups and queues (with the queues below) that it names. They say
+that they want it by its name, and then run on its nodes only and while it lasts; if it is *magnetic*, they need not say
+so, and may run on its nodes as on any others. Several reservations may overlap: a node is open to a job only if every
+reservation that it would meet there lets it in.
+
+Nodes that do not exist (yet) are reserved all the same; it costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phalanx.core.fold.job_dependencies import NotEligible
+from phalanx.core.moment import format_time
+from phalanx.core.placement.draft import Draft
+from phalanx.core.quota.flavor_assignment import time_limit_s
+from phalanx.model.job import Job
+from phalanx.model.reason import Reason, ReasonCode
+from phalanx.model.reservation import Reservation
+from phalanx.state.classes import MAX_AMOUNT
+from phalanx.state.cluster import Cluster
+
+Rows = NDArray[np.bool_]
+
+
+def reservation_not_eligible(cluster: Cluster, job: Job, now_s: float) -> NotEligible | None:
+    """Why a job that names a reservation cannot start now whatever room there is."""
+    if not job.reservation:
+        return None
+    named = cluster.reservations.get(job.reservation)
+    if named is None:
+        return NotEligible(reserved_reason(job, f"there is no reservation {job.reservation!r}"))
+    if not is_named_in(cluster, named, job):
+        return NotEligible(reserved_reason(job, f"the reservation {named.name} is for others: {reserved_for(named)}"))
+    if now_s >= named.end_s:
+        return NotEligible(
+            reserved_reason(job, f"the reservation {named.name} ended at {format_time(named.end_s, now_s)}", named)
+        )
+    if now_s < named.start_s:
+        text = f"the reservation {named.name} begins at {format_time(named.start_s, now_s)}"
+        return NotEligible(reserved_reason(job, text, named), named.start_s)
+    return None
+
+
+def reserved_reason(job: Job, text: str, named: Reservation | None = None) -> Reason:
+    numbers: dict[str, object] = {"reservation": job.reservation}
+    if named is not None:
+        numbers |= {"start_s": named.start_s, "end_s": named.end_s}
+    return Reason(code=ReasonCode.RESERVED, text=text, numbers=numbers)
+
+
+def reserved_for(reservation: Reservation) -> str:
+    parts = (("users", reservation.users), ("groups", reservation.groups), ("queues", reservation.queues))
+    return "; ".join(f"{kind} {', '.join(names)}" for kind, names in parts if names) or "nobody, it is maintenance"
+
+
+def is_named_in(cluster: Cluster, reservation: Reservation, job: Job) -> bool:
+    """Whether it is among those that the reservation names."""
+    if job.user in reservation.users or (job.group and job.group in reservation.groups):
+        return True
+    path = cluster.tree.branch(cluster.queue_of(job)).path if reservation.queues else ()
+    return any(branch.name in reservation.queues for branch in path)
+
+
+def may_use(cluster: Cluster, reservation: Reservation, job: Job) -> bool:
+    return (job.reservation == reservation.name or reservation.magnetic) and is_named_in(cluster, reservation, job)
+
+
+def closing_reservations(cluster: Cluster, job: Job, start_s: float, end_s: float) -> Iterator[Reservation]:
+    """The reservations that shut the job out if it would run from `start_s` to `end_s`."""
+    for reservation in cluster.reservations.values():
+        meets = start_s < reservation.end_s and reservation.start_s < end_s
+        if meets and not may_use(cluster, reservation, job):
+            yield reservation
+
+
+def closed_rows(cluster: Cluster, job: Job, start_s: float, end_s: float) -> Rows | None:
+    """By row, the nodes that the job cannot have from `start_s` to `end_s` (seconds since the epoch); None: no such."""
+    named = cluster.reservations.get(job.reservation) if job.reservation else None
+    shut = [rows_of(cluster, each) for each in closing_reservations(cluster, job, start_s, end_s)]
+    if named is not None:
+        shut.append(~rows_of(cluster, named))
+    return np.logical_or.reduce(shut) if shut else None
+
+
+def rows_closed_now(cluster: Cluster, job: Job, now_s: float) -> Rows | None:
+    """Those that it cannot have if it starts now and runs as long as it may."""
+    if not cluster.reservations:
+        return None
+    limit_s = time_limit_s(cluster, job)
+    return closed_rows(cluster, job, now_s, inf if limit_s is None else now_s + max(0.0, limit_s))
+
+
+@contextmanager
+def without_closed_nodes(draft: Draft, cluster: Cluster, job: Job, now_s: float) -> Iterator[None]:
+    """For a moment the nodes that are closed to the job have no room on the draft, whoever would leave them."""
+    rows = rows_closed_now(cluster, job, now_s)
+    if rows is None:
+        yield
+        return
+    shut = rows[draft.rows]
+    for column in draft.free.values():
+        column[shut] -= MAX_AMOUNT
+    try:
+        yield
+    finally:
+        for column in draft.free.values():
+            column[shut] += MAX_AMOUNT
+        draft.node_order.loosened += 1
+
+
+def rows_of(cluster: Cluster, reservation: Reservation) -> Rows:
+    columns = cluster.columns
+    rows = np.zeros(columns.capacity, np.bool_)
+    rows[[columns.row_of[node] for node in reservation.nodes if node in columns.row_of]] = True
+    return rows
+
+
+def boundaries_s(cluster: Cluster, now_s: float) -> list[float]:
+    """When reservations begin and end from now on, sorted: nothing else about them changes."""
+    times = {at_s for each in cluster.reservations.values() for at_s in (each.start_s, each.end_s)}
+    return sorted(at_s for at_s in times if now_s < at_s < float("inf"))

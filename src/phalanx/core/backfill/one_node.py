@@ -1,0 +1,112 @@
+"""The shadow time on a cluster of one node, in plain integers: a log's machine, or a laptop.
+
+The same question that `core.backfill.shadow_time` answers for many nodes. With one, what a job holds there is all it
+holds (`Holders`), room is one number per resource, and walking what runs until there is enough costs less than setting
+up the first array."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from heapq import merge
+from operator import itemgetter
+from typing import Any, TypeAlias
+
+from phalanx.core.backfill.shadow_time import Free, HeldCapacity
+from phalanx.core.placement.draft import SHUT, Draft
+from phalanx.model.amount import Amount
+from phalanx.model.job import Placement
+from phalanx.model.pod import PODS
+from phalanx.state.classes import MAX_AMOUNT, Gang
+from phalanx.state.cluster import Cluster
+
+Amounts: TypeAlias = dict[str, int]
+End: TypeAlias = tuple[float, str]  # when (seconds since the epoch), and the job
+Release: TypeAlias = tuple[float, str | int]  # when; a job that runs, or the number of something granted
+Held: TypeAlias = Mapping[Any, Amount]  # by whom
+
+INFINITE_S = float("inf")
+WHEN = itemgetter(0)
+
+
+def alone(cluster: Cluster, draft: Draft) -> bool:
+    """Whether the cluster is one node, and nothing is charged to any other."""
+    return len(draft.rows) == 1 == len(cluster.columns.row_of)
+
+
+def taken(gang: Gang, placements: Sequence[Placement]) -> Amounts:
+    """What those pods hold together."""
+    total: Amounts = {}
+    for placement in placements:
+        for resource, amount in gang.demands[placement.role].asks:
+            total[resource] = total.get(resource, 0) + amount
+    return total
+
+
+class OneNode:
+    """`left`: what is free at `shadow_s` (seconds since the epoch) beside the first; empty before there is one."""
+
+    def __init__(self, cluster: Cluster, draft: Draft, now_s: float) -> None:
+        self.cluster, self.draft, self.now_s = cluster, draft, now_s
+        self.shadow_s = INFINITE_S
+        self.left: Amounts = {}
+
+    def find(self, gang: Gang, ends: Sequence[End], granted: Sequence[tuple[float, Gang, Sequence[Placement]]]) -> bool:
+        """The first time at which the gang fits; whether there is one. `granted`: in this cycle, and till when;
+        `ends`: who runs, in the order in which they end."""
+        draft, need = self.draft, gang.asked()
+        for demand in gang.demands:
+            if draft.matching(demand.where) is not None:
+                return False
+        left = {resource: view[0] for resource, view in draft.views.items()}
+        if left[PODS] < SHUT:
+            left[PODS] += MAX_AMOUNT
+        for resource in need:
+            if resource not in left:
+                return False
+            left[resource] -= need[resource]
+        self.shadow_s, self.left = INFINITE_S, left
+        lacking = [resource for resource in left if left[resource] < 0]
+        if not lacking:
+            self.shadow_s = self.now_s
+        held: list[tuple[str, Held]] = [(name, of) for name, of in self.cluster.consumers.held.items() if name in left]
+        releases: Iterable[Release] = ends
+        if granted:
+            releases = merge(ends, sorted([(end_s, at) for at, (end_s, _, _) in enumerate(granted)]), key=WHEN)
+            for at, (_, of, where) in enumerate(granted):
+                held += [(name, {at: amount}) for name, amount in taken(of, where).items()]
+        for end_s, who in releases:
+            if end_s > self.shadow_s:
+                break
+            for resource, by in held:
+                given_back = by.get(who, 0)
+                if isinstance(given_back, int):  # parts of devices come back as whole ones, or not: who knows
+                    left[resource] += given_back
+            if lacking:
+                while lacking and left[lacking[-1]] >= 0:
+                    lacking.pop()
+                if not lacking:
+                    self.shadow_s = max(end_s, self.now_s)
+        return self.shadow_s < INFINITE_S
+
+    def fits(self, gang: Gang) -> bool:
+        """Whether it fits beside the first at the shadow time."""
+        left = self.left
+        return not [resource for resource, amount in gang.asked().items() if amount > left.get(resource, 0)]
+
+    def take(self, gang: Gang, placements: Sequence[Placement]) -> None:
+        """It runs beyond the shadow time."""
+        for resource, amount in taken(gang, placements).items():
+            self.left[resource] -= amount
+
+    def change(self, held: HeldCapacity, sign: int) -> None:
+        """More, or less, is left at the shadow time."""
+        for resource, amounts in held.amounts.items():
+            if resource in self.left:
+                self.left[resource] += sign * int(amounts.sum())
+
+    def kept(self) -> Free:
+        """What is left, by row."""
+        free = {resource: column.copy() for resource, column in self.draft.columns.free.items()}
+        for resource, amount in self.left.items():
+            free[resource][self.draft.rows] = amount
+        return free

@@ -1,0 +1,209 @@
+"""The whole future at once: free room by node over time, with every reservation in it. For conservative backfill, where
+each waiting job has one, and for forecasts.
+
+Time is cut at *instants*: now, each end of what runs, each beginning and end of a reservation. Between two of them
+nothing changes, so a *level* (free room by row, one array per resource) describes it. For every demand asked about, how
+many of its pods each level holds is counted once and then kept true, so finding the first stretch of levels that may
+hold a gang for as long as it runs is a few vector operations over the levels; the stretch's room is the minimum of its
+levels, and there the gang is placed by the same code as now.
+
+Levels times nodes are bounded: with more ends than `CELLS` allows, neighbouring ends count as one, the later, so that
+nobody is expected earlier than it can be. (Slurm's bf_resolution does the same.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phalanx.core.backfill import advance
+from phalanx.core.backfill.one_node import alone
+from phalanx.core.backfill.shadow_time import Free, HeldCapacity, Release, draft_over, held_by_placements
+from phalanx.core.placement import gang as gangs
+from phalanx.core.placement.draft import Draft
+from phalanx.core.placement.filters import matching
+from phalanx.model.job import Job, Placement
+from phalanx.state.classes import Demand, Gang
+from phalanx.state.cluster import Cluster
+
+CELLS = 1 << 20
+TRIES = 256  # stretches that counting allows, tried for one gang
+SPARE = 64  # levels made at once when there are none left to insert
+
+
+class PlannedRun(NamedTuple):
+    """Where and when a job is expected to run: from `start_s` to `end_s`, seconds since the epoch."""
+
+    start_s: float
+    end_s: float
+    placements: tuple[Placement, ...]
+    held: HeldCapacity
+
+
+class CapacityProfile:
+    """`times[k]` is when level k begins; `order[k]` is its place in the arrays of `free`."""
+
+    def __init__(self, cluster: Cluster, draft: Draft, now_s: float, free: Free, releases: Sequence[Release]) -> None:
+        self.cluster, self.draft, self.now_s = cluster, draft, now_s
+        ends = [max(now_s, end_s) for end_s, _ in releases]
+        times = merged(sorted({now_s, *ends, *advance.boundaries_s(cluster, now_s)}), CELLS // max(1, len(draft)))
+        self.times = np.array(times)
+        self.order = np.arange(len(times))
+        self.free = {
+            resource: capacity_levels(column, len(times), resource, np.searchsorted(self.times, ends), releases)
+            for resource, column in free.items()
+        }
+        self.unused: list[int] = []
+        self.counts: dict[Demand, NDArray[np.int64]] = {}
+
+    def seat(self, job: Job, gang: Gang, runs_s: float) -> PlannedRun | None:
+        """The earliest seat for a gang that runs so long (infinite: for ever); None if none is found. Nothing is
+        taken."""
+        enough = np.ones(len(self.times), np.bool_)
+        for demand, role in zip(gang.demands, gang.roles, strict=True):
+            if role.minimum:
+                enough &= self.rooms(demand)[self.order] >= role.minimum
+        stops = np.maximum(self.times.searchsorted(self.times + runs_s), np.arange(1, len(self.times) + 1))
+        lacking = np.concatenate(([0], np.cumsum(~enough)))
+        possible = (lacking[stops] == lacking[:-1]).nonzero()[0]
+        only = self.only_place(gang)
+        for at in possible[:TRIES].tolist():
+            start_s = float(self.times[at])
+            found = only or gangs.place(self.window(job, at, int(stops[at]), start_s + runs_s), gang)
+            if isinstance(found, list):
+                return PlannedRun(
+                    start_s, start_s + runs_s, tuple(found), held_by_placements(self.cluster.columns, gang, found)
+                )
+        return None
+
+    def only_place(self, gang: Gang) -> list[Placement]:
+        """Where its pods go, if there is but one node, and whatever has room for them there by counting has them: pods
+        that ask for amounts and no more. Else nothing."""
+        if not alone(self.cluster, self.draft) or self.cluster.reservations or len(gang.roles) != 1:
+            return []
+        if not (gang.rigid and gang.simple and self.draft.ordinary(gang.demands[0])):
+            return []
+        node = self.cluster.columns.names[int(self.draft.rows[0])]
+        return [Placement(0, ordinal, node) for ordinal in range(gang.minimums[0])]
+
+    def take(self, seat: PlannedRun) -> None:
+        """The seat is reserved."""
+        self.change(seat.held, seat.start_s, seat.end_s, -1)
+
+    def window(self, job: Job, start: int, stop: int, end_s: float) -> Draft:
+        """What is free all the time from level `start` to `stop` for that job."""
+        return draft_over(self.draft, self.least(job, start, stop, end_s))
+
+    def least(self, job: Job, start: int, stop: int, end_s: float) -> Free:
+        some = self.order[start:stop]
+        free = {resource: column[some].min(axis=0) for resource, column in self.free.items()}
+        shut = advance.closed_rows(self.cluster, job, float(self.times[start]), end_s)
+        if shut is not None:
+            for column in free.values():
+                np.minimum(column, 0, out=column, where=shut)
+        return free
+
+    def beside(self, job: Job, end_s: float) -> Free:
+        """What is free from now until `end_s` beside all that is reserved."""
+        return self.least(job, 0, self.level(end_s), end_s)
+
+    def until(self, end_s: float) -> Free:
+        """What is free from now until `end_s` beside all that others have or are to have."""
+        some = self.order[: self.level(end_s)]
+        return {resource: column[some].min(axis=0) for resource, column in self.free.items()}
+
+    def level(self, end_s: float) -> int:
+        """The first that begins no earlier, but the one that begins now."""
+        return int(self.times.searchsorted(end_s)) or 1
+
+    def change(self, held: HeldCapacity, start_s: float, end_s: float, sign: int) -> None:
+        """That much is free, or taken, from then till then."""
+        start, stop = self.cut(start_s), len(self.times) if end_s == float("inf") else self.cut(end_s)
+        some = self.order[start:stop]
+        cells = some[:, None], held.rows
+        before = {demand: self.count(demand, some, held.rows) for demand in self.counts}
+        for resource, amounts in held.amounts.items():
+            if resource in self.free:
+                self.free[resource][cells] += sign * amounts
+        for demand, counts in self.counts.items():
+            counts[some] += self.count(demand, some, held.rows) - before[demand]
+
+    def cut(self, at_s: float) -> int:
+        """The level that begins then, made if there is none."""
+        at = int(self.times.searchsorted(at_s))
+        if at < len(self.times) and self.times[at] == at_s:
+            return at
+        if at == 0:
+            return 0
+        level, like = self.spare(), self.order[at - 1]
+        for column in (*self.free.values(), *self.counts.values()):
+            column[level] = column[like]
+        self.times, self.order = inserted(self.times, at, at_s), inserted(self.order, at, level)
+        return at
+
+    def spare(self) -> int:
+        if not self.unused:
+            size = len(next(iter(self.free.values())))
+            self.unused = list(range(size + SPARE - 1, size - 1, -1))
+            self.free = {resource: lengthened(column) for resource, column in self.free.items()}
+            self.counts = {demand: lengthened(column) for demand, column in self.counts.items()}
+        return self.unused.pop()
+
+    def rooms(self, demand: Demand) -> NDArray[np.int64]:
+        """How many pods of the demand each level holds in all. On a few nodes counting anew when asked costs less than
+        keeping true what was counted."""
+        known = self.counts.get(demand)
+        if known is None:
+            rows = matching.matching(self.cluster.columns.attributes, demand.where).nonzero()[0]
+            some = np.arange(len(next(iter(self.free.values()))))
+            known = self.count(demand, some, rows)
+            if not self.draft.few:
+                self.counts[demand] = known
+        return known
+
+    def count(self, demand: Demand, some: NDArray[np.int64], rows: NDArray[np.intp]) -> NDArray[np.int64]:
+        """How many pods of the demand those rows hold in each of those levels."""
+        cells = some[:, None], rows[matching.matching(self.cluster.columns.attributes, demand.where)[rows]]
+        most: NDArray[np.int64] | None = None
+        for resource, amount in demand.asks:
+            column = self.free.get(resource)
+            if column is None:
+                return np.zeros(len(some), np.int64)
+            held = np.maximum(column[cells], 0) // amount
+            most = held if most is None else np.minimum(most, held, out=most)
+        assert most is not None  # every pod asks one of `pods`
+        total: NDArray[np.int64] = most.sum(axis=1)
+        return total
+
+
+def merged(times: list[float], most: int) -> list[float]:
+    """At most about so many of the times: now, and of neighbours the later."""
+    step = -(-len(times) // max(2, most))
+    return times if step == 1 else [times[0], *reversed(times[:0:-step])]
+
+
+def capacity_levels(
+    now: NDArray[np.int64], count: int, resource: str, first: NDArray[np.intp], releases: Sequence[Release]
+) -> NDArray[np.int64]:
+    """[level, row]: what is free, when the releases count from the levels `first` on."""
+    free = np.zeros((count, len(now)), np.int64)
+    for at, (_, held) in zip(first.tolist(), releases, strict=True):
+        if resource in held.amounts and at < count:
+            free[at, held.rows] += held.amounts[resource]
+    np.cumsum(free, axis=0, out=free)
+    free += now
+    return free
+
+
+def inserted(column: NDArray[Any], at: int, value: float) -> NDArray[Any]:
+    """As `numpy.insert`, which takes ten times as long for one value."""
+    longer = np.empty(len(column) + 1, column.dtype)
+    longer[:at], longer[at], longer[at + 1 :] = column[:at], value, column[at:]
+    return longer
+
+
+def lengthened(column: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.concatenate((column, np.zeros((SPARE, *column.shape[1:]), np.int64)))

@@ -1,0 +1,459 @@
+"""The horizon of a cycle: who has a reservation because it found no room, and what may start beside it.
+
+*EASY* (Lifka 1995; the rules of Mu'alem and Feitelson 2001): the first bid, in the contest's order, that finds no room
+is given a reservation at its earliest start, its *shadow time*, on concrete nodes. Those behind it may start only if
+they are over by then, or fit beside it then. *Conservative*: every bid that cannot start gets one, up to
+`Policy.backfill_depth`. *Greedy*: none does.
+
+What exactly counts (docs/decisions/0008-backfill.md; ties are a real part of the meaning):
+
+- What runs ends when its time limit is over; if that is now, or past, its room counts as free in the forecast at once,
+  though it is not free yet. So a shadow time may be now, and then only what fits beside may start.
+- Room at the shadow time has all in it that ends at that very instant.
+- A job that is over exactly at the shadow time does not delay anyone.
+- What states no limit ends never: it may start only beside. A bid whose start cannot be foreseen, because what it
+  waits for states no limit, gets no reservation, and the next one does.
+
+If a candidate fits now, but not beside the nodes that the first was given, the first may take others then: what counts
+is when it starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from heapq import merge
+from itertools import islice
+from operator import itemgetter
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from phalanx.core.backfill import advance
+from phalanx.core.backfill.one_node import OneNode, alone
+from phalanx.core.backfill.profile import CapacityProfile, PlannedRun
+from phalanx.core.backfill.shadow_time import (
+    Free,
+    HeldCapacity,
+    Release,
+    ReleaseTimeline,
+    draft_over,
+    free_by_row,
+    has_room,
+    held_by_job,
+    held_by_placements,
+)
+from phalanx.core.moment import format_time
+from phalanx.core.placement import gang as gangs
+from phalanx.core.placement.draft import Draft
+from phalanx.core.placement.gang import PlacementShortfall
+from phalanx.core.preemption import nomination
+from phalanx.core.quota import flavor_assignment
+from phalanx.model.job import Job, Placement
+from phalanx.model.policy import Backfill, Policy
+from phalanx.model.reason import Reason, ReasonCode
+from phalanx.state.classes import Gang
+from phalanx.state.cluster import Cluster, JobRecord
+from phalanx.state.expected_ends import LEAVING_S
+from phalanx.state.pending.line import Bid
+
+TRIES = 64  # times at which counting finds room, tried for one gang
+UNFORESEEN = 8  # bids of which that is tried in vain in one cycle of EASY; then nobody has a reservation in it
+MOVES = 8  # how often in a cycle the first is given other nodes so that another can start
+
+INFINITE_S = float("inf")
+WHEN = itemgetter(0)
+
+
+NOTHING = HeldCapacity(np.zeros(0, np.intp), {})
+
+
+class WouldDelayReservation(NamedTuple):
+    """There is room now, but it is kept: why."""
+
+    reason: Reason
+
+
+PlacementOutcome: TypeAlias = list[Placement] | PlacementShortfall | WouldDelayReservation
+
+
+class CapacityChange(NamedTuple):
+    """Until then (seconds since the epoch) that much is free, `sign` 1, or taken, -1, which else is not."""
+
+    until_s: float
+    held: HeldCapacity
+    sign: int
+
+
+class EarliestStart(NamedTuple):
+    """When and where a gang can start (seconds since the epoch), and by row what is free beside it then."""
+
+    start_s: float
+    placements: tuple[Placement, ...]
+    held: HeldCapacity
+    free: Free
+
+
+@dataclass(slots=True)
+class BackfillReservation:
+    """A reservation made in this cycle."""
+
+    bid: Bid
+    gang: Gang
+    seat: PlannedRun
+
+
+class BackfillForecast:
+    """Made when the first bid of a cycle is to be placed. `given`: what the cycle has granted since, and what is
+    promised; `leaving`: who gives way for that; `wanted`: how many reservations there are to be."""
+
+    def __init__(self, cluster: Cluster, policy: Policy, now_s: float, draft: Draft) -> None:
+        self.cluster, self.policy, self.now_s, self.draft = cluster, policy, now_s, draft
+        self.given = [*nominated_gangs(cluster)]
+        self.leaving: dict[str, None] = {}
+        self._granted: list[tuple[float, Gang, Sequence[Placement]]] = []
+        self._foreseen = False  # when some of these are over
+        self.reservations: list[BackfillReservation] = []
+        self.failed = 0  # bids whose start could not be foreseen
+        self.moves = 0
+        self.kept_out: set[Gang] = set()
+        easy = policy.backfill is Backfill.EASY
+        if policy.backfill is Backfill.CONSERVATIVE:
+            self.wanted = self.patience = max(0, policy.backfill_depth)
+        else:
+            self.wanted, self.patience = int(easy), UNFORESEEN
+        easy = easy and not cluster.reservations
+        self.one = OneNode(cluster, draft, now_s) if easy and alone(cluster, draft) else None
+        self.free: Free = {}  # EASY: what is left at the shadow time beside the first
+        self.profile: CapacityProfile | None = None  # CONSERVATIVE
+        self.open = self.wanted > 0  # the next bid that finds no room would get a reservation
+
+    def place(self, bid: Bid, gang: Gang) -> PlacementOutcome:
+        """Take room for the gang now, if that delays nobody who has a reservation."""
+        if not self.reservations and not self.cluster.reservations:
+            return gangs.place(self.draft, gang)
+        record = self.cluster.jobs[bid.job]
+        end_s = self.ends(record, bid)
+        if self.one is not None and gang.rigid:  # it is counting alone that tells
+            if end_s <= self.one.shadow_s or self.one.fits(gang):
+                return gangs.place(self.draft, gang)
+            return self.beyond(record, gang, end_s)
+        kept = self.kept(record.job, end_s)
+        if kept is None:
+            return gangs.place(self.draft, gang)
+        with limited_to(self.draft, kept):
+            outcome = gangs.place(self.draft, gang)
+        return outcome if isinstance(outcome, list) else self.beyond(record, gang, end_s)
+
+    def grant(self, bid: Bid, gang: Gang, placements: Sequence[Placement]) -> None:
+        """The bid was granted this room: it is taken in the forecast too."""
+        self.given.append((bid, gang, placements))
+        if self.profile is None and not self.reservations:
+            return  # when it ends is asked if somebody is to have a reservation
+        end_s, _, _ = self.granted[-1]
+        if self.profile is not None:
+            self.profile.change(held_by_placements(self.cluster.columns, gang, placements), self.now_s, end_s, -1)
+        elif end_s <= self.reservations[0].seat.start_s:
+            return
+        elif self.one is not None:
+            self.one.take(gang, placements)
+        else:
+            held_by_placements(self.cluster.columns, gang, placements).add_to(self.free, -1)
+
+    @property
+    def granted(self) -> list[tuple[float, Gang, Sequence[Placement]]]:
+        """What the cycle has granted, and when it is over."""
+        known, jobs = self._granted, self.cluster.jobs
+        if len(known) < len(self.given):
+            new = self.given[len(known) :]
+            ends = [(self.ends(jobs[bid.job], bid), gang, placements) for bid, gang, placements in new]
+            self._foreseen = self._foreseen or any(end_s < INFINITE_S for end_s, _, _ in ends)
+            known += ends
+        return known
+
+    def displace(
+        self, bid: Bid, gang: Gang, placements: Sequence[Placement], changes: Sequence[CapacityChange], *, guarded: bool
+    ) -> bool:
+        """The bid is promised places that others leave; whether it may be: `guarded`, if that delays nobody who has a
+        reservation. Then it is taken in the forecast. `changes`: what those who leave give back, until they would have
+        done so anyway, and what they take elsewhere."""
+        end_s = self.ends(self.cluster.jobs[bid.job], bid)
+        if self.reservations or self.profile is not None:
+            changes = [*changes, CapacityChange(end_s, held_by_placements(self.cluster.columns, gang, placements), -1)]
+            for change in changes:
+                self.foresee(change)
+            if guarded and not all(self.has_room(change) for change in changes if change.sign < 0):
+                for change in changes:
+                    self.foresee(change._replace(sign=-change.sign))
+                return False
+        self.given.append((bid, gang, placements))
+        return True
+
+    def leave(self, job: str) -> None:
+        """It gives way, so it ends as soon as it can."""
+        self.leaving[job] = None
+
+    def foresee(self, change: CapacityChange) -> None:
+        if self.profile is not None:
+            self.profile.change(change.held, self.now_s, change.until_s, change.sign)
+        elif change.until_s <= self.reservations[0].seat.start_s:
+            return
+        elif self.one is not None:
+            self.one.change(change.held, change.sign)
+        else:
+            change.held.add_to(self.free, change.sign)
+
+    def has_room(self, change: CapacityChange) -> bool:
+        """Whether no node is fuller than it can be by what is taken."""
+        if self.profile is not None:
+            free = self.profile.until(change.until_s)
+        elif change.until_s <= self.reservations[0].seat.start_s:
+            return True
+        else:
+            free = self.free if self.one is None else self.one.kept()
+        amounts, rows = change.held.amounts, change.held.rows
+        return all(bool((free[resource][rows] >= 0).all()) for resource in amounts if resource in free)
+
+    def hold(self, bid: Bid, gang: Gang) -> BackfillReservation | None:
+        """The bid cannot start now: its reservation, if it is to have one and its start can be foreseen."""
+        if not self.open or not self.anyone_ends():
+            return None
+        record = self.cluster.jobs[bid.job]
+        runs_s = self.ends(record, bid) - self.now_s
+        seat = self.seat(record.job, gang, runs_s)
+        if seat is None or (seat.start_s <= self.now_s and not self.anyone_leaves_now()):
+            self.failed += 1
+            self.open = self.failed < self.patience
+            return None
+        if self.profile is not None:
+            self.profile.take(seat)
+        hold = BackfillReservation(bid, gang, seat)
+        self.reservations.append(hold)
+        self.open = len(self.reservations) < self.wanted
+        return hold
+
+    def may_fit_beside(self, gang: Gang) -> bool:
+        """Whether by counting it may fit beside the first when that starts; more than that only trying tells."""
+        if self.one is not None:
+            return self.one.fits(gang)
+        return bool(self.profile) or has_room(self.cluster.columns, self.free, gang)
+
+    def seat(self, job: Job, gang: Gang, runs_s: float) -> PlannedRun | None:
+        if self.one is not None:
+            found = self.one.find(gang, self.ends_in_order(), self.granted)
+            return PlannedRun(self.one.shadow_s, self.one.shadow_s + runs_s, (), NOTHING) if found else None
+        if self.policy.backfill is Backfill.CONSERVATIVE:
+            return self.in_profile(job, gang, runs_s)
+        return self.shadow(job, gang, runs_s)
+
+    def anyone_ends(self) -> bool:
+        """Whether anything at all can be foreseen; where nobody states a limit this is all that backfill costs."""
+        if self.cluster.ends.order or self.cluster.reservations:
+            return True
+        return bool(self.granted) and self._foreseen
+
+    def anyone_leaves_now(self) -> bool:
+        """Whether the forecast has more room now than there is. If not, and yet it finds room for who found none, then
+        what keeps it out is no amount, and cannot be foreseen."""
+        leaving = self.cluster.ends.order[:1]
+        return bool(leaving) and leaving[0][0] <= self.now_s
+
+    def ends(self, record: JobRecord, bid: Bid) -> float:
+        """When it would be over if it started now, seconds since the epoch."""
+        limit_s = record.job.limit_s
+        if limit_s is None and (limit_s := flavor_assignment.time_limit_s(self.cluster, record.job)) is None:
+            return INFINITE_S
+        since_s = self.now_s if bid.slot is None else record.started_s
+        end_s = since_s + limit_s
+        return end_s if end_s > self.now_s else self.now_s
+
+    def kept(self, job: Job, end_s: float) -> Free | None:
+        """By row, what is left for a job from now until `end_s`; None: all that is free."""
+        if self.profile is not None:
+            return self.profile.beside(job, end_s)
+        free = None
+        if self.reservations and end_s > self.reservations[0].seat.start_s:
+            free = self.free if self.one is None else self.one.kept()
+        shut = advance.closed_rows(self.cluster, job, self.now_s, end_s) if self.cluster.reservations else None
+        if shut is None:
+            return free
+        free = {name: column.copy() for name, column in (free or self.cluster.columns.free).items()}
+        for column in free.values():
+            np.minimum(column, 0, out=column, where=shut)
+        return free
+
+    def beyond(self, record: JobRecord, gang: Gang, end_s: float) -> PlacementOutcome:
+        """It does not fit beside what is kept. Does it fit at all, and could the first go elsewhere?"""
+        mark = self.draft.mark()
+        outcome = gangs.place(self.draft, gang)
+        if isinstance(outcome, PlacementShortfall):
+            return outcome
+        if self.may_move and self.move_first(record.job, gang, outcome, end_s):
+            return outcome
+        self.draft.rewind(mark)
+        return WouldDelayReservation(self.why(record.job, end_s))
+
+    def keeps_out(self, bid: Bid, gang: Gang, told: Reason) -> bool:
+        """Whether by counting the gang, which asks no more than room, finds too little beside the first, which is not
+        moved any more, and the bid is not over by then. Within a cycle that stays so. `told`: what its line was; on one
+        node that is to be true still."""
+        if not self.reservations or self.may_move or self.profile is not None:
+            return False
+        demand, minimum, start_s = gang.demands[0], gang.minimums[0], self.reservations[0].seat.start_s
+        if self.cluster.reservations or len(gang.roles) != 1 or not gang.simple:
+            return False
+        if self.ends(self.cluster.jobs[bid.job], bid) <= start_s or not self.draft.ordinary(demand):
+            return False
+        if self.one is not None:
+            said = told.numbers
+            same = said.get("for") == self.reservations[0].bid.job and said.get("until_s") == start_s
+            return same and not self.one.fits(gang) and self.draft.room(demand) >= minimum
+        if gang not in self.kept_out:
+            with limited_to(self.draft, self.free):
+                if self.draft.room(demand) >= minimum:
+                    return False
+            self.kept_out.add(gang)
+        return True
+
+    @property
+    def may_move(self) -> bool:
+        return bool(self.reservations) and self.profile is None and self.one is None and self.moves < MOVES
+
+    def move_first(self, job: Job, gang: Gang, placements: Sequence[Placement], end_s: float) -> bool:
+        """Whether the first can start at the same time on other nodes if the gang is placed so; then it will."""
+        shut = advance.closed_rows(self.cluster, job, self.now_s, end_s) if self.cluster.reservations else None
+        columns = self.cluster.columns
+        if shut is not None and any(shut[columns.row_of[each.node]] for each in placements):
+            return False
+        self.moves += 1
+        first = self.reservations[0]
+        free = {name: column.copy() for name, column in self.free.items()}
+        first.seat.held.add_to(free, 1)
+        held_by_placements(columns, gang, placements).add_to(free, -1)
+        first_job = self.cluster.jobs[first.bid.job].job
+        found = gangs.place(self.without_closed(free, first_job, first.seat.start_s, first.seat.end_s), first.gang)
+        if isinstance(found, PlacementShortfall):
+            return False
+        first.seat = PlannedRun(
+            first.seat.start_s, first.seat.end_s, tuple(found), held_by_placements(columns, first.gang, found)
+        )
+        held_by_placements(columns, gang, placements).add_to(free, 1)  # `grant` takes it
+        first.seat.held.add_to(free, -1)
+        self.free = free
+        return True
+
+    def why(self, job: Job, end_s: float) -> Reason:
+        """What keeps the room that is free now."""
+        shut = (
+            next(advance.closing_reservations(self.cluster, job, self.now_s, end_s), None)
+            if self.cluster.reservations
+            else None
+        )
+        hold = next((each for each in self.reservations if each.seat.start_s < end_s), None)
+        if hold is not None and (shut is None or hold.seat.start_s < shut.start_s):
+            start_s = hold.seat.start_s
+            expected = f"expected to start at {format_time(start_s, self.now_s)}"
+            return Reason(
+                code=ReasonCode.RESERVED,
+                text=f"there is room now, but it would delay {hold.bid.job}, {expected}",
+                numbers={"for": hold.bid.job, "until_s": start_s, "limit_s": job.limit_s},
+            )
+        if shut is not None:
+            return Reason(
+                code=ReasonCode.RESERVED,
+                text=f"nodes with room for it are reserved: {shut.name}, "
+                f"from {format_time(shut.start_s, self.now_s)} to {format_time(shut.end_s, self.now_s)}",
+                numbers={"reservation": shut.name, "start_s": shut.start_s, "until_s": shut.end_s},
+            )
+        return advance.reserved_reason(job, f"the nodes of the reservation {job.reservation} have no room for it now")
+
+    def shadow(self, job: Job, gang: Gang, runs_s: float) -> PlannedRun | None:
+        """EASY: the earliest start; `free` is what is left then."""
+        ends, known, of_book = self.cluster.ends, None, None
+        if self.is_of_book():
+            of_book = gang, self.policy, sum(self.cluster.columns.stamps)
+            before, known = ends.foreseen or (None, None)
+            known = known if before == of_book else None
+        if known is None:
+            known = self.find_start(job, gang, runs_s)
+            if known is None:
+                return None
+            if of_book is not None and known.start_s > self.now_s:  # now is another time in the next cycle
+                ends.foreseen = of_book, known
+        start_s, placements, held, free = known
+        self.free = {name: column.copy() for name, column in free.items()}
+        return PlannedRun(start_s, start_s + runs_s, placements, held)
+
+    def is_of_book(self) -> bool:
+        """What is foreseen follows from the book alone, so that it is the same as long as nothing there changes, though
+        time passes: this cycle has taken nothing, and nobody is overdue."""
+        overdue = any(end_s <= self.now_s for end_s, _ in self.cluster.ends.order[:1])
+        return not (overdue or self.given or self.leaving or self.cluster.reservations) and self.draft.untouched
+
+    def find_start(self, job: Job, gang: Gang, runs_s: float) -> EarliestStart | None:
+        """With what runs, and what this cycle has granted."""
+        columns = self.cluster.columns
+        timeline = ReleaseTimeline(columns, self.now_s, free_by_row(self.draft), self.releases())
+        for start_s, free in islice(timeline.starts(gang), TRIES):
+            found = gangs.place(self.without_closed(free, job, start_s, start_s + runs_s), gang)
+            if isinstance(found, list):
+                held = held_by_placements(columns, gang, found)
+                held.add_to(free, -1)
+                return EarliestStart(start_s, tuple(found), held, free)
+        return None
+
+    def without_closed(self, free: Free, job: Job, start_s: float, end_s: float) -> Draft:
+        """A draft of that room, without the nodes that are closed to the job then."""
+        shut = advance.closed_rows(self.cluster, job, start_s, end_s) if self.cluster.reservations else None
+        if shut is not None:
+            free = {name: np.where(shut, np.minimum(column, 0), column) for name, column in free.items()}
+        return draft_over(self.draft, free)
+
+    def in_profile(self, job: Job, gang: Gang, runs_s: float) -> PlannedRun | None:
+        """CONSERVATIVE: the earliest start beside all that have one already."""
+        if self.profile is None:
+            free = free_by_row(self.draft)
+            self.profile = CapacityProfile(self.cluster, self.draft, self.now_s, free, list(self.releases()))
+        return self.profile.seat(job, gang, runs_s)
+
+    def ends_in_order(self) -> Sequence[tuple[float, str]]:
+        """When each job that runs ends (seconds since the epoch)."""
+        order, leaving = self.cluster.ends.order, self.leaving
+        if not leaving:
+            return order
+        return [(LEAVING_S, job) for job in leaving] + [each for each in order if each[1] not in leaving]
+
+    def releases(self) -> Iterator[Release]:
+        """What runs, and what this cycle has started, by when it ends; and the turns of reservations."""
+        cluster, known = self.cluster, self.cluster.ends.derived
+        found = ((end_s, known.get(job) or held_by_job(cluster, job)) for end_s, job in self.ends_in_order())
+        more = [
+            (end_s, held_by_placements(cluster.columns, gang, placements))
+            for end_s, gang, placements in self.granted
+            if end_s < INFINITE_S
+        ]
+        more += [(at_s, NOTHING) for at_s in advance.boundaries_s(cluster, self.now_s)]
+        return merge(found, sorted(more, key=WHEN), key=WHEN) if more else found
+
+
+def nominated_gangs(cluster: Cluster) -> Iterator[tuple[Bid, Gang, Sequence[Placement]]]:
+    """Who is promised room, which is taken as if they ran: what, and where."""
+    for job in cluster.nominated:
+        record = cluster.jobs[job]
+        yield Bid(job), record.gang, nomination.nominated_placements(record)
+
+
+@contextmanager
+def limited_to(draft: Draft, kept: Free) -> Iterator[None]:
+    """For a moment the draft has no more room than that."""
+    less = {}
+    for name, column in draft.free.items():
+        less[name] = np.maximum(column - kept[name][draft.rows], 0)
+        column -= less[name]
+    try:
+        yield
+    finally:
+        for name, column in less.items():
+            draft.free[name] += column
+        draft.node_order.loosened += 1

@@ -1,0 +1,228 @@
+"""The forecast of free room: what is free on every node when, as what runs comes to its limit.
+
+It starts from what is free in this cycle's draft. What runs gives its room back when its time limit is over (`Ends`);
+without a limit never, overdue: now. Nothing is laid out in advance: the room at some time is that of now plus a prefix
+of the releases, and the first time at which counting finds enough room is found by sums over a block of them at once
+(`ReleaseBlock`), each block twice as long as the last.
+
+Only amounts are foreseen: which pods are near which, and named devices, are as they are now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phalanx.core.placement.draft import SHUT, Draft
+from phalanx.core.placement.filters import matching
+from phalanx.model.job import Placement
+from phalanx.model.pod import PODS, Amounts
+from phalanx.state.classes import MAX_AMOUNT, Gang
+from phalanx.state.cluster import Cluster
+from phalanx.state.nodes.table import NodeTable
+
+Free: TypeAlias = dict[str, NDArray[np.int64]]  # resource -> by row
+
+FIRST_BLOCK = 16  # releases looked at first; then twice as many each time
+PLENTY = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, slots=True)
+class HeldCapacity:
+    """What a job holds: the rows, each once, and per resource how much on each of them."""
+
+    rows: NDArray[np.intp]
+    amounts: dict[str, NDArray[np.int64]]
+
+    def add_to(self, free: Free, sign: int) -> None:
+        for resource, amounts in self.amounts.items():
+            if resource in free:
+                free[resource][self.rows] += sign * amounts
+
+
+Release: TypeAlias = tuple[float, HeldCapacity]
+
+
+def held_capacity(columns: NodeTable, gang: Gang, where: Iterable[tuple[int, str]]) -> HeldCapacity:
+    """Of pods given as (role, node)."""
+    rows: dict[int, int] = {}
+    held: dict[str, dict[int, int]] = {}
+    asks = [demand.asks for demand in gang.demands]
+    for role, node in where:
+        row = columns.row_of[node]
+        at = rows.setdefault(row, len(rows))
+        for resource, amount in asks[role]:
+            of = held.setdefault(resource, {})
+            of[at] = of.get(at, 0) + amount
+    return HeldCapacity(
+        np.fromiter(rows, np.intp, len(rows)),
+        {resource: _dense(of, len(rows)) for resource, of in held.items()},
+    )
+
+
+def _dense(of: dict[int, int], count: int) -> NDArray[np.int64]:
+    amounts = np.zeros(count, np.int64)
+    for at, amount in of.items():
+        amounts[at] = amount
+    return amounts
+
+
+def held_by_placements(columns: NodeTable, gang: Gang, placements: Sequence[Placement]) -> HeldCapacity:
+    return held_capacity(columns, gang, ((each.role, each.node) for each in placements))
+
+
+def held_by_job(cluster: Cluster, job: str) -> HeldCapacity:
+    """What a started job holds; kept until that changes."""
+    known: HeldCapacity | None = cluster.ends.derived.get(job)
+    if known is None:
+        record = cluster.jobs[job]
+        known = held_capacity(cluster.columns, record.gang, ((slot.role, at) for slot, at in record.placements.items()))
+        cluster.ends.derived[job] = known
+    return known
+
+
+def free_by_row(draft: Draft) -> Free:
+    """What is free in the draft, by row; rows that it does not lay out are as in the book. (That nodes are shut in this
+    cycle says nothing about later.)"""
+    columns = draft.columns
+    free = {resource: column.copy() for resource, column in columns.free.items()}
+    for resource, column in draft.free.items():
+        free[resource][draft.rows] = column
+    free[PODS][free[PODS] < SHUT] += MAX_AMOUNT
+    return free
+
+
+def draft_over(draft: Draft, free: Free) -> Draft:
+    """A draft over other amounts of room."""
+    return Draft(draft.columns.with_free(free), draft.topologies)
+
+
+def has_room(columns: NodeTable, free: Free, gang: Gang) -> bool:
+    """Whether by counting each role alone finds its minimum on nodes of so much room. Exact for one role of pods that
+    ask for amounts and no more."""
+    for demand, role in zip(gang.demands, gang.roles, strict=True):
+        if (
+            role.minimum
+            and pods_in_rows(free, demand.asks, matching.matching(columns.attributes, demand.where)) < role.minimum
+        ):
+            return False
+    return True
+
+
+def pods_in_rows(free: Free, asks: Amounts, rows: NDArray[np.bool_]) -> int:
+    """How many such pods those rows hold."""
+    found = matching.rows_that_fit(free, asks, rows)
+    return int(matching.pods_held(free, asks, found).sum()) if len(found) else 0
+
+
+class ReleaseTimeline:
+    """`free`: what is free now. `releases` are sorted by time, and read no further than it takes; those that are past
+    count from now on."""
+
+    def __init__(self, columns: NodeTable, now_s: float, free: Free, releases: Iterable[Release]) -> None:
+        self.columns, self.now_s, self.free = columns, now_s, free
+        self._read: list[Release] = []
+        self._releases = iter(releases)
+
+    def starts(self, gang: Gang) -> Iterator[tuple[float, Free]]:
+        """Each time from the first on at which by counting there is room for the gang (`has_room`). With all that is
+        released at that very time; each room is its own copy."""
+        at, free = self._first(gang)
+        while at is not None:
+            time_s = self.now_s if at == 0 else max(self.now_s, self._read[at - 1][0])
+            while (following := self._release(at)) is not None and following[0] <= time_s:
+                following[1].add_to(free, 1)
+                at += 1
+            yield time_s, {resource: column.copy() for resource, column in free.items()}
+            if following is None:
+                return
+            following[1].add_to(free, 1)
+            at += 1
+
+    def _release(self, at: int) -> Release | None:
+        """None: there are not so many."""
+        self._read += islice(self._releases, max(0, at + 1 - len(self._read)))
+        return self._read[at] if at < len(self._read) else None
+
+    def _first(self, gang: Gang) -> tuple[int | None, Free]:
+        """How many releases it takes, and the room after them; None if all together are not enough."""
+        low, free, step = 0, {resource: column.copy() for resource, column in self.free.items()}, FIRST_BLOCK
+        if has_room(self.columns, free, gang):
+            return 0, free
+        while self._release(low + step - 1) is not None or low < len(self._read):
+            block = ReleaseBlock([held for _, held in self._read[low : low + step]])
+            taken = block.first(self.columns, free, gang)
+            block.add_to(free, block.size if taken is None else taken)
+            if taken is not None:
+                return low + taken, free
+            low, step = low + step, 2 * step
+        return None, free
+
+
+class ReleaseBlock:
+    """Releases one after another, in columns: an *entry* for each row of each."""
+
+    def __init__(self, held: Sequence[HeldCapacity]) -> None:
+        self.held, self.size = held, len(held)
+        self.rows = np.concatenate([each.rows for each in held])
+        self.ends = np.cumsum([len(each.rows) for each in held])  # of each release's entries
+        self._amounts: dict[str, NDArray[np.int64]] = {}
+
+    def amounts(self, resource: str) -> NDArray[np.int64]:
+        """By entry."""
+        known = self._amounts.get(resource)
+        if known is None:
+            each = [held.amounts.get(resource) for held in self.held]
+            parts = [
+                np.zeros(len(held.rows), np.int64) if a is None else a for held, a in zip(self.held, each, strict=True)
+            ]
+            known = self._amounts[resource] = np.concatenate(parts)
+        return known
+
+    def add_to(self, free: Free, releases: int) -> None:
+        """The first so many releases."""
+        entries = int(self.ends[releases - 1]) if releases else 0
+        for resource, column in free.items():
+            np.add.at(column, self.rows[:entries], self.amounts(resource)[:entries])
+
+    def first(self, columns: NodeTable, free: Free, gang: Gang) -> int | None:
+        """How many of the releases it takes until `has_room` is true; None if all are not enough."""
+        most = 0
+        for demand, role in zip(gang.demands, gang.roles, strict=True):
+            if role.minimum:
+                rows = matching.matching(columns.attributes, demand.where)
+                found = self._first_of(free, demand.asks, rows, role.minimum - pods_in_rows(free, demand.asks, rows))
+                if found is None:
+                    return None
+                most = max(most, found)
+        return most
+
+    def _first_of(self, free: Free, asks: Amounts, allowed: NDArray[np.bool_], missing: int) -> int | None:
+        """How many releases it takes until those rows hold so many such pods more."""
+        if missing <= 0:
+            return 0
+        if not len(self.rows) or any(resource not in free for resource, _ in asks):
+            return None
+        by_row = self.rows.argsort(kind="stable")
+        rows = self.rows[by_row]
+        first = np.ones(len(rows), np.bool_)
+        first[1:] = rows[1:] != rows[:-1]
+        start = first.nonzero()[0][first.cumsum() - 1]  # of the entries of the same row
+        pods = np.full(len(rows), PLENTY)
+        before = pods.copy()
+        for resource, ask in asks:
+            held, has = self.amounts(resource)[by_row], free[resource][rows]
+            run = held.cumsum()
+            np.minimum(pods, (has + run - (run - held)[start]) // ask, out=pods)
+            np.minimum(before, has // ask, out=before)
+        pods, before = np.maximum(pods, 0), np.maximum(before, 0)
+        before[1:] = np.where(first[1:], before[1:], pods[:-1])
+        gained = np.zeros(len(rows), np.int64)
+        gained[by_row] = np.where(allowed[rows], pods - before, 0)
+        entries = int(gained.cumsum().searchsorted(missing)) + 1
+        return int(self.ends.searchsorted(entries)) + 1 if entries <= len(rows) else None

@@ -1,0 +1,1 @@
+"""One cycle: the steps that `decide` names, and what the cycle has decided so far."""

@@ -1,0 +1,124 @@
+"""What keeps a job from contending whatever room there is; only an event about it, or time, mends it.
+
+In this order: what the world says; a gang that cannot be; its queue (unknown, misconfigured, held, closed); what is
+more than its queue's ceilings, or the limits per job, ever allow; limits on submitted jobs; a begin time,
+dependencies and arrays (`core.fold.job_dependencies`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from phalanx.core.backfill import advance
+from phalanx.core.fold import charging, job_dependencies
+from phalanx.core.fold.job_dependencies import NotEligible
+from phalanx.core.quota import flavor_assignment, partial
+from phalanx.core.reasons import explain, misfit, no_quota
+from phalanx.core.reasons.quota_shortage import amount, whose
+from phalanx.model.amount import json_number
+from phalanx.model.queue import QueueState
+from phalanx.model.reason import Reason
+from phalanx.state.classes import Gang
+from phalanx.state.cluster import Cluster, JobRecord
+from phalanx.state.dependencies import JobFamily
+from phalanx.state.queue_tree import Branch, Cost
+
+
+def not_eligible(
+    cluster: Cluster, record: JobRecord, now_s: float, cleared: dict[JobFamily, int]
+) -> NotEligible | None:
+    """Why the queued job may not contend; None if it may. `cleared`: see `job_dependencies.obstacle`."""
+    job = record.job
+    name = cluster.queue_of(job)
+    if job.blocked is not None:
+        return NotEligible(job.blocked)
+    if record.gang.error:
+        return NotEligible(misfit.invalid(record.gang))
+    if name not in cluster.queues:
+        return NotEligible(explain.queue_unknown(cluster, record, cluster.policy.default_queue))
+    branch = cluster.tree.branches[name]
+    if (branch.fault or branch.states) and (reason := queue_state_reason(branch, record, now_s)):
+        return NotEligible(reason)
+    if reason := beyond_limits(branch, record):
+        return NotEligible(reason)
+    if branch.limits_submissions and (gate := cluster.submitted_jobs.kept_out(branch, job)):
+        return NotEligible(no_quota.too_many(gate, name))
+    return advance.reservation_not_eligible(cluster, job, now_s) or job_dependencies.not_eligible(
+        cluster, record, now_s, cleared
+    )
+
+
+def queue_state_reason(branch: Branch, record: JobRecord, now_s: float) -> Reason | None:
+    """What the queue's state, or that of one above, says."""
+    if branch.fault:
+        return no_quota.misconfigured(branch)
+    for queue in branch.states:
+        if queue.state is not QueueState.HELD and record.job.submitted_s > queue.state_since_s:
+            return no_quota.closed(queue, branch.name, now_s)
+    for queue in branch.states:
+        if queue.state is not QueueState.DRAINING:
+            return no_quota.held(queue, branch.name)
+    return None
+
+
+def beyond_limits(branch: Branch, record: JobRecord) -> Reason | None:
+    """What could not start even if nothing else ran."""
+    longest_s, limit_s = branch.longest_s, record.job.limit_s
+    if longest_s is not None and limit_s is not None and limit_s > longest_s:
+        return no_quota.never(
+            f"a time limit of {limit_s:.15g} s asked, but queue {branch.name!r} allows {longest_s:.15g} s",
+            asked_s=limit_s,
+            allowed_s=longest_s,
+            queue=branch.name,
+        )
+    if branch.unbounded and not branch.caps_jobs:
+        return None
+    if branch.queue is not None and not branch.queue.gang:
+        roles = range(len(record.gang.roles))
+        found = (beyond_ceiling(branch, record.gang, [int(role == each) for each in roles]) for role in roles)
+        return next((reason for reason in found if reason), None)
+    gang = record.gang
+    if not gang.optional:
+        return beyond_ceiling(branch, gang, gang.minimums)
+    return beyond_ceiling(
+        branch, gang, partial.minimum_admission(gang, lambda way: beyond_ceiling(branch, gang, way.pods) is None).pods
+    )
+
+
+def beyond_ceiling(branch: Branch, gang: Gang, pods: Sequence[int]) -> Reason | None:
+    """The ceiling that so many pods of each role exceed, whatever flavors they are given."""
+    if not branch.flavors:
+        return ceiling_reason(branch, charging.gang_cost(gang, pods))
+    found = None
+    for flavors in flavor_assignment.flavor_combinations(branch, len(pods)):
+        found = ceiling_reason(branch, charging.gang_cost(gang, pods, flavors))
+        if found is None:
+            return None
+    return found
+
+
+def ceiling_reason(branch: Branch, cost: Cost) -> Reason | None:
+    """The first ceiling on the way up that is below what is asked."""
+    for each in branch.path:
+        if each.queue is None:
+            continue
+        per_job, per_user = dict(each.queue.per_job.resources), dict(each.queue.per_user.resources)
+        per_group = dict(each.queue.per_group.resources)
+        for key, asked in cost:
+            ceilings = [(each.limit.get(key), "limit", "in all")]
+            if not key[0]:
+                ceilings += [(per_job.get(key[1]), "job", "a job"), (per_user.get(key[1]), "user", "a user")]
+                ceilings.append((per_group.get(key[1]), "group", "a group"))
+            for allowed, rule, what in ceilings:
+                if allowed is not None and asked > allowed:
+                    return no_quota.never(
+                        f"{amount(key, asked)} asked, but queue {whose(each.name, branch.name)} allows "
+                        f"{amount(key, allowed)} {what}",
+                        queue=each.name,
+                        rule=rule,
+                        flavor=key[0],
+                        resource=key[1],
+                        asked=json_number(asked),
+                        allowed=allowed,
+                    )
+    return None

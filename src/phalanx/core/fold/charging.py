@@ -1,0 +1,223 @@
+"""What a job holds, entered in the book: on its nodes, among the holders, and in its queue's account.
+
+Nodes are charged for pods, from the decision until the pod is gone. The queue tree is charged for decisions: a started
+gang for the pods that it has and, below its minimum, those that it wants back; a promised job for what it is promised;
+a job that was told to stop for nothing any more, though its pods still hold their room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
+
+from phalanx.model.amount import Amount
+from phalanx.model.job import Phase, Placement, Slot
+from phalanx.state.classes import Gang
+from phalanx.state.cluster import Cluster, JobRecord
+from phalanx.state.limits import SubmittedJobs
+from phalanx.state.pending.line import Bid
+from phalanx.state.queue_tree import Charge, Cost, Key
+
+SLOT = partial(tuple.__new__, Slot)  # as `Slot._make`, without a Python call for each pod
+# Of a placement: its slot; its node; and what makes pods one lot, which are role, node and devices.
+NAMED, NODE, LOT = itemgetter(0, 1), itemgetter(2), itemgetter(0, 2, 3)
+
+
+def charge_placements(cluster: Cluster, record: JobRecord, placements: Sequence[Placement]) -> list[Placement]:
+    """The slots hold their room there; some of each lot whose node had none for it. If a slot is named twice, the last
+    counts."""
+    record.make_ready()
+    cluster.ends.derived.pop(record.job.id, None)
+    there = dict(zip(map(SLOT, map(NAMED, placements)), placements, strict=True))
+    if record.open or record.placements:
+        release(cluster, record, [slot for slot in there if slot in record.open or slot in record.placements])
+    record.placements.update(zip(there, map(NODE, there.values()), strict=True))
+    unfit = charge_nodes(cluster, record, there.values())
+    update_usage(cluster, record, pods_by_role(there, len(record.job.roles)))
+    return unfit
+
+
+def charge_nodes(cluster: Cluster, record: JobRecord, placements: Iterable[Placement]) -> list[Placement]:
+    """The pods hold their room there; the last of each lot (pods of a role on one node, named one after the other) that
+    leaves its node with less than nothing."""
+    columns, unfit = cluster.columns, []
+    for (role, node, devices), lot in groupby(placements, LOT):
+        demand, pods = record.gang.demands[role], list(lot)
+        if demand.tracked or devices:
+            for each in pods:
+                row = columns.hold(node, demand, devices)
+                if devices:
+                    record.devices[SLOT(NAMED(each))] = devices
+        else:
+            row = columns.charge(node, demand.asks, len(pods))
+        if columns.least_free(row) < 0:
+            unfit.append(pods[-1])
+    return unfit
+
+
+def release(cluster: Cluster, record: JobRecord, slots: Iterable[Slot]) -> None:
+    """Those slots hold and want nothing any more."""
+    freed = [0] * len(record.job.roles)
+    cluster.ends.derived.pop(record.job.id, None)
+    for slot in slots:
+        node = record.placements.pop(slot, None)
+        if node is not None:
+            if slot in record.leaving:
+                record.leaving.remove(slot)
+                if not record.leaving:
+                    cluster.leaving.pop(record.job.id, None)
+            cluster.release_slot(record, slot, node)
+            freed[slot.role] -= 1
+        elif record.open.pop(slot, None):
+            cluster.waiting.leave(Bid(record.job.id, slot))
+    update_usage(cluster, record, freed)
+
+
+def nominate(cluster: Cluster, record: JobRecord, placements: Sequence[Placement]) -> None:
+    """Charged to their nodes at once, which may be overfull until others have left: so nobody else is placed there."""
+    if placements:
+        cluster.nominated[record.job.id] = None
+    record.make_ready()
+    for role, ordinal, node, _ in placements:
+        record.nominated[Slot(role, ordinal)] = node
+    charge_nodes(cluster, record, placements)
+
+
+def withdraw_nomination(cluster: Cluster, record: JobRecord) -> None:
+    """What it was promised is promised no more."""
+    cluster.nominated.pop(record.job.id, None)
+    for slot, node in record.nominated.items():
+        cluster.release_slot(record, slot, node)
+    record.nominated.clear()
+
+
+def update_usage(cluster: Cluster, record: JobRecord, change: list[int]) -> None:
+    """The job holds that many pods' worth more of each role."""
+    changed(cluster, record)
+    job, placed = record.job, list(record.placed)
+    for role, pods in enumerate(change):
+        if pods:
+            costs = record.gang.demands[role].costs
+            placed[role] += pods
+            cluster.consumers.change(job.id, costs, pods)
+            cluster.usage.hold(job.queue, job.user, costs, pods, cluster.now_s)
+    record.placed = placed
+
+
+def mark_leaving(cluster: Cluster, record: JobRecord, slots: Iterable[Slot], grace_s: float | None) -> None:
+    """Those of its slots were told to go, and have so long for it."""
+    record.make_ready()
+    record.leaving.update(slots)
+    if record.leaving:
+        cluster.leaving[record.job.id] = cluster.now_s + (grace_s or 0.0)
+    changed(cluster, record)
+
+
+def changed(cluster: Cluster, record: JobRecord) -> None:
+    """What it holds has changed: for those who look for somebody to give way."""
+    if cluster.running_pods is not None:
+        cluster.running_pods.touch(record.job.id)
+        cluster.waiting.hunters.stir()
+
+
+def settle_charge(cluster: Cluster, record: JobRecord) -> None:
+    """Its queue, and all above, are charged with what it is due now."""
+    due = queue_charge(cluster, record)
+    if due != record.charge:
+        if record.charge is not None:
+            cluster.tree.charge(record.charge, -1)
+        if due is not None:
+            cluster.tree.charge(due, 1)
+        record.charge = due
+
+
+def clear_charge(cluster: Cluster, record: JobRecord) -> None:
+    """It is charged with nothing any more, until it is settled again."""
+    if record.charge is not None:
+        cluster.tree.charge(record.charge, -1)
+        record.charge = None
+
+
+def rebuild_tree(cluster: Cluster) -> None:
+    """Queues, flavors or nodes have changed: the tree, what is charged to it, and its pool are found anew."""
+    tree = cluster.tree
+    if tree.stale:
+        tree.build(cluster.queues, cluster.flavors)
+        for record in cluster.jobs.values():
+            record.charge = queue_charge(cluster, record)
+            if record.charge is not None:
+                tree.charge(record.charge, 1)
+        cluster.submitted_jobs = submitted_jobs(cluster)
+        cluster.waiting.arrange(tree)
+    if tree.pool_stale:
+        tree.pool = cluster.pool()
+        for branch in tree.branches.values():
+            branch.shares.clear()
+        tree.pool_stale = False
+        tree.eased[tree.root.name] = None
+
+
+def submitted_jobs(cluster: Cluster) -> SubmittedJobs:
+    """The live jobs that limits on submitted jobs count, found anew."""
+    found = SubmittedJobs()
+    gated = any(branch.limits_submissions for branch in cluster.tree.branches.values())
+    for record in cluster.jobs.values() if gated else ():
+        for _ in found.enter(cluster.tree.branch(cluster.queue_of(record.job)), record.job):
+            pass
+    return found
+
+
+def queue_charge(cluster: Cluster, record: JobRecord) -> Charge | None:
+    """What the queue is charged with for the job; None: nothing, and it does not count as running."""
+    if record.phase is not Phase.QUEUED and record.phase is not Phase.STOPPING:
+        pods = charged_pods(cluster, record)
+    elif record.nominated:
+        pods = pods_by_role(record.nominated, len(record.gang.roles))
+    else:
+        return None
+    job = record.job
+    return Charge(cluster.queue_of(job), job.user, job.group, gang_cost(record.gang, pods, record.flavors), 1, job.id)
+
+
+def charged_pods(cluster: Cluster, record: JobRecord) -> list[int]:
+    """Per role, the pods that a started job is charged with: what it has and is not giving up; and as a gang, what it
+    wants back of its minimum. (Pods of a role that it does without are charged once they are placed, for they are
+    growth: `replacement.grows`.)"""
+    pods = list(record.placed)
+    if record.leaving:
+        pods = [has - less for has, less in zip(pods, pods_by_role(record.leaving, len(pods)), strict=True)]
+    if not record.open:
+        return pods
+    queue = cluster.queues.get(cluster.queue_of(record.job))
+    if queue is not None and not queue.gang:
+        return pods
+    wanted = pods_by_role(record.open, len(pods))
+    return [
+        has if record.gang.does_without(at, pods) else max(has, min(role.minimum, has + more))
+        for at, (has, more, role) in enumerate(zip(pods, wanted, record.gang.roles, strict=True))
+    ]
+
+
+def pods_by_role(slots: Collection[Slot], roles: int) -> list[int]:
+    """How many of each role."""
+    if roles == 1:
+        return [len(slots)]
+    pods = [0] * roles
+    for slot in slots:
+        pods[slot.role] += 1
+    return pods
+
+
+def gang_cost(gang: Gang, pods: Sequence[int], flavors: tuple[str, ...] = ()) -> Cost:
+    """What that many pods of each role come to, by key: of their flavor if they have one, and of all nodes."""
+    if not flavors and gang.minimums == tuple(pods):
+        return gang.due()
+    total: dict[Key, Amount] = {}
+    for role, (demand, count) in enumerate(zip(gang.demands, pods, strict=True)):
+        named = {"", flavors[role]} if role < len(flavors) else {""}
+        for resource, amount in demand.costs if count else ():
+            for flavor in sorted(named):
+                total[flavor, resource] = total.get((flavor, resource), 0) + amount * count
+    return tuple(sorted(total.items()))

@@ -1,0 +1,183 @@
+"""Taking in what jobs are decided by: nodes and who else is on them, queues, flavors, reservations, policy, time.
+
+A part of `core.fold.fold`, whose table says which event goes to which function. A change here wakes those whom it
+may concern: whose queue is treated in another way, or all, where nobody can tell (`receive_queue_again`)."""
+
+from __future__ import annotations
+
+from phalanx.core.fold.charging import rebuild_tree
+from phalanx.model.event import (
+    FlavorGone,
+    FlavorSeen,
+    NodeGone,
+    NodeSeen,
+    Occupied,
+    PolicySeen,
+    QueueGone,
+    QueueSeen,
+    ReservationGone,
+    ReservationSeen,
+    Ticked,
+    UsageTold,
+    Vacated,
+)
+from phalanx.model.job import Phase
+from phalanx.model.policy import Policy
+from phalanx.state.classes import bounded_amounts
+from phalanx.state.cluster import Cluster
+from phalanx.state.pending.line import Bid
+
+
+def node_seen(cluster: Cluster, event: NodeSeen) -> None:
+    node = event.node
+    known = cluster.columns.node(node.name)
+    if known == node:
+        return
+    cluster.update_node(node)
+    if known is None or known.labels != node.labels:
+        refresh_open_slots(cluster, node.name)
+
+
+def refresh_open_slots(cluster: Cluster, node: str) -> None:
+    """The node is in other domains than was known, or gone: open slots of gangs that have pods there may be bound to
+    these, or to none."""
+    if not cluster.columns.charges[cluster.columns.row_of[node]]:
+        return
+    for job, record in cluster.jobs.items():
+        if record.open and record.gang.tree is not None and node in record.placements.values():
+            for slot in record.open:
+                cluster.waiting.refresh(Bid(job, slot))
+
+
+def node_gone(cluster: Cluster, event: NodeGone) -> None:
+    known = cluster.columns.node(event.name) is not None
+    cluster.remove_node(event.name)
+    if known and event.name in cluster.columns.row_of:
+        refresh_open_slots(cluster, event.name)
+
+
+def queue_seen(cluster: Cluster, event: QueueSeen) -> None:
+    queue = event.queue
+    if cluster.queues.get(queue.name) != queue:
+        cluster.queues[queue.name] = queue
+        cluster.tree.outdate(queue.name)
+
+
+def queue_gone(cluster: Cluster, event: QueueGone) -> None:
+    if cluster.queues.pop(event.name, None):
+        cluster.tree.outdate(event.name)
+        cluster.preempted_at.pop(event.name, None)
+
+
+def flavors_changed(cluster: Cluster, event: FlavorSeen | FlavorGone) -> None:
+    match event:
+        case FlavorSeen(flavor):
+            cluster.flavors[flavor.name] = flavor
+        case FlavorGone(name):
+            cluster.flavors.pop(name, None)
+    cluster.flavored_gangs.clear()
+    cluster.tree.outdate()
+    cluster.waiting.wake_all()
+
+
+def reservations_changed(cluster: Cluster, event: ReservationSeen | ReservationGone) -> None:
+    match event:
+        case ReservationSeen(reservation):
+            cluster.reservations[reservation.name] = reservation
+        case ReservationGone(name):
+            cluster.reservations.pop(name, None)
+    receive_all_again(cluster)
+    cluster.waiting.wake_all()
+
+
+def usage_told(cluster: Cluster, event: UsageTold) -> None:
+    cluster.usage.tell(event.queue, event.user, event.usage, event.at_s, cluster.now_s)
+
+
+def occupied(cluster: Cluster, event: Occupied) -> None:
+    held = (event.node, bounded_amounts(event.requests))
+    kind = cluster.interned.kind(event.namespace, event.labels, event.near, event.away)
+    seen = (kind, event.ports)
+    if cluster.foreign.get(event.pod) != held or cluster.foreign_identity.get(event.pod, (None, ())) != seen:
+        cluster.add_foreign_pod(event.pod, *held, *seen)
+
+
+def vacated(cluster: Cluster, event: Vacated) -> None:
+    cluster.remove_foreign_pod(event.pod)
+
+
+def policy_seen(cluster: Cluster, event: PolicySeen) -> None:
+    policy = event.policy
+    if cluster.policy is not policy:
+        if cluster.policy != policy:
+            policy_changed(cluster, policy)
+        cluster.policy = policy
+
+
+def policy_changed(cluster: Cluster, policy: Policy) -> None:
+    cluster.usage.price(policy.billing, policy.half_life_s, cluster.now_s)
+    before, cluster.policy = cluster.policy, policy
+    if before.default_queue != policy.default_queue:
+        cluster.tree.outdate(before.default_queue, policy.default_queue)
+    cluster.waiting.wake_all()
+
+
+def tick(cluster: Cluster, event: Ticked) -> None:
+    """Time has come for those that wait for it. The book's never goes back, but the clock may be set back, and what had
+    begun or ended begins or ends again."""
+    now_s = event.now_s
+    early_s, late_s = sorted((cluster.told_s, now_s))
+    cluster.told_s = now_s
+    if now_s > cluster.now_s:
+        cluster.now_s = now_s
+    if cluster.alarms.order:
+        for job in cluster.alarms.ring(now_s):
+            cluster.waiting.refresh(Bid(job))
+    if cluster.reservations and any(
+        early_s < at_s <= late_s for each in cluster.reservations.values() for at_s in (each.start_s, each.end_s)
+    ):
+        cluster.waiting.wake_all()
+        for job, record in cluster.jobs.items():
+            if record.job.reservation and record.phase is Phase.QUEUED:
+                cluster.waiting.refresh(Bid(job))
+
+
+def tree_changed(cluster: Cluster) -> None:
+    """Queues, flavors or nodes are others than when the tree was built: it is built anew, and those whose queue is
+    treated in another way are looked at again."""
+    tree = cluster.tree
+    if tree.stale:
+        before = {name: branch.treatment() for name, branch in tree.branches.items()}
+        names = dict.fromkeys(each.name for name in tree.outdated for each in tree.branch(name).below())
+        rebuild_tree(cluster)
+        for name in tree.outdated:
+            names.update(dict.fromkeys(each.name for each in tree.branch(name).below() if name in tree.branches))
+            names[name] = None
+        for name, branch in tree.branches.items():
+            if before.get(name) != branch.treatment():
+                names[name] = None
+        tree.outdated.clear()
+        for name in names:
+            receive_queue_again(cluster, name)
+        cluster.waiting.wake_barred()
+    pool = tree.pool
+    rebuild_tree(cluster)
+    if tree.pool != pool:
+        cluster.waiting.wake_hopeless()
+
+
+def receive_all_again(cluster: Cluster) -> None:
+    """Reservations tell persons apart: everybody's line may be another."""
+    for queue in list(cluster.jobs_of):
+        receive_queue_again(cluster, queue)
+
+
+def receive_queue_again(cluster: Cluster, queue: str) -> None:
+    """Look at the queue's jobs again; the default queue's are also those that name none."""
+    for name in (queue, "") if queue == cluster.policy.default_queue else (queue,):
+        for job in cluster.jobs_of.get(name, ()):
+            record = cluster.jobs[job]
+            if record.phase is Phase.QUEUED:
+                cluster.waiting.refresh(Bid(job))
+            for slot in record.open:
+                cluster.waiting.refresh(Bid(job, slot))

@@ -1,0 +1,523 @@
+"""Take in what happened and what was decided: the only code that changes the book.
+
+One function per event and action (`TAKEN_IN_BY`). Every event is a fact of the world and idempotent; late answers
+(`core.fold.lifecycle`) are ignored. An action counts from the moment it is folded: its room is charged before any world
+has heard of it, so that the next decision cannot give it away again."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from math import nextafter
+from operator import itemgetter
+from typing import Any, Final, TypeAlias
+
+from phalanx.core.fold import cluster as circumstance
+from phalanx.core.fold import job_dependencies, lifecycle, past_usage
+from phalanx.core.fold.charging import (
+    charge_placements,
+    clear_charge,
+    mark_leaving,
+    nominate,
+    release,
+    settle_charge,
+    withdraw_nomination,
+)
+from phalanx.core.fold.lifecycle import LATE, IllegalTransition
+from phalanx.core.placement import replacement
+from phalanx.core.preemption.nomination import is_overcommitted, nominated_in
+from phalanx.core.quota import flavor_assignment
+from phalanx.model.event import (
+    Adopted,
+    Event,
+    Finished,
+    FlavorGone,
+    FlavorSeen,
+    NodeGone,
+    NodeSeen,
+    Occupied,
+    Opened,
+    OutcomeTold,
+    PolicySeen,
+    QueueGone,
+    QueueSeen,
+    Refused,
+    Released,
+    ReservationGone,
+    ReservationSeen,
+    Started,
+    Submitted,
+    Ticked,
+    UsageTold,
+    Vacated,
+)
+from phalanx.model.job import GangSize, Job, Outcome, Phase, Placement, Slot
+from phalanx.model.plan import Action, Findings, Nominate, Place, Plan, Preempt, Shrink, Start, Wait
+from phalanx.model.preemption import HOUR_S
+from phalanx.model.reason import NEVER, SHORT
+from phalanx.state.classes import Gang
+from phalanx.state.cluster import Cluster, JobRecord
+from phalanx.state.expected_ends import LEAVING_S
+from phalanx.state.pending.alarms import NEVER_S
+from phalanx.state.pending.line import Bid
+
+News: TypeAlias = Event | Action
+
+REMEMBERED = 1 << 16  # preemptions of a queue
+ROLE = itemgetter(0)  # of a slot, or of a placement
+
+
+def fold(cluster: Cluster, news: Iterable[News]) -> None:
+    """Take in events or actions, in order.
+
+    Raises `IllegalTransition` for what no correct world or decision could send; the book is then as before that
+    item."""
+    cluster.waiting.version += 1
+    for item in news:
+        TAKEN_IN_BY[type(item)](cluster, item)
+    if cluster.tree.stale or cluster.tree.pool_stale:
+        circumstance.tree_changed(cluster)
+    cluster.waiting.rouse(cluster.columns, cluster.tree, cluster.now_s)
+
+
+def fold_plan(cluster: Cluster, plan: Plan) -> None:
+    """The plan's actions, and what deciding found out."""
+    if plan.findings is not None and plan.findings.version == cluster.waiting.version:
+        for bid in plan.findings.parked:
+            cluster.waiting.leave(bid)  # before the actions, which may be what it waits for
+    for action in plan.actions:
+        TAKEN_IN_BY[type(action)](cluster, action)
+    if plan.findings is not None:
+        store_findings(cluster, plan.findings)
+
+
+# What the world says about jobs
+
+
+def outcome_told(cluster: Cluster, event: OutcomeTold) -> None:
+    if event.job not in cluster.jobs:
+        cluster.dependencies.ended(event.job, event.outcome)
+        refresh_dependents(cluster, event.job)
+
+
+def submitted(cluster: Cluster, event: Submitted) -> None:
+    job = event.job
+    record = cluster.jobs.get(job.id)
+    if record is None:
+        add_job(cluster, job)
+        cluster.waiting.fresh[Bid(job.id)] = None
+        refresh_dependents(cluster, job.id)
+    elif record.job != job and record.phase is Phase.QUEUED:
+        withdraw_nomination(cluster, record)
+        clear_charge(cluster, record)
+        describe(cluster, record, job, cluster.interned.of(job))
+        cluster.waiting.refresh(Bid(job.id))
+        refresh_related(cluster, job)
+
+
+def answering(cluster: Cluster, event: Opened | Released | Started | Refused | Finished) -> JobRecord | None:
+    """The record of a job that the world answers about; None if it comes too late."""
+    record = cluster.jobs.get(event.job)
+    if record is None or lifecycle.transition(event.job, record.phase, record.attempt, event) == LATE:
+        return None
+    return record
+
+
+def opened(cluster: Cluster, event: Opened) -> None:
+    if (record := answering(cluster, event)) is None:
+        return
+    if record.phase is Phase.STOPPING:
+        release(cluster, record, event.slots)  # it is on its way out and wants no other node
+    else:
+        add_open_slots(cluster, record, event.slots)
+
+
+def released(cluster: Cluster, event: Released) -> None:
+    if record := answering(cluster, event):
+        release(cluster, record, event.slots)
+        settle_charge(cluster, record)
+        refresh_open(cluster, record)  # what was growth may replace now what a minimum lacks
+
+
+def started(cluster: Cluster, event: Started) -> None:
+    if record := answering(cluster, event):
+        record.phase = Phase.RUNNING
+        if not record.open:
+            record.reason = None
+
+
+def finished(cluster: Cluster, event: Finished) -> None:
+    if record := answering(cluster, event):
+        remove_job(cluster, record, event.outcome)
+
+
+def adopted(cluster: Cluster, event: Adopted) -> None:
+    if event.phase is Phase.QUEUED:
+        raise IllegalTransition(f"job {event.job.id!r} is adopted as queued; a job that waits is Submitted")
+    record = cluster.jobs.get(event.job.id) or add_job(cluster, event.job)
+    news = record.phase is Phase.QUEUED
+    cluster.waiting.leave(Bid(event.job.id))
+    release(cluster, record, (*record.placements, *record.open))
+    withdraw_nomination(cluster, record)
+    if record.job != event.job:
+        describe(cluster, record, event.job, cluster.interned.of(event.job))
+    record.phase, record.attempt = event.phase, event.attempt
+    record.reason, record.refusal, record.not_before_s = None, None, 0.0
+    record.started_s, record.flavors = event.started_s, event.flavors
+    check_roles(record, event.placements)
+    charge_placements(cluster, record, event.placements)
+    record.size = fixed_size(record, (*record.placements, *event.open))
+    if news:
+        past_usage.backdate(cluster, record)
+    add_open_slots(cluster, record, event.open)
+    if event.phase is Phase.STOPPING:
+        mark_leaving(cluster, record, record.placements, None)
+    settle_charge(cluster, record)
+    job_started(cluster, record, leaving=event.phase is Phase.STOPPING)
+
+
+def refused(cluster: Cluster, event: Refused) -> None:
+    if (record := answering(cluster, event)) is None:
+        return
+    release(cluster, record, (*record.placements, *record.open))
+    record.phase, record.refusal, record.not_before_s = Phase.QUEUED, event.reason, event.not_before_s
+    record.reason, record.size = event.reason, ()
+    settle_charge(cluster, record)
+    cluster.waiting.refresh(Bid(event.job))
+    cluster.ends.drop(event.job)
+    watch_deadline(cluster, record.job)
+    cluster.dependencies.rest(record.job)
+    refresh_related(cluster, record.job)
+
+
+def remove_job(cluster: Cluster, record: JobRecord, outcome: Outcome) -> None:
+    job = record.job
+    if record.placements or record.open:
+        release(cluster, record, (*record.placements, *record.open))
+    if record.nominated:
+        withdraw_nomination(cluster, record)
+    clear_charge(cluster, record)
+    if record.phase is Phase.QUEUED:
+        cluster.waiting.leave(Bid(job.id))
+    leave_queue(cluster, job)
+    del cluster.jobs[job.id]
+    cluster.ends.drop(job.id)
+    if job.deadline_s is not None:
+        cluster.alarms.set(job.id, NEVER_S)
+    cluster.dependencies.leave(job)
+    cluster.dependencies.ended(job.id, outcome)
+    refresh_related(cluster, job)
+
+
+def job_started(cluster: Cluster, record: JobRecord, *, leaving: bool = False) -> None:
+    """The job has started: when it is expected to end, and whom that concerns."""
+    job = record.job
+    if leaving:
+        cluster.ends.set(job.id, LEAVING_S)
+    elif (limit_s := flavor_assignment.time_limit_s(cluster, job)) is not None:
+        cluster.ends.set(job.id, record.started_s + limit_s if limit_s > 0 else record.started_s)
+    if job.deadline_s is not None:
+        cluster.alarms.set(job.id, NEVER_S)
+    cluster.dependencies.work(job)
+    refresh_dependents(cluster, job.id)
+
+
+def refresh_related(cluster: Cluster, job: Job) -> None:
+    """Something about the job changed that others may wait for."""
+    if not (cluster.dependencies.dependents or job.singleton or job.array_cap is not None):
+        return
+    for name in job_dependencies.affected_jobs(cluster, job):
+        cluster.waiting.refresh(Bid(name))
+
+
+def refresh_dependents(cluster: Cluster, job: str) -> None:
+    for name in cluster.dependencies.dependents.get(job, ()):
+        if job_dependencies.queued(cluster, name):
+            cluster.waiting.refresh(Bid(name))
+
+
+def watch_deadline(cluster: Cluster, job: Job) -> None:
+    """Just after its latest start it is looked at again, to say that it missed its deadline."""
+    if job.deadline_s is not None:
+        cluster.alarms.set(job.id, nextafter(job_dependencies.latest_start_s(job), NEVER_S))
+
+
+def add_open_slots(cluster: Cluster, record: JobRecord, slots: Sequence[Slot]) -> None:
+    """Those slots want a node; what they held is given back. A slot that is open already keeps its arrival. Beyond a
+    size that was fixed at the start a job wants nothing."""
+    check_roles(record, slots)
+    record.make_ready()
+    for slot in slots:
+        if slot in record.open or (record.size and slot.ordinal >= record.size[slot.role]):
+            continue
+        release(cluster, record, (slot,))
+        cluster.opened += 1
+        record.open[slot] = (cluster.latest_s, cluster.opened)
+        cluster.waiting.refresh(Bid(record.job.id, slot))
+    settle_charge(cluster, record)
+    refresh_group(cluster, record)
+
+
+def refresh_group(cluster: Cluster, record: JobRecord) -> None:
+    """Where its pods are has changed: what is still open may have to go elsewhere now, or with others; or of its open
+    slots another is the one that its minimum lacks."""
+    if record.gang.tree is not None or replacement.grows_partly(record):
+        refresh_open(cluster, record)
+
+
+def refresh_open(cluster: Cluster, record: JobRecord) -> None:
+    for slot in record.open:
+        cluster.waiting.refresh(Bid(record.job.id, slot))
+
+
+def start(cluster: Cluster, action: Start) -> None:
+    record = decided_record(cluster, action)
+    check_roles(record, action.placements)
+    if record.nominated:
+        withdraw_nomination(cluster, record)
+    record.phase, record.attempt, record.started_s = Phase.STARTING, action.attempt, action.at_s
+    record.reason, record.refusal, record.not_before_s, record.flavors = None, None, 0.0, action.flavors
+    record.short_since_s = None
+    cluster.waiting.leave(Bid(action.job))
+    charge_checked(cluster, record, action.placements)
+    if record.job.size is GangSize.FIXED_AT_START:
+        record.size = fixed_size(record, record.placements)
+    settle_charge(cluster, record)
+    job_started(cluster, record)
+    note_partial(cluster, record, action)
+
+
+def place(cluster: Cluster, action: Place) -> None:
+    record = decided_record(cluster, action)
+    for role, ordinal, _, _ in action.placements:
+        if (role, ordinal) not in record.open:
+            raise IllegalTransition(f"job {action.job!r} has no open slot {role}/{ordinal} to place")
+    charge_checked(cluster, record, action.placements)
+    settle_charge(cluster, record)
+    refresh_group(cluster, record)
+    if not record.open:
+        record.reason = None
+
+
+def preempt(cluster: Cluster, action: Preempt) -> None:
+    """It holds its room until the world says that its pods are gone; it wants no more."""
+    record = decided_record(cluster, action)
+    release(cluster, record, tuple(record.open))
+    record.phase, record.reason = Phase.STOPPING, action.reason
+    record.preempted += 1
+    mark_leaving(cluster, record, record.placements, action.grace_s)
+    recent = cluster.preempted_at.setdefault(cluster.queue_of(record.job), deque(maxlen=REMEMBERED))
+    while recent and recent[0] <= cluster.now_s - HOUR_S:
+        recent.popleft()  # a budget is of an hour
+    recent.append(cluster.now_s)
+    clear_charge(cluster, record)
+    cluster.ends.set(action.job, LEAVING_S)
+
+
+def shrink(cluster: Cluster, action: Shrink) -> None:
+    record = decided_record(cluster, action)
+    if strangers := [slot for slot in action.slots if slot not in record.placements]:
+        raise IllegalTransition(f"job {action.job!r} holds nothing in {strangers[0]} to give up")
+    mark_leaving(cluster, record, action.slots, action.grace_s)
+    settle_charge(cluster, record)
+
+
+def nominate_job(cluster: Cluster, action: Nominate) -> None:
+    record = decided_record(cluster, action)
+    check_roles(record, action.placements)
+    withdraw_nomination(cluster, record)
+    record.flavors, record.nominated_until_s = action.flavors, action.until_s
+    nominate(cluster, record, action.placements)
+    settle_charge(cluster, record)
+    if record.phase is Phase.QUEUED:
+        cluster.waiting.refresh(Bid(action.job))
+
+
+def wait(cluster: Cluster, action: Wait) -> None:
+    record = decided_record(cluster, action)
+    record.reason = action.reason
+    if action.reason.code in SHORT and record.short_since_s is None:
+        record.short_since_s = cluster.now_s
+    if action.reason.code in NEVER and record.job.array_cap is not None and record.phase is Phase.QUEUED:
+        cluster.dependencies.rest(record.job)
+        cluster.dependencies.passed[action.job] = None
+
+
+def decided_record(cluster: Cluster, action: Action) -> JobRecord:
+    """The record of a job that we decided about: it must be there, and the move legal."""
+    record = cluster.jobs.get(action.job)
+    if record is None:
+        raise IllegalTransition(f"{type(action).__name__} of job {action.job!r}, which is not in the book")
+    lifecycle.transition(action.job, record.phase, record.attempt, action)
+    return record
+
+
+def charge_checked(cluster: Cluster, record: JobRecord, placements: Sequence[Placement]) -> None:
+    for placement in charge_placements(cluster, record, placements):
+        row = cluster.columns.row_of[placement.node]
+        if not is_overcommitted(cluster, row, nominated_in(cluster, row, cluster.nominated)):
+            continue  # who was promised room there later waits for more to leave
+        cluster.breaches.append(f"we placed a pod of {record.job.id} on {placement.node}, which had no room for it")
+
+
+def note_partial(cluster: Cluster, record: JobRecord, action: Start) -> None:
+    """A gang starts with its minimum. Without placements it is started pod by pod: its queue must say so."""
+    if record.gang.enough(record.placed):
+        return
+    queue = cluster.queues.get(cluster.queue_of(record.job))
+    if action.placements or (queue is not None and queue.gang):
+        each = zip(record.placed, record.job.roles, strict=True)
+        short = [f"{placed} of {role.minimum} pods of {role.name}" for placed, role in each if placed < role.minimum]
+        cluster.breaches.append(f"{record.job.id} was started with {', '.join(short)}")
+
+
+def fixed_size(record: JobRecord, slots: Iterable[Slot]) -> tuple[int, ...]:
+    """How many pods of each role it has for good, if these are its slots; empty: that is not fixed, or there are none
+    yet (it is started pod by pod)."""
+    if record.job.size is not GangSize.FIXED_AT_START:
+        return ()
+    size = [0] * len(record.job.roles)
+    for slot in slots:
+        size[slot.role] = max(size[slot.role], slot.ordinal + 1)
+    return tuple(size) if any(size) else ()
+
+
+def store_findings(cluster: Cluster, findings: Findings) -> None:
+    waiting = cluster.waiting
+    if findings.version != waiting.version:
+        return
+    waiting.shaken.clear()
+    for joined in findings.joined:
+        waiting.join(joined.line, joined.entry)
+    for bid, not_before_s in findings.resting:
+        waiting.rest(bid, not_before_s)
+    for asleep in findings.asleep:
+        waiting.sleep(asleep)
+    for key, due in findings.hunting:
+        waiting.hunters.add(key, due=due)
+    for key, at_s in findings.again:
+        waiting.look_again(key, at_s)
+    for still in findings.still:
+        waiting.sleep_on(still)
+    for gang, counted, unexplained in findings.quiet:
+        waiting.watches.quieten(gang, counted, unexplained)
+    if findings.looked:
+        waiting.sleepers.first, waiting.sleepers.stirred = findings.first, False
+    if cluster.dependencies.arrays:
+        note_arrays(cluster, findings)
+
+
+def note_arrays(cluster: Cluster, findings: Findings) -> None:
+    """Jobs of arrays that contend from now on; and those that do not, so that it is another's turn."""
+    relations = cluster.dependencies
+    for bid in (joined.entry.bid for joined in findings.joined):
+        if job_dependencies.contends(cluster.jobs[bid.job]):
+            relations.work(cluster.jobs[bid.job].job)
+        else:
+            relations.passed[bid.job] = None
+    for bid in (*findings.parked, *(bid for bid, _ in findings.resting)):
+        if bid.slot is None:
+            relations.rest(cluster.jobs[bid.job].job)
+            relations.passed[bid.job] = None
+    passed, relations.passed = relations.passed, {}
+    for name in passed:
+        pass_turn(cluster, cluster.jobs[name])
+
+
+def pass_turn(cluster: Cluster, record: JobRecord) -> None:
+    """The job waits for something else than its turn. If it stands in a line all the same, it could never start; when
+    that may have changed it needs a turn again."""
+    waiting, name = cluster.waiting, record.job.id
+    if waiting.line_of(name):
+        waiting.hopeless[Bid(name)] = None
+    if not job_dependencies.waits_for_turn(record) and (
+        following := job_dependencies.next_of_array(cluster, record.job)
+    ):
+        waiting.refresh(Bid(following))
+
+
+def add_job(cluster: Cluster, job: Job) -> JobRecord:
+    gang = cluster.interned.of(job)
+    record = cluster.jobs[job.id] = JobRecord(job, gang)
+    describe(cluster, record, job, gang)
+    return record
+
+
+def describe(cluster: Cluster, record: JobRecord, job: Job, gang: Gang) -> None:
+    """The record is of this job now, which asks `gang`; equal roles are kept once for all jobs that have them."""
+    if record.job is not job:
+        leave_queue(cluster, record.job)
+        cluster.dependencies.leave(record.job)
+    if job.preempted > record.preempted:
+        record.preempted = job.preempted
+    record.gang = gang
+    record.placed = gang.none
+    record.job = job if job.roles is gang.roles else replace(job, roles=gang.roles)
+    cluster.jobs_of.setdefault(job.queue, {})[job.id] = None
+    branch = cluster.tree.branches[cluster.queue_of(job)]
+    if branch.limits_submissions:
+        admit(cluster, cluster.submitted_jobs.enter(branch, job))
+    if job.submitted_s > cluster.latest_s:
+        cluster.latest_s = job.submitted_s
+    cluster.dependencies.enter(job)
+    if job.singleton and (displaced := job_dependencies.displaced_by(cluster, job)):
+        cluster.waiting.refresh(Bid(displaced))
+    cluster.usage.enter(job.queue, job.user)
+    watch_deadline(cluster, job)
+
+
+def leave_queue(cluster: Cluster, job: Job) -> None:
+    cluster.usage.leave(job.queue, job.user, cluster.now_s)
+    jobs = cluster.jobs_of.get(job.queue, {})
+    jobs.pop(job.id, None)
+    branch = cluster.tree.branches[cluster.queue_of(job)]
+    if branch.limits_submissions:
+        admit(cluster, cluster.submitted_jobs.leave(branch, job))
+    if not jobs:
+        cluster.jobs_of.pop(job.queue, None)
+
+
+def admit(cluster: Cluster, jobs: Iterable[str]) -> None:
+    """Limits on submitted jobs let these in, or keep them out, from now on."""
+    for job in jobs:
+        if job in cluster.jobs and cluster.jobs[job].phase is Phase.QUEUED:
+            cluster.waiting.refresh(Bid(job))
+
+
+def check_roles(record: JobRecord, slots: Iterable[Slot | Placement]) -> None:
+    roles = len(record.job.roles)
+    for role in {*map(ROLE, slots)}:
+        if not 0 <= role < roles:
+            raise IllegalTransition(f"job {record.job.id!r} has {roles} roles; there is no slot of role {role}")
+
+
+TAKEN_IN_BY: Final[dict[type[News], Callable[[Cluster, Any], None]]] = {
+    NodeSeen: circumstance.node_seen,
+    NodeGone: circumstance.node_gone,
+    QueueSeen: circumstance.queue_seen,
+    QueueGone: circumstance.queue_gone,
+    FlavorSeen: circumstance.flavors_changed,
+    FlavorGone: circumstance.flavors_changed,
+    ReservationSeen: circumstance.reservations_changed,
+    ReservationGone: circumstance.reservations_changed,
+    Ticked: circumstance.tick,
+    PolicySeen: circumstance.policy_seen,
+    UsageTold: circumstance.usage_told,
+    OutcomeTold: outcome_told,
+    Submitted: submitted,
+    Adopted: adopted,
+    Opened: opened,
+    Released: released,
+    Started: started,
+    Refused: refused,
+    Finished: finished,
+    Occupied: circumstance.occupied,
+    Vacated: circumstance.vacated,
+    Start: start,
+    Place: place,
+    Wait: wait,
+    Preempt: preempt,
+    Shrink: shrink,
+    Nominate: nominate_job,
+}

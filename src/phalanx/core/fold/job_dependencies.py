@@ -1,0 +1,250 @@
+"""What a job waits for besides room: a time, other jobs, its turn in an array; and deadlines that are missed.
+
+As Slurm's --begin, --deadline, --dependency and --array=...%cap (man sbatch). An `NotEligible` says what, and when to
+look again if time alone mends it; all else is mended by events about other jobs, and `affected_jobs` says which waiting
+jobs such an event concerns.
+
+- *begin*: not before `begin_s`.
+- *deadline*: a job that cannot end by it any more, even if it started now, is never started. Without a time limit it
+  could end at once, for all one knows.
+- *dependencies*: all, or with `requires_any` one, of `after`. A job that nobody knows may yet be submitted (objects
+  reach a cluster in any order), so it is waited for. What cannot come true any more, circles included, is never
+  satisfied; the job then stays, and whoever owns it decides.
+- *singleton*: of a user's live jobs of that name the earliest submitted goes first, and the next when it is over.
+- *array*: at most `array_cap` of its jobs contend or run at a time, earliest first. One that contends counts, because
+  several might be started in one cycle; one that could never start, or waits for something else as well, does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from phalanx.core.moment import format_time
+from phalanx.model.job import Dependency, DependencyType, Job, Outcome, Phase
+from phalanx.model.reason import NEVER, Reason, ReasonCode
+from phalanx.state.cluster import Cluster, JobRecord
+from phalanx.state.dependencies import JobFamily
+from phalanx.state.pending.line import Bid
+
+CIRCLE_STEPS = 1000  # a circle of more jobs than that is not recognised: its jobs wait as for any other
+
+
+@dataclass(frozen=True, slots=True)
+class NotEligible:
+    """`again_s`: look again then (seconds since the epoch); None: only an event can mend it."""
+
+    reason: Reason
+    again_s: float | None = None
+
+
+class DependencyState(Enum):
+    YES = auto()
+    NOT_YET = auto()
+    NEVER = auto()
+
+
+def not_eligible(
+    cluster: Cluster, record: JobRecord, now_s: float, cleared: dict[JobFamily, int] | None = None
+) -> NotEligible | None:
+    """Why the queued job may not contend for room at `now_s`; None if it may.
+
+    `cleared`: how many jobs of each array were let through since the last fold; it is counted up here."""
+    job = record.job
+    if job.deadline_s is not None and now_s > latest_start_s(job):
+        return NotEligible(deadline_missed(job, now_s))
+    if job.begin_s is not None and now_s < job.begin_s:
+        return NotEligible(begins_later(job.begin_s, now_s), job.begin_s)
+    if job.after and (unmet := dependencies(cluster, job)):
+        return NotEligible(unmet)
+    if job.singleton and (first := singleton(cluster, job)):
+        return NotEligible(first)
+    if job.array_cap is not None and (full := array_full(cluster, job, {} if cleared is None else cleared)):
+        return NotEligible(full)
+    return None
+
+
+def latest_start_s(job: Job) -> float:
+    """After that the job cannot end by its deadline; infinite without one."""
+    return float("inf") if job.deadline_s is None else job.deadline_s - max(0.0, job.limit_s or 0.0)
+
+
+def affected_jobs(cluster: Cluster, job: Job) -> Iterator[str]:
+    """The queued jobs to look at again when `job` is new, has started, is over, or waits again."""
+    relations = cluster.dependencies
+    yield from (name for name in relations.dependents.get(job.id, ()) if queued(cluster, name))
+    if members := relations.singletons.get((job.user, job.singleton)) if job.singleton else None:
+        yield from (name for _, name in members[:1] if queued(cluster, name))
+    if job.array_cap is not None and (after := next_of_array(cluster, job)):
+        yield after
+
+
+def displaced_by(cluster: Cluster, job: Job) -> str | None:
+    """Who was the first of its name until this one was known, which was submitted earlier."""
+    members = cluster.dependencies.singletons[job.user, job.singleton]
+    if len(members) > 1 and members[0][1] == job.id and queued(cluster, members[1][1]):
+        return members[1][1]
+    return None
+
+
+def next_of_array(cluster: Cluster, job: Job) -> str | None:
+    """The first of its array that waits for its turn alone."""
+    for _, name in cluster.dependencies.arrays.get((job.user, job.array), ()):
+        if name != job.id and waits_idly(cluster, name) and waits_for_turn(cluster.jobs[name]):
+            return name
+    return None
+
+
+def waits_for_turn(record: JobRecord) -> bool:
+    """It was told that its array runs as many as it may."""
+    return record.reason is not None and record.reason.code is ReasonCode.ARRAY_LIMIT
+
+
+def contends(record: JobRecord) -> bool:
+    """Of a job that stands in a line: it can start some day, as far as is known."""
+    return record.reason is None or record.reason.code not in NEVER
+
+
+def queued(cluster: Cluster, name: str) -> bool:
+    record = cluster.jobs.get(name)
+    return record is not None and record.phase is Phase.QUEUED
+
+
+def waits_idly(cluster: Cluster, name: str) -> bool:
+    """It is queued, and is not going to be looked at anyway."""
+    return queued(cluster, name) and Bid(name) not in cluster.waiting.fresh
+
+
+def deadline_missed(job: Job, now_s: float) -> Reason:
+    deadline_s, limit_s = job.deadline_s or 0.0, max(0.0, job.limit_s or 0.0)
+    runs = f"it may run {limit_s:.15g} s, and " if limit_s else ""
+    return Reason(
+        code=ReasonCode.DEADLINE,
+        text=f"{runs}it was to end by {format_time(deadline_s, now_s)}: it cannot any more, and is not started",
+        numbers={"deadline_s": deadline_s, "limit_s": limit_s, "latest_start_s": latest_start_s(job)},
+    )
+
+
+def begins_later(begin_s: float, now_s: float) -> Reason:
+    text = f"it asks not to begin before {format_time(begin_s, now_s)}"
+    return Reason(code=ReasonCode.BEGIN_TIME, text=text, numbers={"begin_s": begin_s})
+
+
+def dependencies(cluster: Cluster, job: Job) -> Reason | None:
+    """Why the job's dependencies do not let it start yet, or ever."""
+    states = [met(cluster, dependency) for dependency in job.after]
+    enough = any if job.requires_any else all
+    if enough(state is DependencyState.YES for state in states):
+        return None
+    gone = [each for each, state in zip(job.after, states, strict=True) if state is DependencyState.NEVER]
+    if len(gone) == len(states) if job.requires_any else gone:
+        return never_satisfied(cluster, gone[0])
+    if circle := dependency_cycle(cluster, job):
+        return Reason(
+            code=ReasonCode.DEPENDENCY_NEVER,
+            text=f"it waits for itself: {' waits for '.join(circle)}",
+            numbers={"circle": list(circle)},
+        )
+    missing = [each for each, state in zip(job.after, states, strict=True) if state is DependencyState.NOT_YET]
+    return Reason(
+        code=ReasonCode.DEPENDENCY,
+        text="waits "
+        + (" or " if job.requires_any else " and ").join(dependency_text(cluster, each) for each in missing),
+        numbers={"jobs": [each.job for each in missing], "after": [str(each.after) for each in missing]},
+    )
+
+
+def met(cluster: Cluster, dependency: Dependency) -> DependencyState:
+    record = cluster.jobs.get(dependency.job)
+    if record is not None:
+        started = record.phase is not Phase.QUEUED or record.attempt > 0
+        return DependencyState.YES if dependency.after is DependencyType.START and started else DependencyState.NOT_YET
+    outcome = cluster.dependencies.outcomes.get(dependency.job)
+    if outcome is None:
+        return DependencyState.NOT_YET
+    match dependency.after:
+        case DependencyType.START | DependencyType.ANY:
+            return DependencyState.YES
+        case DependencyType.OK:
+            return DependencyState.YES if outcome is Outcome.SUCCEEDED else DependencyState.NEVER
+        case DependencyType.NOT_OK:
+            return DependencyState.NEVER if outcome is Outcome.SUCCEEDED else DependencyState.YES
+
+
+def never_satisfied(cluster: Cluster, dependency: Dependency) -> Reason:
+    outcome = cluster.dependencies.outcomes[dependency.job]
+    wanted = "succeeded" if dependency.after is DependencyType.OK else "failed or was deleted"
+    return Reason(
+        code=ReasonCode.DEPENDENCY_NEVER,
+        text=f"it was to start after {dependency.job} {wanted}, but that {ended_text(outcome)}",
+        numbers={"job": dependency.job, "after": str(dependency.after), "outcome": str(outcome)},
+    )
+
+
+def ended_text(outcome: Outcome) -> str:
+    return "was deleted" if outcome is Outcome.DELETED else str(outcome)
+
+
+def dependency_text(cluster: Cluster, dependency: Dependency) -> str:
+    event = {
+        DependencyType.START: "to start",
+        DependencyType.OK: "to succeed",
+        DependencyType.NOT_OK: "to fail or be deleted",
+        DependencyType.ANY: "to be over",
+    }[dependency.after]
+    known = "" if dependency.job in cluster.jobs else ", which is not known yet"
+    return f"for {dependency.job} {event}{known}"
+
+
+def dependency_cycle(cluster: Cluster, job: Job) -> tuple[str, ...]:
+    """The way along dependencies that must all be met from the job back to itself; empty if there is none."""
+    came_from: dict[str, str] = {}
+    reached = [] if job.requires_any and len(job.after) > 1 else [(each.job, job.id) for each in job.after]
+    while reached and len(came_from) < CIRCLE_STEPS:
+        name, by = reached.pop()
+        if name in came_from or not queued(cluster, name):
+            continue
+        came_from[name] = by
+        if name == job.id:
+            return path_back(came_from, name)
+        other = cluster.jobs[name].job
+        if not other.requires_any or len(other.after) == 1:
+            reached.extend(
+                (each.job, name) for each in reversed(other.after) if met(cluster, each) is DependencyState.NOT_YET
+            )
+    return ()
+
+
+def path_back(came_from: dict[str, str], name: str) -> tuple[str, ...]:
+    way = [name]
+    while (by := came_from[way[-1]]) != name:
+        way.append(by)
+    return (name, *reversed(way[1:]), name)
+
+
+def singleton(cluster: Cluster, job: Job) -> Reason | None:
+    members = cluster.dependencies.singletons[job.user, job.singleton]
+    first = members[0][1] == job.id
+    if first and all(queued(cluster, name) for _, name in members):
+        return None
+    whose = f" of {job.user}" if job.user else ""
+    return Reason(
+        code=ReasonCode.DEPENDENCY,
+        text=f"one job{whose} named {job.singleton} at a time, and another comes before it",
+        numbers={"singleton": job.singleton, "user": job.user},
+    )
+
+
+def array_full(cluster: Cluster, job: Job, cleared: dict[JobFamily, int]) -> Reason | None:
+    kin, cap = (job.user, job.array), max(0, job.array_cap or 0)
+    if cluster.dependencies.contends(job):
+        return None
+    if len(cluster.dependencies.active.get(kin, ())) + cleared.get(kin, 0) < cap:
+        cleared[kin] = cleared.get(kin, 0) + 1
+        return None
+    return Reason(
+        code=ReasonCode.ARRAY_LIMIT,
+        text=f"at most {cap} of the array {job.array} run at a time",
+        numbers={"array": job.array, "cap": cap},
+    )

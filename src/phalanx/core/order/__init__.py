@@ -1,0 +1,9 @@
+"""Who is next: the order within a queue and between queues.
+
+Rooms, lowest first:
+
+    rank         the sort key of a pending request in each queue order
+    fair_tree    Slurm's fair-share factor, by its Fair Tree and its classic formula
+    multifactor  Slurm's multifactor priority
+    next_job     the next job of the whole queue tree, by a tournament
+"""

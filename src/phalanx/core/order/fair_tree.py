@@ -1,0 +1,177 @@
+"""Slurm's fair-share factor: who has used less than their part of the past goes first.
+
+An *association* is a user in an account, or an account, which holds others. Each has shares among its siblings and a
+usage (billed units times seconds, decayed; an account's is the sum of what is below it). Two formulas make of them a
+factor between 0 and 1:
+
+*Fair Tree* (https://slurm.schedmd.com/fair_tree.html). An association's level is S/U, its part of the siblings' shares
+over its part of the siblings' usage: infinite without usage, 0 without shares. Users are ranked depth first, children
+of an account with a higher level before all of one with a lower; the factor is rank / number of users, and the highest
+rank is that number. Associations that tie share a rank and the next rank is lower by how many share it: tied users
+have the same, the members of tied accounts are merged and ranked as siblings, and a user that ties with accounts
+has the rank of their best user.
+
+*Classic* (https://slurm.schedmd.com/classic_fair_share.html). F = 2^(-UE / S): S multiplies the parts of the shares
+from the root down; UE is UA, the part of all usage, at the first level, and below it UA + (UE of the parent - UA) *
+part of the siblings' shares. Without shares F is 0.
+
+A user whose shares are `PARENT` stands in for the account: its part and, in the classic formula, its usage are the
+account's; in Fair Tree it comes before all siblings. Depth-oblivious shares (PriorityFlags=DEPTH_OBLIVIOUS) are not
+offered: measured on a real Slurm they give a high factor to users far over their part.
+
+Both walk the tree once: O(users log users).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from math import inf
+from typing import NamedTuple, TypeAlias
+
+from phalanx.model.policy import FairShareFormula
+from phalanx.model.queue import PARENT
+
+Key: TypeAlias = tuple[str, str | None]  # an account's name, and the user in it; None: the account itself
+
+
+class UserAssociation(NamedTuple):
+    """A user in an account. `usage` in billed units times seconds; `shares` may be `PARENT`."""
+
+    key: Key
+    shares: float = 1.0
+    usage: float = 0.0
+
+
+class AccountAssociation(NamedTuple):
+    """Users and further accounts; `usage` is theirs, `users` how many there are below it. Made by
+    `account_association`."""
+
+    key: Key
+    shares: float
+    members: tuple[UserAssociation | AccountAssociation, ...]
+    usage: float
+    users: int
+
+
+def account_association(
+    key: Key, shares: float, members: tuple[UserAssociation | AccountAssociation, ...]
+) -> AccountAssociation:
+    usage = sum([member.usage for member in members])
+    users = sum([member.users if isinstance(member, AccountAssociation) else 1 for member in members])
+    return AccountAssociation(key, shares, members, usage, users)
+
+
+class AssociationShare(NamedTuple):
+    """What `sshare -l` shows of an association. `part`: of the shares (NormShares: among the siblings in Fair Tree, of
+    everything in the classic formula); `usage`: the effective usage; `level`: LevelFS, in Fair Tree only; `factor`:
+    FairShare, which accounts have in the classic formula only."""
+
+    part: float
+    usage: float
+    level: float | None = None
+    factor: float | None = None
+
+
+def association_shares(root: AccountAssociation, formula: FairShareFormula) -> dict[Key, AssociationShare]:
+    """Of every association below the root, and the root."""
+    match formula:
+        case FairShareFormula.FAIR_TREE:
+            return rank_fair_tree(root)
+        case FairShareFormula.CLASSIC:
+            return classic_fair_share(root)
+
+
+def rank_fair_tree(root: AccountAssociation) -> dict[Key, AssociationShare]:
+    found = levels(root)
+    rank = root.users
+    for tied in ranked(root, found):
+        for key in tied:
+            part, usage, level, _ = found[key]
+            found[key] = AssociationShare(part, usage, level, rank / root.users)
+        rank -= len(tied)
+    return found
+
+
+def levels(root: AccountAssociation) -> dict[Key, AssociationShare]:
+    """Of all associations, without their factors."""
+    found = {root.key: AssociationShare(1.0, 1.0)}
+    waiting = [root]
+    while waiting:
+        account = waiting.pop()
+        shares, used = total_shares(account), account.usage
+        for member in account.members:
+            usage, own = member.usage / used if used else 0.0, max(0.0, member.shares)
+            if member.shares == PARENT:
+                found[member.key] = AssociationShare(found[account.key].part, usage, inf)
+                continue
+            # One division, so that levels which are equal in truth are equal as floats.
+            level = 0.0 if not own else inf if not member.usage else own * used / (member.usage * shares)
+            found[member.key] = AssociationShare(own / shares if shares else 0.0, usage, level)
+            if isinstance(member, AccountAssociation):
+                waiting.append(member)
+    return found
+
+
+def ranked(root: AccountAssociation, found: Mapping[Key, AssociationShare]) -> Iterator[list[Key]]:
+    """The users, best first; those that tie together. `stack`: what is left of the siblings on the way down."""
+    stack = [tied_siblings(root.members, found)]
+    while stack:
+        tied: list[Key] = []
+        while group := next(stack[-1], None):
+            tied += [member.key for member in group if isinstance(member, UserAssociation)]
+            merged = [below for member in group if isinstance(member, AccountAssociation) for below in member.members]
+            if not merged:
+                break
+            stack.append(tied_siblings(merged, found))
+        else:
+            stack.pop()
+        if tied:
+            yield tied
+
+
+def tied_siblings(
+    siblings: Iterable[UserAssociation | AccountAssociation], found: Mapping[Key, AssociationShare]
+) -> Iterator[list[UserAssociation | AccountAssociation]]:
+    """Those of the same level together, the highest first; accounts without users rank nobody."""
+
+    def level(member: UserAssociation | AccountAssociation) -> float:
+        return found[member.key].level or 0.0
+
+    present = [member for member in siblings if isinstance(member, UserAssociation) or member.users]
+    present.sort(key=level, reverse=True)
+    return (list(group) for _, group in groupby(present, level))
+
+
+def classic_fair_share(root: AccountAssociation) -> dict[Key, AssociationShare]:
+    found = {root.key: AssociationShare(1.0, 1.0, factor=halving(1.0, 1.0))}
+    waiting = [root]
+    while waiting:
+        account = waiting.pop()
+        above, shares = found[account.key], total_shares(account)
+        for member in account.members:
+            if member.shares == PARENT:
+                found[member.key] = above
+                continue
+            siblings = ratio(max(0.0, member.shares), shares)
+            part, usage = above.part * siblings, ratio(member.usage, root.usage)
+            if account is not root:
+                usage += (above.usage - usage) * siblings
+            found[member.key] = AssociationShare(part, usage, factor=halving(usage, part))
+            if isinstance(member, AccountAssociation):
+                waiting.append(member)
+    return found
+
+
+def halving(usage: float, part: float) -> float:
+    """2^(-usage / part): one half for who has used exactly the part."""
+    return 2.0 ** -(usage / part) if part else 0.0
+
+
+def total_shares(account: AccountAssociation) -> float:
+    return sum(max(0.0, member.shares) for member in account.members)
+
+
+def ratio(some: float, whole: float) -> float:
+    """Nothing of nothing is nothing."""
+    return some / whole if whole else 0.0

@@ -1,0 +1,157 @@
+"""Slurm's multifactor priority: a weighted sum of factors between 0 and 1.
+
+    priority = own + age*W + fair share*W + size*W + queue*W + qos*W + sum over resources of part*W - nice
+
+(https://slurm.schedmd.com/priority_multifactor.html; the weights are `Policy.factors`.) *age*: how long the job has
+been able to start, until `max_age_s` counts as 1. *fair share*: `core.order.fair_tree`. *size*: the mean of its part of
+the nodes and its part of the cpus; with `small_first`, what is missing to 1. *queue* and *qos*: its priority over the
+highest one there is. *part*: what is asked of a resource over what the cluster has. *own*: the job's priority as it
+stands, in place of Slurm's site factor. Slurm truncates the sum to a whole number from 0, which `displayed_priority`
+does; for ordering it is left as it is, so that weights may be small.
+
+A job asks pods, not nodes: its nodes are the fewest that its minimum could need, by the largest amount of each resource
+that any node has.
+
+`MultifactorPriority` serves one cycle. Fair shares are found when the first job with a weight on them is ranked, and
+once; what ranks no job by factors pays nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from math import ceil
+from typing import NamedTuple
+
+from phalanx.core.fold import past_usage
+from phalanx.model.job import Job
+from phalanx.model.pod import CPU
+from phalanx.model.policy import Policy, PriorityWeights
+from phalanx.state.classes import Gang
+from phalanx.state.cluster import Cluster, JobRecord
+
+HIGHEST = 2**32 - 1  # Slurm's priorities are unsigned integers of 32 bits
+
+
+class PriorityFactors(NamedTuple):
+    """The factors of one job, each from 0 to 1; `resources`: the part asked of each."""
+
+    age: float = 0.0
+    fair_share: float = 0.0
+    size: float = 0.0
+    queue: float = 0.0
+    qos: float = 0.0
+    resources: tuple[tuple[str, float], ...] = ()
+
+
+def weighted_sum(parts: PriorityFactors, factors: PriorityWeights, *, own: float = 0.0, nice: float = 0.0) -> float:
+    """The weighted sum."""
+    asked = dict(parts.resources)
+    return (
+        own
+        + factors.age * parts.age
+        + factors.fair_share * parts.fair_share
+        + factors.size * parts.size
+        + factors.queue * parts.queue
+        + factors.qos * parts.qos
+        + sum(weight * asked.get(resource, 0.0) for resource, weight in factors.resources)
+        - nice
+    )
+
+
+def displayed_priority(priority: float) -> int:
+    """As Slurm shows it: 1 is the lowest of a job that is not held."""
+    return max(1, min(int(priority), HIGHEST))
+
+
+def age(waited_s: float, max_age_s: float) -> float:
+    if max_age_s <= 0:
+        return 1.0
+    return max(0.0, min(1.0, waited_s / max_age_s))
+
+
+def size(nodes: float, cpus: float, *, small_first: bool = False) -> float:
+    """`nodes` and `cpus`: the parts asked of all."""
+    mean = (min(1.0, nodes) + min(1.0, cpus)) / 2
+    return 1.0 - mean if small_first else mean
+
+
+def fraction(some: float, whole: float) -> float:
+    """Between 0 and 1; nothing of nothing is nothing."""
+    return max(0.0, min(1.0, some / whole)) if whole > 0 else 0.0
+
+
+class MultifactorPriority:
+    """Of the jobs of one book at one time, `now_s` (seconds since the epoch)."""
+
+    def __init__(self, cluster: Cluster, policy: Policy, now_s: float) -> None:
+        self.cluster, self.policy, self.now_s = cluster, policy, now_s
+        self._asks: dict[Gang, tuple[float, tuple[tuple[str, float], ...]]] = {}
+
+    def of(self, record: JobRecord) -> float:
+        """Higher is sooner."""
+        job = record.job
+        return weighted_sum(self.parts(record), self.policy.factors, own=job.priority, nice=job.nice)
+
+    def parts(self, record: JobRecord) -> PriorityFactors:
+        job, factors = record.job, self.policy.factors
+        size_of, asked = self._asked(record.gang)
+        eligible_s = max(job.submitted_s, job.begin_s or 0.0)
+        return PriorityFactors(
+            age=age(self.now_s - eligible_s, factors.max_age_s),
+            fair_share=self.fair_share(job) if factors.fair_share else 0.0,
+            size=size_of,
+            queue=self._queue_factor(job),
+            qos=fraction(self._qos.get(job.qos, 0.0), max(self._qos.values(), default=0.0)),
+            resources=asked,
+        )
+
+    def fair_share(self, job: Job) -> float:
+        """0 for a user without an association (the queue has no way to the root)."""
+        return self._fair_shares.get((self.cluster.queue_of(job), job.user), 0.0)
+
+    @cached_property
+    def _fair_shares(self) -> Mapping[tuple[str, str | None], float]:
+        found = past_usage.fair_shares(self.cluster, self.policy, self.now_s)
+        return {key: standing.factor for key, standing in found.items() if standing.factor is not None}
+
+    @cached_property
+    def _qos(self) -> Mapping[str, float]:
+        return dict(self.policy.factors.qos_values)
+
+    @cached_property
+    def _highest_queue(self) -> int:
+        return max((queue.priority for queue in self.cluster.queues.values()), default=0)
+
+    @cached_property
+    def _nodes(self) -> int:
+        return len(self.cluster.columns)
+
+    @cached_property
+    def _whole(self) -> Mapping[str, tuple[int, int]]:
+        """resource -> (what all nodes have, what the largest has)."""
+        columns = self.cluster.columns
+        return {
+            resource: (int(column.sum()), int(column.max(initial=0)))
+            for resource, column in columns.allocatable.items()
+        }
+
+    def _queue_factor(self, job: Job) -> float:
+        queue = self.cluster.queues.get(self.cluster.queue_of(job))
+        return fraction(queue.priority if queue else 0, self._highest_queue)
+
+    def _asked(self, gang: Gang) -> tuple[float, tuple[tuple[str, float], ...]]:
+        """The size factor of such a gang, and the parts that it asks."""
+        known = self._asks.get(gang)
+        if known is None:
+            amounts, whole = gang.asked(), self._whole
+            parts = tuple(
+                (resource, fraction(amount, whole.get(resource, (0, 0))[0])) for resource, amount in amounts.items()
+            )
+            nodes = fraction(self._fewest_nodes(amounts), self._nodes)
+            by_size = size(nodes, dict(parts).get(CPU, 0.0), small_first=self.policy.factors.small_first)
+            known = self._asks[gang] = (by_size, parts)
+        return known
+
+    def _fewest_nodes(self, amounts: Mapping[str, int]) -> int:
+        largest = ((amount, self._whole.get(resource, (0, 0))[1]) for resource, amount in amounts.items())
+        return max((ceil(amount / most) for amount, most in largest if most), default=1)

@@ -1,0 +1,396 @@
+"""One cycle's scratch ledger: the free columns in packing order (`core.placement.node_order`), with an undo log.
+
+The order is renewed once a twenty-fifth of the nodes has been taken from (so after every gang on a small cluster).
+`mark`, try, `rewind`: a gang is placed whole, or the draft is exactly as before: amounts, who is where (`company`) and
+devices by name (`ledger`) alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property, partial
+from itertools import repeat
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from phalanx.core.placement.filters import matching as fit
+from phalanx.core.placement.filters.affinity import PodAffinity
+from phalanx.core.placement.filters.devices import DeviceAllocation, DeviceDraft, asks_devices
+from phalanx.core.placement.filters.pod_counts import PodCounts
+from phalanx.core.placement.node_order import MOVED, Column, NodeOrder, ResourceRequest
+from phalanx.core.placement.scoring.fragmentation import TypicalPods
+from phalanx.model.pod import PODS, Amounts, Shape
+from phalanx.model.policy import ScoringStrategy
+from phalanx.model.topology import Topology
+from phalanx.state.classes import MAX_AMOUNT, Demand, NodeConstraints
+from phalanx.state.nodes.pod_index import term_matches
+from phalanx.state.nodes.table import NodeTable
+
+Expected: TypeAlias = tuple[tuple[Shape, float], ...]  # which pods are expected, and how often
+# How many nodes had the room, and how many of them each rule turned away ("are, by zone, with …").
+Objections: TypeAlias = tuple[int, tuple[tuple[str, int], ...]]
+
+SHUT = -MAX_AMOUNT // 2  # a node with room for fewer pods was shut in this cycle
+RENEW_PART = 25  # the order is renewed when 1/25 of the nodes was taken from
+
+
+class Draft:
+    """Positions are those of the `layout`. `expected`: which pods are to come, for scores by fragmentation."""
+
+    def __init__(
+        self,
+        columns: NodeTable,
+        topologies: Sequence[Topology] = (),
+        score: ScoringStrategy = ScoringStrategy.PACK,
+        expected: Expected = (),
+        layout: NodeOrder | None = None,
+    ) -> None:
+        self.columns, self.topologies, self.score, self.expected = columns, topologies, score, expected
+        self.node_order = NodeOrder(columns, packed=score is ScoringStrategy.PACK) if layout is None else layout
+        self.few = self.node_order.few
+        self._face()
+        self._matching: dict[NodeConstraints, fit.Rows | None] = {}
+        self._log: list[tuple[int, Amounts, int] | partial[Any]] = []  # position, asks, pods; or how to undo it
+        self._given: dict[
+            tuple[Demand, int], list[DeviceAllocation]
+        ] = {}  # devices chosen for pods that have no name yet
+        self._ordinary: dict[Demand, tuple[int, bool]] = {}
+        self._wishes: dict[Demand, PodAffinity] = {}
+        self.touched: dict[int, None] = {}  # rows that the draft gave devices or room of, as far as scores ask
+        self._shut: dict[int, None] = {}  # rows
+        self._puts = 0
+        self._tenants: dict[int, dict[Demand, int]] = {}
+        self._choosy = score is not ScoringStrategy.PACK or prefers_some_nodes(columns)
+        self._named = bool(columns.devices)
+        self.objections: dict[Demand, Objections] = {}
+        self._taken = 0
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, position: int, asks: Amounts, count: int) -> None:
+        views = self.views
+        for resource, amount in asks:
+            views[resource][position] -= amount * count
+        self._log.append((position, asks, count))
+        if count < 0:
+            self.node_order.grown = True
+            self.node_order.loosened += 1
+        if self._choosy:
+            self._puts += 1
+            self.touched[int(self.rows[position])] = None
+
+    def shut(self, position: int) -> None:
+        """The node is overfull until others have left it: nothing more is put there in this cycle."""
+        if self.views[PODS][position] >= SHUT:
+            self.take(position, ((PODS, MAX_AMOUNT),), 1)
+        self._shut[int(self.rows[position])] = None
+
+    def reopen(self) -> None:
+        """Nodes that were shut take something after all where those who are leaving are taken to be gone, and that is
+        enough."""
+        if not self._shut:
+            return
+        for position in np.isin(self.rows, list(self._shut)).nonzero()[0].tolist():
+            left = {name: view[position] for name, view in self.views.items()}
+            if left[PODS] < SHUT and left.pop(PODS) + MAX_AMOUNT >= 0 and min(left.values(), default=0) >= 0:
+                self.take(position, ((PODS, MAX_AMOUNT),), -1)
+
+    def put(self, position: int, demand: Demand, pods: int) -> None:
+        """Take what the pods ask; they are there from now on, as others see them (`pods` negative: they are gone)."""
+        self.take(position, demand.asks, pods)
+        if demand.tracked:
+            self._see(position, demand, pods)
+
+    def put_most(self, position: int, demand: Demand, asked: ResourceRequest, most: int) -> int:
+        """Put as many of the ordinary pods there as it holds, `most` at most; how many that are."""
+        for view, amount in asked.each:
+            if (holds := view[position] // amount) < most:
+                most = holds
+        if most > 0:
+            for view, amount in asked.each:
+                view[position] -= amount * most
+            self._log.append((position, demand.asks, most))
+            if demand.tracked:
+                self._see(position, demand, most)
+        return most
+
+    def put_on(self, position: int, demand: Demand, choice: DeviceAllocation) -> None:
+        """One pod goes there, on those devices; `names` gives them to it later."""
+        self.put(position, demand, 1)
+        self._take_devices(position, demand, choice)
+        given = self._given.setdefault((demand, position), [])
+        given.append(choice)
+        self._log.append(partial(take_last, given))
+
+    def scores_devices(self, demand: Demand) -> bool:
+        """Whether the policy's score sees the pod's devices: they are then chosen pod by pod."""
+        return self._named and self.score is not ScoringStrategy.PACK and asks_devices(self.columns, demand.asks)
+
+    @cached_property
+    def typical(self) -> TypicalPods | None:
+        """What fragmentation is measured by; None if nothing is expected that asks devices."""
+        scores, codes = self.columns.scores, self.columns.devices.codes
+        if not self.expected or not codes:
+            return None
+        scores.expect(self.expected)
+        known: TypicalPods | None = self.columns.attributes.derived.get(TypicalPods)
+        if known is None or known.expected is not self.expected:
+            known = self.columns.attributes.derived[TypicalPods] = TypicalPods(
+                self.columns, self.expected, next(iter(codes))
+            )
+        return known
+
+    def tenants(self, row: int) -> list[Demand]:
+        """Whose pods were given devices of that row."""
+        placed, running = self._tenants.get(row, {}), self.columns.tenants.get(row, {})
+        return [each for each in {**running, **placed} if placed.get(each, 0) + running.get(each, 0) > 0]
+
+    def changes(self) -> int:
+        """How often anything on any node has changed, the draft's own doing included."""
+        return sum(self.columns.stamps) + self._puts
+
+    def vacate(self, position: int, demand: Demand, devices: Sequence[str] = ()) -> None:
+        """A pod that runs there is gone, and its devices are free."""
+        self.put(position, demand, -1)
+        if devices:
+            self._take_devices(position, demand, self.ledger.choice(int(self.rows[position]), devices), -1)
+
+    def occupy(self, position: int, demand: Demand, devices: Sequence[str] = ()) -> None:
+        """A pod runs there, or will, on those devices."""
+        self.put(position, demand, 1)
+        if devices:
+            self._take_devices(position, demand, self.ledger.choice(int(self.rows[position]), devices))
+
+    @property
+    def nameless(self) -> bool:
+        """No node has devices by name, so no pod is given any."""
+        return not (self._named or self._given)
+
+    def names(self, position: int, demand: Demand, pods: int) -> Iterable[tuple[str, ...]]:
+        """For each of the pods put there, the devices that it was given; chosen now, if it has not been."""
+        given = self._given.get((demand, position), [])
+        if not given and not (self._named and asks_devices(self.columns, demand.asks)):
+            return repeat((), pods)
+        row = int(self.rows[position])
+        named = [self.ledger.names(row, given.pop(0)) for _ in range(min(pods, len(given)))]
+        for _ in range(pods - len(named)):
+            choice = self.ledger.choose(demand, row, {})
+            self._take_devices(position, demand, choice)
+            named.append(self.ledger.names(row, choice))
+        return named
+
+    def ordinary(self, demand: Demand) -> bool:
+        """Whether the packing order, `where` and amounts decide alone where its pods go: it wants nothing else, nor do
+        others of it, and the policy packs."""
+        if not demand.unconstrained or self._choosy:
+            return False
+        if demand.kind is None or not (wishing := self.pod_counts.with_affinity):
+            return True
+        known = self._ordinary.get(demand)
+        if known is None or known[0] != len(wishing):
+            wanted = any(
+                term_matches(term, kind.namespace, demand.kind) for kind in wishing for term in kind.near + kind.away
+            )
+            known = self._ordinary[demand] = (len(wishing), not wanted)
+        return known[1]
+
+    def pod_affinity(self, demand: Demand) -> PodAffinity:
+        if demand not in self._wishes:
+            self._wishes[demand] = PodAffinity(self.pod_counts, demand)
+        return self._wishes[demand]
+
+    @cached_property
+    def pod_counts(self) -> PodCounts:
+        return PodCounts(self.columns)
+
+    @cached_property
+    def ledger(self) -> DeviceDraft:
+        return DeviceDraft(self.columns)
+
+    def _see(self, position: int, demand: Demand, pods: int) -> None:
+        """The pods are there, for others."""
+        row = int(self.rows[position])
+        self._note(demand, row, pods)
+        self._log.append(partial(self._note, demand, row, -pods))
+
+    def _note(self, demand: Demand, row: int, pods: int) -> None:
+        if demand.kind is not None:
+            self.pod_counts.note(demand.kind, row, pods)
+        if demand.shape.ports:
+            self.pod_counts.note_ports(row, demand.shape.ports, pods)
+
+    def _tenant(self, demand: Demand, row: int, pods: int) -> None:
+        tenants = self._tenants.setdefault(row, {})
+        tenants[demand] = tenants.get(demand, 0) + pods
+
+    def _take_devices(self, position: int, demand: Demand, choice: DeviceAllocation, pods: int = 1) -> None:
+        row = int(self.rows[position])
+        for resource, opened in self.ledger.take(demand, row, choice, pods).items():
+            self.take(position, ((resource, abs(opened)),), 1 if opened > 0 else -1)
+        self._tenant(demand, row, pods)
+        self._log.append(partial(self.ledger.take, demand, row, choice, -pods))
+        self._log.append(partial(self._tenant, demand, row, -pods))
+
+    def mark(self) -> int:
+        return len(self._log)
+
+    def rewind(self, mark: int) -> None:
+        """As it was at `mark`."""
+        if len(self._log) > mark:
+            self.node_order.loosened += 1
+        while len(self._log) > mark:
+            entry = self._log.pop()
+            if isinstance(entry, partial):
+                entry()
+                continue
+            position, asks, count = entry
+            for resource, amount in asks:
+                self.views[resource][position] += amount * count
+
+    def settle(self) -> None:
+        """What was taken stays taken; marks from before are void."""
+        self._taken += len(self._log)
+        self._note_strayed()
+        if self._given:
+            self._given.clear()
+        if self._taken * RENEW_PART > len(self.rows) > 1:
+            self.node_order.renew()
+            self._allowed.clear()
+            self._taken = 0
+
+    @property
+    def untouched(self) -> bool:
+        """It is as the book is."""
+        return not (self._log or self.node_order.strayed)
+
+    def leave(self) -> None:
+        """Nothing is thought any more; the book keeps the layout for the next cycle."""
+        self._note_strayed()
+        self.columns.node_order = self.node_order
+
+    def _note_strayed(self) -> None:
+        if self._log:
+            if len(self.node_order.strayed) <= MOVED:
+                self.node_order.strayed += [entry[0] for entry in self._log if not isinstance(entry, partial)]
+            self._log.clear()
+
+    def _face(self) -> None:
+        """The layout as it is now."""
+        self.rows, self.free, self.views = self.node_order.rows, self.node_order.free, self.node_order.views
+        self._allowed: dict[NodeConstraints, fit.Rows | None] = {}
+
+    def allowed(self, where: NodeConstraints) -> fit.Rows | None:
+        """By position, which nodes match; None if all do."""
+        if where not in self._allowed:
+            rows = self.matching(where)
+            allowed = None if rows is None else rows[self.rows]
+            self._allowed[where] = allowed
+        return self._allowed[where]
+
+    def matching(self, where: NodeConstraints) -> fit.Rows | None:
+        """By row, which nodes match; None if all that are laid out do."""
+        if where not in self._matching:
+            rows = None
+            if not fit.matches_all(self.columns.attributes, where):
+                rows = fit.matching(self.columns.attributes, where)
+                rows = None if bool(rows[self.rows].all()) else rows
+            self._matching[where] = rows
+        return self._matching[where]
+
+    def asked(self, demand: Demand) -> list[tuple[Column, memoryview[int], int]] | None:
+        """Per resource asked: its free column, a view of it, the amount; None if no node speaks of that resource."""
+        try:
+            return [(self.free[name], self.views[name], amount) for name, amount in demand.asks]
+        except KeyError:
+            return None
+
+    def part_of_node(self, demand: Demand) -> float:
+        """The largest part of the largest node's allocatable that one pod asks of any resource."""
+        return max(amount / self.node_order.scales.get(name, 1) for name, amount in demand.asks)
+
+    def room(self, demand: Demand, within: fit.Rows | None = None) -> int:
+        """How many pods of the demand fit in all. `within_rows`: by position, the only nodes that count."""
+        if self.few and within is None and self.matching(demand.where) is None:
+            asked = self.node_order.asked(demand)
+            if asked is None:
+                return 0
+            total = 0
+            for at in range(len(self.rows)):
+                pods = min([view[at] // amount for view, amount in asked.each])
+                total += max(pods, 0)
+            return total
+        columns = self.asked(demand)
+        if columns is None:
+            return 0
+        fits = self.allowed(demand.where)
+        for column, _, amount in columns:
+            enough = column >= amount
+            fits = enough if fits is None else fits & enough
+        assert fits is not None  # every pod asks one of `pods`
+        fits = fits if within is None else fits & within
+        found = fits.nonzero()[0]
+        return int(fit.pods_held(self.free, demand.asks, found).sum()) if len(found) else 0
+
+    def room_up_to(self, most: int, demand: Demand) -> int:
+        """How many pods of the demand fit in all, counted until there are so many."""
+        asked = self.node_order.asked(demand)
+        if asked is None:
+            return 0
+        if self.few:
+            return self.room(demand)
+        found = 0
+        for position in self.node_order.holding(asked, self.allowed(demand.where)):
+            pods = min([view[position] // amount for view, amount in asked.each])
+            if pods > 0:
+                found += pods
+                if found >= most:
+                    break
+        return found
+
+    def most_free(self, demand: Demand) -> list[int]:
+        """Of each resource it asks, the most that is free on one node that the demand matches."""
+        allowed = self.allowed(demand.where)
+        if self.few and allowed is None:
+            views = self.views
+            return [max([0, *views[name]]) if name in views else 0 for name, _ in demand.asks]
+        columns = [self.free.get(name) for name, _ in demand.asks]
+        return [0 if column is None else int(within_rows(column, allowed).max(initial=0)) for column in columns]
+
+    def free_in_all(self, demand: Demand) -> list[int]:
+        """Of each resource it asks, what is free on all nodes that the demand matches."""
+        allowed = self.allowed(demand.where)
+        if self.few and allowed is None:
+            views = self.views
+            return [sum([has for has in views[name] if has > 0]) if name in views else 0 for name, _ in demand.asks]
+        columns = [self.free.get(name) for name, _ in demand.asks]
+        return [0 if column is None else int(np.maximum(within_rows(column, allowed), 0).sum()) for column in columns]
+
+    def overfull(self, where: NodeConstraints) -> int:
+        """How many nodes that match hold more than they have."""
+        facts = self.columns.attributes
+        if self.few and len(self.rows) == fit.ready_nodes(facts) and fit.matches_all(facts, where):
+            return 0  # all that are ready are laid out
+        matching = fit.matching(facts, where)
+        return int((matching & ~fit.not_overcommitted(self.columns)).sum())
+
+
+def within_rows(column: Column, rows: fit.Rows | None) -> Column:
+    """That part of the column; None: all of it."""
+    return column if rows is None else column[rows]
+
+
+def prefers_some_nodes(columns: NodeTable) -> bool:
+    """Whether some node would rather not be used. Kept with the facts."""
+    known: bool | None = columns.attributes.derived.get(prefers_some_nodes)
+    if known is None:
+        known = columns.attributes.prefers
+        fit.cache_answer(columns.attributes, prefers_some_nodes, known)
+    return known
+
+
+def take_last(given: list[DeviceAllocation]) -> None:
+    """Unless it has been named meanwhile."""
+    if given:
+        given.pop()

@@ -1,0 +1,10 @@
+"""Which nodes a pod may go to: the filters of kube-scheduler, as vector operations.
+
+Rooms, lowest first:
+
+    matching        node selector, node affinity, taints, readiness
+    node_resources  how many pods with these requests each node holds
+    devices         devices by name, shares of devices, NUMA zones
+    pod_counts      pods counted by selector and topology domain
+    affinity        pod affinity and anti-affinity, topology spread, host ports; and preferences
+"""

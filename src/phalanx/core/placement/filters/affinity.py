@@ -1,0 +1,230 @@
+"""What a pod wants of other pods and of its node beyond amounts: affinity, anti-affinity, spread, host ports, and its
+preferences. The rules are those of kube-scheduler's plugins InterPodAffinity, PodTopologySpread, NodePorts,
+NodeAffinity and TaintToleration; a gang's own pods count for each other as they are placed.
+
+Required, each a pair (what failing it means, the rows that pass):
+
+- *ports*: none of the pod's host ports is in use on the node.
+- *affinity*: for every term, the node's domain holds a pod that all the terms select. If no pod anywhere is selected by
+  all of them and the pod itself is, it may go to any node that has the labels: it is the first of its kind.
+- *anti-affinity*: for no term the node's domain holds a pod that it selects; and for no pod that runs, with a term
+  that selects this pod, the node is in that pod's domain.
+- *spread*: over the domains of the nodes that the pod's selector and node affinity leave, and that have the labels of
+  all its constraints, its domain would hold at most `max_skew` more than the emptiest; fewer than `min_domains` domains
+  count as if one were empty. Taints and readiness are not looked at (nodeTaintsPolicy Ignore). Pods of its namespace.
+
+Preferred, each brought to 0 … 100 over the nodes that remain, and weighted as kube-scheduler does by default: taints
+that only prefer (3), node affinity (2), affinity of pods, theirs for it included (2), spread (2). What others prefer of
+this pod counts as their weight, what they require as 1 (hardPodAffinityWeight)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phalanx.core.placement.filters import matching
+from phalanx.core.placement.filters.matching import Rows
+from phalanx.core.placement.filters.pod_counts import Counts, PodCounts
+from phalanx.model.pod import NodeTerm, Operator, PodAffinityTerm, Toleration, TopologySpread
+from phalanx.state.classes import Demand
+from phalanx.state.nodes.attributes import ABSENT
+from phalanx.state.nodes.pod_index import AffinityClass, selector_matches, term_matches
+from phalanx.state.nodes.table import NodeTable
+
+Points = NDArray[np.float64]
+
+REQUIRED_COUNTS = 1
+TAINTS, NODE_AFFINITY, POD_AFFINITY, SPREAD = 3, 2, 2, 2
+
+
+class PodAffinity:
+    """Of one demand, in one draft. Everything is by row."""
+
+    def __init__(self, company: PodCounts, demand: Demand) -> None:
+        self.pod_counts, self.columns = company, company.columns
+        shape = demand.shape
+        self.shape, self.kind, self.where = shape, demand.kind, demand.where
+        self.near = tuple(term for term in shape.near if not term.weight)
+        self.away = tuple(term for term in shape.away if not term.weight)
+        self.softly = tuple((term, term.weight) for term in shape.near if term.weight)
+        self.softly += tuple((term, -term.weight) for term in shape.away if term.weight)
+        self.required = tuple(spread for spread in shape.spread if spread.required)
+        self.preferred = tuple(spread for spread in shape.spread if not spread.required)
+
+    def rules(self) -> Iterator[tuple[str, Rows]]:
+        """Each rule that the pod has: ("…", the rows that pass it)."""
+        if self.shape.ports:
+            yield "have the host port in use", self.ports()
+        if self.near:
+            yield from self.affinity()
+        for term in self.away:
+            counts = self.pod_counts.selected((term,), self.shape.namespace)
+            sums, codes = self.pod_counts.by_domain(counts, term.topology)
+            yield (
+                f"are, by {term.topology}, with a pod ({selector_text(term.selector)}) that it must be away from",
+                (sums[codes] == 0),
+            )
+        for kind, term in self.repelling():
+            sums, codes = self.pod_counts.by_domain(self.pod_counts.of_kind(kind), term.topology)
+            yield f"are in one {term.topology} with a pod that must be away from it", sums[codes] == 0
+        for spread in self.required:
+            yield f"would spread it over {spread.topology} by more than {spread.max_skew}", self.level(spread)
+
+    def heeds(self) -> bool:
+        """Whether other pods can leave it no node, however much room there is."""
+        return bool(self.near or self.away or self.required) or any(True for _ in self.repelling())
+
+    def ports(self) -> Rows:
+        free = np.ones(self.columns.capacity, np.bool_)
+        free[self.pod_counts.taken_ports(self.shape.ports)] = False
+        return free
+
+    def affinity(self) -> Iterator[tuple[str, Rows]]:
+        counts = self.pod_counts.selected(self.near, self.shape.namespace)
+        first = self.is_first(counts)
+        for term in self.near:
+            sums, codes = self.pod_counts.by_domain(counts, term.topology)
+            passed = codes != ABSENT if first else sums[codes] > 0
+            yield (
+                f"are not in one {term.topology} with a pod ({selector_text(term.selector)}) that it must be near",
+                passed,
+            )
+
+    def is_first(self, counts: Counts | None = None) -> bool:
+        """No pod in any domain is near enough to follow, and it is what it wants to be near to."""
+        if counts is None:
+            counts = self.pod_counts.selected(self.near, self.shape.namespace)
+        if any(self.pod_counts.by_domain(counts, term.topology)[0].any() for term in self.near):
+            return False
+        return all(term_matches(term, self.shape.namespace, self.kind) for term in self.near)
+
+    def repelling(self) -> Iterator[tuple[AffinityClass, PodAffinityTerm]]:
+        """Kinds that run and whose required anti-affinity is about this pod."""
+        for kind in self.pod_counts.with_affinity:
+            for term in kind.away:
+                if not term.weight and term_matches(term, kind.namespace, self.kind):
+                    yield kind, term
+
+    def level(self, spread: TopologySpread) -> Rows:
+        """Rows on which one pod more keeps the domains level enough."""
+        has = self.spreadable(self.required)
+        counts = np.where(has, self.pod_counts.labelled(spread.selector, self.shape.namespace), 0)
+        sums, codes = self.pod_counts.by_domain(counts, spread.topology)
+        domains = np.unique(codes[has])
+        least = int(sums[domains].min(initial=2**62)) if len(domains) >= spread.min_domains else 0
+        itself = int(self.kind is not None and selector_matches(spread.selector, (self.shape.namespace,), self.kind))
+        passed: Rows = (codes != ABSENT) & (sums[codes] + itself - least <= spread.max_skew)
+        return passed
+
+    def spreadable(self, spreads: tuple[TopologySpread, ...]) -> Rows:
+        """Nodes whose pods count: those that the pod's selector and node affinity leave, with all the labels."""
+        has = matching.selected(self.columns.attributes, self.where)
+        for spread in spreads:
+            codes = self.columns.attributes.labels.get(spread.topology)
+            has = has & (np.zeros(len(has), np.bool_) if codes is None else codes != ABSENT)
+        return has
+
+    # Preferences
+
+    def points(self, rows: NDArray[np.intp]) -> Points | None:
+        """For each of those rows, which remain, how much it is preferred; None: all alike."""
+        total: Points | None = None
+        for weight, found in (
+            (TAINTS, self.taints(rows)),
+            (NODE_AFFINITY, self.preferences(rows)),
+            (POD_AFFINITY, self.affinities(rows)),
+            (SPREAD, self.evenness(rows)),
+        ):
+            if found is not None:
+                total = weight * found if total is None else total + weight * found
+        return total
+
+    def taints(self, rows: NDArray[np.intp]) -> Points | None:
+        counted = soft_taints(self.columns, self.where.tolerations)
+        return None if counted is None else 100 - normalized(counted[rows])
+
+    def preferences(self, rows: NDArray[np.intp]) -> Points | None:
+        if not self.shape.preferences:
+            return None
+        total = np.zeros(self.columns.capacity, np.float64)
+        for preference in self.shape.preferences:
+            total += preference.weight * matching.term_matches(self.columns.attributes, preference.term)
+        return normalized(total[rows])
+
+    def affinities(self, rows: NDArray[np.intp]) -> Points | None:
+        total: Points | None = None
+        for counts, term, weight in self.attractions():
+            sums, codes = self.pod_counts.by_domain(counts, term.topology)
+            found = weight * sums[codes[rows]].astype(np.float64)
+            total = found if total is None else total + found
+        if total is None or not len(total):
+            return None
+        low, high = total.min(), total.max()
+        return np.floor(100 * (total - low) / (high - low)) if high > low else np.zeros(len(total))
+
+    def attractions(self) -> Iterator[tuple[Counts, PodAffinityTerm, int]]:
+        """(by row, pods that attract or repel it; by which term; how much, negative: repel)."""
+        for term, weight in self.softly:
+            yield self.pod_counts.selected((term,), self.shape.namespace), term, weight
+        for kind in self.pod_counts.with_affinity:
+            terms = [(term, term.weight or REQUIRED_COUNTS) for term in kind.near]
+            terms += [(term, -term.weight) for term in kind.away if term.weight]
+            for term, weight in terms:
+                if term_matches(term, kind.namespace, self.kind):
+                    yield self.pod_counts.of_kind(kind), term, weight
+
+    def evenness(self, rows: NDArray[np.intp]) -> Points | None:
+        """Fewer pods in the domain are better; a constraint over more domains weighs more (log of their number + 2).
+        Nodes without one of the labels get nothing."""
+        if not self.preferred or not len(rows):
+            return None
+        has = self.spreadable(self.preferred)
+        cost = np.zeros(len(rows), np.float64)
+        for spread in self.preferred:
+            counts = np.where(has, self.pod_counts.labelled(spread.selector, self.shape.namespace), 0)
+            sums, codes = self.pod_counts.by_domain(counts, spread.topology)
+            domains = len(np.unique(codes[rows][has[rows]]))
+            cost += sums[codes[rows]] * np.log(domains + 2) + (spread.max_skew - 1)
+        there = has[rows]
+        if not there.any():
+            return np.zeros(len(rows))
+        cost = np.round(cost)
+        low, high = cost[there].min(), cost[there].max()
+        points = np.floor(100 * (high + low - cost) / high) if high else np.full(len(rows), 100.0)
+        return np.where(there, points, 0.0)
+
+
+def soft_taints(columns: NodeTable, tolerations: tuple[Toleration, ...]) -> Points | None:
+    """By row, how many taints prefer that the pod stays away; None if none does anywhere."""
+    facts = columns.attributes
+    counted = np.zeros(len(facts.taint_sets), np.float64)
+    for index, taints in enumerate(facts.taint_sets):
+        counted[index] = sum(
+            taint.effect == "PreferNoSchedule" and not matching.tolerates(tolerations, taint) for taint in taints
+        )
+    return counted[facts.taints] if counted.any() else None
+
+
+def normalized(points: Points) -> Points:
+    """So that the highest is 100 (DefaultNormalizeScore)."""
+    high = points.max(initial=0.0)
+    return np.floor(100 * points / high) if high > 0 else points
+
+
+def selector_text(selector: NodeTerm) -> str:
+    """`app=web,tier in (a, b)`, as kubectl writes selectors."""
+    parts = []
+    for each in selector:
+        listed = ", ".join(each.values)
+        match each.operator:
+            case Operator.IN if len(each.values) == 1:
+                parts.append(f"{each.key}={listed}")
+            case Operator.IN | Operator.NOT_IN:
+                parts.append(f"{each.key} {'in' if each.operator is Operator.IN else 'notin'} ({listed})")
+            case Operator.DOES_NOT_EXIST:
+                parts.append(f"!{each.key}")
+            case _:
+                parts.append(each.key)
+    return ",".join(parts) or "any"

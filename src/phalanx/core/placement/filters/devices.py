@@ -1,0 +1,220 @@
+"""Which devices a pod gets, by name, and from which NUMA zone; and whether a node has them.
+
+The draft's own copy of the device columns, with undo. A share may go to a device that is shared already and has enough
+left, or open a free one, of which a node has no more than its count of whole devices says (pods without names may hold
+some). Rows and devices are as in `state.nodes.devices`; a *choice* is the devices' places in the row, and a zone's.
+
+Whole devices of a pod come from one zone if one has them all, from the zone where they leave least; else from as few
+zones as possible. All kinds of device a pod asks (GPU and RDMA) are looked for in the same zone first. `aligned`
+"required": cpu, memory and devices must all be of one zone; "preferred": if they can."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phalanx.core.placement.filters.matching import Rows
+from phalanx.model.pod import Amounts, DeviceShare
+from phalanx.state.classes import Demand
+from phalanx.state.nodes.devices import MILLI, NO_ZONE, ZONE, Table, device_use, zone_in
+from phalanx.state.nodes.table import NodeTable
+
+Ints = NDArray[np.int64]
+Left: TypeAlias = tuple[Ints, Ints]  # of devices: thousandths, and bytes of memory
+
+ALL = slice(None)
+
+
+class DeviceAllocation(NamedTuple):
+    """Places of devices in their row, and of the zone (-1: none is promised)."""
+
+    devices: tuple[int, ...] = ()
+    zone: int = NO_ZONE
+
+
+class DeviceDraft:
+    """`whole`: by row and device, whether it is free altogether. Most cycles take from a few rows and look at no other:
+    so rows are copied when something is taken there, and the columns when all are looked at after that."""
+
+    def __init__(self, columns: NodeTable) -> None:
+        self.columns, self.book = columns, columns.devices
+        self.size, self.resource, self.zone = self.book.size, self.book.resource, self.book.zone
+        self.zoned = self.book.zoned
+        self.known = {resource: table.copy() for resource, table in self.book.known.items()}
+        self._rows: dict[int, Left] = {}
+        self._all: Left | None = None
+
+    def left(self, row: int | None = None) -> Left:
+        """Of each device of the row, or of all by row; to look at only."""
+        if row is not None and self._all is None:
+            return self._rows.get(row) or (self.book.milli[row], self.book.memory[row])
+        if self._all is None:
+            if not self._rows:
+                return self.book.milli, self.book.memory
+            self._all = self.book.milli.copy(), self.book.memory.copy()
+            for at, (milli, memory) in self._rows.items():
+                self._all[0][at], self._all[1][at] = milli, memory
+        return self._all if row is None else (self._all[0][row], self._all[1][row])
+
+    def _to_change(self, row: int) -> Left:
+        if self._all is None and row not in self._rows:
+            self._rows[row] = self.book.milli[row].copy(), self.book.memory[row].copy()
+        return self.left(row)
+
+    def whole(self, resource: str, row: int | None = None) -> NDArray[np.bool_]:
+        code, (milli, memory), some = self.book.codes.get(resource, -2), self.left(row), ALL if row is None else row
+        free: NDArray[np.bool_] = (milli == MILLI) & (memory == self.size[some])
+        return np.asarray(free & (self.resource[some] == code))
+
+    def open_to(self, share: DeviceShare, row: int | None = None) -> NDArray[np.bool_]:
+        """Devices with room for one such share."""
+        (milli, memory), some = self.left(row), ALL if row is None else row
+        mine, size = self.resource[some] == self.book.codes.get(share.resource, -2), self.size[some]
+        if share.memory_bytes:
+            part = share.memory_bytes * MILLI // np.maximum(size, 1)
+            return np.asarray(mine & (memory >= share.memory_bytes) & (milli >= part))
+        return np.asarray(mine & (milli >= share.milli) & (memory >= size * share.milli // MILLI))
+
+    def holds_share(self, share: DeviceShare, rows: NDArray[np.intp], whole: Ints) -> Rows:
+        """For each of those rows, with so many whole devices by count: whether it holds the share."""
+        fits, free = self.open_to(share), self.whole(share.resource)
+        shared = np.count_nonzero(fits & ~free, axis=1)[rows]
+        opened = np.minimum(np.count_nonzero(fits & free, axis=1)[rows], np.maximum(whole, 0))
+        held: Rows = shared + opened >= share.count
+        return held
+
+    def zones_that_hold(self, demand: Demand, free: dict[str, Ints], rows: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """[nth of those rows, zone]: whether the zone surely has all that one pod asks. `free`: by the same rows."""
+        zones = len(self.zoned) and next(iter(self.zoned.values())).shape[1]
+        most = max(int(self.zone.max(initial=NO_ZONE)) + 1, zones)
+        fits = np.zeros((len(rows), most), np.bool_)
+        for at, row in enumerate(rows.tolist()):
+            fits[at, : len(self.book.zones.get(row, ()))] = True
+        for resource, amount in demand.asks:
+            table = self.zoned.get(resource)
+            if table is not None:
+                self._enough(fits, table, resource, amount, free[resource], rows)
+            elif resource in self.book.codes:
+                fits &= self._per_zone(self.whole(resource)[rows], rows, most) >= amount
+        if (share := demand.shape.share) is not None:
+            fits &= self._per_zone(self.open_to(share)[rows], rows, most) >= share.count
+        return fits
+
+    def left_in(self, row: int, zone: int, demand: Demand) -> float:
+        """How much of what a pod asks the zone has left, in the number of such pods: the tightest has least."""
+        share, total = demand.shape.share, 0.0
+        for resource, amount in demand.asks:
+            if (table := self.zoned.get(resource)) is not None:
+                total += float(table[row, zone] - self.known[resource][row, zone]) / amount
+            elif resource in self.book.codes:
+                total += float((self.whole(resource, row) & (self.zone[row] == zone)).sum()) / amount
+        if share is not None:
+            total += float(self.left(row)[0][self.open_to(share, row) & (self.zone[row] == zone)].sum()) / MILLI
+        return total
+
+    def _enough(
+        self, fits: NDArray[np.bool_], table: Table, resource: str, amount: int, free: Ints, rows: NDArray[np.intp]
+    ) -> None:
+        """What is held on the node and not known to be in a zone may be in any."""
+        known = self.known[resource][rows]
+        held = self.columns.allocatable[resource][rows] - free - known.sum(axis=1)
+        left = table[rows] - known - np.maximum(held, 0)[:, None]
+        says = np.asarray(table[rows].any(axis=1))
+        fits[:, : left.shape[1]] &= (left >= amount) | ~says[:, None]
+
+    def _per_zone(self, devices: NDArray[np.bool_], rows: NDArray[np.intp], zones: int) -> Ints:
+        """[row, zone]: how many of the marked devices are in each zone."""
+        where = self.zone[rows]
+        return np.stack([(devices & (where == zone)).sum(axis=1) for zone in range(zones)], axis=1)
+
+    def choose(
+        self, demand: Demand, row: int, whole: dict[str, int], *, zone: int = NO_ZONE, first: int | None = None
+    ) -> DeviceAllocation:
+        """The devices for one pod there. `whole`: what the node's counts have of each resource; `first`: the device
+        that a share should have, if it may."""
+        share = demand.shape.share
+        picked: list[int] = []
+        for resource, amount in demand.asks:
+            free = self.whole(resource, row).nonzero()[0].tolist() if resource in self.book.codes else []
+            if len(free) >= amount:
+                picked += self._near(row, free, amount, zone, picked)
+        if share is not None:
+            picked += self._for_share(share, row, whole.get(share.resource, 0), zone, picked, first)
+        return DeviceAllocation(tuple(picked), zone)
+
+    def _near(self, row: int, free: Sequence[int], amount: int, zone: int, beside: Sequence[int]) -> list[int]:
+        """So many of the free devices, of the zone, or of that of the devices beside them, or of the tightest."""
+        zones = self.zone[row].tolist()
+        counts = {at: sum(zones[each] == at for each in free) for at in {zones[each] for each in free}}
+        first = zone if zone != NO_ZONE else zones[beside[0]] if beside else NO_ZONE
+
+        def order(device: int) -> tuple[bool, bool, int, int, int]:
+            at = zones[device]
+            has = counts[at]
+            return at != first or first == NO_ZONE, has < amount, has if has >= amount else -has, at, device
+
+        return sorted(free, key=order)[:amount]
+
+    def _for_share(
+        self, share: DeviceShare, row: int, whole: int, zone: int, beside: Sequence[int], wanted: int | None
+    ) -> list[int]:
+        """Shared devices with least left first; free ones are opened last, no more than the count says."""
+        fits, free = self.open_to(share, row), self.whole(share.resource, row)
+        zones, (left, memory) = self.zone[row].tolist(), [each.tolist() for each in self.left(row)]
+        first = zone if zone != NO_ZONE else zones[beside[0]] if beside else NO_ZONE
+        listed = [each for each in fits.nonzero()[0].tolist() if zone == NO_ZONE or zones[each] == zone]
+
+        def order(each: int) -> tuple[bool, bool, bool, int, int, int]:
+            return each != wanted, bool(free[each]), zones[each] != first, left[each], memory[each], each
+
+        listed.sort(key=order)
+        chosen: list[int] = []
+        for each in listed:
+            if free[each] and whole <= 0:
+                continue
+            whole -= bool(free[each])
+            chosen.append(each)
+            if len(chosen) == share.count:
+                break
+        return chosen
+
+    def take(self, demand: Demand, row: int, choice: DeviceAllocation, pods: int = 1) -> dict[str, int]:
+        """The pod holds them (gives them back, if `pods` is -1); by how many whole devices each count shrinks."""
+        share, use = demand.shape.share, device_use(demand.shape.share)
+        opened, (left, memory_left) = 0, self._to_change(row)
+        for at in choice.devices:
+            size = int(self.size[row, at])
+            mine = share is not None and self.resource[row, at] == self.book.codes.get(share.resource, -2)
+            milli, memory = use.of(size) if mine else (MILLI, size)
+            was_free = bool(left[at] == MILLI and memory_left[at] == size)
+            left[at] -= milli * pods
+            memory_left[at] -= memory * pods
+            if mine:
+                opened += was_free - bool(left[at] == MILLI and memory_left[at] == size)
+        if choice.zone != NO_ZONE:
+            for resource, amount in demand.asks:
+                if resource in self.known:
+                    self.known[resource][row, choice.zone] += amount * pods
+        return {share.resource: opened} if share is not None and opened else {}
+
+    def names(self, row: int, choice: DeviceAllocation) -> tuple[str, ...]:
+        """As a placement says it: the zone, if one is promised, then the devices."""
+        listed = self.book.listed.get(row, ())
+        zone = (ZONE + self.book.zones[row][choice.zone],) if choice.zone != NO_ZONE else ()
+        return (*zone, *(listed[at].name for at in choice.devices))
+
+    def choice(self, row: int, names: Sequence[str]) -> DeviceAllocation:
+        """The places of what a placement named, as far as the node lists it."""
+        at = {device.name: place for place, device in enumerate(self.book.listed.get(row, ()))}
+        zones = self.book.zones.get(row, ())
+        zone = zone_in(names)
+        zone_at = zones.index(zone) if zone in zones else NO_ZONE
+        return DeviceAllocation(tuple(at[name] for name in names if name in at), zone_at)
+
+
+def asks_devices(columns: NodeTable, asks: Amounts) -> bool:
+    """Whether some node lists devices of a resource that is asked."""
+    return any(resource in columns.devices.codes for resource, _ in asks)

@@ -1,0 +1,228 @@
+"""Which nodes a demand matches, and how many of its pods they hold.
+
+The rules are those of kube-scheduler's filters (k8s.io/component-helpers scheduling/corev1, plugins NodeAffinity,
+TaintToleration, NodeUnschedulable), as vector operations over the `NodeAttributes` columns. A node that is not ready
+matches nothing. Every rule is a pair (what failing it means, which rows pass), so that matching and explaining are one
+text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phalanx.model.node import Taint
+from phalanx.model.pod import Amounts, NodeTerm, Operator, Requirement, Toleration
+from phalanx.state.classes import Demand, NodeConstraints
+from phalanx.state.nodes.attributes import ABSENT, NodeAttributes
+from phalanx.state.nodes.table import NodeTable
+
+Rows: TypeAlias = NDArray[np.bool_]
+
+UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable")
+REMEMBERED = 4096  # answers
+CELLS = 1 << 26  # and rows in all of them together: a byte each, or eight
+KEEPS_AWAY = {"NoSchedule", "NoExecute"}
+
+
+def matching(facts: NodeAttributes, where: NodeConstraints) -> Rows:
+    """The rows whose nodes a pod may go to, amounts aside. Kept with the facts until one of them changes."""
+    known: Rows | None = facts.derived.get(where)
+    if known is not None:
+        return known
+    passed = facts.ready.copy()
+    for _, rows in node_filters(facts, where):
+        passed &= rows
+    cache_answer(facts, where, passed)
+    return passed
+
+
+def matches_all(facts: NodeAttributes, where: NodeConstraints) -> bool:
+    """Whether a pod may go to every node that is ready, amounts aside. Kept with the facts."""
+    known: bool | None = facts.derived.get((matches_all, where))
+    if known is None:
+        known = int(np.count_nonzero(matching(facts, where))) == ready_nodes(facts)
+        cache_answer(facts, (matches_all, where), known)
+    return known
+
+
+def ready_nodes(facts: NodeAttributes) -> int:
+    """How many. Kept with the facts."""
+    known: int | None = facts.derived.get(ready_nodes)
+    if known is None:
+        known = int(np.count_nonzero(facts.ready))
+        cache_answer(facts, ready_nodes, known)
+    return known
+
+
+def selected(facts: NodeAttributes, where: NodeConstraints) -> Rows:
+    """The rows with a node that the selector and the node affinity leave, readiness and taints aside."""
+    passed = facts.names != ABSENT
+    for key, value in where.selector:
+        passed &= _in(facts, facts.labels.get(key), (value,))
+    if where.affinity:
+        passed &= np.logical_or.reduce([term_matches(facts, term) for term in where.affinity])
+    return np.asarray(passed)
+
+
+def empty_capacity(columns: NodeTable, demand: Demand) -> int:
+    """How many pods of the demand all nodes it matches would hold if nothing ran. Kept with the facts."""
+    known: int | None = columns.attributes.derived.get(demand)
+    if known is None:
+        rows = matching(columns.attributes, demand.where).nonzero()[0]
+        known = int(pods_held(columns.allocatable, demand.asks, rows).sum())
+        cache_answer(columns.attributes, demand, known)
+    return known
+
+
+def cache_answer(facts: NodeAttributes, key: object, answer: object) -> None:
+    """Until a node changes."""
+    if len(facts.derived) >= min(REMEMBERED, CELLS // facts.capacity):
+        facts.derived.clear()
+    facts.derived[key] = answer
+
+
+def node_filters(facts: NodeAttributes, where: NodeConstraints) -> Iterator[tuple[str, Rows]]:
+    """Each rule in the order in which nodes are filtered: ("do not match …", the rows that pass it)."""
+    if not tolerates(where.tolerations, UNSCHEDULABLE):
+        yield "are unschedulable", ~facts.unschedulable
+    for key, value in where.selector:
+        yield f"do not match the selector {key}={value}", _in(facts, facts.labels.get(key), (value,))
+    if where.affinity:
+        passed = np.zeros(facts.capacity, np.bool_)
+        for term in where.affinity:
+            passed |= term_matches(facts, term)
+        yield "do not match the required node affinity", passed
+    for index, taints in enumerate(facts.taint_sets):
+        if untolerated := next((taint for taint in taints if is_untolerated(taint, where.tolerations)), None):
+            yield f"have the taint {taint_text(untolerated)}", facts.taints != index
+
+
+def term_matches(facts: NodeAttributes, term: NodeTerm) -> Rows:
+    """All requirements must hold; a term without any matches no node (k8s: an empty term selects nothing)."""
+    passed = np.full(facts.capacity, bool(term))
+    for requirement in term:
+        passed &= requirement_matches(facts, requirement)
+    return passed
+
+
+def requirement_matches(facts: NodeAttributes, requirement: Requirement) -> Rows:
+    """labels.Requirement.Matches of k8s.io/apimachinery: a node without the label passes NotIn and DoesNotExist
+    only."""
+    column = facts.labels.get(requirement.key)
+    if requirement.field:
+        column = facts.names if requirement.key == "metadata.name" else None
+    match requirement.operator:
+        case Operator.IN:
+            return _in(facts, column, requirement.values)
+        case Operator.NOT_IN:
+            return ~_in(facts, column, requirement.values)
+        case Operator.EXISTS:
+            return np.zeros(facts.capacity, np.bool_) if column is None else column != ABSENT
+        case Operator.DOES_NOT_EXIST:
+            return np.ones(facts.capacity, np.bool_) if column is None else column == ABSENT
+        case Operator.GT:
+            return _beyond(facts, column, requirement.values, sign=1)
+        case Operator.LT:
+            return _beyond(facts, column, requirement.values, sign=-1)
+
+
+def is_untolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
+    return taint.effect in KEEPS_AWAY and not tolerates(tolerations, taint)
+
+
+def tolerates(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
+    """Toleration.ToleratesTaint of k8s.io/api/core/v1, for each of them."""
+    return any(
+        (not toleration.effect or toleration.effect == taint.effect)
+        and (not toleration.key or toleration.key == taint.key)
+        and (
+            toleration.operator == "Exists"
+            or (toleration.operator in {"", "Equal"} and toleration.value == taint.value)
+        )
+        for toleration in tolerations
+    )
+
+
+def taint_text(taint: Taint) -> str:
+    """As `kubectl taint` writes it."""
+    return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
+
+
+def pods_held(columns: Mapping[str, NDArray[np.int64]], asks: Amounts, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+    """For each of those rows, how many pods with these asks its amounts hold."""
+    most: NDArray[np.int64] | None = None
+    for resource, amount in asks:
+        column = columns.get(resource)
+        if column is None:
+            return np.zeros(len(rows), np.int64)
+        pods = column[rows] if amount == 1 else column[rows] // amount
+        most = pods if most is None else np.minimum(most, pods, out=most)
+    assert most is not None  # every pod asks one of `pods`
+    return np.maximum(most, 0, out=most)
+
+
+def rows_that_fit(columns: Mapping[str, NDArray[np.int64]], asks: Amounts, allowed: Rows) -> NDArray[np.intp]:
+    """Of the allowed rows, those that hold at least one pod with these asks."""
+    fits = allowed
+    for resource, amount in asks:
+        column = columns.get(resource)
+        if column is None:
+            return np.zeros(0, np.intp)
+        fits = fits & (column >= amount)
+    return fits.nonzero()[0]
+
+
+def fits_each(
+    columns: Mapping[str, NDArray[np.int64]], wanted: Sequence[Mapping[str, int]], size: int
+) -> tuple[NDArray[np.intp], Rows]:
+    """The positions at which a pod with the least of all these asks fits, and [i, nth of those positions]: whether one
+    with the i-th asks does. On a full cluster the first thins out the nodes for the second."""
+    amounts = {
+        resource: np.array([each.get(resource, 0) for each in wanted], np.int64)
+        for resource in sorted(set().union(*wanted))
+    }
+    zeros = np.zeros(size, np.int64)
+    some = np.ones(size, np.bool_)
+    for resource, each in amounts.items():
+        if least := int(each.min()):
+            some &= columns.get(resource, zeros) >= least
+    positions = some.nonzero()[0]
+    fits = np.ones((len(wanted), len(positions)), np.bool_)
+    for resource, each in amounts.items():
+        column = columns.get(resource, zeros)[positions]
+        more = (each > (column.min() if len(column) else 0)).nonzero()[0]  # the others fit everywhere
+        fits[more] &= column >= each[more, None]
+    return positions, fits
+
+
+def not_overcommitted(columns: NodeTable) -> Rows:
+    """Rows that hold no more than they have. The world can overfill a node; such a node takes nothing new."""
+    return columns.lowest_free() >= 0
+
+
+def _in(facts: NodeAttributes, column: NDArray[np.int32] | None, values: tuple[str, ...]) -> Rows:
+    codes = [facts.codes[value] for value in values if value in facts.codes]
+    if column is None or not codes:
+        return np.zeros(facts.capacity, np.bool_)
+    return column == codes[0] if len(codes) == 1 else np.isin(column, codes)
+
+
+def _beyond(facts: NodeAttributes, column: NDArray[np.int32] | None, values: tuple[str, ...], *, sign: int) -> Rows:
+    """Gt (sign 1) and Lt (-1): both sides must be integers, else nothing matches."""
+    passed = np.zeros(facts.capacity, np.bool_)
+    bound = _integer(values[0]) if len(values) == 1 else None
+    if column is None or bound is None:
+        return passed
+    for row in (column != ABSENT).nonzero()[0].tolist():
+        value = _integer(facts.values[column[row]])
+        passed[row] = value is not None and sign * value > sign * bound
+    return passed
+
+
+def _integer(text: str) -> int | None:
+    """strconv.ParseInt(text, 10, 64): no spaces, no underscores."""
+    digits = text[1:] if text[:1] in {"+", "-"} else text
+    return int(text) if digits.isascii() and digits.isdigit() else None

@@ -1,0 +1,125 @@
+"""Who is where, as a cycle thinks of it: pods counted by selector and topology domain, what the draft placed included.
+
+A *tally* is a column: by row, how many pods are there that some selector picks. It is made when a demand first asks,
+from the kinds in the book that match and from what the draft has placed so far, and from then on every pod the draft
+places (or takes back) is entered in the tallies that pick it. Summed by the codes of a node label it says how many such
+pods each domain has. Cost: the tallies of the demands that ask, nothing for all others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phalanx.model.pod import HostPort, NodeTerm, PodAffinityTerm
+from phalanx.state.nodes.pod_index import AffinityClass, selector_matches
+from phalanx.state.nodes.table import NodeTable
+
+Counts: TypeAlias = NDArray[np.int64]
+
+
+class PodCounts:
+    """`wishing`: kinds that run, or were placed by the draft, and want something of others; it only grows."""
+
+    def __init__(self, columns: NodeTable) -> None:
+        self.columns = columns
+        self.book = columns.pod_index
+        self.with_affinity: dict[AffinityClass, None] = dict(self.book.with_affinity)
+        self._placed: dict[AffinityClass, dict[int, int]] = {}  # by the draft; negative: of the book's, taken away
+        self._ports: dict[int, dict[HostPort, int]] = {}
+        self._tallies: dict[object, tuple[Callable[[AffinityClass], bool], Counts]] = {}
+        self._entered: dict[AffinityClass, list[Counts]] = {}  # kind -> the tallies that pick it
+
+    def note(self, kind: AffinityClass, row: int, pods: int) -> None:
+        """The draft puts so many pods there (takes them away, if negative)."""
+        if (kind.near or kind.away) and kind not in self.with_affinity:
+            self.with_affinity[kind] = None
+        rows = self._placed.setdefault(kind, {})
+        rows[row] = rows.get(row, 0) + pods
+        for tally in self._picking(kind):
+            tally[row] += pods
+
+    def note_ports(self, row: int, ports: tuple[HostPort, ...], pods: int) -> None:
+        used = self._ports.setdefault(row, {})
+        for port in ports:
+            used[port] = used.get(port, 0) + pods
+
+    def selected(self, terms: tuple[PodAffinityTerm, ...], namespace: str) -> Counts:
+        """By row, the pods that every one of the terms selects; `namespace`: whose terms they are."""
+        key = (terms, namespace)
+        picks = [(term.selector, term.namespaces or (namespace,)) for term in terms]
+        selectors = (term.selector for term in terms)
+        return self._tally(key, lambda kind: all(selector_matches(*each, kind) for each in picks), next(selectors))
+
+    def labelled(self, selector: NodeTerm, namespace: str) -> Counts:
+        """By row, the pods of that namespace that the selector picks."""
+        return self._tally((selector, namespace), lambda kind: selector_matches(selector, (namespace,), kind), selector)
+
+    def of_kind(self, kind: AffinityClass) -> Counts:
+        """By row, the pods of that kind."""
+        return self._tally(kind, lambda other: other is kind, None, (kind,))
+
+    def by_domain(self, counts: Counts, topology: str) -> tuple[Counts, NDArray[np.int32]]:
+        """(pods by code of the label's value, the code of each row): `sums[codes]` are the pods in each row's domain.
+        Rows without the label have the code 0, and nothing is in their domain."""
+        codes = self.columns.attributes.labels.get(topology)
+        if codes is None:
+            codes = np.zeros(len(counts), np.int32)
+        sums = np.bincount(codes, weights=counts).astype(np.int64)
+        sums[0] = 0
+        return sums, codes
+
+    def taken_ports(self, ports: tuple[HostPort, ...]) -> list[int]:
+        """The rows on which one of those ports is in use."""
+        rows: dict[int, None] = {}
+        for row in (*self.book.ports, *self._ports):
+            used, placed = self.book.ports.get(row, {}), self._ports.get(row, {})
+            if any(
+                ports_conflict(port, other)
+                for other in (*used, *placed)
+                if used.get(other, 0) + placed.get(other, 0) > 0
+                for port in ports
+            ):
+                rows[row] = None
+        return list(rows)
+
+    def _tally(
+        self,
+        key: object,
+        picks: Callable[[AffinityClass], bool],
+        selector: NodeTerm | None,
+        kinds: tuple[AffinityClass, ...] = (),
+    ) -> Counts:
+        known = self._tallies.get(key)
+        if known is not None:
+            return known[1]
+        counts = np.zeros(self.columns.capacity, np.int64)
+        for kind in kinds if selector is None else self.book.candidates(selector):
+            rows = self.book.rows.get(kind)
+            if rows and picks(kind):
+                counts[np.fromiter(rows, np.intp, len(rows))] += np.fromiter(rows.values(), np.int64, len(rows))
+        for kind, placed in self._placed.items():
+            if picks(kind):
+                for row, pods in placed.items():
+                    counts[row] += pods
+        for kind, entered in self._entered.items():
+            if picks(kind):
+                entered.append(counts)
+        self._tallies[key] = (picks, counts)
+        return counts
+
+    def _picking(self, kind: AffinityClass) -> list[Counts]:
+        known = self._entered.get(kind)
+        if known is None:
+            known = self._entered[kind] = [counts for picks, counts in self._tallies.values() if picks(kind)]
+        return known
+
+
+def ports_conflict(port: HostPort, other: HostPort) -> bool:
+    """Both cannot be open on one node: same number and protocol, and one of them on every address, or on the same."""
+    if (port.number, port.protocol) != (other.number, other.protocol):
+        return False
+    everywhere = {"", "0.0.0.0"}  # noqa: S104  # compared with, not bound to
+    return port.address == other.address or bool({port.address, other.address} & everywhere)

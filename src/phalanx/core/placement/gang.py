@@ -1,0 +1,339 @@
+"""Place a gang whole on the draft, or not at all.
+
+First the minimum: of every role its minimum, of a group as many members as it must have, all of it as close as asked.
+Then as many more as fit: members above a group's minimum, each whole, then pods above the roles' minimums. What goes to
+which node is said in `core.placement.packing` where closeness does not matter, and in `core.placement.closeness` where
+it does.
+
+A gang is a tree (`model.gang_tree`). A unit that must be close tries the domains of its level, those that by counting
+hold it whole and most tightly first, and its members are placed inside of the one; if its level is only preferred, then
+those of the coarser levels, at last any nodes. For one role of plain pods counting is exact: it is placed exactly if
+some domain holds it. Several units compete for the same nodes, so there it is a search: at most `TRIES` domains in all.
+
+Not guaranteed: that a gang of several roles or groups that would just fit is found in every case. It then waits, with
+the reason of its first trial, and is tried again when room grows. What is guaranteed: what is placed fits and is as
+close as required, and a gang that is not placed leaves the draft exactly as it was."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count as numbers
+from itertools import repeat
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phalanx.core.placement import closeness
+from phalanx.core.placement.closeness import Counts, DomainCapacity, TopologyConstraint
+from phalanx.core.placement.draft import Draft
+from phalanx.core.placement.filters.matching import Rows
+from phalanx.core.placement.packing import NearestDomain, PackedPods, PlacementShortfall, fill, largest_left, pack
+from phalanx.model.gang_tree import GangTree
+from phalanx.model.job import Placement
+from phalanx.state.classes import Gang
+
+__all__ = ["PlacementShortfall", "place"]
+
+Times: TypeAlias = NDArray[np.float64]
+
+NEW, PLACEMENTS = tuple.__new__, repeat(Placement)  # as `Placement._make`, without a Python call for each pod
+NAMELESS: repeat[tuple[str, ...]] = repeat(())
+FIRST_ROLE = repeat(0)
+TRIES = 256
+DOMAINS = 64  # of one level; if more hold the unit: the tightest and the emptiest ones
+
+
+def place(draft: Draft, gang: Gang, among: Rows | None = None) -> list[Placement] | PlacementShortfall:
+    """The whole gang's placements, taken from the draft; or how far it got, with nothing taken. `among`: by row of the
+    book's columns, the only nodes it may go to; None: all."""
+    within = None if among is None else among[draft.rows]
+    if gang.tree is not None:
+        trial = PlacementAttempt(draft, gang)
+        if not (trial.settle(gang.tree, within, None) or trial.anyhow(gang.tree, within)):
+            return trial.shortfall(within)
+        trial.extend()
+        return placements_of(draft, gang, trial.shares)
+    shares: list[PackedPods] = []
+    if shortfall := pack(draft, gang, range(len(gang.roles)), within, shares):
+        return shortfall
+    for role, (demand, asked) in enumerate(zip(gang.demands, gang.roles, strict=True)) if not gang.rigid else ():
+        if asked.count > asked.minimum:
+            fill(draft, demand, role, asked.count - asked.minimum, shares, within)
+    return placements_of(draft, gang, shares)
+
+
+class PlacementAttempt:
+    """One attempt to place a gang that is more than room. `left`: members above a group's minimum, to be tried later;
+    `where`: of each role that is placed, inside of which nodes, and how. Both, like the shares, shrink back when a part
+    of the attempt is given up."""
+
+    def __init__(self, draft: Draft, gang: Gang) -> None:
+        self.draft, self.gang = draft, gang
+        self.shares: list[PackedPods] = []
+        self.left: list[tuple[GangTree, Rows | None, TopologyConstraint | None]] = []
+        self.where: list[tuple[int, Rows | None, TopologyConstraint | None]] = []
+        self.tries = 0
+        self.missed: tuple[GangTree, TopologyConstraint, Rows | None] | None = None  # the first that no domain held
+
+    def mark(self) -> tuple[int, int, int, int]:
+        return self.draft.mark(), len(self.shares), len(self.left), len(self.where)
+
+    def rewind(self, mark: tuple[int, int, int, int]) -> None:
+        taken, shares, left, where = mark
+        self.draft.rewind(taken)
+        del self.shares[shares:], self.left[left:], self.where[where:]
+
+    def settle(self, unit: GangTree, within: Rows | None, style: TopologyConstraint | None) -> bool:
+        """Place the unit's minimum within those nodes, as close as it asks; if it cannot be, nothing is changed."""
+        near = unit.closeness
+        if near is None or not (near.level or near.slice_level):
+            return self.members(unit, within, style)
+        asked = closeness.topology_constraint(self.draft, near)
+        for tried in closeness.fallback_levels(asked, near):
+            for inside in self.domains(unit, within, tried):
+                self.tries += 1
+                if self.members(unit, inside, tried):
+                    return True
+                if self.tries >= TRIES:
+                    return False
+        if unit.requires_topology():
+            self.missed = self.missed or (unit, asked, within)
+        return False
+
+    def anyhow(self, unit: GangTree, within: Rows | None) -> bool:
+        """Place all of it without regard to what it would like, if it needs nothing but room: pods that are placed as
+        it likes may leave the others none."""
+        return not (unit.requires_topology() or unit.optional()) and self.packed(unit, within, None)
+
+    def domains(self, unit: GangTree, within: Rows | None, style: TopologyConstraint) -> Iterator[Rows | None]:
+        """By position, the nodes of each domain that by counting holds the unit, the best first: those that hold it
+        with all pods above its minimum, the tightest first; then the emptiest."""
+        if style.depth < 0:
+            yield within
+            return
+        held = {role: self.ground(role, within, style).held(style.depth) for role in unit.roles()}
+        times = self.times(unit, held, style)
+        whole: Rows = np.logical_and.reduce([held[role] >= self.gang.roles[role].count for role in held])
+        order = (times >= 1).nonzero()[0]
+        order = order[order > 0]  # 0: in no domain of that level
+        order = order[np.lexsort((order, np.where(whole, times, -times)[order], ~whole[order]))]
+        if len(order) > DOMAINS:
+            order = np.concatenate((order[: DOMAINS // 2], order[-DOMAINS // 2 :]))
+        codes = closeness.codes(self.draft, style, style.depth)
+        for code in order.tolist():
+            yield codes == code if within is None else (codes == code) & within
+
+    def times(self, unit: GangTree, held: Mapping[int, Counts], style: TopologyConstraint) -> Times:
+        """How often each domain holds the unit by counting, of a group as many members as it must have. `held`: the
+        pods of each role that it holds, by domain."""
+        if unit.role >= 0:
+            least = self.least(unit.role, style)
+            return held[unit.role] / least if least else np.maximum(2.0 * held[unit.role], 1)
+        each = np.sort([self.times(member, held, style) for member in unit.members], axis=0)
+        return np.asarray(each[-unit.minimum] if unit.minimum else np.maximum(each[-1], 1))
+
+    def counted(self, unit: GangTree) -> list[int]:
+        """The roles that the unit cannot do without; all of its roles, if there are none such."""
+        return sorted(unit.required_roles()) or sorted(unit.roles())
+
+    def least(self, role: int, style: TopologyConstraint | None) -> int:
+        asked = self.gang.roles[role]
+        return closeness.rounded_to_slices(style, asked.minimum, asked.count)
+
+    def ground(self, role: int, within: Rows | None, style: TopologyConstraint) -> DomainCapacity:
+        return closeness.ground(self.draft, style, self.gang.demands[role], within)
+
+    def members(self, unit: GangTree, within: Rows | None, style: TopologyConstraint | None) -> bool:
+        """Place the unit's minimum within those nodes."""
+        if unit.role >= 0:
+            return self.role(unit.role, within, style)
+        for order in self.orders(unit):
+            if self.some(order, unit.minimum, within, style):
+                return True
+        loose = style is None or style.slice_pods == 1
+        if (
+            not loose
+            or unit.minimum < len(unit.members)
+            or any(each.role < 0 or each.closeness for each in unit.members)
+        ):
+            return False
+        return self.packed(unit, within, style)
+
+    def packed(self, unit: GangTree, within: Rows | None, style: TopologyConstraint | None) -> bool:
+        """Place the minimums of all its roles within those nodes, wherever these have room."""
+        roles = sorted(unit.roles())
+        if pack(self.draft, self.gang, roles, within, self.shares) is not None:
+            return False
+        self.where += [(role, within, style) for role in roles]
+        return True
+
+    def orders(self, unit: GangTree) -> Iterator[Sequence[GangTree]]:
+        """In which its members are tried: the one with the largest pods first, if all are needed; and the reverse."""
+        members = unit.members
+        if unit.minimum == len(members):
+            largest = {each.name: max(map(self.part, each.roles()), default=0.0) for each in members}
+            members = tuple(sorted(members, key=lambda each: -largest[each.name]))
+        yield members
+        if len(members) > 1:
+            yield members[::-1]
+
+    def part(self, role: int) -> float:
+        return self.draft.part_of_node(self.gang.demands[role])
+
+    def some(
+        self, members: Sequence[GangTree], minimum: int, within: Rows | None, style: TopologyConstraint | None
+    ) -> bool:
+        """Place so many of them, the first that can be; the others are left for later."""
+        mark, placed = self.mark(), 0
+        for member in members:
+            if placed < minimum and self.settle(member, within, style):
+                placed += 1
+            elif minimum < len(members):
+                self.left.append((member, within, style))
+            else:
+                break
+        if placed < minimum:
+            self.rewind(mark)
+        return placed >= minimum
+
+    def role(self, role: int, within: Rows | None, style: TopologyConstraint | None) -> bool:
+        counts = [self.least(role, style)]
+        if len(self.gang.roles) == 1:
+            counts.insert(0, self.gang.roles[role].count)  # nobody's minimum comes before its more
+        if not any(self.take(role, count, within, style) for count in counts):
+            return False
+        self.where.append((role, within, style))
+        return True
+
+    def take(self, role: int, count: int, within: Rows | None, style: TopologyConstraint | None) -> bool:
+        """Take room for so many pods of the role, or for none."""
+        demand, mark = self.gang.demands[role], self.mark()
+        if style is None or not self.draft.ordinary(demand):
+            if style is not None and style.slice_pods == 1 and self.parted(role, count, within, style):
+                return True
+            if self.filled(role, count, within, style) == count:
+                return True
+            self.rewind(mark)
+            return False
+        shares = self.ground(role, within, style).shares(count, self.placed(role))
+        for position, pods in shares or ():
+            self.draft.put(position, demand, pods)
+            self.shares.append((role, position, pods))
+        return shares is not None
+
+    def parted(self, role: int, count: int, within: Rows | None, style: TopologyConstraint) -> bool:
+        """Pods that want more than room, as many to each domain below as counting says; if the rules allow no less."""
+        depth, mark = style.depth + 1, self.mark()
+        shares = self.ground(role, within, style).shares(count, self.placed(role))
+        if depth == len(style.levels) or not shares:
+            return False
+        codes, parts = closeness.codes(self.draft, style, depth), Counter[int]()
+        for position, pods in shares:
+            parts[int(codes[position])] += pods
+        for code, pods in parts.items():
+            inside = codes == code if within is None else (codes == code) & within
+            if fill(self.draft, self.gang.demands[role], role, pods, self.shares, inside):
+                self.rewind(mark)
+                return False
+        return True
+
+    def filled(self, role: int, count: int, within: Rows | None, style: TopologyConstraint | None) -> int:
+        """As many of the pods as fit, one slice after the other; how many."""
+        demand = self.gang.demands[role]
+        if style is None or style.slice_pods == 1:
+            return count - fill(self.draft, demand, role, count, self.shares, within)
+        codes, placed = closeness.codes(self.draft, style, style.slice_depth), 0
+        found = np.unique(codes[self.ground(role, within, style).at]).tolist()
+        for code in sorted(found, key=lambda code: not code):  # what is in no domain comes last
+            inside = codes == code if within is None else (codes == code) & within
+            while placed < count:
+                mark, pods = self.mark(), min(style.slice_pods, count - placed)
+                if not code and pods > 1:  # it holds no slices; of a single pod nothing can be split
+                    break
+                if fill(self.draft, demand, role, pods, self.shares, inside):
+                    self.rewind(mark)
+                    break
+                placed += pods
+        return placed
+
+    def placed(self, role: int) -> dict[int, int]:
+        """Pods of the role that have a place, by position."""
+        found: dict[int, int] = {}
+        for each, position, count in self.shares:
+            if each == role:
+                found[position] = found.get(position, 0) + count
+        return found
+
+    def extend(self) -> None:
+        """The minimum is placed: as much more as fits."""
+        left, self.left = self.left, []
+        for unit, within, style in left:
+            self.settle(unit, within, style)
+        for role, within, style in self.where:
+            more = self.gang.roles[role].count - sum(self.placed(role).values())
+            if not more:
+                continue
+            if style is None or not self.draft.ordinary(self.gang.demands[role]):
+                self.filled(role, more, within, style)
+            else:
+                more = min(more, self.ground(role, within, style).most())
+                if not self.take(role, more, within, style):
+                    self.take(role, more - more % style.slice_pods, within, style)
+
+    def shortfall(self, within: Rows | None) -> PlacementShortfall:
+        """Why not: the nodes have no room for it, close or not; or they have, and no domain does."""
+        tree, mark = self.gang.tree, self.mark()
+        assert tree is not None
+        roles = self.counted(tree)
+        found = pack(self.draft, self.gang, roles, within, self.shares)
+        self.rewind(mark)
+        if found is not None:
+            return found
+        wanted = sum(self.gang.roles[role].minimum for role in roles)
+        left = largest_left(self.draft, self.gang.demands[roles[0]])
+        nearest = None if self.missed is None else self.nearest(*self.missed)
+        return PlacementShortfall(role=roles[0], placed=0, wanted=wanted, left=left, nearest=nearest)
+
+    def nearest(self, unit: GangTree, style: TopologyConstraint, within: Rows | None) -> NearestDomain:
+        """How far the best domain of the asked level comes."""
+        roles = self.counted(unit)
+        depth = style.depth if style.depth >= 0 else style.slice_depth
+        now = np.zeros(1, np.int64)
+        empty = np.zeros(1, np.int64)
+        for role in roles:
+            least = self.least(role, style)
+            now = now + np.minimum(self.ground(role, within, style).held(depth), least)
+            empty = empty + np.minimum(closeness.when_empty(self.draft, style, self.gang.demands[role], depth), least)
+        now[0] = empty[0] = 0
+        best = int(now.argmax())
+        return NearestDomain(
+            level=style.levels[depth],
+            domains=len(now) - 1,
+            name=closeness.domains_of_positions(self.draft, style, depth).name(best) if best else "",
+            holds=int(now[best]),
+            wanted=sum(self.least(role, style) for role in roles),
+            empty=int(empty.max()),
+            unit=unit.name,
+            slices=(style.slice_pods, style.levels[style.slice_depth]) if style.slice_pods > 1 else None,
+        )
+
+
+def placements_of(draft: Draft, gang: Gang, shares: Sequence[PackedPods]) -> list[Placement]:
+    """The shares as placements: a role's pods are numbered in the order in which they were placed."""
+    names, rows = draft.columns.names, draft.node_order.row_at
+    if len(gang.roles) == 1 and draft.nameless:
+        nodes: list[str] = []
+        for _, position, count in shares:
+            nodes += [names[rows[position]]] * count
+        return list(map(NEW, PLACEMENTS, zip(FIRST_ROLE, numbers(), nodes, NAMELESS, strict=False)))
+    numbered: dict[int, int] = {}
+    placements: list[Placement] = []
+    for role, position, count in shares:
+        first = numbered.get(role, 0)
+        numbered[role] = first + count
+        devices = draft.names(position, gang.demands[role], count)
+        slots = zip(repeat(role), range(first, first + count), repeat(names[rows[position]]), devices, strict=False)
+        placements.extend(map(NEW, PLACEMENTS, slots))
+    return placements

@@ -1,0 +1,281 @@
+"""The free columns in packing order, kept from one cycle to the next.
+
+Only nodes that may take something are laid out: ready, and not overfull. If the policy packs, nodes with the least
+free come first, so that filling them front to back is best fit: one order serves all demands, since it changes little
+with each pod placed. Nodes with a free *device* (any resource beyond cpu, memory, storage and pods) come after all
+without: a job that needs none should not use up their cpu. Otherwise the order is that of the rows.
+
+Between two cycles little changes. So the book keeps the layout (`NodeTable.layout`, until any node changes) and notes
+the rows that are charged with something else since (`NodeTable.touched`); the next cycle copies these and moves each to
+its place in the order. It is then exactly as one made anew (`report.invariants` compares them). While a cycle has it
+the book has none: a decision that comes to nothing leaves no trace."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phalanx.core.placement.filters import matching
+from phalanx.model.pod import CPU, MEMORY, PODS, Amounts
+from phalanx.state.classes import Demand
+from phalanx.state.nodes.table import NodeTable
+
+Column: TypeAlias = NDArray[np.int64]
+
+ORDINARY = {CPU, MEMORY, PODS, "ephemeral-storage"}
+BEHIND = 16.0  # a node with a free device weighs more than any without, whatever else is free on it
+FEW = 32  # nodes; so many are looked at one by one faster than together
+MOVED = 24  # rows; if more have changed, all are laid out anew
+PROBED = 8  # positions looked at one by one before that, if the last pods found their room there
+CHUNK = 4096  # positions compared at once: most gangs find their room in the first
+NONE: Final[memoryview[Any]] = np.zeros(0).data
+REMEMBERED = 1024  # demands
+ROUNDED = 1 - 1e-9  # sums of parts may differ in their last bits
+
+
+class ResourceColumn(NamedTuple):
+    """A resource: what is free of it by position, and a view of that; and how much an amount of it loosens a node."""
+
+    column: Column
+    view: memoryview[int]
+    scale: int
+    behind: float
+
+
+class ResourceRequest:
+    """What a pod asks of a layout: `each` resource's view and amount; `counted`: those that tell where it may fit, with
+    their columns. `least`: no node is less loose that holds one. Before the position `at` none does, as long as `since`
+    is the layout's `loosened`."""
+
+    __slots__ = ("at", "counted", "each", "least", "since")
+
+    def __init__(self, asks: Amounts, sides: Mapping[str, ResourceColumn], *, crowded: bool) -> None:
+        self.at = self.since = 0
+        self.each: list[tuple[memoryview[int], int]] = []
+        self.counted: list[tuple[Column, memoryview[int], int]] = []
+        least = 0.0
+        for name, amount in asks:
+            column, view, scale, behind = sides[name]
+            self.each.append((view, amount))
+            if crowded or name != PODS or len(asks) == 1:
+                self.counted.append((column, view, amount))
+            least += amount / scale + behind
+        self.least = least * ROUNDED
+
+
+class NodeOrder:
+    """`rows[position]` is the row in the book's columns; `free`, and `views` of it for scalar access, are by position.
+    `few`: so few nodes that they are looked at one by one. Whoever takes from a position notes it in `strayed`."""
+
+    def __init__(self, columns: NodeTable, *, packed: bool) -> None:
+        self.columns, self.packed, self.scales = columns, packed, scales(columns)
+        self.rows = usable_rows(columns).copy()
+        self.few = len(self.rows) <= FEW
+        self.free: dict[str, Column] = {name: column[self.rows] for name, column in columns.free.items()}
+        self.strayed: list[int] = []  # positions from which something was taken; those beyond `MOVED` are not told
+        self.grown = False  # something was given back since all was put in order
+        self.loosened = 0  # how often nodes were put in order, or one may have got room (back)
+        self.crowded = False  # `pods` are looked at too
+        self.near = True  # whoever was looked for last found room among the first few positions
+        self._looseness_of_row: memoryview[Any] | None = None  # NaN: not laid out. Made when somebody asks
+        self.views: dict[str, memoryview[int]] = {name: column.data for name, column in self.free.items()}
+        self.row_at: memoryview[int] = self.rows.data
+        self._parts: list[tuple[memoryview[int], memoryview[int], int, float]] = []
+        self._sides = {
+            name: ResourceColumn(column, self.views[name], self.scales[name], 0.0 if name in ORDINARY else BEHIND)
+            for name, column in self.free.items()
+        }
+        self._asked: dict[Demand, ResourceRequest] = {}
+        self.renew()
+        self._ties_by_row = True
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def renew(self) -> None:
+        """In packing order again, nodes with the least free first; equal ones stay as they were."""
+        self._looseness: memoryview[Any] = NONE
+        if self.packed and len(self.rows) > 1:
+            looseness = self._loosenesses()
+            order = np.argsort(looseness, kind="stable")
+            self._looseness, self._looseness_of_row = looseness[order].data, None
+            for column in (self.rows, *self.free.values()):
+                column[:] = column[order]  # in place: what was found for a demand holds on
+        self.grown = False
+        self.loosened += 1
+        self._ties_by_row = not (self.packed and len(self.rows) > 1)
+
+    def asked(self, demand: Demand) -> ResourceRequest | None:
+        """What its pods ask; None if no node speaks of some of it."""
+        known = self._asked.get(demand)
+        if known is None:
+            if len(self._asked) >= REMEMBERED:
+                self._asked.clear()
+            try:
+                known = self._asked[demand] = ResourceRequest(demand.asks, self._sides, crowded=self.crowded)
+            except KeyError:
+                return None
+        return known
+
+    def holding(self, asked: ResourceRequest, allowed: matching.Rows | None) -> Iterator[int]:
+        """The positions that hold a pod that asks this, in order; that there are `pods` left is only looked at if it
+        ever was not so (`crowded`). Somebody may take from those that were given out already. `allowed`: by position,
+        the only ones that count."""
+        known, counted = asked.since == self.loosened, asked.counted
+        first = asked.at if known else self.first(asked.least)
+        near = len(self.rows) if self.few else min(first + PROBED, len(self.rows))
+        probed = near if known or self.near else first
+        for position in range(first, probed):
+            for _, view, amount in counted:
+                if view[position] < amount:
+                    break
+            else:
+                if allowed is None or allowed[position]:
+                    yield position
+        for start in range(probed, len(self.rows), CHUNK):
+            stop = start + CHUNK
+            fits = None if allowed is None else allowed[start:stop].copy()
+            for column, _, amount in counted:
+                enough = column[start:stop] >= amount
+                if fits is None:
+                    fits = enough
+                else:
+                    fits &= enough
+            assert fits is not None  # every pod asks one of `pods`
+            found = fits.tobytes()  # looking for the next there is faster than making a list of all
+            at = found.find(True)
+            self.near = -1 < at < near - start
+            while at >= 0:
+                yield start + at
+                at = found.find(True, at + 1)
+
+    def first(self, least: float) -> int:
+        """No position before this one holds a pod that is at least as loose as that: since they were put in order nodes
+        have only lost room."""
+        if self.grown or not len(self._looseness):
+            return 0
+        return bisect_left(self._looseness, least)
+
+    def crowd(self) -> None:
+        """A node had the amounts for one more pod, and too many pods: from now on these are looked at too."""
+        self.crowded = True
+        self._asked.clear()
+
+    def follow(self) -> bool:
+        """Be as the book is now. False: other nodes than before may take something, or too much has changed."""
+        columns = self.columns
+        if not self._ties_by_row or len(self.free) < len(columns.free) or len(self.strayed) > MOVED:
+            return False
+        changed = columns.touched
+        for position in self.strayed:
+            changed[self.row_at[position]] = None
+        if len(changed) > MOVED:
+            return False
+        ready, ordered, parts = columns.attributes.ready, len(self._looseness) > 0, self._parts or self._know_parts()
+        for row in changed:
+            position, looseness = self._position_of(row), 0.0
+            if position < 0:
+                if ready[row] and columns.least_free(row) >= 0:
+                    return False
+                continue
+            if not ready[row]:
+                return False
+            for source, view, scale, behind in parts:
+                amount = view[position] = source[row]
+                if amount < 0:
+                    return False
+                if amount:
+                    looseness += amount / scale + behind  # as `_loosenesses`, to the last bit
+            if ordered and looseness != self._looseness[position]:
+                self._move(row, position, looseness)
+        self.strayed.clear()
+        self.grown = False
+        self.loosened += 1
+        return True
+
+    def _know_parts(self) -> list[tuple[memoryview[int], memoryview[int], int, float]]:
+        """Of each resource: what is free in the book, and here; and how it counts."""
+        self._parts = [
+            (self.columns.view(name), view, self.scales[name], 0.0 if name in ORDINARY else BEHIND)
+            for name, view in self.views.items()
+        ]
+        return self._parts
+
+    def _position_of(self, row: int) -> int:
+        """-1: it is not laid out."""
+        rows, ordered = self.row_at, len(self._looseness) > 0
+        position = self._place_of(row, self._known()[row]) if ordered else bisect_left(rows, row)
+        return position if position < len(rows) and rows[position] == row else -1
+
+    def _place_of(self, row: int, looseness: float) -> int:
+        """Where a row that is as loose belongs."""
+        order = self._looseness
+        first = bisect_left(order, looseness)
+        return bisect_left(self.row_at, row, first, bisect_right(order, looseness, first))
+
+    def _known(self) -> memoryview[Any]:
+        """By row, how loose it was when it was put in its place."""
+        if self._looseness_of_row is None:
+            by_row = np.full(self.columns.capacity, np.nan)
+            by_row[self.rows] = self._looseness
+            self._looseness_of_row = by_row.data
+        return self._looseness_of_row
+
+    def _move(self, row: int, position: int, looseness: float) -> None:
+        """To where it belongs now."""
+        to = self._place_of(row, looseness)
+        to -= to > position
+        self._looseness[position] = self._known()[row] = looseness
+        low, high = min(position, to), max(position, to) + 1
+        source, target = slice(low + 1, high), slice(low, high - 1)
+        if to < position:
+            source, target = target, source
+        for view in (self.row_at, self._looseness, *self.views.values()):
+            kept = view[position]
+            view[target] = view[source]  # where both parts overlap it is moved in place: arrays do it by way of a copy
+            view[to] = kept
+
+    def _loosenesses(self) -> NDArray[np.float64]:
+        total = np.zeros(len(self), np.float64)
+        for name, column in self.free.items():
+            share = column / self.scales[name]
+            total += share if name in ORDINARY else share + BEHIND * (column > 0)
+        return total
+
+
+def ordered_nodes(columns: NodeTable, *, packed: bool) -> NodeOrder:
+    """As the book is now: that of the last cycle, if it can follow. Give it back to the book (`NodeTable.layout`) when
+    the cycle is over."""
+    layout: NodeOrder | None = columns.node_order
+    columns.node_order = None
+    if layout is None or layout.packed is not packed or not layout.follow():
+        layout = NodeOrder(columns, packed=packed)
+    columns.touched.clear()
+    return layout
+
+
+def usable_rows(columns: NodeTable) -> NDArray[np.intp]:
+    """The rows that may take something."""
+    rows: NDArray[np.intp] | None = columns.attributes.derived.get(usable_rows)
+    if rows is None:
+        rows = columns.attributes.ready.nonzero()[0]
+        matching.cache_answer(columns.attributes, usable_rows, rows)
+    if (
+        len(rows) <= FEW
+        and min([min(each[rows].tolist(), default=0) for each in columns.free.values()], default=0) >= 0
+    ):
+        return rows
+    return (columns.attributes.ready & matching.not_overcommitted(columns)).nonzero()[0]
+
+
+def scales(columns: NodeTable) -> dict[str, int]:
+    """resource -> the most that any node has of it, 1 at least. Kept with the facts."""
+    known: dict[str, int] | None = columns.attributes.derived.get(scales)
+    if known is None or len(known) != len(columns.allocatable):
+        known = {name: max(1, int(column.max(initial=0))) for name, column in columns.allocatable.items()}
+        matching.cache_answer(columns.attributes, scales, known)
+    return known

@@ -1,0 +1,209 @@
+"""Pods of a started gang that want another node: they go where the others of their gang are.
+
+The domain of the others is a set of node labels, so closeness to them becomes part of the pod's own shape: of what was
+required, requirements; of what was preferred, preferences, the finer level the heavier. Two slots with different
+domains are then different demands, stand in different lines, and are counted and explained like any other pod.
+
+The others are those of the job, of each group around the role, of the role, and of the slot's slice, each for its own
+closeness. Where none of them is left, or only on nodes that are gone, so that nobody knows where, the open slots
+of that unit are placed *together*, as a gang of their own that is as close as the unit asks: the first of them stands
+in line for all, and the others wait beside the lines. So is a member of a group that the job was started without, close
+or not: it too starts whole.
+
+A job that was given flavors of nodes keeps to these."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from phalanx.core.fold.charging import pods_by_role
+from phalanx.core.placement import topology
+from phalanx.model.gang_tree import GangTree
+from phalanx.model.job import Group, Placement, Role, Slot
+from phalanx.model.pod import NodePreference, Operator, Requirement, Shape
+from phalanx.model.topology import Topology, TopologyRequest
+from phalanx.state.classes import Gang
+from phalanx.state.cluster import Cluster, JobRecord
+
+LIGHTEST = 10  # weight of the coarsest level preferred; each finer one weighs as much more
+
+
+def is_growth(record: JobRecord, slot: Slot) -> bool:
+    """Whether the slot's role has its minimum without it, or the gang does without the role. Of what is open below the
+    minimum, the slots opened last count as those that were lost."""
+    least, placed = record.job.roles[slot.role].minimum, record.placed[slot.role]
+    if placed >= least or record.gang.does_without(slot.role, record.placed):
+        return True
+    if len(record.open) <= least - placed:
+        return False
+    number = record.open[slot][1]
+    return placed + sum(each.role == slot.role and later > number for each, (_, later) in record.open.items()) >= least
+
+
+def grows_partly(record: JobRecord) -> bool:
+    """Of the open slots of a role some are what its minimum lacks, and the others are growth: which is which changes
+    with every slot that is opened."""
+    roles, placed = record.job.roles, record.placed
+    if record.gang.rigid or all(has >= role.minimum for has, role in zip(placed, roles, strict=True)):
+        return False
+    wanted = pods_by_role(record.open, len(roles))
+    return any(has < role.minimum < has + more for has, more, role in zip(placed, wanted, roles, strict=True))
+
+
+def slots_together(cluster: Cluster, record: JobRecord, slot: Slot) -> tuple[Slot, ...]:
+    """The open slots of its unit that are placed at once, in order: those that were lost, which only then the others
+    follow; or if none is below its minimum, all."""
+    if (unit := missing_unit(cluster, record, slot)) is None:
+        return (slot,)
+    roles = set(unit.roles())
+    inside = sorted(each for each in record.open if each.role in roles)
+    return tuple(each for each in inside if not is_growth(record, each)) or tuple(inside)
+
+
+def replacement_gang(cluster: Cluster, topologies: Sequence[Topology], record: JobRecord, slot: Slot) -> Gang:
+    """What the slot asks, with those that it must be together with."""
+    unit, roles = missing_unit(cluster, record, slot), roles_together(cluster, record, slot)
+    found = [bound_to_others(cluster, topologies, record, slot, role) for role in roles]
+    if unit is None:
+        gang = cluster.interned.one(found[0])
+    else:
+        gang = cluster.interned.gang(*part_of_job(unit, slots_together(cluster, record, slot), roles, found))
+    return cluster.with_flavors(gang, tuple(record.flavors[role] for role in roles)) if record.flavors else gang
+
+
+def placements_of_slots(
+    cluster: Cluster, record: JobRecord, slot: Slot, placements: Sequence[Placement]
+) -> list[Placement]:
+    """The placements of the gang of that slot, as those of the slots that it stands for."""
+    vacant: dict[int, list[Slot]] = {}
+    for each in reversed(slots_together(cluster, record, slot)):
+        vacant.setdefault(each.role, []).append(each)
+    roles = roles_together(cluster, record, slot)
+    return [Placement(*vacant[roles[each.role]].pop(), each.node, each.devices) for each in placements]
+
+
+def roles_together(cluster: Cluster, record: JobRecord, slot: Slot) -> list[int]:
+    """The roles of the gang of that slot, in its order."""
+    return sorted({each.role for each in slots_together(cluster, record, slot)})
+
+
+def missing_unit(cluster: Cluster, record: JobRecord, slot: Slot) -> GangTree | None:
+    """The outermost unit around the slot that starts whole, has no pod placed, and wants more than one: it must be
+    close, and then pods on nodes that are gone do not count; or it is a member that its group can do without (in a
+    queue of gangs)."""
+    units = [] if record.gang.tree is None else path(record.gang.tree, slot.role)
+    for above, unit in zip((None, *units), units, strict=False):
+        roles = set(unit.roles())
+        placed = any(record.placed[role] for role in roles)
+        close = unit.closeness is not None and unit.closeness.level != ""
+        if placed and (not close or is_somewhere(cluster, record, roles)):
+            continue
+        if not (close or can_be_spared(cluster, record, above, unit)):
+            continue
+        return unit if sum(each.role in roles for each in record.open) > 1 else None
+    return None
+
+
+def is_somewhere(cluster: Cluster, record: JobRecord, roles: Collection[int]) -> bool:
+    """Whether a pod of one of the roles is on a node that is there."""
+    there = (node for slot, node in record.placements.items() if slot.role in roles)
+    return any(cluster.columns.node(node) is not None for node in there)
+
+
+def can_be_spared(cluster: Cluster, record: JobRecord, above: GangTree | None, unit: GangTree) -> bool:
+    """Whether its group can do without the unit, of which a part would be of no use."""
+    if above is None or above.minimum == len(above.members) or (unit.role >= 0 and unit.minimum < 2):
+        return False
+    queue = cluster.queues.get(cluster.queue_of(record.job))
+    return queue is None or queue.gang
+
+
+def part_of_job(
+    unit: GangTree, slots: Sequence[Slot], roles: Sequence[int], described: Sequence[Role]
+) -> tuple[tuple[Role, ...], tuple[Group, ...], TopologyRequest | None]:
+    """The roles of the unit, its groups and its closeness as those of a job, with as many pods as those slots are."""
+    fewer = unit.role < 0 and unit.minimum < len(unit.members)
+    job = GangTree(name="", members=(unit,)) if fewer else unit  # a job itself cannot do without any of its members
+    groups = {each.name: each for each in groups_of(job, "", set(roles))}
+    found = []
+    for at, role in zip(roles, described, strict=True):
+        count = sum(each.role == at for each in slots)
+        group = role.group if role.group in groups else ""
+        close = None if unit.role == at else role.closeness
+        found.append(replace(role, count=count, minimum=min(count, role.minimum), group=group, closeness=close))
+    if not any(role.minimum for role in found):
+        found[0] = replace(found[0], minimum=1)
+    return tuple(found), tuple(groups.values()), job.closeness
+
+
+def groups_of(unit: GangTree, parent: str, roles: set[int]) -> Iterator[Group]:
+    """The groups inside of the unit that have any of the roles. What they can do without, they still can."""
+    for member in unit.members:
+        if member.role < 0 and not roles.isdisjoint(member.roles()):
+            alive = sum(not roles.isdisjoint(each.roles()) for each in member.members)
+            least = None if member.minimum == len(member.members) else min(alive, member.minimum)
+            yield Group(name=member.name, parent=parent, minimum=least, closeness=member.closeness)
+            yield from groups_of(member, member.name, roles)
+
+
+def bound_to_others(cluster: Cluster, topologies: Sequence[Topology], record: JobRecord, slot: Slot, role: int) -> Role:
+    """The role, bound to where the others around the slot are."""
+    asked, tree = record.job.roles[role], record.gang.tree
+    shape = asked.shape
+    for near, nodes in () if tree is None else requests_around(tree, record, slot):
+        shape = bound_to_domain(cluster, topologies, shape, near, nodes)
+    return asked if shape is asked.shape else replace(asked, shape=shape)
+
+
+def requests_around(tree: GangTree, record: JobRecord, slot: Slot) -> Iterator[tuple[TopologyRequest, Iterable[str]]]:
+    """Each closeness that the slot is bound by, and the nodes of the unit that asks it; then its slice."""
+    slicing: TopologyRequest | None = None
+    for unit in path(tree, slot.role):
+        if (near := unit.closeness) is None:
+            continue
+        roles = set(unit.roles())
+        if near.level:
+            yield near, (node for each, node in record.placements.items() if each.role in roles)
+        slicing = near if near.level or near.slice_level else slicing
+    if slicing is not None and slicing.slice_pods > 1:
+        first = slot.ordinal - slot.ordinal % slicing.slice_pods
+        slice_ = (Slot(slot.role, ordinal) for ordinal in range(first, first + slicing.slice_pods))
+        same = TopologyRequest(level=slicing.slice_level, required=True)
+        yield same, (record.placements[each] for each in slice_ if each in record.placements)
+
+
+def path(unit: GangTree, role: int) -> list[GangTree]:
+    """From the unit down to the role."""
+    if unit.role == role:
+        return [unit]
+    below = (path(member, role) for member in unit.members)
+    found = next((each for each in below if each), None)
+    return [] if found is None else [unit, *found]
+
+
+def bound_to_domain(
+    cluster: Cluster, topologies: Sequence[Topology], shape: Shape, near: TopologyRequest, nodes: Iterable[str]
+) -> Shape:
+    """The shape, bound to the domain of the first of those nodes that is in one of that level."""
+    levels = topology.hierarchy(topologies, near.level)
+    keys = levels[: levels.index(near.level) + 1]
+    for name in nodes:
+        node = cluster.columns.node(name)
+        labels = {} if node is None else dict(node.labels)
+        if all(key in labels for key in keys):
+            pairs = tuple((key, labels[key]) for key in keys)
+            return required(shape, pairs) if near.required else preferred(shape, pairs)
+    return shape
+
+
+def required(shape: Shape, pairs: tuple[tuple[str, str], ...]) -> Shape:
+    return replace(shape, selector=shape.selector + tuple(pair for pair in pairs if pair not in shape.selector))
+
+
+def preferred(shape: Shape, pairs: tuple[tuple[str, str], ...]) -> Shape:
+    weights = (
+        NodePreference(LIGHTEST * (depth + 1), (Requirement(key, Operator.IN, (value,)),))
+        for depth, (key, value) in enumerate(pairs)
+    )
+    return replace(shape, preferences=(*shape.preferences, *weights))

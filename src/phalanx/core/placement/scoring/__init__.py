@@ -1,0 +1,9 @@
+"""Which of the nodes that passed the filters is taken.
+
+Rooms, lowest first:
+
+    fragmentation  fragmentation of devices, by typical pods (Weng et al., ATC '23)
+    score          the scoring strategies
+    constrained    pods with constraints beyond amounts, placed one by one
+    typical_pods   which pods are to be expected
+"""

@@ -1,0 +1,166 @@
+"""Pods that want more of a node than room: placed one by one, each where the rules leave it and the scores are best.
+
+For every pod: the nodes that hold it by amounts; of these, those that every rule passes
+(`core.placement.filters.affinity`: affinity, spread, host ports; `core.placement.filters.devices`: shares, NUMA zones);
+of these, the one that is preferred most by the pod; then one on which no free device must be opened for a share; then
+the best by the policy's score (`core.placement.scoring.score`); then the first in packing order. So what a pod prefers
+comes before what the policy does, and nothing is left to chance.
+
+Pods of a gang count for each other. If they must be near their own kind and none runs yet, the first decides for all:
+then the domains that by counting hold them all are tried, the tightest first, at most `DOMAINS`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phalanx.core.placement.draft import Draft
+from phalanx.core.placement.filters import matching
+from phalanx.core.placement.filters.matching import Rows
+from phalanx.core.placement.scoring import score
+from phalanx.model.pod import DeviceShare
+from phalanx.model.policy import ScoringStrategy
+from phalanx.state.classes import Demand
+from phalanx.state.nodes.devices import NO_ZONE
+
+DOMAINS = 64
+
+Positions = NDArray[np.intp]
+
+
+def fill_constrained(
+    draft: Draft, demand: Demand, role: int, count: int, shares: list[tuple[int, int, int]], within: Rows | None
+) -> int:
+    """Take room for `count` pods, as `packing.fill`; how many found none."""
+    for inside in own_domains(draft, demand, count, within):
+        mark, before = draft.mark(), len(shares)
+        if not one_by_one(draft, demand, role, count, shares, inside):
+            return 0
+        draft.rewind(mark)
+        del shares[before:]
+    return one_by_one(draft, demand, role, count, shares, within)
+
+
+def one_by_one(
+    draft: Draft, demand: Demand, role: int, count: int, shares: list[tuple[int, int, int]], within: Rows | None
+) -> int:
+    first = len(shares)  # what was there before may be rewound to
+    for left in range(count, 0, -1):
+        position = best_position(draft, demand, within)
+        if position is None:
+            return left
+        place_pod(draft, demand, position)
+        if len(shares) > first and shares[-1][:2] == (role, position):
+            shares[-1] = (role, position, shares[-1][2] + 1)
+        else:
+            shares.append((role, position, 1))
+    return 0
+
+
+def own_domains(draft: Draft, demand: Demand, count: int, within: Rows | None) -> Iterator[Rows]:
+    """If the first pod decides where the others must be: the domains that may hold them all, tightest first."""
+    wishes = draft.pod_affinity(demand)
+    if count < 2 or not wishes.near or not wishes.is_first():
+        return
+    found = positions_with_room(draft, demand, within)
+    codes = draft.columns.attributes.labels.get(wishes.near[0].topology)
+    if codes is None or not len(found):
+        return
+    by_position = codes[draft.rows]
+    held = np.bincount(by_position[found], weights=matching.pods_held(draft.free, demand.asks, found))
+    held[0] = 0
+    enough = (held >= count).nonzero()[0]
+    for code in enough[np.argsort(held[enough], kind="stable")][:DOMAINS].tolist():
+        inside: Rows = by_position == code
+        yield inside if within is None else inside & within
+
+
+def positions_with_room(draft: Draft, demand: Demand, within: Rows | None) -> Positions:
+    """The positions that match and hold one of the pods by amounts."""
+    allowed = draft.allowed(demand.where)
+    if allowed is None:
+        allowed = np.ones(len(draft), np.bool_)
+    return matching.rows_that_fit(draft.free, demand.asks, allowed if within is None else allowed & within)
+
+
+def best_position(draft: Draft, demand: Demand, within: Rows | None) -> int | None:
+    """The position for one pod; None if the rules leave no node: the draft then notes how many each turned away."""
+    found = positions_with_room(draft, demand, within)
+    total, turned_away = len(found), []
+    for text, passing in constraint_filters(draft, demand):
+        kept = found[passing(found)]
+        if len(kept) < len(found):
+            turned_away.append((text, len(found) - len(kept)))
+        found = kept
+    if not len(found):
+        draft.objections[demand] = (total, tuple(turned_away))
+        return None
+    for points in preferences(draft, demand):
+        if len(found) > 1 and (values := points(found)) is not None:
+            found = found[values == values.max()]
+    return int(found[0])
+
+
+def constraint_filters(draft: Draft, demand: Demand) -> Iterator[tuple[str, Callable[[Positions], Rows]]]:
+    """Each rule: what failing it means, and which of some positions pass it."""
+    shape = demand.shape
+    for text, rows in draft.pod_affinity(demand).rules():
+        yield text, partial(at_rows, draft, rows)
+    if (share := shape.share) is not None:
+        whole = draft.free.get(share.resource, np.zeros(len(draft), np.int64))
+        each = f"{share.resource} with {share_text(share)} left"
+        what = f"have no {each}" if share.count == 1 else f"have fewer than {share.count} {each}"
+        yield what, lambda found: draft.ledger.holds_share(share, draft.rows[found], whole[found])
+    if shape.aligned == "required":
+        yield (
+            "have no NUMA zone that surely has all it asks",
+            lambda found: in_one_zone(draft, demand, found),
+        )
+
+
+def preferences(draft: Draft, demand: Demand) -> Iterator[Callable[[Positions], NDArray[np.generic] | None]]:
+    """What decides among the positions that are left, the strongest first: more is better."""
+    yield lambda found: draft.pod_affinity(demand).points(draft.rows[found])
+    if demand.shape.aligned == "preferred":
+        yield lambda found: in_one_zone(draft, demand, found)
+    if (share := demand.shape.share) is not None and draft.score is ScoringStrategy.PACK:
+        none = np.zeros(len(draft), np.int64)
+        yield lambda found: draft.ledger.holds_share(share, draft.rows[found], none[found])
+    for criterion in score.criteria(draft.score):
+        yield partial(criterion, draft, demand)
+
+
+def at_rows(draft: Draft, rows: Rows, found: Positions) -> Rows:
+    return rows[draft.rows[found]]
+
+
+def in_one_zone(draft: Draft, demand: Demand, found: Positions) -> Rows:
+    return np.asarray(zones(draft, demand, found).any(axis=1))
+
+
+def zones(draft: Draft, demand: Demand, found: Positions) -> NDArray[np.bool_]:
+    """[nth of those positions, zone]: whether the zone has all that one pod asks."""
+    free = {resource: draft.free[resource][found] for resource, _ in demand.asks}
+    return draft.ledger.zones_that_hold(demand, free, draft.rows[found])
+
+
+def place_pod(draft: Draft, demand: Demand, position: int) -> None:
+    """One pod goes there, on the devices that suit it best."""
+    shape = demand.shape
+    if shape.share is None and not shape.aligned and not draft.scores_devices(demand):
+        draft.put(position, demand, 1)
+        return
+    row, zone = int(draft.rows[position]), NO_ZONE
+    if shape.aligned:
+        holding = zones(draft, demand, np.array([position]))[0].nonzero()[0].tolist()
+        zone = min(holding, key=lambda each: (draft.ledger.left_in(row, each, demand), each), default=NO_ZONE)
+    whole = {name: int(column[position]) for name, column in draft.free.items()}
+    first = score.device(draft, demand, position)
+    draft.put_on(position, demand, draft.ledger.choose(demand, row, whole, zone=zone, first=first))
+
+
+def share_text(share: DeviceShare) -> str:
+    return f"{share.memory_bytes / 2**30:g}Gi" if share.memory_bytes else f"{share.milli}/1000"

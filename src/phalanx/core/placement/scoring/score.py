@@ -1,0 +1,209 @@
+"""Which of the nodes that are left is taken, by the policy: `Policy.score`.
+
+Each score is a list of criteria, the first is the strongest, each a number per node of which the highest wins. What is
+equal in all goes to the node with the smallest row (the one that came first). `PACK` has none: the draft's packing
+order is its own criterion. Among devices of a node a share goes to the shared one with the least left, unless said.
+
+- SPREAD: the mean free part, over what the pod asks, after it is placed.
+- LOAD: the smallest of (measured use + what this cycle has given + what the pod asks) / allocatable, by its worst
+  resource; nodes that are not measured count with what is charged to them.
+- FRAGMENTATION: `core.placement.scoring.fragmentation`, as FGD's program rounds it.
+- FEWEST_LOST, ours: where what is fragmented, stranded without cpu and free grows least, and others want it least
+  (`TypicalPods.wasted`), to a hundredth of a thousandth of a device; then BEST_FIT.
+- BEST_FIT, DOT_PRODUCT, DEVICE_PACKING, DEVICE_CLUSTERING, RANDOM: the policies that FGD (ATC'23, section 6) is
+  compared with, with the weights and roundings of its simulator: cpu and devices count half each, by the largest
+  node; whole numbers from 0 to 100."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phalanx.core.placement.draft import Draft
+from phalanx.core.placement.scoring import fragmentation
+from phalanx.core.placement.scoring.fragmentation import TypicalPods, device_request, left_of
+from phalanx.model.pod import CPU
+from phalanx.model.policy import ScoringStrategy
+from phalanx.state.classes import Demand
+from phalanx.state.nodes.devices import MILLI
+
+Positions: TypeAlias = NDArray[np.intp]
+Floats: TypeAlias = NDArray[np.float64]
+Criterion: TypeAlias = Callable[[Draft, Demand, Positions], Floats]
+
+TOUCHED = -2  # the stamp of a row that the draft changed: what is computed for it is not remembered
+BY_FRAGMENTATION = {ScoringStrategy.FRAGMENTATION, ScoringStrategy.FEWEST_LOST}
+
+
+def criteria(score: ScoringStrategy) -> tuple[Criterion, ...]:
+    """The strongest first."""
+    return CRITERIA.get(score, ())
+
+
+def device(draft: Draft, demand: Demand, position: int) -> int | None:
+    """The device for a share there, if the score has a say in that."""
+    share = demand.shape.share
+    if share is None or share.count != 1:
+        return None
+    at = np.array([position])
+    if draft.score is ScoringStrategy.RANDOM:
+        fits = draft.ledger.open_to(share, int(draft.rows[position])).nonzero()[0]
+        return int(fits[int(chance(draft, at)[0]) % len(fits)]) if len(fits) else None
+    if draft.score not in BY_FRAGMENTATION or (gains := gains_at(draft, demand, at)) is None:
+        return None
+    return int(gains[0].argmax()) if np.isfinite(gains[0]).any() else None
+
+
+def spread(draft: Draft, demand: Demand, found: Positions) -> Floats:
+    parts = [
+        (draft.free[name][found] - amount) / np.maximum(draft.columns.allocatable[name][draft.rows[found]], 1)
+        for name, amount in demand.asks
+    ]
+    return np.asarray(sum(parts) / len(parts))
+
+
+def load(draft: Draft, demand: Demand, found: Positions) -> Floats:
+    rows, worst = draft.rows[found], np.zeros(len(found))
+    for name, amount in demand.asks:
+        has = draft.columns.allocatable[name][rows]
+        held = has - draft.free[name][found]
+        used = np.array([measured(draft, row, name) for row in rows.tolist()])
+        given = draft.columns.free[name][rows] - draft.free[name][found]
+        worst = np.maximum(worst, (np.where(used < 0, held, used + given) + amount) / np.maximum(has, 1))
+    return -worst
+
+
+def measured(draft: Draft, row: int, resource: str) -> int:
+    node = draft.columns.nodes[row]
+    return next((amount for name, amount in node.used if name == resource), -1) if node is not None else -1
+
+
+def best_fit(draft: Draft, demand: Demand, found: Positions) -> Floats:
+    cpu, devices = left_after(draft, demand, found)
+    return np.asarray(np.floor((1.0 - 0.5 * cpu - 0.5 * devices) * 100))
+
+
+def dot_product(draft: Draft, demand: Demand, found: Positions) -> Floats:
+    most_cpu, most_devices = largest(draft)
+    asks = device_request(demand.shape, counted(draft))
+    free, left = stock(draft, found)
+    product = free / most_cpu * (asks.cpu / most_cpu)
+    product = product + left.sum(axis=1) / most_devices * (asks.devices * asks.milli / most_devices)
+    return np.asarray(np.floor(100 * (1 - product / 2)))
+
+
+def device_packing(draft: Draft, demand: Demand, found: Positions) -> Floats:
+    asks, (_, left) = device_request(demand.shape, counted(draft)), stock(draft, found)
+    if not asks.devices:
+        return np.zeros(len(found))
+    whole = (left == MILLI).sum(axis=1)
+    order = np.sort(np.where(left >= asks.milli, left, 10 * MILLI), axis=1)[:, : asks.devices]
+    opened = (order == MILLI).sum(axis=1)
+    used = np.maximum(100 - (order * 100 // MILLI).sum(axis=1) // 10, 50)
+    found_score = np.where(opened > 0, np.maximum(50 - opened, 33), used)
+    listed = draft.ledger.resource[draft.rows[found]] == draft.ledger.book.codes.get(counted(draft), -2)
+    idle = whole == listed.sum(axis=1)
+    return np.asarray(np.where(idle, np.maximum(33 - whole, whole), found_score), np.float64)
+
+
+def device_clustering(draft: Draft, demand: Demand, found: Positions) -> Floats:
+    resource = counted(draft)
+    asks, (_, left) = device_request(demand.shape, resource), stock(draft, found)
+    if not asks.devices:
+        return np.zeros(len(found))
+    most = largest(draft)[1]
+    points = 25 * (most - left.sum(axis=1)) // most
+    for at, row in enumerate(draft.rows[found].tolist()):
+        kinds = {kind(each, resource) for each in draft.tenants(row)}
+        points[at] += (75 if len(kinds) == 1 else 50) if kind(demand, resource) in kinds else 0 if kinds else 25
+    return np.asarray(points, np.float64)
+
+
+def kind(demand: Demand, resource: str) -> int:
+    """Shares are of one kind (0), whole devices by their number."""
+    asks = device_request(demand.shape, resource)
+    return asks.devices if asks.milli == MILLI else 0
+
+
+def by_chance(draft: Draft, demand: Demand, found: Positions) -> Floats:
+    return chance(draft, found).astype(np.float64)
+
+
+def chance(draft: Draft, found: Positions) -> NDArray[np.uint64]:
+    """A number per node that looks random and follows from the rows and how often anything has changed (splitmix64)."""
+    seed = np.uint64(draft.changes() * 0xD1B54A32D192ED03 % 2**64)
+    mixed = draft.rows[found].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + seed
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray((mixed ^ (mixed >> np.uint64(31))) >> np.uint64(12))
+
+
+def least_lost(draft: Draft, demand: Demand, found: Positions) -> Floats:
+    """Per node the best of its devices' gains; remembered per row until the row changes."""
+    if draft.typical is None:
+        return np.zeros(len(found))
+    columns, rows = draft.columns, draft.rows[found]
+    known, seen = columns.scores.of((demand, draft.score), columns.capacity)
+    now = np.array(columns.stamps, np.int64)[rows]
+    now[np.isin(rows, list(draft.touched))] = TOUCHED
+    stale = (seen[rows] != now) | (now == TOUCHED)
+    if stale.any() and (gains := gains_at(draft, demand, found[stale])) is not None:
+        known[rows[stale]] = gains.max(axis=1, initial=-np.inf)
+        seen[rows[stale]] = now[stale]
+    return known[rows]
+
+
+def gains_at(draft: Draft, demand: Demand, found: Positions) -> Floats | None:
+    """[nth of those positions, device]: as the score counts and rounds them: equals are equal on any machine."""
+    if draft.typical is None:
+        return None
+    free, left = stock(draft, found)
+    if draft.score is ScoringStrategy.FEWEST_LOST:
+        wasted = fragmentation.gains(draft.typical, demand, draft.rows[found], free, left, TypicalPods.wasted)
+        return np.asarray(np.round(wasted, 2))
+    return fragmentation.rounded(fragmentation.gains(draft.typical, demand, draft.rows[found], free, left))
+
+
+def stock(draft: Draft, found: Positions) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(free cpu, what is left of each device) of those nodes."""
+    return draft.free[CPU][found], left_of(draft.ledger, counted(draft), draft.rows[found])
+
+
+def left_after(draft: Draft, demand: Demand, found: Positions) -> tuple[Floats, Floats]:
+    """The parts of the largest node's cpu, and devices, that are left once the pod is there."""
+    most_cpu, most_devices = largest(draft)
+    asks, (free, left) = device_request(demand.shape, counted(draft)), stock(draft, found)
+    return (free - asks.cpu) / most_cpu, (left.sum(axis=1) - asks.devices * asks.milli) / most_devices
+
+
+def largest(draft: Draft) -> tuple[int, int]:
+    """(millicores, thousandths of devices) of the largest node; kept with the facts until a node changes."""
+    derived = draft.columns.attributes.derived
+    known: tuple[int, int] | None = derived.get(largest)
+    if known is None:
+        cpu, resource = draft.columns.allocatable.get(CPU), counted(draft)
+        has = (draft.ledger.resource == draft.ledger.book.codes.get(resource, -2)).sum(axis=1)
+        known = max(1, 0 if cpu is None else int(cpu.max())), max(1, int(has.max(initial=0))) * MILLI
+        derived[largest] = known
+    return known
+
+
+def counted(draft: Draft) -> str:
+    """The resource whose devices are scored: the one that nodes list first."""
+    return next(iter(draft.columns.devices.codes), "")
+
+
+CRITERIA: dict[ScoringStrategy, tuple[Criterion, ...]] = {
+    ScoringStrategy.SPREAD: (spread,),
+    ScoringStrategy.LOAD: (load,),
+    ScoringStrategy.BEST_FIT: (best_fit,),
+    ScoringStrategy.DOT_PRODUCT: (dot_product,),
+    ScoringStrategy.DEVICE_PACKING: (device_packing,),
+    ScoringStrategy.DEVICE_CLUSTERING: (device_clustering,),
+    ScoringStrategy.RANDOM: (by_chance,),
+    ScoringStrategy.FRAGMENTATION: (least_lost,),
+    ScoringStrategy.FEWEST_LOST: (least_lost, best_fit),
+}

@@ -1,0 +1,242 @@
+"""What can be made to go in one search: pods above a gang's minimum, one by one, and gangs, each with all that it has.
+
+Units are numbered in that order. `let_go` asks the rights, gives the unit's charge back in the ledger and its room on
+the draft; `stay` undoes both. A gang that goes takes with it what of its surplus had not gone before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from phalanx.core.fold import charging
+from phalanx.core.preemption import nomination
+from phalanx.core.preemption.context import PreemptionContext
+from phalanx.core.preemption.policy import PreemptionPolicy, PreemptionRule
+from phalanx.core.preemption.residency import spare_pods, with_their_members
+from phalanx.core.preemption.victims import CandidatePods, CandidateTable
+from phalanx.model.job import Placement, Slot
+from phalanx.state.classes import Demand
+from phalanx.state.cluster import JobRecord
+from phalanx.state.queue_tree import Charge
+
+SURPLUS = -1  # the tier of pods above a minimum: before all gangs
+LIGHT = 1e-3  # what such a pod counts among the fewest units
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Victim:
+    """`slots`: what it gives up of itself; empty: it goes whole. `charge`: what that gives back to its queue. `place`:
+    where it is promised to start again, if it is moved."""
+
+    job: str
+    rule: PreemptionRule
+    slots: tuple[Slot, ...] = ()
+    charge: Charge | None = None
+    place: tuple[Placement, ...] = ()
+
+
+class VictimCandidates:
+    """`going`: in the order in which they were found, with what allows it. `above`: so many units are single pods.
+    `excluded`: jobs that are not asked."""
+
+    def __init__(self, scene: PreemptionContext, rights: PreemptionPolicy, excluded: Collection[str] = ()) -> None:
+        self.cluster, self.draft, self.ledger, self.running_pods = (
+            scene.cluster,
+            scene.draft,
+            scene.ledger,
+            scene.running_pods,
+        )
+        self.rights = rights
+        self.going: dict[int, PreemptionRule] = {}
+        self._spared: dict[tuple[int, int], int] = {}  # (job number, role) -> pods of it that go alone
+        self._spared_slots: set[tuple[int, Slot]] = set()
+        self._slots: dict[int, list[Slot]] = {}  # entry -> its slots, the highest ordinal first
+        self._lay_out((*scene.told, *excluded))
+        if self.cluster.columns.devices:
+            self._name_devices()
+        self._free_leaving(scene)
+
+    def _lay_out(self, excluded: Collection[str]) -> None:
+        residents, entry = self.running_pods, self.running_pods.entry
+        may, tier = self.rights.may_be_asked()
+        for name in excluded:
+            may[residents.number_of[name]] = False
+        alive = (entry("pods") > 0) & (entry("leaving") == 0)
+        entries = (alive & may[entry("job")]).nonzero()[0]
+        runs = np.zeros(len(may), np.bool_)
+        runs[entry("job")[entries]] = True
+        gangs = runs.nonzero()[0]
+        counts = entry("spare")[entries]
+        spare = np.repeat(entries, counts)
+        self.above = above = len(spare)
+        self.gang_unit = np.full(len(may), -1, np.int64)  # by job number
+        self.gang_unit[gangs] = np.arange(above, above + len(gangs))
+        self._nth = np.arange(above) - np.repeat(np.cumsum(counts) - counts, counts)
+        jobs = np.concatenate((entry("job")[spare], gangs))
+        self.field = CandidateTable(
+            self.draft,
+            residents,
+            entry=np.concatenate((spare, entries)),
+            unit=np.concatenate((np.arange(above), self.gang_unit[entry("job")[entries]])),
+            pods=np.concatenate((np.ones(above, np.int64), entry("pods")[entries])),
+            job=jobs,
+        )
+        self.field.tier = tier[jobs]
+        self.field.tier[:above], self.field.weight[:above] = SURPLUS, LIGHT
+        self._single = spare
+
+    def _name_devices(self) -> None:
+        for unit in range(len(self.field.job)):
+            if self.record(unit).devices:
+                self.field.named[unit] = partial(self._seats, unit)
+
+    def _seats(self, unit: int) -> list[CandidatePods]:
+        """Pod by pod, with the devices that each was given."""
+        record, number = self.record(unit), int(self.field.job[unit])
+        if self.is_gang(unit):
+            kept = record.placements.keys() - record.leaving
+            slots = sorted(slot for slot in kept if (number, slot) not in self._spared_slots)
+        else:
+            slots = [self.slot_of(unit)]
+        rows, demands = self.cluster.columns.row_of, record.gang.demands
+        seats = []
+        for slot in slots:
+            position = int(self.field.position_of[rows[record.placements[slot]]])
+            if position >= 0:
+                seats.append(CandidatePods(position, demands[slot.role], 1, record.devices.get(slot, ())))
+        return seats
+
+    def _free_leaving(self, scene: PreemptionContext) -> None:
+        """What is on its way out counts as free, unless it should have left long ago."""
+        rows = self.cluster.columns.row_of
+        for record, slot in nomination.leaving_slots(self.cluster, scene.now_s):
+            self._vacate(rows[record.placements[slot]], record.gang.demands[slot.role], record.devices.get(slot, ()))
+        for node, demand, devices in scene.leaving:
+            self._vacate(rows[node], demand, devices)
+        self.draft.reopen()
+
+    def _vacate(self, row: int, demand: Demand, devices: tuple[str, ...]) -> None:
+        position = int(self.field.position_of[row])
+        if position >= 0:
+            self.draft.vacate(position, demand, devices)
+
+    # Of one unit
+
+    def is_gang(self, unit: int) -> bool:
+        return unit >= self.above
+
+    def record(self, unit: int) -> JobRecord:
+        return self.cluster.jobs[self.running_pods.ids[self.field.job[unit]]]
+
+    def queue(self, unit: int) -> str:
+        queue: str = self.running_pods.queues[int(self.field.group[unit])]
+        return queue
+
+    def slot_of(self, unit: int) -> Slot:
+        """The pod that goes, of those of its role on that node: the highest ordinals first."""
+        entry = int(self._single[unit])
+        if entry not in self._slots:
+            record, role = self.record(unit), int(self.running_pods.entry("role")[entry])
+            node = self.cluster.columns.names[int(self.running_pods.entry("row")[entry])]
+            here = (slot for slot, name in record.placements.items() if name == node and slot.role == role)
+            self._slots[entry] = sorted((slot for slot in here if slot not in record.leaving), reverse=True)
+        return self._slots[entry][int(self._nth[unit])]
+
+    # Going and staying
+
+    def evict(self, unit: int) -> bool:
+        number, gang = int(self.field.job[unit]), self.is_gang(unit)
+        if not gang and (self.field.gone[self.gang_unit[number]] or not self._can_spare(unit)):
+            return False
+        rule = self.rights.rule_for(number, whole=gang, loss=partial(self.charge_of, unit))
+        if rule is None:
+            return False
+        self.go(unit, rule)
+        return True
+
+    def go(self, unit: int, rule: PreemptionRule) -> None:
+        self._enter(unit, -1)
+        self.field.leave(unit)
+        self.field.gone[unit] = True
+        self.going[unit] = rule
+        if not self.is_gang(unit):
+            self._spare(unit, 1)
+
+    def restore(self, unit: int) -> None:
+        if not self.is_gang(unit):
+            self._spare(unit, -1)
+        self.field.come_back(unit)
+        self._enter(unit, 1)
+        self.field.gone[unit] = False
+        del self.going[unit]
+
+    def charge_of(self, unit: int) -> Charge | None:
+        """What its going gives back to its queue: a gang's is less by what of it went alone."""
+        record, number = self.record(unit), int(self.field.job[unit])
+        if record.charge is None:
+            return None
+        pods = [0] * len(record.job.roles)
+        if not self.is_gang(unit):
+            pods[self.slot_of(unit).role] = 1
+            return record.charge._replace(cost=charging.gang_cost(record.gang, pods, record.flavors), jobs=0)
+        for role in range(len(pods)):
+            pods[role] = self._spared.get((number, role), 0)
+        if not any(pods):
+            return record.charge
+        less = dict(charging.gang_cost(record.gang, pods, record.flavors))
+        return record.charge._replace(
+            cost=tuple((key, amount - less.get(key, 0)) for key, amount in record.charge.cost)
+        )
+
+    def _enter(self, unit: int, sign: int) -> None:
+        """In the ledger, and against its queue's budget."""
+        if self.rights.counts and (charge := self.charge_of(unit)) is not None:
+            self.ledger.charge(charge, sign)
+        if self.is_gang(unit):
+            queue = self.queue(unit)
+            self.rights.spent[queue] = self.rights.spent.get(queue, 0) - sign
+
+    def _can_spare(self, unit: int) -> bool:
+        role = self.slot_of(unit).role
+        return self._spared.get((int(self.field.job[unit]), role), 0) < spare_pods(self.record(unit))[role]
+
+    def _spare(self, unit: int, pods: int) -> None:
+        number, slot, entry = int(self.field.job[unit]), self.slot_of(unit), int(self._single[unit])
+        self._spared[number, slot.role] = self._spared.get((number, slot.role), 0) + pods
+        self.field.given[entry] = self.field.given.get(entry, 0) + pods
+        (self._spared_slots.add if pods > 0 else self._spared_slots.discard)((number, slot))
+
+    # The outcome
+
+    def most_precious_first(self) -> list[int]:
+        """Of those that go: gangs before single pods, one's own queue's before others', the highest priority, the
+        longest run."""
+        field, at = self.field, np.fromiter(self.going, np.int64, len(self.going))
+        keys = (at, field.started_s[at], -field.priority[at], -field.tier[at], at < self.above)
+        found: list[int] = at[np.lexsort(keys)].tolist()
+        return found
+
+    def goes_with_its_gang(self, unit: int) -> bool:
+        return not self.is_gang(unit) and int(self.gang_unit[self.field.job[unit]]) in self.going
+
+    def victims(self) -> Iterator[Victim]:
+        """Gangs first, the least precious of them first."""
+        alone: dict[str, list[int]] = {}
+        for unit in reversed(self.most_precious_first()):
+            record = self.record(unit)
+            if self.is_gang(unit):
+                yield Victim(job=record.job.id, rule=self.going[unit], charge=record.charge)
+            elif not self.goes_with_its_gang(unit):
+                alone.setdefault(record.job.id, []).append(unit)
+        for job, units in alone.items():
+            yield self._shrunk(self.cluster.jobs[job], units)
+
+    def _shrunk(self, record: JobRecord, units: Sequence[int]) -> Victim:
+        slots = with_their_members(record, {self.slot_of(unit) for unit in units})
+        cost = charging.gang_cost(record.gang, charging.pods_by_role(slots, len(record.job.roles)), record.flavors)
+        charge = record.charge._replace(cost=cost, jobs=0) if record.charge else None
+        return Victim(job=record.job.id, rule=self.going[units[0]], slots=slots, charge=charge)

@@ -1,0 +1,103 @@
+"""Move what runs so that what waits fits: consolidation (KAI's action of that name).
+
+Where enough is free in all but in pieces too small, jobs that may be moved are stopped and promised another place, if
+with that, and nothing less, the waiting job starts: everybody who is moved is placed on the draft at the same moment,
+on room that is free now or that the moves themselves free. So afterwards more runs than before, which also is why it
+comes to an end: a job is moved only for one that then starts.
+
+Moved are whole gangs of queues with `consolidate`, whatever their priority, under the same protection as victims
+(opt-out, minimum run time, budget). They are found by the same search; who cannot be placed again is spared, and the
+search is made anew, a few times.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phalanx.core.backfill import advance
+from phalanx.core.fold import charging
+from phalanx.core.placement import gang
+from phalanx.core.preemption.candidates import Victim
+from phalanx.core.preemption.context import PreemptionContext
+from phalanx.core.preemption.policy import Mask, PreemptionPolicy, PreemptionRule, latest_start_s, queue_preemption
+from phalanx.core.preemption.search import PreemptionPlan, VictimSearch
+from phalanx.core.quota.flavor_assignment import FlavorAssignment
+from phalanx.model.job import Job, Placement
+from phalanx.state.cluster import JobRecord
+from phalanx.state.queue_tree import Charge
+
+ATTEMPTS = 8
+
+
+class MovePolicy(PreemptionPolicy):
+    """Whoever may be moved may be asked."""
+
+    def may_be_asked(self) -> tuple[Mask, NDArray[np.int64]]:
+        queues = self.running_pods.queues
+        latest = np.full(len(queues), -np.inf)
+        for number, name in enumerate(queues):
+            theirs = queue_preemption(self.cluster, name)
+            if theirs.consolidate and self._budget(name) > 0:
+                latest[number] = latest_start_s(theirs, self.now_s)
+        may = self.running_pods.of_jobs("preemptible").astype(np.bool_)
+        may &= self.running_pods.of_jobs("started_s") <= latest[self.running_pods.of_jobs("queue")]
+        return may, np.zeros(len(may), np.int64)
+
+    def rule_for(self, number: int, *, whole: bool, loss: Callable[[], Charge | None]) -> PreemptionRule | None:
+        queue = self.running_pods.queues[self.running_pods.of_jobs("queue")[number]]
+        return PreemptionRule.CONSOLIDATION if whole and self._budget(queue) > 0 else None
+
+
+def find_moves(scene: PreemptionContext, job: Job, offer: FlavorAssignment) -> PreemptionPlan | None:
+    """Whose moving lets the job start; draft and ledger are as before afterwards."""
+    # Who has devices by name is spared: in the book a slot's devices are of its place or of its promise, not of both.
+    spared = {name for name in scene.running_pods.number_of if scene.cluster.jobs[name].devices}
+    for _ in range(ATTEMPTS):
+        drafted, entered = scene.draft.mark(), scene.ledger.mark()
+        try:
+            found = VictimSearch(scene, job, offer, rights=MovePolicy, spared=spared).run()
+            if found is None:
+                return None
+            moved = [new_placements(scene, victim) for victim in found.victims]
+        finally:
+            scene.draft.rewind(drafted)
+            scene.ledger.rewind(entered)
+        stuck = [victim.job for victim, place in zip(found.victims, moved, strict=True) if place is None]
+        if not stuck:
+            places = zip(found.victims, moved, strict=True)
+            return replace(found, victims=tuple(replace(victim, place=tuple(place or ())) for victim, place in places))
+        spared.update(stuck)
+    return None
+
+
+def new_placements(scene: PreemptionContext, victim: Victim) -> list[Placement] | None:
+    """Another place for it, for as many pods of each role as it has, taken from the draft; None: there is none, but
+    where it is. It starts anew there, so a role of which pods are over already has its minimum again."""
+    cluster, record = scene.cluster, scene.cluster.jobs[victim.job]
+    has = charging.pods_by_role(record.placements, len(record.job.roles))
+    needed = record.gang.required_roles()
+    least = [role.minimum if has[at] or at in needed else 0 for at, role in enumerate(record.job.roles)]
+    pods = list(map(max, has, least))
+    if not record.gang.enough(pods):
+        return None
+    roles = tuple(replace(role, count=each, minimum=each) for role, each in zip(record.job.roles, pods, strict=True))
+    groups = tuple(replace(group, minimum=None) for group in record.gang.groups)  # all that it has goes with it
+    crew = cluster.interned.gang(roles, groups, record.gang.closeness, record.gang.size)
+    if record.flavors:
+        crew = cluster.with_flavors(crew, record.flavors)
+    with advance.without_closed_nodes(scene.draft, cluster, record.job, scene.now_s):
+        placements = gang.place(scene.draft, crew)
+    if isinstance(placements, gang.PlacementShortfall) or not changes_node(record, placements):
+        return None
+    return placements
+
+
+def changes_node(record: JobRecord, placements: Sequence[Placement]) -> bool:
+    """Any pod of it would be elsewhere."""
+    now = Counter((slot.role, node) for slot, node in record.placements.items())
+    return now != Counter((each.role, each.node) for each in placements)

@@ -1,0 +1,78 @@
+"""Who makes others give way, beside those who have a reservation (`core.backfill.reservation`).
+
+Whoever starts now may not delay the first; and who is promised room that others leave starts too. So a search for
+somebody to give way finds only room that the first does not need then, and its answer is tried in the forecast: with
+those who leave not there any more and the job in its place, whoever has a reservation still has room. Not so if the job
+might make the first itself give way, did that run: it then need not wait until it does.
+
+The search counts what victims leave as if it were left when the first starts, too. If they would have been over by then
+it was counted already, so an answer may be refused though another would do; then the job waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+
+from phalanx.core.backfill import reservation
+from phalanx.core.backfill.reservation import BackfillForecast, CapacityChange
+from phalanx.core.backfill.shadow_time import held_by_job, held_by_placements
+from phalanx.core.placement.draft import Draft
+from phalanx.core.preemption.candidates import Victim
+from phalanx.core.preemption.context import PreemptionContext
+from phalanx.core.preemption.policy import PreemptionPolicy
+from phalanx.core.preemption.search import PreemptionPlan
+from phalanx.model.job import Placement
+from phalanx.state.cluster import JobRecord
+from phalanx.state.pending.line import Bid
+from phalanx.state.queue_tree import Cost
+
+
+class ReservationGuard:
+    """What is kept for others while that job, which would be charged `cost`, looks for somebody to give way. `horizon`
+    None: nothing is."""
+
+    def __init__(
+        self, horizon: BackfillForecast | None, scene: PreemptionContext, record: JobRecord, cost: Cost
+    ) -> None:
+        self.horizon, self.record, self.bid = horizon, record, Bid(record.job.id)
+        self.guarded = False
+        if horizon is not None and horizon.reservations:
+            rights, jobs = PreemptionPolicy(scene, record.job, cost), scene.cluster.jobs
+            self.guarded = not all(rights.outranks(jobs[hold.bid.job]) for hold in horizon.reservations)
+
+    def cut(self, draft: Draft) -> AbstractContextManager[None]:
+        """For a moment the draft has no more room than the job may have."""
+        kept, horizon = None, self.horizon
+        if horizon is not None and self.guarded:
+            kept = horizon.kept(self.record.job, horizon.ends(self.record, self.bid))
+        return nullcontext() if kept is None else reservation.limited_to(draft, kept)
+
+    def allows(self, found: PreemptionPlan) -> bool:
+        """Whether those who have a reservation still have room; if so, what was found is foreseen from now on."""
+        horizon = self.horizon
+        if horizon is None:
+            return True
+        changes = [change for victim in found.victims for change in released_by(horizon, victim)]
+        if not horizon.displace(self.bid, found.offer.gang, found.placements, changes, guarded=self.guarded):
+            return False
+        for victim in found.victims:
+            if not victim.slots:
+                horizon.leave(victim.job)
+            if victim.place:
+                horizon.given.append((Bid(victim.job), horizon.cluster.jobs[victim.job].gang, victim.place))
+        return True
+
+
+def released_by(horizon: BackfillForecast, victim: Victim) -> Iterator[CapacityChange]:
+    """What one gives back that gives way; if it is moved, it has another place instead."""
+    cluster, record = horizon.cluster, horizon.cluster.jobs[victim.job]
+    ends_s = cluster.ends.of.get(victim.job, reservation.INFINITE_S)
+    if victim.slots:
+        gone = [Placement(slot.role, slot.ordinal, record.placements[slot]) for slot in victim.slots]
+        yield CapacityChange(ends_s, held_by_placements(cluster.columns, record.gang, gone), 1)
+    else:
+        yield CapacityChange(ends_s, held_by_job(cluster, victim.job), 1)
+    if victim.place:
+        anew_s = horizon.ends(record, Bid(victim.job))  # it starts from the beginning
+        yield CapacityChange(anew_s, held_by_placements(cluster.columns, record.gang, victim.place), -1)

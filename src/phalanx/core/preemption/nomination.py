@@ -1,0 +1,185 @@
+"""Promises: room that others are leaving, kept for the job they leave it to.
+
+A promise is charged to its nodes when it is made, so they are overfull until the others are gone, and nobody else is
+placed there. Every cycle looks at every promise, before anything else is given away, and it is
+
+- *redeemed* when none of its nodes is overfull but for what was promised there later, and nobody who leaves still has a
+  port or a device that it is promised, or must be kept apart from it: the job starts there, and needs nothing of the
+  draft, for its room is its own already;
+- *withdrawn* when its time is over, when a node of it is gone, not ready or reserved for others, or when those who are
+  leaving do not leave enough any more (one of them runs on, after a restart; a pod of others came): then the job stands
+  in line again;
+- else kept, and the job says for whom it waits.
+
+A job that is withdrawn, or changed while it waits, has lost its promise by that (`core.fold.fold`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import Enum
+from functools import cached_property
+
+import numpy as np
+
+from phalanx.core.backfill import advance
+from phalanx.core.placement.filters import matching as fit
+from phalanx.model.job import Placement, Slot
+from phalanx.state.classes import Demand
+from phalanx.state.cluster import Cluster, JobRecord
+from phalanx.state.nodes.devices import DeviceUse, device_use
+from phalanx.state.nodes.pod_index import selector_matches, term_matches
+
+PATIENCE_S = 600.0  # beyond the grace period: so long others may take to leave
+
+
+class NominationState(Enum):
+    FREE = "free"
+    KEPT = "kept"
+    BROKEN = "broken"
+
+
+class LeavingPods:
+    """Who was told to go and is still expected to, collected once a cycle: by row, what all of them give back; by node,
+    the jobs, also those that should have left long ago."""
+
+    def __init__(self, cluster: Cluster, now_s: float) -> None:
+        self.cluster, self.now_s = cluster, now_s
+
+    @cached_property
+    def released(self) -> Mapping[int, Mapping[str, int]]:
+        found: dict[int, Counter[str]] = {}
+        sharing: dict[int, list[tuple[Sequence[str], DeviceUse]]] = {}
+        columns = self.cluster.columns
+        for record, slot in leaving_slots(self.cluster, self.now_s):
+            row, demand = columns.row_of[record.placements[slot]], record.gang.demands[slot.role]
+            found.setdefault(row, Counter()).update(dict(demand.asks))
+            if demand.shape.share is not None and (names := record.devices.get(slot)):
+                sharing.setdefault(row, []).append((names, device_use(demand.shape.share)))
+        for row, leavers in sharing.items():
+            found[row].update(columns.devices.returned(row, leavers))
+        return found
+
+    @cached_property
+    def jobs_on(self) -> Mapping[str, Mapping[str, None]]:
+        found: dict[str, dict[str, None]] = {}
+        for job in self.cluster.leaving:
+            record = self.cluster.jobs[job]
+            for slot in record.leaving:
+                found.setdefault(record.placements[slot], {})[job] = None
+        return found
+
+
+def nomination_state(cluster: Cluster, record: JobRecord, now_s: float, others: LeavingPods) -> NominationState:
+    """Of a promise that stands in the book."""
+    columns = cluster.columns
+    rows = np.array(sorted({columns.row_of[node] for node in record.nominated.values()}), np.intp)
+    if now_s >= record.nominated_until_s or not columns.attributes.ready[rows].all():
+        return NominationState.BROKEN
+    if (closed := advance.rows_closed_now(cluster, record.job, now_s)) is not None and closed[rows].any():
+        return NominationState.BROKEN
+    short = set(rows[columns.lowest_free(rows) < 0].tolist())
+    if not short or not any(is_overcommitted(cluster, row, nominated_since(cluster, record, row)) for row in short):
+        return NominationState.KEPT if leaver_in_the_way(cluster, record, now_s) else NominationState.FREE
+    return NominationState.KEPT if leave_enough(cluster, short, others) else NominationState.BROKEN
+
+
+def nominated_since(cluster: Cluster, record: JobRecord, row: int) -> Mapping[str, int]:
+    """What others were promised in that row later than the job: they wait for it, not it for them."""
+    order = list(cluster.nominated)
+    return nominated_in(cluster, row, order[order.index(record.job.id) + 1 :])
+
+
+def nominated_in(cluster: Cluster, row: int, jobs: Iterable[str]) -> Mapping[str, int]:
+    """What those jobs were promised in that row. (Parts of devices do not add up: they are left out.)"""
+    found: Counter[str] = Counter()
+    for record in (cluster.jobs[job] for job in jobs):
+        for slot, node in record.nominated.items():
+            demand = record.gang.demands[slot.role]
+            if cluster.columns.row_of[node] == row and demand.shape.share is None:
+                found.update(dict(demand.asks))
+    return found
+
+
+def leaver_in_the_way(cluster: Cluster, record: JobRecord, now_s: float) -> bool:
+    """Whether a pod that leaves keeps the job from starting though there is room: amounts do not show ports, devices,
+    and who is to be away from whom."""
+    if not record.devices and all(demand.unconstrained and demand.kind is None for demand in record.gang.demands):
+        return False
+    return any(
+        slots_clash(record, slot, node, other, leaver)
+        for other, leaver in leaving_slots(cluster, now_s)
+        for slot, node in record.nominated.items()
+    )
+
+
+def slots_clash(record: JobRecord, slot: Slot, node: str, other: JobRecord, leaver: Slot) -> bool:
+    """Whether the slot cannot be started there while the other job's is where it is."""
+    ours, theirs = record.gang.demands[slot.role], other.gang.demands[leaver.role]
+    if other.placements[leaver] == node:
+        if set(ours.shape.ports) & set(theirs.shape.ports):
+            return True
+        if set(record.devices.get(slot, ())) & set(other.devices.get(leaver, ())):
+            return True
+    return keeps_away(ours, theirs) or keeps_away(theirs, ours) or makes_uneven(ours, theirs)
+
+
+def keeps_away(demand: Demand, other: Demand) -> bool:
+    """In whatever domain: it waits until the other is gone."""
+    shape = demand.shape
+    return any(not term.weight and term_matches(term, shape.namespace, other.kind) for term in shape.away)
+
+
+def makes_uneven(demand: Demand, other: Demand) -> bool:
+    """The other counts where the pod must be spread evenly."""
+    shape, kind = demand.shape, other.kind
+    spread = (each.selector for each in shape.spread if each.required)
+    return kind is not None and any(selector_matches(selector, (shape.namespace,), kind) for selector in spread)
+
+
+def leaving_slots(cluster: Cluster, now_s: float) -> Iterator[tuple[JobRecord, Slot]]:
+    """All pods that were told to go and are still expected to."""
+    for job, until_s in cluster.leaving.items():
+        if now_s < until_s + PATIENCE_S:
+            record = cluster.jobs[job]
+            for slot in sorted(record.leaving):
+                yield record, slot
+
+
+def leave_enough(cluster: Cluster, rows: set[int], others: LeavingPods) -> bool:
+    """Whether those rows are not overfull any more once all that are leaving have left."""
+    return not any(is_overcommitted(cluster, row, others.released.get(row, {})) for row in rows)
+
+
+def is_overcommitted(cluster: Cluster, row: int, back: Mapping[str, int]) -> bool:
+    """Whether the row is overfull even with that much given back."""
+    return any(amount + back.get(resource, 0) < 0 for resource, amount in cluster.columns.free_of(row).items())
+
+
+def nominated_capacity(cluster: Cluster, record: JobRecord, demand: Demand, now_s: float) -> int:
+    """How many pods of the demand the promised nodes hold when all have left, and the promise is taken back."""
+    columns = cluster.columns
+    rows = {columns.row_of[node] for node in record.nominated.values()}
+    free = {row: columns.free_of(row) for row in rows}
+    back = [(slot, node, record) for slot, node in record.nominated.items()]
+    back += [(slot, each.placements[slot], each) for each, slot in leaving_slots(cluster, now_s)]
+    for slot, node, each in back:
+        if (row := columns.row_of[node]) in free:
+            for resource, amount in each.gang.demands[slot.role].asks:
+                free[row][resource] += amount
+    matching = fit.matching(columns.attributes, demand.where)
+    fitting = (amounts for row, amounts in free.items() if matching[row])
+    return sum(max(0, min(amounts.get(name, 0) // ask for name, ask in demand.asks)) for amounts in fitting)
+
+
+def nominated_placements(record: JobRecord) -> tuple[Placement, ...]:
+    """What it is promised, as it is started there."""
+    return tuple(
+        Placement(*slot, node, record.devices.get(slot, ())) for slot, node in sorted(record.nominated.items())
+    )
+
+
+def leavers(record: JobRecord, others: LeavingPods) -> Sequence[str]:
+    """Who is still on the nodes that the job is promised."""
+    return sorted({job for node in set(record.nominated.values()) for job in others.jobs_on.get(node, ())})

@@ -1,0 +1,335 @@
+"""Whom a job may make give way, by what its queue, theirs and the tree say.
+
+Four rules, under the names that reasons use, with Kueue's names for them in brackets:
+
+- *within* (InClusterQueue): victims in the same queue, of lower priority, or of equal priority and submitted later.
+- *reclaim* (InCohortReclamation): victims in other queues. Where the paths of the two queues part, the preemptor's
+  side stays within its guarantee with the job; the victim's queue, and each above it on its side, has more than is
+  its by right.
+- *fair-share* (InCohortFairSharing): the same, but the preemptor's side goes beyond its guarantee, and only as long as
+  its share with the job is below the share that the victim's side has before losing the victim (Kueue's
+  LessThanInitialShare); a job that was preempted k times needs its share, times 2^k, to be below, and leaves a side of
+  weight 0 what is its by right. So rivals do not push each other back and forth (docs/decisions/0006-fair-share.md).
+- *borrowing* (InCohortReclaimWhileBorrowing): the preemptor's queue borrows, and takes from queues that borrow too:
+  victims of lower priority, at most of the threshold if there is one. Not to or from queues that go by shares: what
+  priority gives, fairness would take back (Kueue forbids the combination too).
+
+The amounts that count are those that the job asks and that either side's guarantees name; if neither names any, all
+that the job asks. Rights are looked at step by step: each victim that goes lowers what its queue has, and a queue
+that is back at what is its by right gives no more. (A gang goes whole, so the last step may go below.)
+
+Whoever runs is spared if it may not be preempted, was not run for its queue's `min_run_s`, is told to go already, or
+if its queue's budget of this hour is used up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import takewhile
+from math import inf
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phalanx.core.preemption.context import PreemptionContext
+from phalanx.core.quota import shares
+from phalanx.core.quota.shares import DominantShare
+from phalanx.model.job import Job
+from phalanx.model.preemption import HOUR_S, QueuePreemption, ReclaimFloor, ReclaimWithinCohort, WithinQueue
+from phalanx.model.queue import NO_PREEMPTION
+from phalanx.state.cluster import Cluster, JobRecord
+from phalanx.state.queue_tree import Branch, Charge, Cost, Key
+from phalanx.state.running import clamped_priority
+
+NOBODY = -(2**62) - 1
+ANYBODY = 2**62
+HIGHEST_HURDLE = 64
+
+Mask: TypeAlias = NDArray[np.bool_]
+
+
+class PreemptionRule(StrEnum):
+    WITHIN = "within"
+    RECLAIM = "reclaim"
+    FAIR_SHARE = "fair-share"
+    BORROWING = "borrowing"
+    CONSOLIDATION = "consolidation"
+
+
+KUEUE = {
+    PreemptionRule.WITHIN: "InClusterQueue",
+    PreemptionRule.RECLAIM: "InCohortReclamation",
+    PreemptionRule.FAIR_SHARE: "InCohortFairSharing",
+    PreemptionRule.BORROWING: "InCohortReclaimWhileBorrowing",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRelation:
+    """How the preemptor's queue stands to another: their sides below the lowest branch that both are under (None: the
+    queue is that branch itself), and the other's branches up to its side; of what any of these is guaranteed."""
+
+    ours: Branch | None
+    theirs: Branch | None
+    way: tuple[Branch, ...]
+    named: frozenset[Key]
+
+
+class PreemptionPolicy:
+    """Of one job that would be charged `cost`. Who goes already is given back in the ledger."""
+
+    def __init__(self, scene: PreemptionContext, job: Job, cost: Cost) -> None:
+        self.cluster, self.ledger, self.running_pods = scene.cluster, scene.ledger, scene.running_pods
+        self._scene = scene
+        self.job, self.cost, self.now_s = job, cost, scene.now_s
+        self.queue = self.cluster.queue_of(job)
+        self.branch = self.cluster.tree.branch(self.queue)
+        self.preemption = queue_preemption(self.cluster, self.queue)
+        self.spent = dict(scene.spent)  # queue -> jobs of it that go whole
+        others = self.preemption.reclaim is not ReclaimWithinCohort.NEVER or self.preemption.borrowing
+        self.counts = others or not self.branch.unbounded  # it matters what is charged to whom
+        self._amounts = dict(cost)
+        self._asked = [key for key, amount in cost if amount]
+        # Preempted before, it must be poorer by twice as much for each time, so that nobody takes turns
+        # (docs/decisions/0006-fair-share.md).
+        self._hurdle = 2.0 ** min(self.cluster.jobs[job.id].preempted, HIGHEST_HURDLE)
+        self._with_it: dict[str, DominantShare] = {}  # by side, its share with the job, as often as it was preempted
+        self._seen = -1  # the ledger, as those shares have it
+
+    # Who may be asked at all
+
+    def may_be_asked(self) -> tuple[Mask, NDArray[np.int64]]:
+        """By job number: whether anything allows that it is asked now; and its tier: other queues before one's own."""
+        own = self.running_pods.queue_number(self.queue)
+        return self._may_be_asked(self._highest_of_queues(), own), (self.running_pods.of_jobs("queue") == own).astype(
+            np.int64
+        )
+
+    def anybody(self) -> bool:
+        """Whether anybody who runs could be asked now."""
+        residents = self.running_pods
+        if self._goes_by_share_alone() and not self._anybody_is_richer():
+            return False
+        highest, own = self._highest_of_queues(), residents.queue_number(self.queue)
+        return bool(highest) and bool(self._may_be_asked(highest, own)[residents.movable()].any())
+
+    def _goes_by_share_alone(self) -> bool:
+        """No other rule lets it ask anybody, since no side of its own is guaranteed anything."""
+        wants = self.preemption
+        others = wants.within is not WithinQueue.NEVER or wants.borrowing
+        return not others and not any(branch.guaranteed for branch in self.branch.path)
+
+    def _anybody_is_richer(self) -> bool:
+        """Whether, beside any side of its own, anybody's share is above what that one's would be with the job."""
+        richest = richest_children(self._scene)
+        for ours in self.branch.path:
+            above = ours.parent
+            if above is not None and len(above.children) > 1 and self._with(ours) < richest[above.name]:
+                return True
+        return False
+
+    def _highest_of_queues(self) -> dict[int, int]:
+        """By number, those queues of which anybody could be asked now, and up to which priority."""
+        found = {}
+        for number, name in enumerate(self.running_pods.queues):
+            if (highest := self._highest(name)) > NOBODY and self._budget(name) > 0:
+                found[number] = highest
+        return found
+
+    def _may_be_asked(self, highest: Mapping[int, int], own: int) -> Mask:
+        residents = self.running_pods
+        bound = np.full(len(residents.queues), NOBODY, np.int64)
+        latest = np.full(len(residents.queues), -np.inf)
+        for number, priority in highest.items():
+            bound[number] = priority
+            latest[number] = latest_start_s(queue_preemption(self.cluster, residents.queues[number]), self.now_s)
+        queue, priorities = residents.of_jobs("queue"), residents.of_jobs("priority")
+        below: Mask = priorities <= bound[queue]
+        if self.preemption.within is WithinQueue.LOWER_OR_NEWER:
+            newer = residents.of_jobs("submitted_s") > self.job.submitted_s
+            below |= (queue == own) & (priorities == clamped_priority(self.job.priority)) & newer
+        below &= residents.of_jobs("preemptible").astype(np.bool_)
+        below &= residents.of_jobs("started_s") <= latest[queue]
+        return below
+
+    def _highest(self, queue: str) -> int:
+        """The highest priority of a job of that queue that could be asked now."""
+        if queue == self.queue:
+            return (
+                clamped_priority(self.job.priority) - 1 if self.preemption.within is not WithinQueue.NEVER else NOBODY
+            )
+        rules = self._rules(queue)
+        return max(map(self._bound, rules)) if rules else NOBODY
+
+    def _bound(self, rule: PreemptionRule) -> int:
+        lower = clamped_priority(self.job.priority) - 1
+        if rule is PreemptionRule.BORROWING:
+            threshold = self.preemption.borrowing_threshold
+            return lower if threshold is None else min(lower, clamped_priority(threshold))
+        return ANYBODY if self.preemption.reclaim is ReclaimWithinCohort.ANY else lower
+
+    def _budget(self, queue: str) -> int:
+        return preemption_budget(self.cluster, queue, self.now_s, self.spent)
+
+    def outranks(self, record: JobRecord) -> bool:
+        """Whether that job could be asked if it ran, by what its queue and it have now."""
+        job, queue = record.job, self.cluster.queue_of(record.job)
+        if not job.preemptible:
+            return False
+        newer = self.preemption.within is WithinQueue.LOWER_OR_NEWER and job.submitted_s > self.job.submitted_s
+        if queue == self.queue and newer and clamped_priority(job.priority) == clamped_priority(self.job.priority):
+            return True
+        return clamped_priority(job.priority) <= self._highest(queue)
+
+    # What allows it just now, given who goes already
+
+    def rule_for(self, number: int, *, whole: bool, loss: Callable[[], Charge | None]) -> PreemptionRule | None:
+        """What allows that job (by number) to be made to go now, `whole` or in part. `loss`: what it is charged with,
+        of what would go."""
+        residents = self.running_pods
+        queue = residents.queues[residents.of_jobs("queue")[number]]
+        if whole and self._budget(queue) <= 0:
+            return None
+        if queue == self.queue:
+            return PreemptionRule.WITHIN
+        priority = int(residents.of_jobs("priority")[number])
+        rule = next((rule for rule in self._rules(queue) if priority <= self._bound(rule)), None)
+        if rule is PreemptionRule.FAIR_SHARE and self._hurdle > 1 and self._breaks_into_right(self._tie(queue), loss):
+            return None
+        return rule
+
+    def _breaks_into_right(self, tie: QueueRelation, loss: Callable[[], Charge | None]) -> bool:
+        """Of a side of weight 0, which is richer whatever the hurdle: it would have less than is its by right."""
+        if tie.theirs is None or not self.ledger.share(tie.theirs).weightless or (lost := loss()) is None:
+            return False
+        return any(
+            self.ledger.account(branch).total.get(key, 0) - amount < branch.guaranteed.get(key, 0)
+            for key, amount in lost.cost
+            for branch in tie.way
+            if amount
+        )
+
+    def _rules(self, queue: str) -> Sequence[PreemptionRule]:
+        """What allows to take from that other queue as it stands, strongest first."""
+        wants = self.preemption
+        if wants.reclaim is ReclaimWithinCohort.NEVER and not wants.borrowing:
+            return ()
+        tie: QueueRelation = self.branch.ties.get(queue) or self._tie(queue)
+        keys, found = self._keys(tie) if tie.named else self._asked, []
+        if tie.theirs is None or not keys:
+            return ()
+        if wants.reclaim is not ReclaimWithinCohort.NEVER and tie.ours is not None:
+            if tie.ours.guaranteed and self._stays_within(tie.ours, keys):
+                found.append(PreemptionRule.RECLAIM)
+            elif wants.down_to is ReclaimFloor.FAIR_SHARE and self._would_be_poorer(tie.ours, tie.theirs):
+                found.append(PreemptionRule.FAIR_SHARE)
+        if wants.borrowing and ReclaimFloor.FAIR_SHARE not in (
+            wants.down_to,
+            queue_preemption(self.cluster, queue).down_to,
+        ):
+            found.append(PreemptionRule.BORROWING)
+        if not found or not all(self._beyond(branch, keys) for branch in tie.way):
+            return ()
+        return found
+
+    def _would_be_poorer(self, ours: Branch, theirs: Branch) -> bool:
+        """Whether our side's share stays below theirs with the job."""
+        return self._with(ours) < self.ledger.share(theirs)
+
+    def _with(self, ours: Branch) -> DominantShare:
+        """Our side's share with the job, as often as that was preempted."""
+        if self._seen != self.ledger.version:
+            self._seen = self.ledger.version
+            self._with_it.clear()
+        known = self._with_it.get(ours.name)
+        if known is None:
+            known = self._with_it[ours.name] = shares.scaled_share(self.ledger.share(ours, self.cost), self._hurdle)
+        return known
+
+    def _tie(self, queue: str) -> QueueRelation:
+        tie: QueueRelation | None = self.branch.ties.get(queue)
+        if tie is None:
+            tie = self.branch.ties[queue] = queue_relation(self.branch, self.cluster.tree.branch(queue))
+        return tie
+
+    def _keys(self, tie: QueueRelation) -> list[Key]:
+        return [key for key in self._asked if key in tie.named] or self._asked
+
+    def _beyond(self, branch: Branch, keys: list[Key]) -> bool:
+        """The branch has more than is its by right of something that matters."""
+        total, guaranteed = self.ledger.account(branch).total, branch.guaranteed
+        return any(total.get(key, 0) > guaranteed.get(key, 0) for key in keys)
+
+    def _stays_within(self, branch: Branch, keys: list[Key]) -> bool:
+        total, guaranteed = self.ledger.account(branch).total, branch.guaranteed
+        return all(total.get(key, 0) + self._amounts[key] <= guaranteed.get(key, 0) for key in keys)
+
+    def is_under(self, queue: str, branch: str) -> bool:
+        return any(each.name == branch for each in self.cluster.tree.branch(queue).path)
+
+    def share_of(self, number: int) -> DominantShare:
+        """Of the side on which the queue (by its number among the residents) is: for whose turn it is to give."""
+        queue = self.running_pods.queues[number]
+        return self.ledger.share(self._tie(queue).theirs or self.cluster.tree.branch(queue))
+
+
+def queue_relation(ours: Branch, theirs: Branch) -> QueueRelation:
+    above = {branch.name: at for at, branch in enumerate(ours.path)}
+    way = tuple(takewhile(lambda branch: branch.name not in above, theirs.path))
+    meet = above[theirs.path[len(way)].name]  # at the root at the latest
+    side = ours.path[meet - 1] if meet else None
+    named = frozenset[Key]().union(*(each.guaranteed for each in (side, *way) if each is not None))
+    return QueueRelation(side, way[-1] if way else None, way, named)
+
+
+def richest_children(scene: PreemptionContext) -> Mapping[str, DominantShare]:
+    """By branch, the highest share of those of its children in which anybody has run."""
+    version, richest = scene.ledger.version, scene.richest.get(scene.ledger.version)
+    if richest is None:
+        tree, richest = scene.cluster.tree, dict.fromkeys(scene.cluster.tree.branches, shares.NOTHING)
+        sides = dict.fromkeys(side for queue in scene.running_pods.queues for side in tree.branch(queue).path)
+        for side in sides:
+            if side.parent is not None:
+                richest[side.parent.name] = max(richest[side.parent.name], scene.ledger.share(side))
+        scene.richest[version] = richest
+    return richest
+
+
+def latest_start_s(theirs: QueuePreemption, now_s: float) -> float:
+    """Who started by then has run as long as the queue lets everybody run (seconds since the epoch)."""
+    return now_s - theirs.min_run_s if theirs.min_run_s > 0 else inf
+
+
+def next_chance_s(scene: PreemptionContext) -> float | None:
+    """When time alone makes somebody available: a minimum run time, or the hour of a budget, is over (seconds since
+    the epoch)."""
+    cluster, residents, now_s = scene.cluster, scene.running_pods, scene.now_s
+    theirs = [queue_preemption(cluster, name) for name in residents.queues]
+    live = np.fromiter(residents.number_of.values(), np.int64, len(residents.number_of))
+    timed = np.array([bool(each.min_run_s) or each.hourly_budget is not None for each in theirs], np.bool_)
+    least_s = np.array([each.min_run_s for each in theirs], np.float64)
+    queue = residents.of_jobs("queue")[live]
+    ends = residents.of_jobs("started_s")[live] + least_s[queue]
+    times: list[float] = ends[timed[queue] & (ends > now_s)].tolist()
+    for name, each in zip(residents.queues, theirs, strict=True):
+        if each.hourly_budget is not None and preemption_budget(cluster, name, now_s, scene.spent) <= 0:
+            recent = cluster.preempted_at.get(name, ())
+            times += [at_s + HOUR_S for at_s in recent if at_s > now_s - HOUR_S][:1]
+    return min(times, default=None)
+
+
+def preemption_budget(cluster: Cluster, queue: str, now_s: float, spent: Mapping[str, int]) -> int:
+    """How many more of the queue's jobs may be preempted in this hour. `spent`: in this cycle."""
+    allowed = queue_preemption(cluster, queue).hourly_budget
+    if allowed is None:
+        return ANYBODY
+    recent = cluster.preempted_at.get(queue, ())
+    return allowed - spent.get(queue, 0) - sum(at_s > now_s - HOUR_S for at_s in recent)
+
+
+def queue_preemption(cluster: Cluster, queue: str) -> QueuePreemption:
+    known = cluster.queues.get(queue)
+    return NO_PREEMPTION if known is None else known.preemption

@@ -1,0 +1,282 @@
+"""Make room for a job by making others give way: who, tried on the draft before anyone is harmed.
+
+What is searched for is a *sufficient* set of units, with quota and with nodes, that is small:
+
+1. *Collect.* Role by role, what fits is filled in and units are collected for what does not (`core.preemption.victims`:
+   lowest priority, fewest, least waste, newest). Pods above a gang's minimum are units of their own and come first;
+   then whole gangs. If quota is short (also: only quota, and no node), units that are charged where it binds are
+   collected, the same order.
+2. *Try.* The gang is placed on the draft as it would be then, by `gang.place`, so topology and all else counts. If that
+   fails, more room is made, twice as much each time, and it is tried again, until nobody is left to be asked.
+3. *Put back.* With the gang in its place every unit that its place leaves room for, and quota too, stays: the most
+   precious first (highest priority, longest run). So nobody gives way for nothing, and no freed corner that cannot be
+   used is paid for.
+
+Nobody is asked who leaves already: what is on its way out counts as free in all of this, and a job that only needs
+that is promised it without harming anyone.
+
+The answer is what the plan then says: `Shrink` and `Preempt`, and a `Promise` of the place to the job, which is charged
+at once and which nobody else can take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from phalanx.core.placement import gang
+from phalanx.core.placement.filters.devices import asks_devices
+from phalanx.core.placement.packing import PackedPods, fill
+from phalanx.core.preemption import nomination
+from phalanx.core.preemption.candidates import Victim, VictimCandidates
+from phalanx.core.preemption.context import PreemptionContext
+from phalanx.core.preemption.policy import PreemptionPolicy, PreemptionRule
+from phalanx.core.preemption.victims import Ints, collect_victims, in_victim_order
+from phalanx.core.quota import flavor_assignment
+from phalanx.core.quota.flavor_assignment import FlavorAssignment
+from phalanx.model.job import Job, Placement, Role
+from phalanx.state.classes import Gang
+from phalanx.state.cluster import Cluster
+from phalanx.state.pending import bars
+from phalanx.state.queue_tree import Cost
+
+TRIALS = 20  # each makes twice as much more room as the last
+TRIED_AGAIN = 64  # units that are put back by placing the gang anew, where its place depends on more than amounts
+FEW = 16  # with so few units that is worth it in any case
+RECLAIM_RULES = {bars.Rule.LIMIT, bars.Rule.GUARANTEE, bars.Rule.POOL}  # what others may be made to give way for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreemptionPlan:
+    """The beneficiary's place, and who gives way for it. No victims: those who leave already leave enough. `at_once`:
+    the place is free now; only quota was short."""
+
+    offer: FlavorAssignment
+    placements: tuple[Placement, ...]
+    victims: tuple[Victim, ...]
+    at_once: bool = False
+
+
+def find_victims(scene: PreemptionContext, job: Job, offer: FlavorAssignment) -> PreemptionPlan | None:
+    """Whose going lets the job start as the offer says. Draft and ledger are as before afterwards."""
+    if offer.short is not None and offer.short.bar.rule not in RECLAIM_RULES:
+        return None
+    if offer.short is None and not may_help(scene, job, offer.charge.cost):
+        return None
+    drafted, entered = scene.draft.mark(), scene.ledger.mark()
+    try:
+        if offer.short is not None and (found := find_quota_victims(scene, job, offer)) is not None:
+            return found
+        scene.draft.rewind(drafted)
+        scene.ledger.rewind(entered)
+        return VictimSearch(scene, job, offer).run()
+    finally:
+        scene.draft.rewind(drafted)
+        scene.ledger.rewind(entered)
+
+
+def find_quota_victims(scene: PreemptionContext, job: Job, offer: FlavorAssignment) -> PreemptionPlan | None:
+    """Whose going lets the job have the place that is there for it as it is. (Mostly none is: that is asked first.)"""
+    placements = gang.place(scene.draft, at_minimum(scene.cluster, offer.gang))
+    if isinstance(placements, gang.PlacementShortfall):
+        return None
+    hunt = VictimSearch(scene, job, offer, at_once=True)
+    return hunt.settled(placements) if hunt.ease_quota() else None
+
+
+def may_help(scene: PreemptionContext, job: Job, cost: Cost) -> bool:
+    """Somebody is leaving, or could be asked to: else the job, which found no room, finds none now. Most searches end
+    here: among queues that have what is theirs nobody may ask anybody."""
+    leaving = bool(scene.leaving) or next(nomination.leaving_slots(scene.cluster, scene.now_s), None) is not None
+    return leaving or PreemptionPolicy(scene, job, cost).anybody()
+
+
+def at_minimum(cluster: Cluster, crew: Gang) -> Gang:
+    """Nobody gives way for pods above a minimum, which is of whole slices."""
+    if all(role.count == role.minimum for role in crew.roles):
+        return crew
+    roles = tuple(
+        role if role.count == role.minimum else replace(role, count=whole_slices(crew, at, role))
+        for at, role in enumerate(crew.roles)
+    )
+    return cluster.interned.gang(roles, crew.groups, crew.closeness, crew.size)
+
+
+def whole_slices(crew: Gang, at: int, role: Role) -> int:
+    slice_pods = 1 if crew.tree is None else max(1, crew.tree.slice_pods(at))
+    return min(role.count, -(-role.minimum // slice_pods) * slice_pods)
+
+
+class VictimSearch:
+    """One search. `at_once`: the job has its place as it is, and others give way for quota alone."""
+
+    def __init__(
+        self,
+        scene: PreemptionContext,
+        job: Job,
+        offer: FlavorAssignment,
+        *,
+        at_once: bool = False,
+        rights: type[PreemptionPolicy] = PreemptionPolicy,
+        spared: Collection[str] = (),
+    ) -> None:
+        self.draft, self.ledger, self.job, self.at_once = scene.draft, scene.ledger, job, at_once
+        self.gang = at_minimum(scene.cluster, offer.gang)
+        charge = flavor_assignment.charge_for_pods(offer, [role.count for role in self.gang.roles])
+        self.offer = offer if charge is offer.charge else offer._replace(charge=charge)
+        self.rights = rights(scene, job, charge.cost)
+        self.units = VictimCandidates(scene, self.rights, spared)
+        ordinary = all(self.draft.ordinary(demand) for demand in self.gang.demands)
+        named = any(asks_devices(scene.cluster.columns, demand.asks) for demand in self.gang.demands)
+        self.stays_by_amounts = ordinary and not named  # they say whether a place that was found stays one
+        self.by_amounts = self.stays_by_amounts and self.gang.tree is None  # and whether there is one
+
+    def run(self) -> PreemptionPlan | None:
+        extra = 0
+        for _ in range(TRIALS):
+            known = len(self.units.going)
+            if not self.make_room(extra) or not self.ease_quota():
+                return None
+            mark = self.draft.mark()
+            placements = gang.place(self.draft, self.gang)
+            if not isinstance(placements, gang.PlacementShortfall):
+                if not self.by_amounts or len(self.units.going) <= FEW:
+                    self.draft.rewind(mark)
+                    placements = self.placed_again(placements)
+                return self.settled(placements)
+            if extra and len(self.units.going) == known and not self.more_go(extra):
+                return None
+            extra = max(1, 2 * extra)
+        return None
+
+    # Room
+
+    def make_room(self, extra: int) -> bool:
+        """Units go until each role's minimum and `extra` pods more would fit by counting; whether the minimum does."""
+        draft, known = self.draft, len(self.units.going)
+        mark, filled = draft.mark(), list[PackedPods]()
+        order = sorted(range(len(self.gang.roles)), key=lambda role: -draft.part_of_node(self.gang.demands[role]))
+        for role in order:
+            if not self.make_room_for(role, self.gang.roles[role].minimum, extra, filled, last=role == order[-1]):
+                return False
+        if filled:
+            draft.rewind(mark)
+            for unit in list(self.units.going)[known:]:
+                self.units.field.leave(unit)
+        return True
+
+    def make_room_for(self, role: int, minimum: int, extra: int, filled: list[PackedPods], *, last: bool) -> bool:
+        """`last`: there is no other role that its pods could be in the way of."""
+        demand = self.gang.demands[role]
+        missing = fill(self.draft, demand, role, minimum + extra, filled)
+        if not missing:
+            return True
+        _, still = collect_victims(self.units.field, demand, missing, self.units, self.rights.share_of)
+        if not last:
+            fill(self.draft, demand, role, missing - still, filled)
+        return still <= extra or not self.by_amounts
+
+    def more_go(self, count: int) -> bool:
+        """What is lacking cannot be counted: so many of those that may be asked go, in victim order; if any did."""
+        field, known = self.units.field, len(self.units.going)
+        left = (~field.gone).nonzero()[0]
+        keys = (-field.started_s[left], field.priority[left], field.tier[left])
+        for unit in left[np.lexsort(keys)].tolist():
+            if len(self.units.going) >= known + count:
+                break
+            if not self.units.evict(unit):
+                field.gone[unit] = True
+        return len(self.units.going) > known
+
+    # Quota
+
+    def ease_quota(self) -> bool:
+        """Units go until the queue tree allows the job; whether it does."""
+        while (short := self.quota_short()) is not None:
+            if short.bar.rule not in RECLAIM_RULES or not self.ease(short):
+                return False
+        return True
+
+    def quota_short(self) -> flavor_assignment.QuotaShortfall | None:
+        branch, charge = self.rights.branch, self.offer.charge
+        return flavor_assignment.shortfall(self.ledger, branch, charge, preemptible=self.job.preemptible)
+
+    def ease(self, short: flavor_assignment.QuotaShortfall) -> bool:
+        """Units that are charged where it binds go, until less is missing; whether any did."""
+        units, field = self.units, self.units.field
+        for unit in in_victim_order(self.charged_there(short), field.tier, field.group, self.rights.share_of):
+            if field.gone[unit] or not units.evict(unit):
+                field.gone[unit] = True
+                continue
+            now = self.quota_short()
+            if now is None or now.bar != short.bar or missing_amount(now) < missing_amount(short):
+                return True
+        return False
+
+    def charged_there(self, short: flavor_assignment.QuotaShortfall) -> Ints:
+        """The units, in victim order, that are charged to that branch for what is short there."""
+        field, (flavor, resource) = self.units.field, short.bar.key
+        count = len(field.job)
+        held = np.bincount(field.unit, field.costs(resource), count)
+        under = np.array(
+            [self.rights.is_under(queue, short.bar.queue) for queue in self.units.running_pods.queues], np.bool_
+        )
+        at = ((held > 0) & ~field.gone & under[field.group]).nonzero()[0]
+        if flavor:
+            at = at[[flavor in self.units.record(unit).flavors for unit in at.tolist()]]
+        held = held[at]
+        cost = field.weight[at] / np.minimum(1.0, held / missing_amount(short))
+        waste = np.maximum(0.0, held - missing_amount(short))
+        order: Ints = at[np.lexsort((-field.started_s[at], waste, cost, field.priority[at], field.tier[at]))]
+        return order
+
+    # The answer
+
+    def settled(self, placements: list[Placement]) -> PreemptionPlan:
+        """With the job in its place: whoever can stay, stays. (Where rules or devices decide, that was found out by
+        placing it anew.)"""
+        if self.stays_by_amounts or self.at_once:
+            for unit in self.units.field.could_stay(self.units.most_precious_first()):
+                if not self.units.goes_with_its_gang(unit) and self.units.field.can_stay(unit):
+                    self.stay_if_allowed(unit)
+        victims = tuple(self.units.victims())
+        return PreemptionPlan(offer=self.offer, placements=tuple(placements), victims=victims, at_once=self.at_once)
+
+    def placed_again(self, placements: list[Placement]) -> list[Placement]:
+        """Whose staying lets the gang still be placed, stays, found by placing it anew each time."""
+        units, rows = self.units, self.units.cluster.columns.row_of
+        places = {int(units.field.position_of[rows[placement.node]]) for placement in placements}
+        precious = units.most_precious_first()
+        aside = [unit for unit in precious if all(each.position not in places for each in units.field.holdings(unit))]
+        self.try_without(aside)
+        for unit in [unit for unit in precious if unit in units.going][:TRIED_AGAIN]:
+            if not units.goes_with_its_gang(unit):
+                self.try_without([unit])
+        placed = gang.place(self.draft, self.gang)
+        assert not isinstance(placed, gang.PlacementShortfall)  # it was placed with as much room
+        return placed
+
+    def try_without(self, units: Sequence[int]) -> None:
+        """They stay, if the gang can still be placed."""
+        stayed = [(unit, rule) for unit in units if (rule := self.stay_if_allowed(unit)) is not None]
+        mark = self.draft.mark()
+        placed = gang.place(self.draft, self.gang)
+        self.draft.rewind(mark)
+        if isinstance(placed, gang.PlacementShortfall):
+            for unit, rule in reversed(stayed):
+                self.units.go(unit, rule)
+
+    def stay_if_allowed(self, unit: int) -> PreemptionRule | None:
+        """It stays, if quota leaves it room; then, what allowed that it goes."""
+        rule = self.units.going[unit]
+        self.units.restore(unit)
+        if self.quota_short() is None:
+            return rule
+        self.units.go(unit, rule)
+        return None
+
+
+def missing_amount(short: flavor_assignment.QuotaShortfall) -> float:
+    return float(short.used + short.asked - short.allowed)

@@ -1,0 +1,377 @@
+"""Whose leaving makes room for so many pods of one demand: the search on columns.
+
+A *unit* is what gives way at once: a whole gang, or a few pods above a gang's minimum on one node. All units' holdings
+lie in columns, one entry per node. For a demand that lacks room there are two sorts of *packages*: a unit whose
+leaving alone makes room for one more pod somewhere, and, per node, the smallest run of units, in victim order, that
+makes room for one more there. Both are found for all nodes at once with sums over the columns (prefix sums per node,
+as in `docs/decisions/0007-preemption.md`), and taken cheapest first:
+
+1. the tier (who may be asked first), then the lowest priority among those that must go (as kube-scheduler picks a
+   node: the least of the highest priorities, PickOneNodeForPreemption),
+2. the fewest units per pod gained, counting no more pods than are needed,
+3. the least that is freed and not used,
+4. those that started last.
+
+Where several queues are asked in one tier, each package is taken from the queue whose share is highest just then.
+A package that touches a node already freed is looked at again with what is free there now. What is taken here is a
+first answer, not yet minimal: who takes it puts back what turns out not to be needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from heapq import heapify, heappop, heapreplace
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phalanx.core.placement.draft import Draft
+from phalanx.core.placement.filters import matching
+from phalanx.state.classes import Demand
+from phalanx.state.running import RunningPods
+
+PASSES = 64
+
+Ints: TypeAlias = NDArray[np.int64]
+
+
+class CandidatePods(NamedTuple):
+    """So many pods of a demand at a position of the draft; `devices`: of the one pod, if it was given some by name."""
+
+    position: int
+    demand: Demand
+    pods: int
+    devices: tuple[str, ...] = ()
+
+
+class Evictions(Protocol):
+    """Who may be told to go, given who goes already."""
+
+    def evict(self, unit: int) -> bool:
+        """Whether it may; if so it counts as gone, and its room is free on the draft."""
+
+    def restore(self, unit: int) -> None:
+        """It does not go after all."""
+
+
+class CandidateTable:
+    """All units that may be asked, laid over the draft's positions.
+
+    By unit: `job` (its number), `tier`, `priority`, `started_s`, `group` (the queue whose share decides its turn),
+    `weight` (what it counts among the fewest), `gone` (goes already, or may not go). By entry: `entry` (number among
+    the residents), `unit`, `position`, `demand` (its number), `pods`. Of the residents' entries only those count that
+    are on nodes which are laid out; `position_of`: by row, -1 for none."""
+
+    def __init__(self, draft: Draft, residents: RunningPods, entry: Ints, unit: Ints, pods: Ints, job: Ints) -> None:
+        """`entry`, `unit` and `pods` by entry, `job` by unit."""
+        self.draft, self.running_pods = draft, residents
+        self.position_of = np.full(draft.columns.capacity, -1, np.int64)
+        self.position_of[draft.rows] = np.arange(len(draft))
+        position = self.position_of[residents.entry("row")[entry]]
+        laid_out = position >= 0
+        self.entry, self.unit, self.pods = entry[laid_out], unit[laid_out], pods[laid_out]
+        self.position, self.job = position[laid_out], job
+        self.demand = residents.entry("demand")[self.entry]
+        self.priority = residents.of_jobs("priority")[job]
+        self.started_s = residents.of_jobs("started_s")[job]
+        self.group = residents.of_jobs("queue")[job]
+        self.tier = np.zeros(len(job), np.int64)
+        self.weight = np.ones(len(job), np.float64)
+        self.gone = np.zeros(len(job), np.bool_)
+        self.given: dict[int, int] = {}  # entry -> pods of it that are free already, as units of their own
+        self.named: dict[int, Callable[[], list[CandidatePods]]] = {}  # units with devices by name -> their holdings
+        self._holdings: dict[int, list[CandidatePods]] = {}
+        self._held: dict[str, Ints] = {}
+        self._by_unit = np.argsort(self.unit, kind="stable").data
+        self._starts = np.concatenate(([0], np.bincount(self.unit, minlength=len(job)).cumsum())).data
+        self._views = self.position.data, self.demand.data, self.pods.data  # they give numbers without any wrapping
+
+    def entries_of(self, unit: int) -> memoryview[int]:
+        return self._by_unit[self._starts[unit] : self._starts[unit + 1]]
+
+    def holdings(self, unit: int) -> list[CandidatePods]:
+        """Per entry of the unit, or per pod if its pods have devices by name; less what is free already."""
+        if (named := self.named.get(unit)) is not None:
+            return named()
+        known = self._holdings.get(unit)
+        if known is None:
+            demands, (position, demand, pods) = self.running_pods.demands, self._views
+            known = [CandidatePods(position[at], demands[demand[at]], pods[at]) for at in self.entries_of(unit)]
+            self._holdings[unit] = known
+        if self.given and self.weight[unit] == 1:
+            less = [self.given.get(entry, 0) for entry in self.entry[self.entries_of(unit)].tolist()]
+            return [each._replace(pods=each.pods - given) for each, given in zip(known, less, strict=True)]
+        return known
+
+    def amounts(self, resource: str) -> Ints:
+        """By entry, what it holds of the resource."""
+        held = self._held.get(resource)
+        if held is None:
+            held = self._held[resource] = self.running_pods.amounts(resource)[self.demand] * self.pods
+        return held
+
+    def costs(self, resource: str) -> NDArray[np.float64]:
+        """By entry, what its queue is charged with for it."""
+        cost: NDArray[np.float64] = self.running_pods.costs(resource)[self.demand] * self.pods
+        return cost
+
+    def leave(self, unit: int) -> None:
+        """On the draft, its room is free."""
+        for position, demand, pods, devices in self.holdings(unit):
+            if devices:
+                self.draft.vacate(position, demand, devices)
+            else:
+                self.draft.put(position, demand, -pods)
+
+    def come_back(self, unit: int) -> None:
+        """On the draft, its room is its own again."""
+        for position, demand, pods, devices in self.holdings(unit):
+            if devices:
+                self.draft.occupy(position, demand, devices)
+            else:
+                self.draft.put(position, demand, pods)
+
+    def could_stay(self, units: Sequence[int]) -> list[int]:
+        """Of those units that go, in order: those for each of whose entries the draft has room still."""
+        if self.given or self.named:
+            return list(units)
+        looked_at = np.zeros(len(self.job), np.bool_)
+        looked_at[units] = True
+        at = looked_at[self.unit].nonzero()[0]
+        fits, position = np.ones(len(at), np.bool_), self.position[at]
+        for resource, free in self.draft.free.items():
+            held = self.amounts(resource)[at]
+            fits &= (held == 0) | (free[position] >= held)
+        looked_at[self.unit[at[~fits]]] = False
+        return [unit for unit in units if looked_at[unit]]
+
+    def can_stay(self, unit: int) -> bool:
+        """The draft has its room still."""
+        views = self.draft.views
+        held: dict[tuple[int, str], int] = {}
+        for position, demand, pods, _ in self.holdings(unit):
+            for resource, amount in demand.asks:
+                held[position, resource] = held.get((position, resource), 0) + amount * pods
+        return all(views[resource][position] >= amount for (position, resource), amount in held.items())
+
+
+class VictimPackages:
+    """The packages of one moment for one demand, in columns: `units[start[i]:stop[i]]` go together for `gain[i]` pods
+    on one position, units `alone` on all of their nodes. `order`: what is taken first; below `len(alone)` units alone,
+    then runs."""
+
+    def __init__(self, field: CandidateTable, demand: Demand, need: int) -> None:
+        """By position, `_base` pods find room, and the next lacks so much (`_lacks`, of what is lacking anywhere)."""
+        self.field, self.demand, self.need = field, demand, need
+        free = self._free = field.draft.free
+        self._base = matching.pods_held(free, demand.asks, np.arange(len(field.draft)))
+        lacks = {resource: ask - (free[resource] - self._base * ask) for resource, ask in demand.asks}
+        nodes = {resource: int(np.count_nonzero(each > 0)) for resource, each in lacks.items()}
+        self._lacks = {resource: each for resource, each in lacks.items() if nodes[resource]}
+        self._scarce = max(nodes, key=lambda resource: nodes[resource])  # what is lacking on most nodes
+        allowed = field.draft.allowed(demand.where)
+        live = ~field.gone[field.unit]
+        if allowed is not None:
+            live &= allowed[field.position]
+        at = live.nonzero()[0]
+        self._alone(at)
+        self._runs(self._in_order(at))
+        self._rank()
+
+    def _alone(self, at: Ints) -> None:
+        """Units that make room by themselves."""
+        field = self.field
+        for resource, lacks in self._lacks.items():
+            at = at[field.amounts(resource)[at] >= lacks[field.position[at]]]
+        held = {resource: field.amounts(resource)[at] for resource in self.demand.amounts}
+        count = len(field.job)
+        gain = np.bincount(field.unit[at], self._gain(field.position[at], held), count).astype(np.int64)
+        self.alone: Ints = gain.nonzero()[0]
+        self.alone_gain = gain[self.alone]
+        freed = np.bincount(field.unit, field.amounts(self._scarce), count)[self.alone]
+        self.alone_waste = self._waste(freed, self.alone_gain)
+
+    def _gain(self, position: Ints, freed: Mapping[str, Ints]) -> Ints:
+        """How many pods more those positions hold with what is freed there."""
+        holds = np.full(len(position), np.iinfo(np.int64).max, np.int64)
+        for resource, ask in self.demand.asks:
+            np.minimum(holds, (self._free[resource][position] + freed[resource]) // ask, out=holds)
+        holds -= self._base[position]
+        return holds
+
+    def _waste(self, freed: NDArray[Any], gain: Ints) -> NDArray[np.float64]:
+        """What is freed and not used, as a part of what a pod asks."""
+        waste: NDArray[np.float64] = freed / self.demand.amounts[self._scarce] - np.minimum(gain, self.need)
+        return waste
+
+    def _in_order(self, at: Ints) -> Ints:
+        """The entries that free anything that the next pod on their node lacks, node by node in victim order: tier,
+        priority, those that free the largest part of that, and the newest."""
+        field, position = self.field, self.field.position[at]
+        part = np.zeros(len(at), np.float64)
+        for resource, lacks in self._lacks.items():
+            gap, held = lacks[position], field.amounts(resource)[at]
+            useful = np.where(gap > 0, np.minimum(1.0, held / np.maximum(gap, 1)), 0.0)
+            np.maximum(part, useful, out=part)
+        helps = part > 0
+        at, part = at[helps], part[helps]
+        unit = field.unit[at]
+        at = at[np.lexsort((-field.started_s[unit], -part, field.priority[unit], field.tier[unit]))]
+        # By position, with what is behind it in one number: sorting numbers is faster than keeping their order.
+        in_turn = np.sort(field.position[at] * len(at) + np.arange(len(at)))
+        ordered: Ints = at[in_turn % max(1, len(at))]
+        return ordered
+
+    def _runs(self, at: Ints) -> None:
+        """Per node, the shortest run of units that makes room for one more pod, if it is longer than one."""
+        field, position = self.field, self.field.position[at]
+        self.units = field.unit[at]
+        first = np.ones(len(at), np.bool_)
+        first[1:] = position[1:] != position[:-1]
+        start = first.nonzero()[0][np.cumsum(first) - 1]
+        freed: dict[str, Ints] = {}
+        for resource in self.demand.amounts:
+            held = field.amounts(resource)[at]
+            run = np.cumsum(held)
+            freed[resource] = run - (run - held)[start]
+        enough = np.ones(len(at), np.bool_)
+        for resource, lacks in self._lacks.items():
+            enough &= freed[resource] >= lacks[position]
+        before = np.zeros(len(at), np.bool_)
+        before[1:] = enough[:-1] & ~first[1:]
+        stop = (enough & ~before).nonzero()[0]
+        stop = stop[stop > start[stop]]
+        self.start, self.stop = start[stop], stop + 1
+        freed = {resource: amounts[stop] for resource, amounts in freed.items()}
+        self.gain = self._gain(position[stop], freed)
+        self.waste = self._waste(freed[self._scarce], self.gain)
+
+    def _rank(self) -> None:
+        field = self.field
+        last = self.units[self.stop - 1]
+        lasts = np.concatenate((self.alone, last))
+        gain = np.concatenate((self.alone_gain, self.gain))
+        many = np.cumsum(field.weight[self.units])
+        size = many[self.stop - 1] - many[self.start] + field.weight[self.units[self.start]]
+        size = np.concatenate((field.weight[self.alone], size))
+        cost = size / np.minimum(gain, self.need)
+        waste = np.concatenate((self.alone_waste, self.waste))
+        self.gains, self.lasts = gain, lasts
+        self.order = np.lexsort((-field.started_s[lasts], waste, cost, field.priority[lasts], field.tier[lasts]))
+
+    def members(self, package: int) -> list[int]:
+        """Its units, each once, in victim order."""
+        if package < len(self.alone):
+            return [int(self.alone[package])]
+        run = package - len(self.alone)
+        return list(dict.fromkeys(self.units[self.start[run] : self.stop[run]].tolist()))
+
+
+def collect_victims(
+    field: CandidateTable, demand: Demand, need: int, claims: Evictions, share: Callable[[int], Any] | None
+) -> tuple[list[int], int]:
+    """Units that go, so that `need` more pods of the demand find room on the draft; and how many still find none.
+    `share(group)`: what decides which queue's turn it is, higher first (None: all are as one)."""
+    chosen: list[int] = []
+    if not len(field.unit) or field.draft.asked(demand) is None:
+        return chosen, need
+    for _ in range(PASSES):
+        packages = VictimPackages(field, demand, need)
+        tried, gone = len(chosen), np.count_nonzero(field.gone)
+        touched: set[int] = set()
+        for package in in_victim_order(packages.order, field.tier[packages.lasts], field.group[packages.lasts], share):
+            if len(chosen) > tried and need < packages.gains[package] and need < packages.need:
+                break  # less is needed than when they were ranked
+            members = packages.members(package)
+            positions = {each.position for unit in members for each in field.holdings(unit)}
+            if touched.isdisjoint(positions) or package < len(packages.alone):
+                need -= gained(field, demand, members, positions, claims, chosen)
+                touched |= positions
+            if need <= 0:
+                return chosen, 0
+        if np.count_nonzero(field.gone) == gone:
+            break  # nobody went, and nobody was found not to help: the next pass would find the same
+    return chosen, need
+
+
+def gained(
+    field: CandidateTable,
+    demand: Demand,
+    members: Sequence[int],
+    positions: set[int],
+    claims: Evictions,
+    chosen: list[int],
+) -> int:
+    """They go if they all may and it makes room; for how many pods it does."""
+    if any(field.gone[unit] for unit in members):
+        return 0
+    before = room_on(field, demand, positions)
+    for at, unit in enumerate(members):
+        if not claims.evict(unit):
+            for earlier in reversed(members[:at]):
+                claims.restore(earlier)
+            field.gone[unit] = True  # it will not be asked again
+            return 0
+    gain = room_on(field, demand, positions) - before
+    if gain > 0:
+        chosen += members
+        return gain
+    for unit in reversed(members):
+        claims.restore(unit)
+        field.gone[unit] |= field.weight[unit] < 1  # it was counted twice, in its gang too
+    return 0
+
+
+def room_on(field: CandidateTable, demand: Demand, positions: set[int]) -> int:
+    """How many pods of the demand those nodes hold now."""
+    allowed, views = field.draft.allowed(demand.where), field.draft.views
+    asks = [(views[resource], ask) for resource, ask in demand.asks]
+    total = 0
+    for position in positions:
+        if allowed is None or allowed[position]:
+            total += max(0, min([view[position] // ask for view, ask in asks]))
+    return total
+
+
+def in_victim_order(order: Ints, tiers: Ints, groups: Ints, share: Callable[[int], Any] | None) -> Iterator[int]:
+    """What `order` lists, in order; within a tier, the group whose share is highest at that moment comes first."""
+    if share is None or not len(order):
+        yield from order.tolist()
+        return
+    for tier in sorted(dict.fromkeys(tiers[order].tolist())):
+        mine = order[tiers[order] == tier]
+        lines = {group: iter(mine[groups[mine] == group].tolist()) for group in dict.fromkeys(groups[mine].tolist())}
+        yield from by_queue_share(lines, share)
+
+
+def by_queue_share(lines: dict[int, Iterator[int]], share: Callable[[int], Any]) -> Iterator[int]:
+    """From the line with the highest share; equal ones in the order of their first."""
+    heap = [(Descending(share(group)), at, group) for at, group in enumerate(lines)]
+    heapify(heap)
+    while heap:
+        old, at, group = heap[0]
+        now = Descending(share(group))
+        if now != old:
+            heapreplace(heap, (now, at, group))
+        elif (package := next(lines[group], None)) is None:
+            heappop(heap)
+        else:
+            yield package
+
+
+class Descending:
+    """Orders anything the other way round."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Descending) and bool(self.value == other.value)
+
+    def __lt__(self, other: Descending) -> bool:
+        return bool(other.value < self.value)
+
+    __hash__ = None  # type: ignore[assignment]  # it only orders

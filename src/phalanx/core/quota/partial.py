@@ -1,0 +1,149 @@
+"""A gang of which groups may be left out, as far as a queue has room for it.
+
+A group may ask for fewer of its members than it has. What nodes leave out is found when the gang is placed; what quota
+leaves out is decided before, here: members are left out, the costliest first, until quota allows the rest, and those
+that turn out not to be in the way are put back. What quota allows may have no node while another part of the gang has,
+so the same is done again for each member (one of those that are alike), which then is the last to go.
+
+A gang with members left out has the same roles, in the same places. Those left out have no pods; a member without pods
+counts as placed, so its group must have that many more of them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import NamedTuple, TypeAlias
+
+from phalanx.model.gang_tree import GangTree
+from phalanx.state.classes import Gang
+from phalanx.state.cluster import Cluster
+
+TRIES = 32  # members that are tried to be kept, and each time, to be put back; fewer of a gang of many roles
+ROLES = 4096  # looked at for either
+
+
+class OptionalMember(NamedTuple):
+    """Of a group that may do without some. `same_request`: the same of those that ask the same."""
+
+    group: GangTree
+    unit: GangTree
+    alike: Hashable
+
+
+class PartialAdmission(NamedTuple):
+    """`groups`: how many members of each are left out. `roles`: those left out. `pods`: the minimums of the rest."""
+
+    groups: Counter[str]
+    roles: frozenset[int]
+    pods: tuple[int, ...]
+
+
+QuotaCheck: TypeAlias = Callable[[PartialAdmission], bool]
+
+
+def partial_admissions(gang: Gang, allows: QuotaCheck) -> Iterator[PartialAdmission]:
+    """Of the ways to leave members out that are allowed, such that none of them leaves out less; and for members that
+    no such way has, the least with them that the gang can start with, which is not allowed. With all it is not."""
+    members = optional_members(gang)
+    firsts = {each.alike: each for each in reversed(members)}
+    for kept in (None, *islice(firsts.values(), trial_limit(gang))):
+        last = set() if kept is None else set(kept.unit.roles())
+        yield fullest_admission(
+            gang, removable_members(sorted(members, key=lambda each: last <= set(each.unit.roles()))), allows
+        )
+
+
+def minimum_admission(gang: Gang, allows: QuotaCheck) -> PartialAdmission:
+    """The least that it can start with: one that is allowed, if there is any."""
+    found = list(partial_admissions(gang, allows))
+    return next((way for way in found if allows(way)), found[0])
+
+
+def fullest_admission(gang: Gang, members: Sequence[OptionalMember], allows: QuotaCheck) -> PartialAdmission:
+    """With the first few left out, as few as is allowed, and of these none that needs not be; with all, if even that is
+    not allowed."""
+    count = bisect_left(
+        range(len(members)), True, lo=1, key=lambda count: allows(partial_admission(gang, members[:count]))
+    )
+    left, refused = list(members[:count]), set[Hashable]()
+    if not allows(partial_admission(gang, left)):
+        return partial_admission(gang, left)
+    for member in left[-2 : -2 - trial_limit(gang) : -1]:
+        rest = [each for each in left if each is not member]
+        if member.alike not in refused and allows(partial_admission(gang, rest)):
+            left = rest
+        else:
+            refused.add(member.alike)
+    return partial_admission(gang, left)
+
+
+def trial_limit(gang: Gang) -> int:
+    return min(TRIES, ROLES // len(gang.roles))
+
+
+def optional_members(gang: Gang) -> list[OptionalMember]:
+    """The members of groups that may do without some, the costliest first."""
+    assert gang.tree is not None
+    groups = [each for each in inner_groups(gang.tree) if each.minimum < len(each.members)]
+    found = [
+        OptionalMember(group, unit, (group.name, same_request(gang, unit)))
+        for group in groups
+        for unit in group.members
+    ]
+    return sorted(found, key=lambda each: largest_part(gang, each.unit))[::-1]
+
+
+def removable_members(members: Sequence[OptionalMember]) -> list[OptionalMember]:
+    """The first of them, of each group as many as it may do without."""
+    left = Counter[str]()
+    found = []
+    for member in members:
+        if left[member.group.name] < len(member.group.members) - member.group.minimum:
+            left[member.group.name] += 1
+            found.append(member)
+    return found
+
+
+def same_request(gang: Gang, unit: GangTree) -> Hashable:
+    """What the unit asks, the same for all that ask the same."""
+    near = unit.closeness
+    if unit.role >= 0:
+        return near, gang.demands[unit.role], unit.minimum, gang.roles[unit.role].count
+    return near, unit.minimum, tuple(same_request(gang, member) for member in unit.members)
+
+
+def partial_admission(gang: Gang, left_out: Sequence[OptionalMember]) -> PartialAdmission:
+    roles = frozenset(role for member in left_out for role in member.unit.roles())
+    pods = tuple(0 if at in roles else minimum for at, minimum in enumerate(gang.minimums))
+    return PartialAdmission(Counter(member.group.name for member in left_out), roles, pods)
+
+
+def reduced_gang(cluster: Cluster, gang: Gang, left_out: PartialAdmission) -> Gang:
+    roles = tuple(
+        replace(role, count=0, minimum=0) if at in left_out.roles else role for at, role in enumerate(gang.roles)
+    )
+    groups = tuple(
+        replace(group, minimum=group.minimum + left_out.groups[group.name]) if group.minimum is not None else group
+        for group in gang.groups
+    )
+    return cluster.interned.gang(roles, groups, gang.closeness, gang.size)
+
+
+def inner_groups(unit: GangTree) -> Iterator[GangTree]:
+    """The groups in it, itself included."""
+    if unit.role < 0:
+        yield unit
+        for member in unit.members:
+            yield from inner_groups(member)
+
+
+def largest_part(gang: Gang, unit: GangTree) -> float:
+    """The largest part of what the gang asks of any resource that the unit does."""
+    whole, asked = gang.asked(), Counter[str]()
+    for at in unit.roles():
+        for resource, amount in gang.demands[at].asks:
+            asked[resource] += amount * gang.minimums[at]
+    return max((amount / whole[resource] for resource, amount in asked.items() if whole[resource]), default=0.0)

@@ -1,0 +1,126 @@
+"""Who holds a resource, on those nodes that a pod may use: for reasons.
+
+What is held on all nodes is kept in the book (`state.consumers`). What is held on some of them, where a selector,
+taints, a flavor or cordons leave no more, is looked up job by job, the largest first, and no further than it takes to
+name the largest there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from phalanx.core.cycle.once import once
+from phalanx.core.placement.filters import matching
+from phalanx.model.amount import Amount
+from phalanx.model.job import Placement
+from phalanx.state.classes import Gang, NodeConstraints
+from phalanx.state.cluster import Cluster
+from phalanx.state.consumers import LargestConsumers
+
+LARGEST = 3  # holders named
+SEARCHED = 64  # of the largest holders, for the largest on some of the nodes
+NOTHING: Amount = 0
+PODS = 4096  # looked at for what is held on some of the nodes; of jobs beyond, nothing is known
+
+
+class CycleGrants(LargestConsumers):
+    """What a cycle has given to whom so far, and where."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given: dict[str, list[tuple[Gang, Sequence[Placement]]]] = {}  # by job
+        self._holds: dict[tuple[str, NodeConstraints], ResourceConsumers] = {}  # since more was given
+
+    def note(self, gang: Gang, job: str, placements: Sequence[Placement]) -> None:
+        self._holds.clear()
+        self.given.setdefault(job, []).append((gang, placements))
+        for role, demand in enumerate(gang.demands):
+            pods = sum([placement.role == role for placement in placements])
+            if pods:
+                self.change(job, demand.costs, pods)
+
+    def holds(self, cluster: Cluster, resource: str, where: NodeConstraints) -> ResourceConsumers:
+        """Who holds the resource now: asked for every bid that is denied in the cycle."""
+        known = self._holds.get((resource, where))
+        if known is None:
+            known = self._holds[resource, where] = ResourceConsumers(cluster, self, resource, where)
+        return known
+
+
+class ResourceConsumers:
+    """Of the resource, what each job holds on nodes that a pod may use, what this cycle has granted it included."""
+
+    def __init__(self, cluster: Cluster, granted: CycleGrants, resource: str, where: NodeConstraints) -> None:
+        self.cluster, self.granted, self.resource = cluster, granted, resource
+        facts, rows = cluster.columns.attributes, cluster.columns.row_of
+        everywhere = matching.matches_all(facts, where) and matching.ready_nodes(facts) == len(rows)
+        self.usable = None if everywhere else matching.matching(facts, where).tobytes()
+        self.held: Mapping[str, Amount] = cluster.consumers.held.get(resource, {})
+        self.given: Mapping[str, Amount] = granted.held.get(resource, {})
+        self._known: dict[str, Amount] = {}
+        self._pods = 0  # looked at so far
+
+    def by(self, job: str) -> Amount:
+        if self.usable is None:
+            return self.held.get(job, 0) + self.given.get(job, 0)
+        if job not in self._known:
+            self._known[job] = self._looked_up(job) if self._pods < PODS else 0
+        return self._known[job]
+
+    def _looked_up(self, job: str) -> Amount:
+        record, total = self.cluster.jobs[job], NOTHING
+        pods = [(slot.role, node, record.gang) for slot, node in record.placements.items()]
+        for gang, placements in self.granted.given.get(job, ()):
+            pods += [(each.role, each.node, gang) for each in placements]
+        self._pods += len(pods)
+        for role, node, gang in pods:
+            if self.is_usable(node):
+                total += dict(gang.demands[role].costs).get(self.resource, 0)
+        return total
+
+    def is_usable(self, node: str) -> bool:
+        return self.usable is None or bool(self.usable[self.cluster.columns.row_of[node]])
+
+    @once
+    def largest(self) -> tuple[tuple[str, Amount, str], ...]:
+        """The jobs that hold most of it: (job, amount, its queue)."""
+        cluster, default = self.cluster, self.cluster.policy.default_queue
+        found = self.consumers()[:LARGEST] if self.usable is None else self.largest_there()
+        return tuple([(job, amount, cluster.jobs[job].job.queue or default) for job, amount in found])
+
+    def largest_there(self) -> list[tuple[str, Amount]]:
+        """On some of the nodes."""
+        found: list[tuple[Amount, str]] = []
+        for job, in_all in self.consumers():
+            if len(found) == LARGEST and -found[-1][0] >= in_all:
+                break
+            if held := self.by(job):
+                found = sorted([*found, (-held, job)])[:LARGEST]
+        return [(job, -amount) for amount, job in found]
+
+    def consumers(self) -> list[tuple[str, Amount]]:
+        """Jobs that hold much of it anywhere, the largest first."""
+        most = LARGEST if self.usable is None else SEARCHED
+        largest = self.cluster.consumers.largest(self.resource, most)
+        held, given = self.held, self.given
+        if not given:
+            return largest
+        more = list(given.items()) if len(given) <= most else self.granted.largest(self.resource, most)
+        jobs = dict.fromkeys([job for job, _ in (*largest, *more)])
+        both = sorted([(-held.get(job, 0) - given.get(job, 0), job) for job in jobs])
+        return [(job, -amount) for amount, job in both]
+
+    def by_others(self) -> int:
+        """What pods of others hold."""
+        if self.usable is None:
+            return self.cluster.foreign_usage.get(self.resource, 0)
+        held = ((node, amounts.get(self.resource, 0)) for node, amounts in self.cluster.foreign_usage_on.items())
+        return sum(amount for node, amount in held if amount and self.is_usable(node))
+
+    def nominated(self) -> int:
+        """How much will go to jobs that wait for others to leave; those that start in this cycle have it."""
+        has, total = self.granted.held.get(self.resource, {}), 0
+        for record in (self.cluster.jobs[job] for job in self.cluster.nominated if job not in has):
+            for slot, node in record.nominated.items():
+                if self.is_usable(node):
+                    total += record.gang.demands[slot.role].amounts.get(self.resource, 0)
+        return total

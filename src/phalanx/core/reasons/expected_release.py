@@ -1,0 +1,72 @@
+"""Who holds what is lacking, and when enough of it is expected back: for reasons.
+
+By counting alone: what ends is taken in the order in which it is expected to end (`state.expected_ends`), until as much
+comes back as is missing. That is a time by which there will be enough in all, not yet enough in one place; when exactly
+a job starts is asked of `report.forecast`. What states no time limit is not expected to end, so often nothing can be
+said.
+
+A job's expected end does not move as time passes, so neither do these sentences; a reason is made anew only when the
+job is looked at anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from heapq import merge
+from itertools import islice
+from math import inf
+
+from phalanx.core.moment import DAY_S, format_time_of_day
+from phalanx.core.quota.flavor_assignment import time_limit_s
+from phalanx.model.amount import Amount, format_amount
+from phalanx.state.cluster import Cluster
+from phalanx.state.expected_ends import LEAVING_S
+
+LOOKED_AT = 256  # ends; what only comes back after so many is not foretold
+
+
+def consumers_text(held: Sequence[tuple[str, Amount, str]], resource: str) -> str:
+    """`queue a by x (6), y (2); queue b by z (4)`: the queue with the largest holder first."""
+    by_queue: dict[str, list[str]] = {}
+    for job, amount, queue in held:
+        by_queue.setdefault(queue, []).append(f"{job} ({format_amount(resource, amount)})")
+    return " and in ".join(f"queue {queue} by {', '.join(jobs)}" for queue, jobs in by_queue.items())
+
+
+def expected_release_s(
+    cluster: Cluster,
+    missing: Amount,
+    gives: Callable[[str], Amount],
+    granted: Iterable[str] = (),
+    looked_at: int = LOOKED_AT,
+) -> float | None:
+    """When as much as is missing is expected to have come back (seconds since the epoch); None: nobody knows, or no
+    amount is missing. `gives`: how much comes back when a job ends; `granted`: jobs that this cycle has started."""
+    if missing <= 0:
+        return None
+    starting = [(cluster.now_s + limit_s, job) for job in granted if (limit_s := limit_of(cluster, job)) is not None]
+    ends = merge(cluster.ends.order, sorted(starting)) if starting else cluster.ends.order
+    for end_s, job in islice(ends, looked_at):
+        missing -= gives(job)
+        if missing <= 0:
+            return end_s if end_s < inf else None
+    return None
+
+
+def limit_of(cluster: Cluster, job: str) -> float | None:
+    return time_limit_s(cluster, cluster.jobs[job].job)
+
+
+def days(cluster: Cluster, end_s: float) -> int:
+    """In how many whole days from now; -1: it is over."""
+    return -1 if end_s <= cluster.now_s else int((end_s - cluster.now_s) // DAY_S)
+
+
+def release_text(end_s: float, days: int) -> str:
+    """The half sentence that says it. `days`: see there."""
+    if end_s == LEAVING_S:
+        return "enough is on its way back"
+    if days < 0:
+        return "enough is overdue to come back"
+    if days:
+        return f"enough is expected back in about {days} {'day' if days == 1 else 'days'}"
+    return f"enough is expected back by {format_time_of_day(end_s)}"

@@ -1,0 +1,169 @@
+"""Why not: the reason for a bid that found no room, with the numbers that decided it.
+
+Which answer, in this order: some role matches no node (`NO_NODE_MATCHES`); some role, or all together, would not fit
+even if nothing ran (`NEVER_FITS`; `core.reasons.never` tries what counting does not tell); else there is no room now
+(`NO_ROOM`). Which numbers: `placed` and what is left per node are of the failed trial, after the pods it could place
+(what the next pod met); what is free in all is from before the trial. Both are those of the moment the line was last
+looked at."""
+
+from __future__ import annotations
+
+from heapq import nsmallest
+from typing import Any
+
+import numpy as np
+
+from phalanx.core.moment import format_time
+from phalanx.core.placement.draft import Draft
+from phalanx.core.placement.filters import matching as fit
+from phalanx.core.placement.gang import PlacementShortfall
+from phalanx.core.reasons import filtered, misfit, never
+from phalanx.core.reasons.consumers import CycleGrants
+from phalanx.core.reasons.no_capacity import a_pod, no_room, nodes, written
+from phalanx.model.amount import format_amount
+from phalanx.model.job import Role
+from phalanx.model.reason import Reason, ReasonCode
+from phalanx.state.classes import Demand, Gang
+from phalanx.state.cluster import Cluster, JobRecord
+
+QUEUES_NAMED = 10  # to who names one that does not exist
+
+
+def why_not(cluster: Cluster, draft: Draft, gang: Gang, shortfall: PlacementShortfall, granted: CycleGrants) -> Reason:
+    """`granted`: what this cycle has given to whom so far."""
+    for at in gang.required_roles():
+        demand, role = gang.demands[at], gang.roles[at]
+        if role.minimum and (reason := impossible(cluster, demand, role)):
+            return reason
+    if (
+        shortfall.nearest is not None
+        and (far := misfit.no_domain(gang, shortfall.nearest)).code is ReasonCode.NEVER_FITS
+    ):
+        return far
+    if reason := together(cluster, gang) or never.never_fits(cluster, draft, gang):
+        return reason
+    return (
+        (misfit.no_domain(gang, shortfall.nearest) if shortfall.nearest is not None else None)
+        or filtered.filtered_out(draft, gang, shortfall)
+        or no_room(cluster, draft, gang, shortfall, granted)
+    )
+
+
+def queue_unknown(cluster: Cluster, record: JobRecord, default_queue: str) -> Reason:
+    name = record.job.queue or default_queue
+    first, more = nsmallest(QUEUES_NAMED, cluster.queues), len(cluster.queues) - QUEUES_NAMED
+    known = (", ".join(first) or "none") + (f" and {more} more" if more > 0 else "")
+    via = "" if record.job.queue else " (the default, since the job names none)"
+    return Reason(
+        code=ReasonCode.QUEUE_UNKNOWN,
+        text=f"there is no queue {name!r}{via}; queues: {known}",
+        numbers={"queue": name, "queues": first},
+    )
+
+
+def backoff(record: JobRecord, now_s: float) -> Reason:
+    """Why the start came to nothing, as the world said, and when it is tried again."""
+    why = record.refusal.text if record.refusal else "its last start came to nothing"
+    return Reason(
+        code=ReasonCode.BACKOFF,
+        text=f"start {record.attempt} came to nothing: {why}; tried again at {format_time(record.not_before_s, now_s)}",
+        numbers={"attempt": record.attempt, "not_before_s": record.not_before_s},
+    )
+
+
+def impossible(cluster: Cluster, demand: Demand, role: Role) -> Reason | None:
+    """The reason if the role could not be placed even on an empty cluster."""
+    if fit.empty_capacity(cluster.columns, demand) >= role.minimum:
+        return None
+    columns = cluster.columns
+    matching = fit.matching(columns.attributes, demand.where)
+    if not matching.any():
+        return no_node_matches(cluster, demand, role)
+    rows = matching.nonzero()[0]
+    holds = fit.pods_held(columns.allocatable, demand.asks, rows)
+    if not holds.any():
+        return larger_than_any_node(cluster, demand, role, rows)
+    if (most := int(holds.sum())) < role.minimum:
+        return Reason(
+            code=ReasonCode.NEVER_FITS,
+            text=f"{counted(role)} asked, but the matching nodes ({len(rows)}) can hold {most} of them when empty "
+            f"({written(demand.asks)} each)",
+            numbers={"role": role.name, "pods": role.minimum, "hold": most, "nodes": len(rows)},
+            more_nodes_help=True,
+        )
+    return None
+
+
+def no_node_matches(cluster: Cluster, demand: Demand, role: Role) -> Reason:
+    facts, total = cluster.columns.attributes, len(cluster.columns)
+    left = np.zeros(facts.capacity, np.bool_)
+    left[[row for row, node in enumerate(cluster.columns.nodes) if node is not None]] = True
+    failed: dict[str, int] = {}
+    for text, passed in (("are not ready", facts.ready), *fit.node_filters(facts, demand.where)):
+        if count := int((left & ~passed).sum()):
+            failed[text if count > 1 else filtered.singular(text)] = count
+        left &= passed
+    listed = ", ".join(f"{count} {text}" for text, count in failed.items())
+    text = f"of {nodes(total)} {listed}" if total else "there are no nodes"
+    return Reason(
+        code=ReasonCode.NO_NODE_MATCHES,
+        text=f"no node matches {a_pod(role)}: {text}",
+        numbers={"role": role.name, "nodes": total, "failed": failed},
+        more_nodes_help=True,
+    )
+
+
+def larger_than_any_node(cluster: Cluster, demand: Demand, role: Role, rows: np.ndarray[Any, Any]) -> Reason:
+    largest = {name: largest_of(cluster.columns.allocatable.get(name), rows) for name, _ in demand.asks}
+    beyond = [(name, amount) for name, amount in demand.asks if amount > largest[name]]
+    if beyond:
+        parts = (
+            f"{format_amount(n, a)} {n}, but the largest node has {format_amount(n, largest[n])}" for n, a in beyond
+        )
+        text = f"{a_pod(role)} asks {'; '.join(parts)}"
+    else:
+        text = f"{a_pod(role)} asks {written(demand.asks)}, and no node has as much of all of it"
+    return Reason(
+        code=ReasonCode.NEVER_FITS,
+        text=text,
+        numbers={"role": role.name, "asked": dict(demand.asks), "largest": largest, "nodes": len(rows)},
+        more_nodes_help=True,
+    )
+
+
+def together(cluster: Cluster, gang: Gang) -> Reason | None:
+    """The reason if the roles together, though none alone, ask more than all ready nodes have."""
+    if len(gang.roles) == 1 or len(gang.required_roles()) < len(gang.roles):
+        return None
+    rows = cluster.columns.attributes.ready.nonzero()[0]
+    for name, asked in gang.asked().items():
+        column = cluster.columns.allocatable.get(name)
+        has = 0 if column is None else int(column[rows].sum())
+        if asked > has:
+            return Reason(
+                code=ReasonCode.NEVER_FITS,
+                text=f"the gang asks {format_amount(name, asked)} {name} in all, but the whole cluster has {format_amount(name, has)}",
+                numbers={"resource": name, "asked": asked, "allocatable": has, "nodes": len(rows)},
+                more_nodes_help=True,
+            )
+    return None
+
+
+def of_slots(record: JobRecord, reason: Reason, granted: int) -> Reason:
+    """The reason for a started job: how many of its pods have a node (`granted` just now), and what stops the next."""
+    bound, waiting = len(record.placements) + granted, len(record.open) - granted
+    return Reason(
+        code=reason.code,
+        text=f"{bound} of its {bound + waiting} pods have a node; for the next, {reason.text}",
+        numbers={**reason.numbers, "bound": bound, "open": waiting},
+        more_nodes_help=reason.more_nodes_help,
+    )
+
+
+def largest_of(column: np.ndarray[Any, Any] | None, rows: np.ndarray[Any, Any]) -> int:
+    return 0 if column is None else int(column[rows].max(initial=0))
+
+
+def counted(role: Role) -> str:
+    pods = "1 pod" if role.minimum == 1 else f"{role.minimum} pods"
+    return f"{pods} of role {role.name}" if role.name else pods

@@ -1,0 +1,139 @@
+"""Nothing but room is lacking: what of, how much, who holds it, and when enough of it is expected back.
+
+It is the reason found most often, and most that are found are never read. So what is gathered is only what cannot be
+found later, since it changes (`NoRoom`); it becomes a sentence when somebody asks (`model.reason.LateReason`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from phalanx.core.placement.draft import Draft
+from phalanx.core.placement.packing import PlacementShortfall
+from phalanx.core.reasons import expected_release
+from phalanx.core.reasons.consumers import CycleGrants, ResourceConsumers
+from phalanx.model.amount import Amount, format_amount, json_number
+from phalanx.model.job import Role
+from phalanx.model.pod import PODS, Amounts
+from phalanx.model.reason import LazyReason, Reason, ReasonCode
+from phalanx.state.classes import Gang
+from phalanx.state.cluster import Cluster
+
+
+class NoRoom(NamedTuple):
+    """`placed` of `wanted` pods, and `left` per node, are of the failed trial, after the pods it could place: what the
+    next pod, of that `role`, met. `free` in all nodes is from before it; both by resource, in the order of what a pod
+    asks. `held`: the largest holders of the scarcest `resource` on nodes that the pod may use (job, amount, queue).
+    `enough`: when enough of that is expected back, as `expected_release.enough_s` and `expected_release.days` have it.
+    `others`: what pods of others hold of it; `overfull`: nodes that take nothing new."""
+
+    gang: Gang
+    role: int
+    placed: int
+    wanted: int
+    left: tuple[tuple[str, int], ...]
+    free: tuple[int, ...]
+    resource: str
+    held: tuple[tuple[str, Amount, str], ...]
+    enough: tuple[float, int] | None
+    foreign_usage: int
+    overfull: int
+
+    def text(self) -> str:
+        resource, role = self.resource, self.gang.roles[self.role]
+        asks, left, asked = self.gang.demands[self.role].amounts, dict(self.left), self.gang.asked()[resource]
+        placed = f"placed {self.placed} of {self.wanted} pods; " if self.wanted > 1 else ""
+        whose = f" for {a_pod(role)}" if len(self.gang.roles) > 1 else ""
+        free = dict(zip(asks, self.free, strict=True))[resource]
+        amounts = [f"{format_amount(resource, asked)} {resource} asked in all, {format_amount(resource, free)} free"]
+        if self.held:
+            amounts.append(f"most is held in {expected_release.consumers_text(self.held, resource)}")
+        if self.enough is not None:
+            amounts.append(expected_release.release_text(*self.enough))
+        if self.foreign_usage:
+            amounts.append(f"pods of others hold {format_amount(resource, self.foreign_usage)}")
+        if self.overfull:
+            amounts.append(f"{nodes(self.overfull)} overfull, taking nothing new")
+        return f"{placed}{met(asks, left, resource, self.placed)}{whose} ({'; '.join(amounts)})"
+
+    def numbers(self) -> Mapping[str, Any]:
+        asks = self.gang.demands[self.role].amounts
+        return {
+            "placed": self.placed,
+            "pods": self.wanted,
+            "role": self.gang.roles[self.role].name,
+            "resource": self.resource,
+            "asked_per_pod": asks,
+            "left_on_one_node": dict(self.left),
+            "asked": self.gang.asked(),
+            "free": dict(zip(asks, self.free, strict=True)),
+            "holders": {job: json_number(amount) for job, amount, _ in self.held},
+            "queues": {job: queue for job, _, queue in self.held},
+            "enough_s": None if self.enough is None else self.enough[0],
+            "held_by_others": self.foreign_usage,
+            "overfull_nodes": self.overfull,
+        }
+
+    def names(self, job: str) -> bool:
+        return any(job == each for each, _, _ in self.held)
+
+
+def no_room(cluster: Cluster, draft: Draft, gang: Gang, shortfall: PlacementShortfall, granted: CycleGrants) -> Reason:
+    """`granted`: what this cycle has given to whom so far."""
+    demand, left = gang.demands[shortfall.role], shortfall.left
+    free, at = draft.free_in_all(demand), scarcest(demand.asks, left)
+    resource, asked = demand.asks[at]
+    holds = granted.holds(cluster, resource, demand.where)
+    missing = max(gang.asked()[resource] - free[at], asked - left[at][1])
+    facts = NoRoom(
+        gang,
+        shortfall.role,
+        shortfall.placed,
+        shortfall.wanted,
+        left,
+        tuple(free),
+        resource,
+        holds.largest,
+        enough(cluster, missing, holds),
+        holds.by_others() if cluster.foreign_usage else 0,
+        draft.overfull(demand.where),
+    )
+    return LazyReason(ReasonCode.NO_ROOM, facts, more_nodes_help=True)
+
+
+def enough(cluster: Cluster, missing: Amount, holds: ResourceConsumers) -> tuple[float, int] | None:
+    """When as much as is missing of the resource is expected back, and in how many days; None: nobody knows."""
+    if missing <= 0:
+        return None
+    if cluster.nominated:
+        missing += holds.nominated()
+    until_s = expected_release.expected_release_s(cluster, missing, holds.by, holds.given)
+    return None if until_s is None else (until_s, expected_release.days(cluster, until_s))
+
+
+def scarcest(asks: Amounts, left: Amounts) -> int:
+    """The place among what a pod asks of that of which one node has the smallest part; equal ones by name."""
+    parts = [(left[at][1] / amount, name, at) for at, (name, amount) in enumerate(asks)]
+    return min(parts)[2]
+
+
+def met(asks: Mapping[str, int], left: Mapping[str, int], resource: str, placed: int) -> str:
+    """What the pod that found no room met."""
+    if left[resource] >= asks[resource]:
+        return f"no {'other ' if placed else ''}node has {written(tuple(asks.items()))} free at once"
+    has, asked = format_amount(resource, left[resource]), format_amount(resource, asks[resource])
+    return f"{'then ' if placed else ''}the largest free node has {has} of the {asked} {resource} asked"
+
+
+def nodes(count: int) -> str:
+    return "1 node" if count == 1 else f"{count} nodes"
+
+
+def a_pod(role: Role) -> str:
+    return f"a pod of role {role.name}" if role.name else "a pod"
+
+
+def written(asks: Amounts) -> str:
+    """`4 cpu, 8Gi memory`, without the one `pods` that every pod asks."""
+    parts = [f"{format_amount(name, amount)} {name}" for name, amount in asks if (name, amount) != (PODS, 1)]
+    return ", ".join(parts) or "one of pods"

@@ -1,0 +1,273 @@
+"""Why the queue tree says no: the rule, whose it is, what is asked, used and allowed, who holds it (queues and jobs),
+and when enough of it is expected back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import islice
+from math import ceil
+
+from phalanx.core.moment import format_time
+from phalanx.core.quota import flavor_assignment
+from phalanx.core.quota.flavor_assignment import FlavorAssignment, QuotaLedger, QuotaShortfall
+from phalanx.core.reasons import expected_release
+from phalanx.core.reasons.quota_shortage import CODES, Holders, QuotaConsumers, QuotaShortage, amount, who, whose
+from phalanx.model.amount import Amount, json_number
+from phalanx.model.queue import Queue, QueueState
+from phalanx.model.reason import NEVER, LazyReason, Reason, ReasonCode
+from phalanx.state.classes import Gang
+from phalanx.state.cluster import Cluster, JobRecord
+from phalanx.state.limits import SubmitLimit
+from phalanx.state.pending.bars import Bar, Rule
+from phalanx.state.queue_tree import Branch, Key
+
+OF_SOMEBODY = {Rule.USER, Rule.USER_RUNNING, Rule.GROUP, Rule.GROUP_RUNNING, Rule.JOB}
+LARGEST = 3
+ENDS = 32  # looked at for when enough comes back
+SEARCHED = 16  # of the largest holders in the cluster, for the largest jobs below a queue
+LOOKED_AT = 1000  # jobs; beyond, only those that hold most in the whole cluster are asked whether they are in the queue
+
+
+def misconfigured(branch: Branch) -> Reason:
+    return Reason(code=ReasonCode.QUEUE_MISCONFIGURED, text=branch.fault, numbers={"queue": branch.name})
+
+
+def held(queue: Queue, own: str) -> Reason:
+    """`own`: the job's queue, which may be below the one that is held."""
+    what = "held" if queue.state is QueueState.HELD else "closed"
+    return Reason(
+        code=ReasonCode.QUEUE_HELD,
+        text=f"queue {whose(queue.name, own)} is {what}: it starts nothing",
+        numbers={"queue": queue.name, "state": str(queue.state)},
+    )
+
+
+def closed(queue: Queue, own: str, now_s: float) -> Reason:
+    return Reason(
+        code=ReasonCode.QUEUE_CLOSED,
+        text=f"queue {whose(queue.name, own)} is {queue.state} since {format_time(queue.state_since_s, now_s)}: it takes no "
+        "job submitted later",
+        numbers={"queue": queue.name, "state": str(queue.state), "since_s": queue.state_since_s},
+    )
+
+
+def never(text: str, **numbers: object) -> Reason:
+    return Reason(code=ReasonCode.NEVER_WITHIN_LIMIT, text=text, numbers=numbers)
+
+
+def too_many(gate: SubmitLimit, own: str) -> Reason:
+    """Of submitted jobs."""
+    owner = f"{gate.kind} {gate.whose!r}" if gate.whose else f"whoever names no {gate.kind}"
+    queue = f"queue {whose(gate.queue, own)}"
+    text = f"{queue} has" if gate.kind == "queue" else f"{owner} has in {queue}"
+    return Reason(
+        code=ReasonCode.QUEUE_LIMIT if gate.kind == "queue" else ReasonCode.USER_LIMIT,
+        text=f"{text} as many earlier submitted jobs as may be there at a time ({gate.allowed})",
+        numbers={"queue": gate.queue, "rule": f"submitted-{gate.kind}", "whose": gate.whose, "allowed": gate.allowed},
+    )
+
+
+def behind_head(cluster: Cluster, head: str, queue: str, why: Reason | None) -> Reason:
+    """`why`: the reason of the head; None: it has none yet."""
+    numbers: dict[str, object] = {"queue": queue, "head": head, "head_code": None if why is None else str(why.code)}
+    text = f"queue {queue!r} is strict, and {head} is before it and waits"
+    if why is not None:
+        text += f" ({why.code}"
+        if (enough_s := why.numbers.get("enough_s")) is not None:
+            numbers["enough_s"] = enough_s
+            text += f"; {expected_release.release_text(enough_s, expected_release.days(cluster, enough_s))}"
+        text += ")"
+    return Reason(code=ReasonCode.BEHIND_HEAD, text=text, numbers=numbers)
+
+
+def why_not(cluster: Cluster, ledger: QuotaLedger, own: str, offer: FlavorAssignment) -> Reason:
+    """Of an offer that is not affordable. `own`: the job's queue."""
+    assert offer.short is not None
+    lack = flavor_assignment.never_allowed(cluster.tree, offer)
+    if lack is not None:
+        return never_allowed(cluster, own, lack)
+    return short(cluster, ledger, own, offer.short, pods_within(offer.gang, offer.short))
+
+
+def pods_within(gang: Gang, lack: QuotaShortfall) -> tuple[int, int] | None:
+    """So many pods of a gang of one role would be within the number that binds, and so many it needs; None: it is not
+    about what its pods ask."""
+    if len(gang.roles) != 1 or (pods := gang.minimums[0]) < 2:
+        return None
+    each = dict(gang.demands[0].costs).get(lack.bar.key[1], 0)
+    return (max(0, pods - ceil((lack.used + lack.asked - lack.allowed) / each)), pods) if each else None
+
+
+def never_allowed(cluster: Cluster, own: str, lack: QuotaShortfall) -> Reason:
+    """It would be short even if nothing ran."""
+    bar, queue = lack.bar, f"queue {whose(lack.bar.queue, own)}"
+    asked, allowed = amount(bar.key, lack.asked), amount(bar.key, lack.allowed)
+    numbers: dict[str, object] = {"queue": bar.queue, "rule": str(bar.rule)}
+    numbers |= {
+        "flavor": bar.key[0],
+        "resource": bar.key[1],
+        "asked": json_number(lack.asked),
+        "allowed": json_number(lack.allowed),
+    }
+    match bar.rule:
+        case Rule.POOL | Rule.KEEP:
+            kept = f" less {amount(bar.key, lack.used)} that queues keep, used or not" if lack.used else ""
+            text = f"{asked} to borrow, but the cluster has {allowed}{kept}"
+            return Reason(
+                code=ReasonCode.NEVER_FITS,
+                text=text,
+                numbers=numbers | {"kept": json_number(lack.used)},
+                more_nodes_help=True,
+            )
+        case Rule.GUARANTEE:
+            text = f"{asked} asked, but {queue} is guaranteed {allowed}, and this may not borrow"
+        case Rule.LIMIT:
+            text = f"{asked} asked, but {queue} allows {allowed} in all"
+        case Rule.USER | Rule.GROUP:
+            text = f"{asked} asked, but {queue} allows {who(bar.rule, bar.whose)} {allowed}"
+        case Rule.JOB:
+            text = f"{asked} asked, but {queue} allows {allowed} a job"
+        case Rule.RUNNING:
+            text = f"{queue} runs at most {allowed} jobs"
+        case Rule.USER_RUNNING | Rule.GROUP_RUNNING:
+            text = f"{who(bar.rule, bar.whose)} runs at most {allowed} jobs in {queue}"
+    return never(text, **numbers)
+
+
+def short(
+    cluster: Cluster, ledger: QuotaLedger, own: str, lack: QuotaShortfall, within: tuple[int, int] | None = None
+) -> Reason:
+    """`own`: the job's queue. `within`: of how many pods so many would be."""
+    enough_s = comes_back_s(cluster, ledger, lack)
+    enough = None if enough_s is None else (enough_s, expected_release.days(cluster, enough_s))
+    return LazyReason(CODES[lack.bar.rule], QuotaShortage(own, lack, within, had(cluster, ledger, lack.bar), enough))
+
+
+def had(cluster: Cluster, ledger: QuotaLedger, bar: Bar) -> QuotaConsumers:
+    """Who has most of what the bar counts, what this cycle has granted included."""
+    remembered = ledger.had.setdefault(bar.queue, {})
+    known: QuotaConsumers | None = remembered.get(bar)
+    if known is None:
+        if not bar.key[1]:
+            known = QuotaConsumers(running=those_that_run(cluster, ledger, bar))
+        elif bar.rule is Rule.JOB:
+            known = QuotaConsumers()
+        else:
+            known = QuotaConsumers(largest(cluster, ledger, bar), (), largest_jobs(cluster, ledger, bar))
+        remembered[bar] = known
+    return known
+
+
+def comes_back_s(cluster: Cluster, ledger: QuotaLedger, lack: QuotaShortfall) -> float | None:
+    """When as much as is missing is expected to be given back by what runs (seconds since the epoch); None: nobody
+    knows. By counting alone, as `expected_release.enough_s`."""
+    ending = ledger.ending(cluster)
+    if not cluster.ends.order and not ending:
+        return None
+    missing = lack.used + lack.asked - lack.allowed
+    given = partial(gives_back, cluster, ledger, lack.bar)
+    return expected_release.expected_release_s(cluster, missing, given, ending, ENDS)
+
+
+def gives_back(cluster: Cluster, ledger: QuotaLedger, bar: Bar, job: str) -> Amount:
+    """How much less the bar counts when the job ends."""
+    record = cluster.jobs[job]
+    path = cluster.tree.branch(cluster.queue_of(record.job)).path
+    if not counts(bar, record, path):
+        return 0
+    if not bar.key[1]:
+        return int(record.charge is not None or job in ledger.of_jobs)
+    given = use(cluster, ledger, job, bar.key)
+    if bar.rule is Rule.POOL and len(path) > 1:  # what its topmost queue keeps is not given back
+        top = path[-2]
+        beyond = ledger.account(top).total.get(bar.key, 0) - top.kept.get(bar.key, 0)
+        return max(0, min(given, beyond))
+    return given
+
+
+def counts(bar: Bar, record: JobRecord, path: Sequence[Branch]) -> bool:
+    """Whether the bar counts what the job is charged with. `path`: of its queue."""
+    if all(branch.name != bar.queue for branch in path):
+        return False
+    if bar.rule in {Rule.USER, Rule.USER_RUNNING}:
+        return record.job.user == bar.whose
+    if bar.rule is Rule.JOB:
+        return record.job.id == bar.whose
+    return bar.rule not in OF_SOMEBODY or record.job.group == bar.whose
+
+
+def largest_jobs(cluster: Cluster, ledger: QuotaLedger, bar: Bar) -> Holders:
+    """Where queues are named: of the jobs that hold most in the whole cluster, those that the bar counts."""
+    if bar.rule in OF_SOMEBODY or not cluster.tree.branch(bar.queue).children:
+        return ()
+    jobs = dict.fromkeys((*(job for job, _ in cluster.consumers.largest(bar.key[1], SEARCHED)), *ledger.of_jobs))
+    records = ((job, cluster.jobs[job]) for job in islice(jobs, 2 * SEARCHED))
+    counted = (job for job, each in records if counts(bar, each, cluster.tree.branch(cluster.queue_of(each.job)).path))
+    found = [(job, use(cluster, ledger, job, bar.key)) for job in counted]
+    return tuple(sorted((each for each in found if each[1]), key=lambda each: (-each[1], each[0]))[:LARGEST])
+
+
+def of_flavors(flavors: Sequence[tuple[str, ...]], reasons: Sequence[Reason]) -> Reason:
+    """The first reason that time can mend, or the first; with several, what each way to give flavors met."""
+    if len(reasons) == 1:
+        return reasons[0]
+    met: dict[str, list[str]] = {}
+    for each, reason in zip(flavors, reasons, strict=True):
+        met.setdefault(reason.text, []).append("/".join(dict.fromkeys(each)))
+    if len(met) == 1:
+        return reasons[0]
+    first = next((each for each in reasons if each.code not in NEVER), reasons[0])
+    parts = [f"on {', '.join(ways)}: {text}" for text, ways in met.items()]
+    help_ = any(each.more_nodes_help for each in reasons)
+    return Reason(code=first.code, text="; ".join(parts), numbers=first.numbers, more_nodes_help=help_)
+
+
+def largest(cluster: Cluster, ledger: QuotaLedger, bar: Bar) -> Holders:
+    """Who uses most of it, what this cycle has granted included: the queues below that one, or if there are none, its
+    jobs; of what a user or group may use, their jobs."""
+    branch = cluster.tree.branch(bar.queue)
+    if branch.children and bar.rule not in OF_SOMEBODY:
+        found = [
+            (f"queue {child.name!r}", ledger.account(child).total.get(bar.key, 0)) for child in branch.children.values()
+        ]
+    else:
+        found = [(job, use(cluster, ledger, job, bar.key)) for job in candidates(cluster, ledger, bar)]
+    return tuple(sorted((each for each in found if each[1]), key=lambda each: (-each[1], each[0]))[:LARGEST])
+
+
+def candidates(cluster: Cluster, ledger: QuotaLedger, bar: Bar) -> list[str]:
+    """The jobs charged to the queue, or below, that the rule counts; of very many, those that hold most."""
+    tree = cluster.tree
+    names = {each.name: None for each in tree.branch(bar.queue).below()}
+    of_queues = [each for name in names for each in (tree.branches[name].charged, ledger.of_queues.get(name, ()))]
+    if sum(map(len, of_queues)) <= LOOKED_AT:
+        jobs = list(dict.fromkeys([job for each in of_queues for job in each]))
+    else:
+        most = (job for job, _ in cluster.consumers.largest(bar.key[1], LOOKED_AT // 10))
+        found = dict.fromkeys((*most, *ledger.of_jobs))
+        jobs = [job for job in found if cluster.queue_of(cluster.jobs[job].job) in names]
+    match bar.rule:
+        case Rule.USER | Rule.USER_RUNNING:
+            return [job for job in jobs if cluster.jobs[job].job.user == bar.whose]
+        case Rule.GROUP | Rule.GROUP_RUNNING:
+            return [job for job in jobs if cluster.jobs[job].job.group == bar.whose]
+    return jobs
+
+
+def those_that_run(cluster: Cluster, ledger: QuotaLedger, bar: Bar) -> tuple[str, ...]:
+    """Of the started jobs that the bar counts, a few, those that have run longest first."""
+    jobs = [(job, cluster.jobs[job]) for job in candidates(cluster, ledger, bar)]
+    old = [job for _, job in sorted((record.started_s, job) for job, record in jobs if record.charge is not None)]
+    new = [job for job, record in jobs if record.charge is None and job in ledger.of_jobs]
+    return (*old, *new)[:LARGEST]
+
+
+def use(cluster: Cluster, ledger: QuotaLedger, job: str, key: Key) -> Amount:
+    """What the job is charged with, or will be when this cycle is folded in."""
+    charge, granted = cluster.jobs[job].charge, ledger.of_jobs.get(job, ())
+    if charge is None and not granted:
+        return 0  # as most, where many wait
+    charges = granted if charge is None else [charge, *granted]
+    total: Amount = sum([dict(each.cost).get(key, 0) for each in charges])
+    return total

@@ -1,0 +1,100 @@
+"""What is said to those who give way, and to those they give way to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from phalanx.core.preemption.policy import KUEUE, PreemptionPolicy, PreemptionRule
+from phalanx.model.reason import LazyReason, Reason, ReasonCode
+from phalanx.state.cluster import Cluster, JobRecord
+
+NAMED = 3  # jobs named in a sentence
+
+
+class PreemptedDetails(NamedTuple):
+    """A job of `queue` and `priority` gives up `pods_text`, which is all of it if it goes `whole`, to the job `by`.
+    (One search may make thousands go: it is put into words when somebody reads it.)"""
+
+    rule: PreemptionRule
+    by: str
+    by_queue: str
+    by_priority: int
+    queue: str
+    priority: int
+    pods: int
+    whole: bool
+
+    def text(self) -> str:
+        what = "gives way to" if self.whole else f"gives up {pods_text(self.pods)} above its minimum for"
+        return f"{what} {self.by} (priority {self.by_priority}, queue {self.by_queue}): {self.because()}"
+
+    def because(self) -> str:
+        match self.rule:
+            case PreemptionRule.WITHIN if self.priority == self.by_priority:
+                return "it was submitted later"
+            case PreemptionRule.WITHIN:
+                return f"it has priority {self.priority}"
+            case PreemptionRule.RECLAIM:
+                return f"{self.by_queue} stays within its guarantee, {self.queue} has more than its own"
+            case PreemptionRule.FAIR_SHARE:
+                return f"the share of {self.by_queue} stays below that of {self.queue}"
+            case PreemptionRule.BORROWING:
+                return f"{self.queue} borrows, and it has priority {self.priority}"
+            case PreemptionRule.CONSOLIDATION:
+                return "it is moved to other nodes, so that both fit"
+
+    def numbers(self) -> Mapping[str, Any]:
+        return {
+            "rule": str(self.rule),
+            "kueue": KUEUE.get(self.rule, ""),
+            "by": self.by,
+            "by_queue": self.by_queue,
+            "by_priority": self.by_priority,
+            "queue": self.queue,
+            "priority": self.priority,
+            "pods": self.pods,
+        }
+
+    def names(self, job: str) -> bool:
+        """Nobody is said to hold what is lacking."""
+        return False
+
+
+def preempted_reason(rights: PreemptionPolicy, victim: JobRecord, rule: PreemptionRule, slots: int) -> Reason:
+    """Why a job is preempted whole (`slots` 0), or gives up so many pods above its minimum."""
+    by, queue = rights.job, rights.cluster.queue_of(victim.job)
+    held = slots or len(victim.placements)
+    facts = PreemptedDetails(rule, by.id, rights.queue, by.priority, queue, victim.job.priority, held, not slots)
+    return LazyReason(ReasonCode.PREEMPTED, facts)
+
+
+def preemptor_reason(cluster: Cluster, record: JobRecord, leaving: Sequence[str]) -> Reason:
+    """Why a job that is promised room has not started yet."""
+    nodes = sorted(set(record.nominated.values()))
+    where = nodes[0] if len(nodes) == 1 else f"{len(nodes)} nodes"
+    return Reason(
+        code=ReasonCode.PREEMPTING,
+        text=f"promised room on {where} for {pods_text(len(record.nominated))}; {jobs_text(leaving)} still there",
+        numbers={
+            "waits_for": list(leaving),
+            "nodes": nodes,
+            "pods": len(record.nominated),
+            "until_s": record.nominated_until_s,
+        },
+    )
+
+
+def jobs_text(jobs: Sequence[str]) -> str:
+    """`a, b and c are`; `a, b, c and 4 more are`."""
+    if not jobs:
+        return "others are"
+    if len(jobs) == 1:
+        return f"{jobs[0]} is"
+    if len(jobs) <= NAMED:
+        return f"{', '.join(jobs[:-1])} and {jobs[-1]} are"
+    return f"{', '.join(jobs[:NAMED])} and {len(jobs) - NAMED} more are"
+
+
+def pods_text(count: int) -> str:
+    return "1 pod" if count == 1 else f"{count} pods"

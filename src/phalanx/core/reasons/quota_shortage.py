@@ -1,0 +1,131 @@
+"""Quota is short: whose number says no, what is asked, used and allowed of it, who has the rest, and when enough of it
+is expected back.
+
+Where queues have ceilings it is found for as many jobs as a lack of room is, and read as seldom: what changes is
+gathered at once (`QuotaShortage`), the sentence is made when somebody reads it (`model.reason.LateReason`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from phalanx.core.quota.flavor_assignment import QuotaShortfall
+from phalanx.core.reasons import expected_release
+from phalanx.model.amount import Amount, format_amount, json_number
+from phalanx.model.reason import ReasonCode
+from phalanx.state.pending.bars import Rule
+from phalanx.state.queue_tree import Key
+
+Holders = tuple[tuple[str, Amount], ...]
+
+CODES: Final[dict[Rule, ReasonCode]] = {
+    Rule.LIMIT: ReasonCode.QUEUE_LIMIT,
+    Rule.GUARANTEE: ReasonCode.QUEUE_QUOTA,
+    Rule.POOL: ReasonCode.QUEUE_QUOTA,
+    Rule.KEEP: ReasonCode.QUEUE_QUOTA,
+    Rule.RUNNING: ReasonCode.QUEUE_LIMIT,
+    Rule.USER: ReasonCode.USER_LIMIT,
+    Rule.USER_RUNNING: ReasonCode.USER_LIMIT,
+    Rule.GROUP: ReasonCode.USER_LIMIT,
+    Rule.GROUP_RUNNING: ReasonCode.USER_LIMIT,
+    Rule.JOB: ReasonCode.QUEUE_LIMIT,
+}
+
+
+class QuotaConsumers(NamedTuple):
+    """Who has most of what a bar counts: `holders`, queues or jobs; of started jobs, where these are counted, a few
+    that are `running`; and where queues are named, the largest `jobs`."""
+
+    consumers: Holders = ()
+    running: tuple[str, ...] = ()
+    jobs: Holders = ()
+
+
+class QuotaShortage(NamedTuple):
+    """`own`: the job's queue. `within`: of how many pods so many would be. `enough`: when enough is expected back, as
+    `expected_release.enough_s` and `expected_release.days` have it."""
+
+    own: str
+    lack: QuotaShortfall
+    within: tuple[int, int] | None
+    had: QuotaConsumers
+    enough: tuple[float, int] | None
+
+    def text(self) -> str:
+        said, bar, known = self.said(), self.lack.bar, []
+        if self.within is not None:
+            known.append(f"{self.within[0]} of its {self.within[1]} pods would be within that")
+        if self.had.consumers:
+            known.append(f"most is used by {listed(bar.key, self.had.consumers)}")
+        if self.had.running:
+            others = self.lack.used - len(self.had.running)
+            known.append(f"{', '.join(self.had.running)}{f' and {others} more' if others > 0 else ''}")
+        if self.had.jobs:
+            jobs = "job is" if len(self.had.jobs) == 1 else "jobs are"
+            known.append(f"the largest {jobs} {listed(bar.key, self.had.jobs)}")
+        if self.enough is not None:
+            known.append(expected_release.release_text(*self.enough))
+        return f"{said} ({'; '.join(known)})" if known else said
+
+    def said(self) -> str:
+        lack, bar = self.lack, self.lack.bar
+        asked, used, allowed = (amount(bar.key, each) for each in (lack.asked, lack.used, lack.allowed))
+        queue = "" if not bar.queue else f"queue {whose(bar.queue, self.own)}"
+        match bar.rule:
+            case Rule.LIMIT:
+                return f"{asked} asked, but {queue} uses {used} of its limit of {allowed}"
+            case Rule.GUARANTEE:
+                return (
+                    f"{asked} asked, but {queue} uses {used} of the {allowed} guaranteed to it, and this may not borrow"
+                )
+            case Rule.POOL | Rule.KEEP:
+                left = amount(bar.key, max(0, lack.allowed - lack.used))
+                unused = f"only {left} of the cluster's {allowed} are neither in use nor kept by queues"
+                return f"{asked} to borrow, but {unused}"
+            case Rule.RUNNING:
+                return f"{queue} runs {lack.used} of at most {lack.allowed} jobs"
+            case Rule.USER_RUNNING | Rule.GROUP_RUNNING:
+                return f"{who(bar.rule, bar.whose)} runs {lack.used} of at most {lack.allowed} jobs in {queue}"
+            case Rule.USER | Rule.GROUP:
+                return f"{asked} asked, but {who(bar.rule, bar.whose)} uses {used} of at most {allowed} in {queue}"
+            case Rule.JOB:
+                return f"{asked} asked, but it uses {used} of the {allowed} that {queue} allows a job"
+
+    def numbers(self) -> Mapping[str, Any]:
+        lack, bar = self.lack, self.lack.bar
+        found: dict[str, Any] = {"queue": bar.queue, "rule": str(bar.rule), "asked": json_number(lack.asked)}
+        found |= {"used": json_number(lack.used), "allowed": lack.allowed, "flavor": bar.key[0], "resource": bar.key[1]}
+        found["whose"] = bar.whose
+        if self.within is not None:
+            found["fit"], found["pods"] = self.within
+        if self.had.consumers:
+            found["holders"] = {name: json_number(has) for name, has in self.had.consumers}
+        if self.had.running:
+            found["holders"] = dict.fromkeys(self.had.running, 1)
+        if self.had.jobs:
+            found["jobs"] = {name: json_number(has) for name, has in self.had.jobs}
+        if self.enough is not None:
+            found["enough_s"] = self.enough[0]
+        return found
+
+    def names(self, job: str) -> bool:
+        return job in self.had.running or any(job == name for name, _ in self.had.consumers)
+
+
+def listed(key: Key, holders: Sequence[tuple[str, Amount]]) -> str:
+    return ", ".join(f"{name} ({format_amount(key[1], has)})" for name, has in holders)
+
+
+def who(rule: Rule, name: str) -> str:
+    kind = "user" if rule in {Rule.USER, Rule.USER_RUNNING} else "group"
+    return f"{kind} {name!r}" if name else f"whoever names no {kind}"
+
+
+def whose(name: str, own: str) -> str:
+    return f"{name!r}" if name == own else f"{name!r} (above {own!r})"
+
+
+def amount(key: Key, value: Amount) -> str:
+    """`4 cpu on spot`."""
+    flavor, resource = key
+    return f"{format_amount(resource, value)} {resource}{' on ' + flavor if flavor else ''}" if resource else str(value)

@@ -1,0 +1,308 @@
+"""What must be true of the book after every fold, as code. Tests and the simulation call it each time: everything is
+counted anew from the records, in one pass of plain additions each, and explained only where it differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from phalanx.core.fold import past_usage
+from phalanx.core.fold.charging import pods_by_role, queue_charge, submitted_jobs
+from phalanx.core.order import rank
+from phalanx.core.placement.node_order import NodeOrder, ordered_nodes
+from phalanx.core.quota import shares
+from phalanx.model.amount import Amount
+from phalanx.model.job import Phase
+from phalanx.model.pod import Amounts
+from phalanx.model.queue import Queue
+from phalanx.report.recount import index_errors
+from phalanx.state.cluster import Cluster, JobRecord
+from phalanx.state.pending.line import Bid
+from phalanx.state.queue_tree import Charge, Key, QueueTree, QueueUsage
+
+TREES = 4  # of queues, built anew and kept for the next check
+
+
+class InvariantViolation(AssertionError):
+    """The book contradicts itself, or a decision broke a promise: a defect of ours."""
+
+
+def check_invariants(cluster: Cluster) -> None:
+    """Raises `InvariantViolation` with everything that is wrong."""
+    held = {job: past_usage.used_resources(record) for job, record in cluster.jobs.items()}
+    wrong = [
+        *cluster.breaches,
+        *rows_are_true(cluster),
+        *columns_add_up(cluster),
+        *layout_is_true(cluster),
+        *others_add_up(cluster),
+        *index_errors(cluster),
+        *past_usage.usage_errors(cluster, held),
+        *holders_are_true(cluster, held),
+        *jobs_are_whole(cluster),
+        *waiting_is_true(cluster),
+        *crowds_are_true(cluster),
+        *heads_are_true(cluster),
+        *tree_adds_up(cluster),
+    ]
+    if wrong:
+        raise InvariantViolation("\n".join(wrong))
+
+
+def rows_are_true(cluster: Cluster) -> Iterator[str]:
+    """Every name has one row, and its node stands there."""
+    columns = cluster.columns
+    if columns.row_of != {name: row for row, name in enumerate(columns.names) if name}:
+        yield f"the rows of nodes are {columns.row_of}, the names by row {columns.names}"
+    for name, node in zip(columns.names, columns.nodes, strict=True):
+        if node is not None and node.name != name:
+            yield f"node {node.name} stands in the row of {name!r}"
+
+
+def columns_add_up(cluster: Cluster) -> Iterator[str]:
+    """allocatable is what the nodes say, and free that less what records and foreign pods hold, everywhere."""
+    columns = cluster.columns
+    said = [dict(node.allocatable) if node else {} for node in columns.nodes]
+    charges = [0] * len(said)
+    left = [each.copy() for each in said]
+    for name, asks in holdings(cluster):
+        row = columns.row_of.get(name)
+        if row is None:
+            yield f"a pod is charged to {name}, which has no row"
+            continue
+        charges[row] += 1
+        free = left[row]
+        for resource, amount in asks:
+            free[resource] = free.get(resource, 0) - amount
+    if charges != columns.charges:
+        yield f"pods per row are noted as {columns.charges}, there are {charges}"
+    for row, free in enumerate(left):
+        for resource, shared in columns.devices.shared(row).items():
+            free[resource] = free.get(resource, 0) - shared
+    vacant = [0] * (columns.capacity - len(said))
+    for resource, column in columns.free.items():
+        has = [each.get(resource, 0) for each in said]
+        if columns.allocatable[resource].tolist()[: len(has)] != has:
+            yield f"{resource} allocatable is {columns.allocatable[resource]}, the nodes say {has}"
+        if column.tolist() != [each.get(resource, 0) for each in left] + vacant:
+            yield f"{resource} free is {column}, charges say {left} ({columns.names})"
+
+
+def layout_is_true(cluster: Cluster) -> Iterator[str]:
+    """What the book keeps of the last decision's layout becomes, brought up to date, what one made anew is."""
+    columns, kept = cluster.columns, cluster.columns.node_order
+    if kept is None:
+        return
+    columns.node_order = now = ordered_nodes(columns, packed=kept.packed)
+    anew = NodeOrder(columns, packed=kept.packed)
+    if now.rows.tolist() != anew.rows.tolist():
+        yield f"nodes are laid out as {now.rows}, the order is {anew.rows}"
+    for resource, column in anew.free.items():
+        if now.free[resource].tolist() != column.tolist():
+            yield f"{resource} free is laid out as {now.free[resource]}, it is {column}"
+
+
+def holdings(cluster: Cluster) -> Iterator[tuple[str, Amounts]]:
+    yield from cluster.foreign.values()
+    for record in cluster.jobs.values():
+        demands = record.gang.demands
+        for where in (record.placements, record.nominated):
+            for slot, node in where.items():
+                yield node, demands[slot.role].asks
+
+
+def jobs_are_whole(cluster: Cluster) -> Iterator[str]:
+    for job, record in cluster.jobs.items():
+        if record.gang.roles != record.job.roles:
+            yield f"{job} has other roles than its gang"
+        if job != record.job.id or job not in cluster.jobs_of.get(record.job.queue, ()):
+            yield f"{job} is not filed under its id and queue"
+        if bool(record.nominated) != (job in cluster.nominated) or bool(record.leaving) != (job in cluster.leaving):
+            yield f"{job} is noted as promised {job in cluster.nominated} and leaving {job in cluster.leaving}"
+        if record.leaving - record.placements.keys():
+            yield f"{job} is to give up what it does not hold"
+        if record.placements.keys() & record.open.keys():
+            yield f"{job} has a slot that is both placed and open"
+        if list(record.placed) != pods_by_role(record.placements, len(record.job.roles)):
+            yield f"{job} has {record.placed} pods placed per role, noted is {record.placements}"
+        yield from phase_is_true(job, record)
+
+
+def phase_is_true(job: str, record: JobRecord) -> Iterator[str]:
+    if record.phase is Phase.QUEUED:
+        if record.placements or record.open:
+            yield f"{job} is queued and yet holds or wants nodes"
+        return
+    if record.nominated and record.phase is not Phase.STOPPING:
+        yield f"{job} is {record.phase} and still promised room"
+    if record.attempt < 1:
+        yield f"{job} is {record.phase} after no start"
+
+
+def others_add_up(cluster: Cluster) -> Iterator[str]:
+    held: dict[str, int] = {}
+    on: dict[str, dict[str, int]] = {}
+    for node, asks in cluster.foreign.values():
+        here = on.setdefault(node, {})
+        for resource, amount in asks:
+            held[resource] = held.get(resource, 0) + amount
+            here[resource] = here.get(resource, 0) + amount
+    if not alike(held, cluster.foreign_usage):
+        yield f"pods of others hold {held}, noted is {cluster.foreign_usage}"
+    if any(
+        not alike(on.get(node, {}), cluster.foreign_usage_on.get(node, {})) for node in on | cluster.foreign_usage_on
+    ):
+        yield f"pods of others hold {on}, noted is {cluster.foreign_usage_on}"
+
+
+def holders_are_true(cluster: Cluster, held: Mapping[str, Mapping[str, Amount]]) -> Iterator[str]:
+    """Who holds how much of each resource, and nobody else holds any. `held`: by job, what its pods come to."""
+    true: dict[str, dict[str, Amount]] = {}
+    for job, amounts in held.items():
+        for resource, amount in amounts.items():
+            true.setdefault(resource, {})[job] = amount
+    noted = cluster.consumers.held
+    for resource in true | noted:
+        if true.get(resource, {}) != noted.get(resource, {}):
+            yield f"{resource} is held by {true.get(resource)}, noted is {noted.get(resource)}"
+
+
+def tree_adds_up(cluster: Cluster) -> Iterator[str]:
+    """Every queue's account is what building the tree anew and charging every record comes to."""
+    tree, charges = cluster.tree, list[Charge]()
+    if tree.stale or tree.pool_stale:
+        yield "the queue tree is not up to date"
+    for job, record in cluster.jobs.items():
+        due = queue_charge(cluster, record)
+        if due != record.charge:
+            yield f"{job} is charged {record.charge} to its queue, and due is {due}"
+        if due is not None:
+            charges.append(due)
+    anew = charged_anew(cluster, charges)
+    if tree.branches.keys() != anew.branches.keys():
+        yield f"the tree has {sorted(tree.branches)}, the queues are {sorted(anew.branches)}"
+    for name, true in anew.branches.items():
+        if name in tree.branches and not equal(noted := tree.branches[name].account, true.account):
+            yield f"queue {name!r} is charged {noted.shown()}, the records say {true.account.shown()}"
+    for name, branch in tree.branches.items():
+        if name in anew.branches and branch.charged != anew.branches[name].charged:
+            yield f"queue {name!r} is charged for {branch.charged}, the records say {anew.branches[name].charged}"
+        for extra, known in branch.shares.items():
+            if known != (now := shares.dominant_share(branch, branch.account, tree.pool, extra)):
+                yield f"the share of queue {name!r} with {extra} more is kept as {known} and is {now}"
+    if cluster.submitted_jobs.lists != (counts := submitted_jobs(cluster).lists):
+        yield f"submitted jobs are counted as {cluster.submitted_jobs.lists}, there are {counts}"
+    if not alike(tree.pool, has := pool_of(cluster)):
+        yield f"the tree's pool is {tree.pool}, the nodes have {has}"
+
+
+def equal(one: QueueUsage, other: QueueUsage) -> bool:
+    return (
+        one.running == other.running
+        and alike(one.total, other.total)
+        and alike(one.claimed, other.claimed)
+        and alike(one.own, other.own)
+        and (one.users == other.users == one.groups == other.groups or tallied(one) == tallied(other))
+    )
+
+
+def alike(one: Mapping[Key, Amount] | Mapping[str, Amount], other: Mapping[Key, Amount] | Mapping[str, Amount]) -> bool:
+    """But for zeros."""
+    if one == other:
+        return True
+    return {key: amount for key, amount in one.items() if amount} == {
+        key: amount for key, amount in other.items() if amount
+    }
+
+
+def tallied(account: QueueUsage) -> list[object]:
+    """Of each user and each group."""
+    return [
+        (name, each.running, {key: used for key, used in each.used.items() if used})
+        for tallies in (account.users, account.groups)
+        for name, each in sorted(tallies.items())
+    ]
+
+
+def pool_of(cluster: Cluster) -> dict[Key, int]:
+    """What all nodes have, by flavor and resource: each node's amounts, added one by one."""
+    flavors = [(flavor.name, set(flavor.labels)) for flavor in cluster.flavors.values()]
+    pool: dict[Key, int] = {}
+    for node in cluster.columns:
+        of = ["", *(name for name, labels in flavors if labels <= set(node.labels))] if flavors else [""]
+        for resource, amount in node.allocatable:
+            for flavor in of:
+                pool[flavor, resource] = pool.get((flavor, resource), 0) + amount
+    return pool
+
+
+def charged_anew(cluster: Cluster, charges: Sequence[Charge]) -> QueueTree:
+    """A tree of the same queues with these charges, and no others."""
+    tree = tree_of(tuple(cluster.queues.values()), tuple(cluster.flavors))
+    tree.clear()
+    for charge in charges:
+        tree.charge(charge, 1)
+    return tree
+
+
+_TREES: list[tuple[tuple[Queue, ...], tuple[str, ...], QueueTree]] = []
+
+
+def tree_of(queues: tuple[Queue, ...], flavors: tuple[str, ...]) -> QueueTree:
+    """Of these queues, latest first; whoever asks clears it. (Comparing them costs less than hashing: mostly they are
+    the same objects.)"""
+    for of, named, tree in _TREES:
+        if of == queues and named == flavors:
+            return tree
+    tree = QueueTree()
+    tree.build({queue.name: queue for queue in queues}, flavors)
+    _TREES.insert(0, (queues, flavors, tree))
+    del _TREES[TREES:]
+    return tree
+
+
+def waiting_is_true(cluster: Cluster) -> Iterator[str]:
+    """Every bid is fresh, resting, in one line, or parked; and nothing else is."""
+    waiting = cluster.waiting
+    bids = set(waiting.fresh) | {bid for _, bid in waiting.resting}
+    for key, line in waiting.lines.items():
+        if not line or line.key != key:
+            yield f"a line of {len(line)} stands under a wrong key or empty"
+        if bids & line.bids():
+            yield f"bids wait in two places: {sorted(bids & line.bids())}"
+        bids |= line.bids()
+    asked = {Bid(job) for job, record in cluster.jobs.items() if record.phase is Phase.QUEUED}
+    asked |= {Bid(job, slot) for job, record in cluster.jobs.items() for slot in record.open}
+    if strangers := bids - asked:
+        yield f"what does not ask for room waits: {sorted(strangers)}"
+
+
+def heads_are_true(cluster: Cluster) -> Iterator[str]:
+    """Of every strict queue that is one arena, all lines are known in order."""
+    tree, waiting = cluster.tree, cluster.waiting
+    if dict(waiting.heads.orders) != tree.closed_in_order():
+        yield f"heads are kept for {waiting.heads.orders}, the tree says {tree.closed_in_order()}"
+    for name, by in waiting.heads.orders.items():
+        firsts = {key: line.first() for key, line in waiting.lines.items() if tree.branch(key.queue).arena.name == name}
+        true = sorted((rank.rank(key, first, by), key) for key, first in firsts.items())
+        if [key for _, key in waiting.heads.of(name)] != [key for _, key in true]:
+            yield f"the heads of {name} are not its lines in order"
+
+
+def crowds_are_true(cluster: Cluster) -> Iterator[str]:
+    """Every line that sleeps in a crowd has its turn in its arena, by its first bid, and no other line has."""
+    waiting = cluster.waiting
+    crowded = {key for crowd in waiting.watches.crowds.values() for key in crowd}
+    found = [(arena, gang, of) for arena, crowds in waiting.turns.of.items() for gang, of in crowds.items()]
+    turns = [(arena, gang, *turn) for arena, gang, of in found for turn in of if waiting.turns.stands(turn)]
+    if crowded != {key for *_, key in turns} or len(crowded) != len(turns):
+        yield f"{len(crowded)} lines sleep in crowds, {len(turns)} have a turn"
+    for arena, gang, place, key in turns:
+        first = waiting.lines[key].first()
+        if cluster.tree.branch(key.queue).arena.name != arena or key.gang is not gang:
+            yield f"a line of {key.queue} has its turn in {arena}, or not in its crowd"
+        if (place[1], place[3]) != (first.arrival_s, first.tie):
+            yield f"a line of {key.queue} has its turn at {place}, its first is {first}"
+    if any(of != sorted(of, key=lambda turn: turn[0]) for _, _, of in found):
+        yield "turns are out of order"
+    if strangers := waiting.watches.roused.keys() - waiting.watches.crowds.keys():
+        yield f"crowds of nobody are roused: {len(strangers)}"

@@ -1,0 +1,141 @@
+"""How queues stand, read from the book: for the status of Queue objects, and for whoever asks at the command line.
+
+Costs what the tree has (queues times what they name), and for the first places one look at each job of a queue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Set
+from dataclasses import replace
+from heapq import nsmallest
+from itertools import islice
+from math import inf
+
+from phalanx.core.order.multifactor import MultifactorPriority
+from phalanx.core.quota import shares
+from phalanx.model.amount import Amount
+from phalanx.model.job import Phase
+from phalanx.model.queue import QueueOrder, QueueState
+from phalanx.model.status import QueuePosition, QueueStatus, ResourceUsage
+from phalanx.report.forecast import forecast
+from phalanx.state.cluster import Cluster, JobRecord
+from phalanx.state.queue_tree import Branch, Key
+
+_MOST_SHOWN = 100_000  # jobs of a queue that are looked at for its first places
+_STARTED = (Phase.STARTING, Phase.RUNNING)
+
+
+def queue_statuses(cluster: Cluster, places: int = 20) -> Iterator[QueueStatus]:
+    """Every queue's, parents before children, siblings by name; with its first `places` places."""
+    pending, running = _counts(cluster)
+    owned = {key for branch in cluster.tree.branches.values() for key, amount in branch.guaranteed.items() if amount}
+    left = [(branch, 0) for branch in reversed(_by_name(cluster.tree.root))]
+    while left:
+        branch, depth = left.pop()
+        left += [(child, depth + 1) for child in reversed(_by_name(branch))]
+        usage = tuple(_usage(branch, owned))
+        yield _standing(cluster, branch, depth, (pending[branch.name], running[branch.name]), usage, places)
+
+
+def with_expected_starts(cluster: Cluster, found: list[QueueStatus], now_s: float, most_jobs: int) -> list[QueueStatus]:
+    """The same, with when the first are expected to start, if there are not more live jobs than that: it takes playing
+    forward what runs."""
+    asked = [place.job for standing in found for place in standing.first]
+    if not asked or not cluster.ends.order or len(cluster.jobs) > most_jobs:
+        return found
+    known = forecast(cluster, cluster.policy, now_s, asked)
+    starts = {job: each.start_s for job, each in known.items()}
+    return [
+        replace(each, first=tuple(replace(place, start_s=starts.get(place.job)) for place in each.first))
+        for each in found
+    ]
+
+
+def queue_positions(cluster: Cluster, queue: str, places: int) -> list[QueuePosition]:
+    """The first that wait in that queue, in the order in which they are looked at."""
+    records = islice(_records(cluster, queue), _MOST_SHOWN)
+    waiting = (record for record in records if record.phase not in _STARTED)
+    first = nsmallest(places, waiting, key=_ranking(cluster, queue))
+    found = []
+    for position, record in enumerate(first, 1):
+        reason = cluster.reason(record.job.id)
+        found.append(
+            QueuePosition(job=record.job.id, position=position, code=str(reason.code) if reason is not None else "")
+        )
+    return found
+
+
+def _by_name(branch: Branch) -> list[Branch]:
+    return [branch.children[name] for name in sorted(branch.children)]
+
+
+def _counts(cluster: Cluster) -> tuple[dict[str, int], dict[str, int]]:
+    """Per queue, with all below: jobs that wait, and jobs that were started."""
+    pending, running = (dict.fromkeys(cluster.tree.branches, 0) for _ in range(2))
+    for name, branch in cluster.tree.branches.items():
+        jobs = list(_records(cluster, name)) if branch.queue is not None else []
+        started = sum(record.phase in _STARTED for record in jobs)
+        for above in branch.path:
+            running[above.name] += started
+            pending[above.name] += len(jobs) - started
+    return pending, running
+
+
+def _records(cluster: Cluster, queue: str) -> Iterator[JobRecord]:
+    names = (queue, "") if queue == cluster.policy.default_queue else (queue,)
+    return (cluster.jobs[job] for name in names for job in cluster.jobs_of.get(name, ()))
+
+
+def _ranking(cluster: Cluster, queue: str) -> Callable[[JobRecord], tuple[float, float, str]]:
+    """As `core.order.rank` compares queued jobs, with the factors as they are now."""
+    order = cluster.tree.branch(queue).order
+    priorities = MultifactorPriority(cluster, cluster.policy, cluster.now_s)
+
+    def ranked(record: JobRecord) -> tuple[float, float, str]:
+        match order:
+            case QueueOrder.FIFO:
+                first = 0.0
+            case QueueOrder.MULTIFACTOR:
+                first = -priorities.of(record)
+            case _:
+                first = -record.job.priority
+        return first, record.job.submitted_s, record.job.id
+
+    return ranked
+
+
+def _standing(
+    cluster: Cluster, branch: Branch, depth: int, counts: tuple[int, int], usage: tuple[ResourceUsage, ...], places: int
+) -> QueueStatus:
+    queue = branch.queue
+    assert queue is not None
+    ratio = shares.dominant_share(branch, branch.account, cluster.tree.pool)
+    return QueueStatus(
+        queue=branch.name,
+        parent=queue.parent,
+        depth=depth,
+        pending=counts[0],
+        running=counts[1],
+        share=inf if ratio.weightless else ratio.ratio,
+        usage=usage,
+        state=queue.state,
+        state_since_s=queue.state_since_s,
+        held_by=next((each.name for each in branch.states if each.state is not QueueState.OPEN), ""),
+        fault=branch.fault,
+        first=tuple(queue_positions(cluster, branch.name, places)) if places else (),
+    )
+
+
+def _usage(branch: Branch, owned: Set[Key]) -> Iterator[ResourceUsage]:
+    """What is used or named, by flavor and resource."""
+    used: Mapping[Key, Amount] = branch.account.total
+    keys = {key for key, amount in used.items() if amount} | branch.guaranteed.keys() | branch.limit.keys()
+    for flavor, resource in sorted(keys):
+        key = flavor, resource
+        yield ResourceUsage(
+            flavor=flavor,
+            resource=resource,
+            used=used.get(key, 0),
+            guaranteed=branch.guaranteed.get(key),
+            limit=branch.limit.get(key),
+            owned=key in owned,
+        )

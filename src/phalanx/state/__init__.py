@@ -1,0 +1,17 @@
+"""The cluster as it is known now: one mutable object, `cluster.Cluster`, and the indexes that it is made of.
+
+The loop owns it, and `core.fold` alone changes it. Each index is kept up to date by every change, so that a decision
+costs what changed and not what exists. Nothing here decides anything.
+
+Rooms, lowest first:
+
+    classes       demands and gangs, interned: one object for all pods, or jobs, that ask the same
+    dependencies  which jobs wait for which others; arrays; how finished jobs ended
+    usage         past usage of users, decayed, for fair shares
+    nodes/        the nodes as columns: amounts, attributes, devices, and which pods run where
+    queue_tree    the queues as a tree, what is charged to each, and what a gang costs
+    limits        which submitted jobs count against limits on submissions
+    pending/      the jobs that wait, and what each waits for
+    running       running jobs: as columns, by expected end, by what they hold
+    cluster       the whole: `Cluster`, and a `JobRecord` for each live job
+"""

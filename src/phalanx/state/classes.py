@@ -1,0 +1,215 @@
+"""Shapes and roles, interned, so that thinking is done once for what thousands of pods and jobs have in common.
+
+One `Demand` object per distinct shape, one `NodeConstraints` for all shapes that may go to the same nodes, one `Gang`
+per distinct (roles, groups, closeness, size). Two of a kind are the same exactly if they are the same object, which
+makes them cheap keys. The tables hold their objects weakly: what no job has any more is forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from operator import ge
+from typing import TypeAlias
+from weakref import WeakValueDictionary
+
+from phalanx.model import gang_tree
+from phalanx.model.amount import Amount
+from phalanx.model.fault import shape_error
+from phalanx.model.job import GangSize, Group, Job, Role
+from phalanx.model.pod import PODS, Amounts, DeviceShare, NodeTerm, PodAffinityTerm, Shape, Toleration
+from phalanx.model.topology import TopologyRequest
+from phalanx.state.nodes.pod_index import AffinityClass
+
+# Nine petabytes, nine trillion cores: no node has as much, and a thousand such pods still sum within an int64.
+MAX_AMOUNT = 2**53
+
+Costs: TypeAlias = tuple[tuple[str, Amount], ...]
+MinimumCost: TypeAlias = tuple[tuple[tuple[str, str], Amount], ...]
+
+
+def with_pod_count(requests: Amounts) -> Amounts:
+    """What a pod with these requests holds on its node: the requests, and one of `pods` if they do not say."""
+    held = bounded_amounts(requests)
+    return held if any(resource == PODS for resource, _ in held) else tuple(sorted((*held, (PODS, 1))))
+
+
+def bounded_amounts(requests: Amounts) -> Amounts:
+    """The amounts above zero, none beyond `MAX_AMOUNT`."""
+    return tuple((resource, min(amount, MAX_AMOUNT)) for resource, amount in requests if amount > 0)
+
+
+def with_device_share(asks: Amounts, share: DeviceShare) -> Costs:
+    """And the part of devices that the share comes to. One in bytes of a device's memory counts as the whole device:
+    which part it is depends on the device, and quotas are decided before a device is chosen."""
+    part = Fraction(max(0, share.milli), 1000) if share.milli and not share.memory_bytes else Fraction(1)
+    costs: dict[str, Amount] = dict(asks)
+    costs[share.resource] = costs.get(share.resource, 0) + min(Fraction(MAX_AMOUNT), part * max(0, share.count))
+    return tuple(sorted(costs.items()))
+
+
+class NodeConstraints:
+    """Which nodes a pod may go to, amounts aside."""
+
+    __slots__ = ("__weakref__", "affinity", "selector", "tolerations")
+
+    def __init__(
+        self,
+        selector: tuple[tuple[str, str], ...],
+        affinity: tuple[NodeTerm, ...],
+        tolerations: tuple[Toleration, ...],
+    ) -> None:
+        self.selector, self.affinity, self.tolerations = selector, affinity, tolerations
+
+
+class Demand:
+    """`asks`: what each pod holds on its node (`with_pod_count`); `amounts`: the same by resource; `costs`: what its
+    queue is charged with, which is the same and its part of devices. `plain`: which nodes take it depends on `where`
+    and on amounts alone, and all that do are equally good. `kind`: what others see of such pods, None if there is
+    nothing to see. `noted`: others see it, or its ports."""
+
+    __slots__ = ("__weakref__", "amounts", "asks", "costs", "kind", "shape", "tracked", "unconstrained", "where")
+
+    def __init__(self, shape: Shape, where: NodeConstraints, kind: AffinityClass | None) -> None:
+        self.shape, self.where, self.kind = shape, where, kind
+        self.asks = with_pod_count(shape.requests)
+        self.amounts = dict(self.asks)
+        self.costs: Costs = self.asks if shape.share is None else with_device_share(self.asks, shape.share)
+        apart = (shape.preferences, shape.near, shape.away, shape.spread, shape.ports, shape.share, shape.aligned)
+        self.unconstrained = not any(apart)
+        self.tracked = kind is not None or bool(shape.ports)
+
+
+class Gang:
+    """What alike jobs ask: their roles, the demand of each, and how these belong together. `simple`: by room alone, as
+    there are no groups and no closeness; else `tree` says how. `wrong`: what makes it no gang at all, in words.
+    `minimums`: of its roles; `none`: no pod of any; `rigid`: it never takes more. `optional`: members
+    of its groups may be left out."""
+
+    __slots__ = (
+        *("__weakref__", "_asked", "_due", "closeness", "demands", "groups", "minimums", "none", "rigid", "roles"),
+        *("optional", "simple", "size", "tree", "error"),
+    )
+
+    def __init__(
+        self,
+        roles: tuple[Role, ...],
+        demands: tuple[Demand, ...],
+        groups: tuple[Group, ...] = (),
+        closeness: TopologyRequest | None = None,
+        size: GangSize = GangSize.ELASTIC,
+    ) -> None:
+        self.roles, self.demands, self.groups, self.closeness, self.size = roles, demands, groups, closeness, size
+        self.simple = not groups and closeness is None and all(role.closeness is None for role in roles)
+        self.error = gang_tree.gang_error(roles, groups, closeness) or pod_error(roles)
+        self.tree = None if self.simple or self.error else gang_tree.gang_tree(roles, groups, closeness)
+        self.optional = self.tree is not None and self.tree.optional()
+        self.minimums = tuple([role.minimum for role in roles])
+        self.none = (0,) * len(roles)
+        self.rigid = all(role.count <= role.minimum for role in roles)
+        self._asked: dict[str, int] | None = None
+        self._due: MinimumCost | None = None
+
+    def due(self) -> MinimumCost:
+        """What the queue is charged with for the minimums of all roles, whatever nodes they are on, by key (no flavor,
+        resource). Added up when first asked for."""
+        if self._due is None:
+            total: dict[tuple[str, str], Amount] = {}
+            for demand, count in zip(self.demands, self.minimums, strict=True):
+                for resource, amount in demand.costs if count else ():
+                    total["", resource] = total.get(("", resource), 0) + amount * count
+            self._due = tuple(sorted(total.items()))
+        return self._due
+
+    def required_roles(self) -> Sequence[int]:
+        """The roles without whose minimum it cannot start."""
+        return range(len(self.roles)) if self.tree is None else tuple(self.tree.required_roles())
+
+    def asked(self) -> Mapping[str, int]:
+        """resource -> what the minimums of all roles ask together. Added up when first asked for."""
+        if self._asked is None:
+            self._asked = {}
+            for demand, role in zip(self.demands, self.roles, strict=True):
+                for resource, amount in demand.asks:
+                    self._asked[resource] = self._asked.get(resource, 0) + amount * role.minimum
+        return self._asked
+
+    def enough(self, pods: Sequence[int]) -> bool:
+        """Whether so many pods of each role are its minimum."""
+        if self.tree is not None:
+            return self.tree.placed(pods)
+        return all(map(ge, pods, self.minimums))
+
+    def does_without(self, role: int, pods: Sequence[int]) -> bool:
+        """Of a role that it need not have: with so many pods of each it has none of it, or its minimum anyway."""
+        return role not in self.required_roles() and (not pods[role] or self.enough(pods))
+
+
+def pod_error(roles: tuple[Role, ...]) -> str:
+    """What is wrong with what the pods of some role want; empty: nothing."""
+    for role in roles:
+        if found := shape_error(role.shape):
+            return f"pods of role {role.name}: {found}" if role.name else f"its pods: {found}"
+    return ""
+
+
+class InternTable:
+    """The tables."""
+
+    def __init__(self) -> None:
+        self._gangs: WeakValueDictionary[tuple[object, ...], Gang] = WeakValueDictionary()
+        self._demands: WeakValueDictionary[Shape, Demand] = WeakValueDictionary()
+        self._wheres: WeakValueDictionary[tuple[object, ...], NodeConstraints] = WeakValueDictionary()
+        self._kinds: WeakValueDictionary[tuple[object, ...], AffinityClass] = WeakValueDictionary()
+
+    def of(self, job: Job) -> Gang:
+        return self.gang(job.roles, job.groups, job.closeness, job.size)
+
+    def gang(
+        self,
+        roles: tuple[Role, ...],
+        groups: tuple[Group, ...] = (),
+        closeness: TopologyRequest | None = None,
+        size: GangSize = GangSize.ELASTIC,
+    ) -> Gang:
+        if len(roles) > gang_tree.MAX_ROLES:  # it will be refused: not worth looking at each
+            return Gang(roles, (self.demand(roles[0].shape),) * len(roles), groups, closeness, size)
+        key = (roles, groups, closeness, size)
+        gang = self._gangs.get(key)
+        if gang is None:
+            demands = tuple(self.demand(role.shape) for role in roles)
+            gang = self._gangs[key] = Gang(roles, demands, groups, closeness, size)
+        return gang
+
+    def demand(self, shape: Shape) -> Demand:
+        demand = self._demands.get(shape)
+        if demand is None:
+            kind = self.kind(shape.namespace, shape.labels, shape.near, shape.away)
+            demand = self._demands[shape] = Demand(shape, self._where(shape), kind)
+        return demand
+
+    def one(self, role: Role) -> Gang:
+        """A single pod of that role."""
+        return self.gang((Role(name=role.name, count=1, minimum=1, shape=role.shape),))
+
+    def kind(
+        self,
+        namespace: str,
+        labels: tuple[tuple[str, str], ...],
+        near: tuple[PodAffinityTerm, ...] = (),
+        away: tuple[PodAffinityTerm, ...] = (),
+    ) -> AffinityClass | None:
+        """What others see of such pods; None if they say nothing of themselves."""
+        key = (namespace, labels, near, away)
+        if not any(key):
+            return None
+        kind = self._kinds.get(key)
+        if kind is None:
+            kind = self._kinds[key] = AffinityClass(*key)
+        return kind
+
+    def _where(self, shape: Shape) -> NodeConstraints:
+        key = (shape.selector, shape.affinity, shape.tolerations)
+        where = self._wheres.get(key)
+        if where is None:
+            where = self._wheres[key] = NodeConstraints(*key)
+        return where

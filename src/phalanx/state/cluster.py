@@ -1,0 +1,286 @@
+"""The book: what is known now, owned and changed by the loop alone, through `core.fold.fold`.
+
+It holds the nodes as columns, one record per live job, the queues, and what pods of others hold. Beside the facts it
+keeps `waiting`: who waits, in which line, and what each line waits for, so that a decision costs what changed and not
+what exists. `copy()` is the only way to think about another book ("what if").
+
+Room that grows is noted (`waiting.grown`), because it alone can let anything start that could not start before.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final, NoReturn
+
+from phalanx.model.flavor import Flavor
+from phalanx.model.job import Job, Phase, Slot
+from phalanx.model.node import Node
+from phalanx.model.pod import Amounts, HostPort
+from phalanx.model.policy import Policy
+from phalanx.model.queue import Queue
+from phalanx.model.reason import Reason
+from phalanx.model.reservation import Reservation
+from phalanx.state.classes import MAX_AMOUNT, Gang, InternTable, bounded_amounts
+from phalanx.state.consumers import LargestConsumers
+from phalanx.state.dependencies import JobDependencies
+from phalanx.state.expected_ends import ExpectedEnds
+from phalanx.state.limits import SubmittedJobs
+from phalanx.state.nodes.pod_index import AffinityClass
+from phalanx.state.nodes.table import NodeTable
+from phalanx.state.pending.alarms import Alarms
+from phalanx.state.pending.waiting import Waiting
+from phalanx.state.queue_tree import Charge, Key, QueueTree
+from phalanx.state.running import RunningPods
+from phalanx.state.usage import DecayedUsage
+
+REMEMBERED = 4096  # gangs with the flavors they were given
+
+
+def _refuse(*_: object) -> NoReturn:
+    raise TypeError("nothing is entered here: it is shared")
+
+
+REFUSED: Any = _refuse
+
+
+class EmptyDict(dict[Any, Any]):
+    """Shared by all that have nothing: who is the first to enter anything makes a dictionary of its own."""
+
+    __setitem__ = __ior__ = update = setdefault = REFUSED
+
+
+class EmptySet(set[Any]):
+    """The same of a set."""
+
+    __ior__ = __ixor__ = add = update = symmetric_difference_update = REFUSED
+
+
+EMPTY_DICT: Final = EmptyDict()
+EMPTY_SET: Final = EmptySet()
+
+
+class JobRecord:
+    """A live job and what was decided about it.
+
+    `placements` are charged to their nodes; `open` slots want one, each with (arrival in seconds since the epoch,
+    number of its opening). `attempt` counts the starts,
+    `preempted` how often it gave way whole. `reason` is the last one told for it; `refusal` why the last
+    start came to nothing, since when it rests until `not_before_s` (seconds since the epoch).
+
+    `started_s`: when it was last started (seconds since the epoch). `flavors`: the flavor of each role, if its queue
+    names any. `promise`: placements promised to it while it waits, charged to their nodes, until `promised_until_s`.
+    `short_since_s`: since when it waits for room or quota.
+    `leaving`: placed slots that it was told to give up. `devices`: names given to placed and promised slots. `size`: of
+    a job whose size is fixed at its start, so many pods of each role are all that it has until it waits again.
+    `placed`: how many pods of each role have a node; `charge`: what its queue is charged with for it."""
+
+    __slots__ = (
+        *("attempt", "charge", "devices", "flavors", "gang", "job", "leaving", "not_before_s", "open", "phase"),
+        *("placed", "placements", "preempted", "nominated", "nominated_until_s", "reason", "refusal", "short_since_s"),
+        *("size", "started_s"),
+    )
+
+    def __init__(self, job: Job, gang: Gang) -> None:
+        self.job, self.gang = job, gang
+        self.phase = Phase.QUEUED
+        self.attempt = 0
+        self.reason: Reason | None = None
+        self.refusal: Reason | None = None
+        self.not_before_s = 0.0
+        self.started_s = 0.0
+        self.flavors: tuple[str, ...] = ()
+        self.nominated_until_s = 0.0
+        self.short_since_s: float | None = None
+        self.preempted = 0
+        self.placed: Sequence[int] = gang.none
+        self.charge: Charge | None = None
+        self.size: tuple[int, ...] = ()
+        self.placements: dict[Slot, str] = EMPTY_DICT
+        self.open: dict[Slot, tuple[float, int]] = EMPTY_DICT
+        self.nominated: dict[Slot, str] = EMPTY_DICT
+        self.devices: dict[Slot, tuple[str, ...]] = EMPTY_DICT
+        self.leaving: set[Slot] = EMPTY_SET
+
+    def make_ready(self) -> None:
+        """Something is about to be entered: it is most of what a record takes, and one that waits does without."""
+        if self.placements is EMPTY_DICT:
+            self.placements, self.open, self.nominated, self.devices, self.leaving = {}, {}, {}, {}, set()
+
+    def copy(self) -> JobRecord:
+        other = JobRecord(self.job, self.gang)
+        other.phase, other.attempt, other.reason = self.phase, self.attempt, self.reason
+        other.refusal = self.refusal
+        other.not_before_s = self.not_before_s
+        other.started_s, other.flavors = self.started_s, self.flavors
+        other.nominated_until_s = self.nominated_until_s
+        other.short_since_s = self.short_since_s
+        other.size = self.size
+        other.preempted = self.preempted
+        other.placed, other.charge = self.placed, self.charge
+        if self.placements is not EMPTY_DICT:
+            other.placements, other.open, other.leaving = dict(self.placements), dict(self.open), set(self.leaving)
+            other.nominated, other.devices = dict(self.nominated), dict(self.devices)
+        return other
+
+
+class Cluster:
+    """`breaches` collects what no decision of ours may do (`report.invariants` reports them); `opened` numbers open
+    slots."""
+
+    def __init__(self) -> None:
+        self.columns = NodeTable()
+        self.jobs: dict[str, JobRecord] = {}
+        self.queues: dict[str, Queue] = {}
+        self.flavors: dict[str, Flavor] = {}
+        self.policy = Policy()  # as last told
+        self.tree = QueueTree()
+        self.submitted_jobs = SubmittedJobs()
+        self.reservations: dict[str, Reservation] = {}
+        self.now_s = 0.0  # seconds since the epoch, the latest that was told
+        self.told_s = 0.0  # as last told: a clock may be set back
+        self.jobs_of: dict[str, dict[str, None]] = {}  # queue -> its live jobs
+        self.foreign: dict[str, tuple[str, Amounts]] = {}  # pod uid -> its node and what it holds there
+        self.foreign_identity: dict[
+            str, tuple[AffinityClass | None, tuple[HostPort, ...]]
+        ] = {}  # pod uid -> what ours see of it
+        self.foreign_usage: dict[str, int] = {}  # resource -> what pods of others hold of it in all
+        self.foreign_usage_on: dict[str, dict[str, int]] = {}  # the same by node
+        self.interned = InternTable()
+        self.flavored_gangs: dict[tuple[Gang, tuple[str, ...]], Gang] = {}
+        self.waiting = Waiting()
+        self.consumers = LargestConsumers()
+        self.running_pods: RunningPods | None = None  # made when first asked for
+        self.leaving: dict[str, float] = {}  # jobs of which pods were told to go -> when they must have gone (seconds)
+        self.nominated: dict[str, None] = {}  # jobs that are promised room
+        self.preempted_at: dict[str, deque[float]] = {}  # queue -> when its jobs were preempted (seconds)
+        self.ends = ExpectedEnds()
+        self.usage = DecayedUsage()
+        self.usage.price(self.policy.billing, self.policy.half_life_s, 0.0)
+        self.alarms = Alarms()
+        self.dependencies = JobDependencies()
+        self.breaches: list[str] = []
+        self.opened = 0
+        self.latest_s = 0.0  # the latest submission seen: what opens now counts as arrived then
+
+    def update_node(self, node: Node) -> None:
+        if any(not 0 <= amount <= MAX_AMOUNT for _, amount in node.allocatable):
+            node = replace(
+                node, allocatable=bounded_amounts(node.allocatable)
+            )  # nobody has as much, or less than nothing
+        known = self.columns.node(node.name) is not None
+        self.waiting.note_growth(self.columns.update(node), {})
+        self.tree.pool_stale = True
+        if known:
+            self.waiting.wake_exposed()  # it may also have become less
+
+    def remove_node(self, name: str) -> None:
+        if self.columns.node(name) is not None:
+            self.columns.remove(name)
+            self.tree.pool_stale = True
+            self.waiting.wake_exposed()
+
+    def discharge(self, node: str, asks: Amounts) -> None:
+        self.note_growth(self.columns.row_of[node])
+        self.columns.discharge(node, asks)
+
+    def release_slot(self, record: JobRecord, slot: Slot, node: str) -> None:
+        """It holds nothing there any more."""
+        row, demand = self.columns.row_of[node], record.gang.demands[slot.role]
+        self.note_growth(row)
+        if demand.tracked or record.devices:
+            self.columns.release(node, demand, record.devices.pop(slot, ()))
+        else:
+            self.columns.discharge(node, demand.asks)
+
+    def note_growth(self, row: int) -> None:
+        """The row will have more room in a moment. What was free there before is asked only where somebody watches."""
+        waiting = self.waiting
+        if row not in waiting.grown and self.columns.nodes[row] is not None:
+            waiting.note_growth(row, self.columns.free_of(row) if waiting.watches.posts else {})
+
+    def add_foreign_pod(
+        self, pod: str, node: str, asks: Amounts, kind: AffinityClass | None = None, ports: tuple[HostPort, ...] = ()
+    ) -> None:
+        """A pod of others holds `asks` on that node, and nothing elsewhere any more. `kind`: what ours see of it."""
+        self.remove_foreign_pod(pod)
+        self.foreign[pod] = (node, asks)
+        row = self.columns.charge(node, asks)
+        self.waiting.sleepers.stirred = True  # who had a reservation there may have none now
+        if kind is not None or ports:
+            self.foreign_identity[pod] = (kind, ports)
+            self.columns.add_pod(row, kind, ports)
+        here = self.foreign_usage_on.setdefault(node, {})
+        for resource, amount in asks:
+            self.foreign_usage[resource] = self.foreign_usage.get(resource, 0) + amount
+            here[resource] = here.get(resource, 0) + amount
+
+    def remove_foreign_pod(self, pod: str) -> None:
+        if known := self.foreign.pop(pod, None):
+            if pod in self.foreign_identity:
+                self.columns.remove_pod(self.columns.row_of[known[0]], *self.foreign_identity.pop(pod))
+            self.discharge(*known)
+            here = self.foreign_usage_on.pop(known[0], {})
+            for resource, amount in known[1]:
+                self.foreign_usage[resource] -= amount
+                here[resource] = here.get(resource, 0) - amount
+            if any(here.values()):
+                self.foreign_usage_on[known[0]] = here
+
+    def queue_of(self, job: Job) -> str:
+        """The name of the queue that the job is in, whether there is one or not."""
+        return job.queue or self.policy.default_queue
+
+    def with_flavors(self, gang: Gang, flavors: tuple[str, ...]) -> Gang:
+        """The gang, each role kept to the nodes of its flavor and tolerating what the flavor does."""
+        known = self.flavored_gangs.get((gang, flavors))
+        if known is None:
+            named = [self.flavors.get(flavor) for flavor in flavors]
+            roles = tuple(
+                replace(role, shape=each.applied_to(role.shape)) if each else role
+                for role, each in zip(gang.roles, named, strict=True)
+            )
+            known = self.interned.gang(roles, gang.groups, gang.closeness, gang.size)
+            if len(self.flavored_gangs) >= REMEMBERED:
+                self.flavored_gangs.clear()
+            self.flavored_gangs[gang, flavors] = known
+        return known
+
+    def pool(self) -> dict[Key, int]:
+        """What all nodes have, ready or not, by flavor and resource."""
+        facts, columns = self.columns.attributes, self.columns
+        found: dict[Key, int] = {}
+        for name, column in columns.allocatable.items():
+            found["", name] = int(column.sum())
+            for flavor in self.flavors.values():
+                rows = facts.labelled(flavor.labels)
+                found[flavor.name, name] = int(column[rows].sum())
+        return found
+
+    def reason(self, job: str) -> Reason | None:
+        """Why it waits, as last found: a line's reason is every waiting member's."""
+        record = self.jobs[job]
+        line = self.waiting.line_of(job)
+        return line.reason if line is not None and line.reason is not None else record.reason
+
+    def copy(self) -> Cluster:
+        other = Cluster()
+        other.columns = self.columns.copy()
+        other.jobs = {job: record.copy() for job, record in self.jobs.items()}
+        other.queues, other.flavors = dict(self.queues), dict(self.flavors)
+        other.reservations, other.now_s, other.told_s = dict(self.reservations), self.now_s, self.told_s
+        other.jobs_of = {queue: dict(jobs) for queue, jobs in self.jobs_of.items()}
+        other.foreign, other.foreign_usage = dict(self.foreign), dict(self.foreign_usage)
+        other.foreign_usage_on = {node: dict(held) for node, held in self.foreign_usage_on.items()}
+        other.policy, other.tree, other.submitted_jobs = self.policy, self.tree.copy(), self.submitted_jobs.copy()
+        other.foreign_identity = dict(self.foreign_identity)
+        other.interned, other.flavored_gangs = self.interned, dict(self.flavored_gangs)
+        other.waiting = self.waiting.copy()
+        other.consumers = self.consumers.copy()
+        other.leaving, other.nominated = dict(self.leaving), dict(self.nominated)
+        other.preempted_at = {queue: times.copy() for queue, times in self.preempted_at.items()}
+        other.usage = self.usage.copy()
+        other.ends, other.dependencies, other.alarms = self.ends.copy(), self.dependencies.copy(), self.alarms.copy()
+        other.breaches, other.opened, other.latest_s = list(self.breaches), self.opened, self.latest_s
+        return other

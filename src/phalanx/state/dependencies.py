@@ -1,0 +1,99 @@
+"""Which jobs wait for which others: dependencies, singletons, arrays; and how jobs that are over ended.
+
+Indexed from the other side, so that an end or a start finds those it concerns at once. Outcomes of jobs that are over
+are kept for those that may still name them: all that a live job names, and the latest besides, `KEPT` at least.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from itertools import islice
+from typing import TypeAlias
+
+from phalanx.model.job import Job, Outcome
+
+KEPT = 10_000
+
+JobFamily: TypeAlias = tuple[str, str]  # (user, the name of the singleton or array)
+Members: TypeAlias = list[tuple[float, str]]  # (submitted, seconds since the epoch; job), sorted
+
+
+class JobDependencies:
+    """`dependents[job]`: live jobs that name it. `active[array]`: its jobs that have started, or stand in a line and
+    may start some day. `passed`: jobs of arrays that were found not to, whose turn is another's."""
+
+    def __init__(self) -> None:
+        self.dependents: dict[str, dict[str, None]] = {}
+        self.singletons: dict[JobFamily, Members] = {}
+        self.arrays: dict[JobFamily, Members] = {}
+        self.active: dict[JobFamily, dict[str, None]] = {}
+        self.passed: dict[str, None] = {}
+        self.outcomes: dict[str, Outcome] = {}
+
+    def enter(self, job: Job) -> None:
+        """The job is live, as described."""
+        self.outcomes.pop(job.id, None)
+        for dependency in job.after:
+            self.dependents.setdefault(dependency.job, {})[job.id] = None
+        for kin, families in self._families(job) if job.singleton or job.array_cap is not None else ():
+            insort(families.setdefault(kin, []), (job.submitted_s, job.id))
+
+    def leave(self, job: Job) -> None:
+        """It is live no more, or described anew next."""
+        if not (job.after or job.singleton or job.array_cap is not None):
+            return
+        for dependency in job.after:
+            names = self.dependents.get(dependency.job, {})
+            names.pop(job.id, None)
+            if not names:
+                self.dependents.pop(dependency.job, None)
+        for kin, families in self._families(job):
+            members = families[kin]
+            del members[bisect_left(members, (job.submitted_s, job.id))]
+            if not members:
+                del families[kin]
+        self.rest(job)
+        self.passed.pop(job.id, None)
+
+    def ended(self, job: str, outcome: Outcome) -> None:
+        """It is over. When there are twice as many as are kept, the older ones that nobody names are forgotten."""
+        self.outcomes.pop(job, None)
+        self.outcomes[job] = outcome
+        if len(self.outcomes) > 2 * KEPT:
+            latest = dict(islice(self.outcomes.items(), len(self.outcomes) - KEPT, None))
+            named = {job: self.outcomes[job] for job in self.dependents if job in self.outcomes}
+            self.outcomes = named | latest
+
+    def work(self, job: Job) -> None:
+        """A job of an array contends or runs from now on."""
+        if job.array_cap is not None:
+            self.active.setdefault((job.user, job.array), {})[job.id] = None
+
+    def rest(self, job: Job) -> None:
+        """It does neither any more."""
+        if job.array_cap is not None and (active := self.active.get((job.user, job.array))):
+            active.pop(job.id, None)
+            if not active:
+                del self.active[job.user, job.array]
+
+    def contends(self, job: Job) -> bool:
+        """Whether it has a turn of its array."""
+        return job.id in self.active.get((job.user, job.array), ())
+
+    def copy(self) -> JobDependencies:
+        other = JobDependencies()
+        other.dependents = {job: dict(names) for job, names in self.dependents.items()}
+        other.singletons = {kin: list(members) for kin, members in self.singletons.items()}
+        other.arrays = {kin: list(members) for kin, members in self.arrays.items()}
+        other.active = {kin: dict(jobs) for kin, jobs in self.active.items()}
+        other.passed = dict(self.passed)
+        other.outcomes = dict(self.outcomes)
+        return other
+
+    def _families(self, job: Job) -> list[tuple[JobFamily, dict[JobFamily, Members]]]:
+        found = []
+        if job.singleton:
+            found.append(((job.user, job.singleton), self.singletons))
+        if job.array_cap is not None:
+            found.append(((job.user, job.array), self.arrays))
+        return found

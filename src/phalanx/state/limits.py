@@ -1,0 +1,81 @@
+"""Who counts against limits on submitted jobs: of a queue, a user or a group the live jobs, earliest submitted first.
+
+A limit of n lets the first n in; the others wait until one of those before them is over. So who is in follows from the
+book alone, whatever order it was told in. Lists are kept only where somebody states such a limit."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+from typing import NamedTuple, TypeAlias
+
+from phalanx.model.job import Job
+from phalanx.state.queue_tree import Branch
+
+SubmitOrder: TypeAlias = tuple[float, str]  # submitted (seconds since the epoch), id
+
+
+class SubmitLimit(NamedTuple):
+    """A limit on submitted jobs. `kind`: whose it is ("queue", "user" or "group"); `whose`: which user or group."""
+
+    queue: str
+    kind: str
+    whose: str
+    allowed: int
+
+
+class SubmittedJobs:
+    def __init__(self) -> None:
+        self.lists: dict[SubmitLimit, list[SubmitOrder]] = {}
+
+    def enter(self, branch: Branch, job: Job) -> Iterator[str]:
+        """The job is live; who is kept out by it from now on."""
+        turn = (job.submitted_s, job.id)
+        for gate in submit_limits(branch, job):
+            turns = self.lists.setdefault(gate, [])
+            insort(turns, turn)
+            if len(turns) > gate.allowed and turn < turns[gate.allowed]:
+                yield turns[gate.allowed][1]
+
+    def leave(self, branch: Branch, job: Job) -> Iterator[str]:
+        """The job is live no more; who is let in instead."""
+        turn = (job.submitted_s, job.id)
+        for gate in submit_limits(branch, job):
+            turns = self.lists.get(gate, [])
+            at = bisect_left(turns, turn)
+            if at == len(turns) or turns[at] != turn:
+                continue
+            del turns[at]
+            if not turns:
+                del self.lists[gate]
+            elif at < gate.allowed <= len(turns):
+                yield turns[gate.allowed - 1][1]
+
+    def kept_out(self, branch: Branch, job: Job) -> SubmitLimit | None:
+        """The first limit, from the queue up, that does not let the job in."""
+        turn = (job.submitted_s, job.id)
+        for gate in submit_limits(branch, job):
+            turns = self.lists.get(gate, [])
+            if len(turns) > gate.allowed and turn >= turns[gate.allowed]:
+                return gate
+        return None
+
+    def copy(self) -> SubmittedJobs:
+        other = SubmittedJobs()
+        other.lists = {gate: list(turns) for gate, turns in self.lists.items()}
+        return other
+
+
+def submit_limits(branch: Branch, job: Job) -> Iterator[SubmitLimit]:
+    """The limits on submitted jobs that hold for the job."""
+    for each in branch.path if branch.limits_submissions else ():
+        queue = each.queue
+        if queue is None:
+            continue
+        for kind, whose, limits in (
+            ("queue", "", queue.total),
+            ("user", job.user, queue.per_user),
+            ("group", job.group, queue.per_group),
+        ):
+            if limits.submitted is not None:
+                yield SubmitLimit(each.name, kind, whose, max(0, limits.submitted))

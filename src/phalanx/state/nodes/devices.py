@@ -1,0 +1,242 @@
+"""Devices by name, and NUMA zones: what is left of each, as two-dimensional columns [row, device] and [row, zone].
+
+A device is free, or owned whole by one pod, or shared by pods that each hold part of it. Which it is follows from the
+placements' names alone, so it survives a restart. Nodes count whole devices in their amounts; a device that becomes
+shared leaves that count and comes back with its last share, so neither can be given away twice. Pods that hold whole
+devices without names (other people's, or ours from before the node listed any) are in the count only: that many
+devices fewer can be opened, though nobody knows which.
+
+A share of so many thousandths also holds so much of the device's memory, and the other way round, both rounded down:
+shares never exceed what they are counted in, thousandths or bytes.
+
+A pod that is aligned also carries the name of its NUMA zone, written `zone/NAME` among its devices. What the others on
+the node hold may lie in any zone, so it is taken off each (pessimistic, but what is promised is there)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phalanx.model.node import Device, Node
+from phalanx.model.pod import Amounts, DeviceShare
+
+Table = NDArray[np.int64]
+
+MILLI = 1000
+ZONE = "zone/"
+NO_ZONE = -1  # the zone of a device that says none
+
+
+class DeviceUse(NamedTuple):
+    """What one pod holds of a device that counts as `resource`; of any other, and if it is empty, the pod holds all
+    (which its node's amounts count already)."""
+
+    resource: str = ""
+    milli: int = 0
+    memory_bytes: int = 0
+
+    def of(self, size_bytes: int) -> tuple[int, int]:
+        """(thousandths, bytes) of a device with that much memory."""
+        if not self.resource:
+            return MILLI, size_bytes
+        if self.memory_bytes:
+            return (self.memory_bytes * MILLI // size_bytes if size_bytes else MILLI), self.memory_bytes
+        return self.milli, size_bytes * self.milli // MILLI
+
+
+WHOLE_DEVICE = DeviceUse()
+
+
+def device_use(share: DeviceShare | None) -> DeviceUse:
+    return WHOLE_DEVICE if share is None else DeviceUse(share.resource, share.milli, share.memory_bytes)
+
+
+class DeviceTable:
+    """`milli` and `memory`: what is left of each device (of one that is not there: nothing; less than nothing while one
+    that it is promised to and one that leaves both hold it); `size`: its memory;
+    `resource`: code of what counts it (`codes`), -1 where there is none; `zone`: its zone's place in the row's list."""
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.listed: dict[int, tuple[Device, ...]] = {}
+        self.zones: dict[int, tuple[str, ...]] = {}
+        self.codes: dict[str, int] = {}
+        self.zoned: dict[str, Table] = {}  # resource -> [row, zone]: allocatable there
+        self.known: dict[str, Table] = {}  # resource -> [row, zone]: held by pods known to be there
+        self._held: dict[int, dict[str, dict[DeviceUse, int]]] = {}  # row -> device name -> uses
+        self._places: dict[int, dict[str, list[int]]] = {}  # row -> device name -> its places in the row's list
+        self._settled: dict[int, dict[str, dict[str, int]]] = {}  # row -> zone name -> resource -> amount
+        self._shape(0, 0)
+
+    def __bool__(self) -> bool:
+        return bool(self.listed)
+
+    def write(self, row: int, node: Node | None) -> None:
+        """The row's node is this one now; None: there is no node. What pods hold by name stays."""
+        devices, zones = (node.devices, node.zones) if node else ((), ())
+        if not devices and not zones and row not in self.listed and row not in self.zones:
+            return
+        names = tuple(dict.fromkeys([zone.name for zone in zones] + [each.zone for each in devices if each.zone]))
+        self._widen(len(devices), len(names))
+        for known, said in ((self.listed, devices), (self.zones, names)):
+            known.pop(row, None)
+            if said:
+                known[row] = said  # type: ignore[assignment]  # one of two dicts, each with its own kind of values
+        self.resource[row], self.zone[row], self.size[row] = -1, NO_ZONE, 0
+        self.milli[row], self.memory[row] = 0, 0
+        self._places[row] = places = dict[str, list[int]]()
+        for at, device in enumerate(devices):
+            places.setdefault(device.name, []).append(at)
+            self.resource[row, at] = self.codes.setdefault(device.resource, len(self.codes))
+            self.zone[row, at] = names.index(device.zone) if device.zone else NO_ZONE
+            self.size[row, at] = max(0, device.memory_bytes)
+        for table in self.zoned.values():
+            table[row] = 0
+        for at, zone in enumerate(zones):
+            for resource, amount in zone.allocatable:
+                self._zoned(resource)[row, at] = max(0, amount)
+        for name in places:
+            self._refresh(row, name)
+        self._refresh_zones(row)
+
+    def hold(self, row: int, names: Sequence[str], use: DeviceUse, asks: Amounts) -> dict[str, int]:
+        """A pod that asks so much holds those devices; by how many whole devices each count shrinks."""
+        return self._change(row, names, use, asks, 1)
+
+    def drop(self, row: int, names: Sequence[str], use: DeviceUse, asks: Amounts) -> dict[str, int]:
+        """It holds them no more; the counts grow by what is returned (as negative numbers)."""
+        return self._change(row, names, use, asks, -1)
+
+    def shared(self, row: int) -> dict[str, int]:
+        """resource -> how many of the row's devices are shared, and so missing in its count of whole ones."""
+        return self._shared(row, self._held[row]) if row in self._held else {}
+
+    def returned(self, row: int, leavers: Iterable[tuple[Sequence[str], DeviceUse]]) -> dict[str, int]:
+        """By how many whole devices each count grows once those pods, which hold the named devices, have left."""
+        left = {name: Counter(uses) for name, uses in self._held.get(row, {}).items()}
+        before = self._shared(row, left)
+        for names, use in leavers:
+            for name in names:
+                if name in left:
+                    left[name][use] -= 1
+        after = self._shared(row, {name: +uses for name, uses in left.items()})
+        return {resource: count - after.get(resource, 0) for resource, count in before.items()}
+
+    def _shared(self, row: int, held: Mapping[str, Mapping[DeviceUse, int]]) -> dict[str, int]:
+        found: dict[str, int] = {}
+        counts = {device.name: device.resource for device in self.listed.get(row, ())}
+        for name, uses in held.items():
+            for resource in sorted({use.resource for use in uses if use.resource == counts.get(name, use.resource)}):
+                if resource:
+                    found[resource] = found.get(resource, 0) + 1
+        return found
+
+    def resize(self, capacity: int) -> None:
+        """Room for `capacity` rows; the new ones have nothing."""
+        self.capacity = capacity
+        self._widen(0, 0, always=True)
+
+    def copy(self) -> DeviceTable:
+        other = DeviceTable(self.capacity)
+        other.listed, other.zones, other.codes = dict(self.listed), dict(self.zones), dict(self.codes)
+        other._held = {row: {name: dict(uses) for name, uses in devices.items()} for row, devices in self._held.items()}
+        other._places = dict(self._places)
+        other._settled = {
+            row: {zone: dict(amounts) for zone, amounts in zones.items()} for row, zones in self._settled.items()
+        }
+        for name in ("milli", "memory", "size", "resource", "zone"):
+            setattr(other, name, getattr(self, name).copy())
+        other.zoned = {resource: table.copy() for resource, table in self.zoned.items()}
+        other.known = {resource: table.copy() for resource, table in self.known.items()}
+        return other
+
+    def _change(self, row: int, names: Sequence[str], use: DeviceUse, asks: Amounts, pods: int) -> dict[str, int]:
+        before = self.shared(row) if use.resource else {}
+        held = self._held.get(row)
+        if held is None:
+            held = self._held[row] = {}
+        for name in names:
+            if name.startswith(ZONE):
+                self._settle(row, name.removeprefix(ZONE), asks, pods)
+                continue
+            uses = held.setdefault(name, {})
+            uses[use] = uses.get(use, 0) + pods
+            if not uses[use]:
+                del uses[use]
+            if not uses:
+                del held[name]
+            self._refresh(row, name)
+        if not held:
+            del self._held[row]
+        if not use.resource:
+            return {}
+        after = self.shared(row)
+        return {name: after.get(name, 0) - before.get(name, 0) for name in sorted({*before, *after})}
+
+    def _settle(self, row: int, zone: str, asks: Amounts, pods: int) -> None:
+        """A pod that asks so much is known to be in that zone, or has left it."""
+        held = self._settled.setdefault(row, {}).setdefault(zone, {})
+        for resource, amount in asks:
+            held[resource] = held.get(resource, 0) + amount * pods
+            if not held[resource]:
+                del held[resource]
+        if not held:
+            del self._settled[row][zone]
+        if not self._settled[row]:
+            del self._settled[row]
+        self._refresh_zones(row)
+
+    def _refresh(self, row: int, name: str) -> None:
+        """What is left of that device of the row, from what is held of it by name."""
+        for at in self._places.get(row, {}).get(name, ()):
+            resource, size = self.listed[row][at].resource, int(self.size[row, at])
+            milli, memory = MILLI, size
+            for use, pods in self._held.get(row, {}).get(name, {}).items():
+                part, part_bytes = (use if use.resource == resource else WHOLE_DEVICE).of(size)
+                milli, memory = milli - part * pods, memory - part_bytes * pods
+            self.milli[row, at], self.memory[row, at] = milli, memory
+
+    def _refresh_zones(self, row: int) -> None:
+        for table in self.known.values():
+            table[row] = 0
+        for at, zone in enumerate(self.zones.get(row, ())):
+            for resource, amount in self._settled.get(row, {}).get(zone, {}).items():
+                self._zoned(resource)
+                self.known[resource][row, at] = amount
+
+    def _zoned(self, resource: str) -> Table:
+        if resource not in self.zoned:
+            shape = (self.capacity, self._most_zones)
+            self.zoned[resource], self.known[resource] = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+        return self.zoned[resource]
+
+    def _shape(self, devices: int, zones: int) -> None:
+        """Tables for so many devices and zones a row, empty."""
+        self._most_zones = zones
+        shape = (self.capacity, devices)
+        self.milli, self.memory, self.size = (np.zeros(shape, np.int64) for _ in range(3))
+        self.resource, self.zone = np.full(shape, -1, np.int64), np.full(shape, NO_ZONE, np.int64)
+
+    def _widen(self, devices: int, zones: int, *, always: bool = False) -> None:
+        """Room for so many devices and zones in a row."""
+        widest = self.milli.shape[1]
+        if not always and devices <= widest and zones <= self._most_zones:
+            return
+        old = (self.milli, self.memory, self.size, self.resource, self.zone)
+        zoned, known = self.zoned, self.known
+        self._shape(max(devices, widest), max(zones, self._most_zones))
+        for before, after in zip(old, (self.milli, self.memory, self.size, self.resource, self.zone), strict=True):
+            after[: len(before), : before.shape[1]] = before
+        self.zoned, self.known = {}, {}
+        for resource, table in zoned.items():
+            self._zoned(resource)[: len(table), : table.shape[1]] = table
+            self.known[resource][: len(table), : table.shape[1]] = known[resource]
+
+
+def zone_in(names: Iterable[str]) -> str | None:
+    """The zone among what a pod was given."""
+    return next((name.removeprefix(ZONE) for name in names if name.startswith(ZONE)), None)

@@ -1,0 +1,146 @@
+"""Who runs where, as other pods see it: the part of the book that affinity, spread and host ports count.
+
+A *kind* is a namespace, labels, and what such pods themselves want of others; thousands of pods share one. Per kind the
+book has how many of its pods are on which row, kept up to date by every charge. Whoever selects pods sums the kinds
+that match, which costs what matches, not what runs. A pod that states neither labels nor a namespace nor a wish is of
+no kind: nobody can select it.
+
+`changed`: the kinds of which pods came or went since sleeping lines were last looked at, since either can let a pod
+start that affinity or spread kept waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from phalanx.model.pod import HostPort, NodeTerm, Operator, PodAffinityTerm, Requirement, Shape
+
+ALL_NAMESPACES = "*"
+
+
+class AffinityClass:
+    """Pods that look the same to others. Interned: two of a kind are the same object."""
+
+    __slots__ = ("__weakref__", "away", "labels", "namespace", "near")
+
+    def __init__(
+        self,
+        namespace: str,
+        labels: tuple[tuple[str, str], ...],
+        near: tuple[PodAffinityTerm, ...],
+        away: tuple[PodAffinityTerm, ...],
+    ) -> None:
+        self.namespace, self.labels, self.near, self.away = namespace, dict(labels), near, away
+
+
+class PodIndex:
+    """Rows are those of `Columns`."""
+
+    def __init__(self) -> None:
+        self.rows: dict[AffinityClass, dict[int, int]] = {}  # kind -> row -> its pods there
+        self.with_affinity: dict[AffinityClass, None] = {}  # kinds that run and want something of others
+        self.changed: dict[AffinityClass, None] = {}
+        self.ports: dict[int, dict[HostPort, int]] = {}  # row -> the host ports in use, and by how many pods
+        self._labelled: dict[tuple[str, str], dict[AffinityClass, None]] = {}
+
+    def add(self, kind: AffinityClass, row: int, pods: int = 1) -> None:
+        rows = self.rows.get(kind)
+        if rows is None:
+            rows = self.rows[kind] = {}
+            for label in kind.labels.items():
+                self._labelled.setdefault(label, {})[kind] = None
+            if kind.near or kind.away:
+                self.with_affinity[kind] = None
+        rows[row] = rows.get(row, 0) + pods
+        self.changed[kind] = None
+
+    def remove(self, kind: AffinityClass, row: int) -> None:
+        rows = self.rows[kind]
+        rows[row] -= 1
+        if not rows[row]:
+            del rows[row]
+        if not rows:
+            self._forget(kind)
+        self.changed[kind] = None
+
+    def open_ports(self, row: int, ports: Iterable[HostPort]) -> None:
+        used = self.ports.setdefault(row, {})
+        for port in ports:
+            used[port] = used.get(port, 0) + 1
+
+    def close_ports(self, row: int, ports: Iterable[HostPort]) -> None:
+        used = self.ports[row]
+        for port in ports:
+            used[port] -= 1
+            if not used[port]:
+                del used[port]
+        if not used:
+            del self.ports[row]
+
+    def candidates(self, selector: NodeTerm) -> Iterable[AffinityClass]:
+        """The kinds that may match: those with a label that the selector's first In requires, or all."""
+        for requirement in selector:
+            if requirement.operator is Operator.IN:
+                labels = [(requirement.key, value) for value in requirement.values]
+                return {kind: None for label in labels for kind in self._labelled.get(label, ())}
+        return self.rows
+
+    def copy(self) -> PodIndex:
+        other = PodIndex()
+        other.rows = {kind: dict(rows) for kind, rows in self.rows.items()}
+        other.with_affinity, other.changed = dict(self.with_affinity), dict(self.changed)
+        other.ports = {row: dict(used) for row, used in self.ports.items()}
+        other._labelled = {label: dict(kinds) for label, kinds in self._labelled.items()}
+        return other
+
+    def _forget(self, kind: AffinityClass) -> None:
+        del self.rows[kind]
+        self.with_affinity.pop(kind, None)
+        for label in kind.labels.items():
+            kinds = self._labelled[label]
+            del kinds[kind]
+            if not kinds:
+                del self._labelled[label]
+
+
+def selector_matches(selector: NodeTerm, namespaces: tuple[str, ...], kind: AffinityClass) -> bool:
+    """LabelSelector of k8s.io/apimachinery; one without requirements picks every pod of the namespaces."""
+    if kind.namespace not in namespaces and ALL_NAMESPACES not in namespaces:
+        return False
+    return all(requirement_holds(kind.labels.get(requirement.key), requirement) for requirement in selector)
+
+
+def requirement_holds(value: str | None, requirement: Requirement) -> bool:
+    match requirement.operator:
+        case Operator.IN:
+            return value is not None and value in requirement.values
+        case Operator.NOT_IN:
+            return value not in requirement.values
+        case Operator.EXISTS:
+            return value is not None
+        case Operator.DOES_NOT_EXIST:
+            return value is None
+    return False  # Gt and Lt are for nodes
+
+
+def term_matches(term: PodAffinityTerm, namespace: str, kind: AffinityClass | None) -> bool:
+    """Whether the term, of a pod in that namespace, selects such pods."""
+    return kind is not None and selector_matches(term.selector, term.namespaces or (namespace,), kind)
+
+
+def arrival_may_help(shape: Shape, other: AffinityClass) -> bool:
+    """Whether a pod of the other kind that comes can let one of this shape start: it must be near it, or level."""
+    near = any(not term.weight and term_matches(term, shape.namespace, other) for term in shape.near)
+    return near or any(
+        each.required and selector_matches(each.selector, (shape.namespace,), other) for each in shape.spread
+    )
+
+
+def change_may_help(shape: Shape, kind: AffinityClass | None, other: AffinityClass) -> bool:
+    """Whether a pod of the other kind that comes or goes can let one of this shape and kind start: it must be near or
+    away from it, or level with it, or the other keeps it away."""
+    required = (*shape.near, *shape.away)
+    return (
+        any(not term.weight and term_matches(term, shape.namespace, other) for term in required)
+        or any(each.required and selector_matches(each.selector, (shape.namespace,), other) for each in shape.spread)
+        or any(not term.weight and term_matches(term, other.namespace, kind) for term in other.away)
+    )

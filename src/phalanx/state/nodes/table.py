@@ -1,0 +1,281 @@
+"""Nodes as columns: one signed int64 array per resource, for what is allocatable and for what of it is free.
+
+A structure of arrays, because a decision asks one thing of all nodes ("who has 4000m cpu?") far more often than all
+things of one. Rows are given at first mention and taken back when the node is gone and nothing is charged to it; arrays
+grow by doubling. A name that is charged before, or after, there is a node of that name has a row all the same (a
+*ghost*: nothing allocatable, hence free below zero), because a pod holds its room until it is gone.
+
+`free = allocatable - charged` and may be negative: the world can overfill a node, we may not. Scalar reads and writes
+go through memoryviews, which are several times faster than indexing an array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phalanx.model.node import Node
+from phalanx.model.pod import Amounts, HostPort
+from phalanx.state.classes import Demand
+from phalanx.state.nodes.attributes import NodeAttributes, extended
+from phalanx.state.nodes.devices import DeviceTable, device_use
+from phalanx.state.nodes.pod_index import AffinityClass, PodIndex
+from phalanx.state.nodes.score_cache import ScoreCache
+
+FIRST_ROWS = 16
+FEW_FACTS = 1024  # that many values are never worth forgetting
+
+
+class NodeTable:
+    """Row <-> node name, the amounts per resource, the nodes' `facts`, their `devices`, and the `peers` on them."""
+
+    def __init__(self) -> None:
+        self.capacity = FIRST_ROWS
+        self.names: list[str] = []  # row -> name; "" for a vacant row
+        self.nodes: list[Node | None] = []  # row -> the node; None: a ghost, or vacant
+        self.row_of: dict[str, int] = {}
+        self.charges: list[int] = []  # row -> how many pods are charged to it
+        self.allocatable: dict[str, NDArray[np.int64]] = {}
+        self.free: dict[str, NDArray[np.int64]] = {}
+        self.attributes = NodeAttributes(self.capacity)
+        self.devices = DeviceTable(self.capacity)
+        self.pod_index = PodIndex()
+        self.scores = ScoreCache()
+        self.tenants: dict[int, dict[Demand, int]] = {}  # row -> who was given devices there
+        self.stamps: list[int] = []  # row -> how often anything about it has changed
+        self.touched: dict[int, None] = {}  # rows charged with something else since they were last laid out
+        self.node_order: Any = (
+            None  # as the last decision laid them out (`core.placement.node_order`), until a node is another
+        )
+        self._most_facts = FEW_FACTS
+        self._views: dict[str, memoryview[int]] = {}  # of `free`
+        self._vacant: list[int] = []
+
+    def __len__(self) -> int:
+        """How many nodes there are, ghosts not counted."""
+        return sum(node is not None for node in self.nodes)
+
+    def __iter__(self) -> Iterator[Node]:
+        return (node for node in self.nodes if node is not None)
+
+    def node(self, name: str) -> Node | None:
+        row = self.row_of.get(name)
+        return None if row is None else self.nodes[row]
+
+    def update(self, node: Node) -> int:
+        """The node is new or another; its row."""
+        row = self.row(node.name)
+        self._allocate(row, dict(node.allocatable))
+        self.nodes[row] = node
+        self._describe(row, node)
+        self._list(row, node)
+        return row
+
+    def remove(self, name: str) -> None:
+        """There is no such node any more; what is charged to it stays charged to a ghost."""
+        row = self.row_of[name]
+        self._allocate(row, {})
+        self.nodes[row] = None
+        self._describe(row, None)
+        self._list(row, None)
+        self._vacate_if_unused(row)
+
+    def charge(self, name: str, asks: Amounts, pods: int = 1) -> int:
+        """So many pods hold `asks` each there from now on; the row."""
+        row = self.row_of.get(name, -1)
+        if row < 0:
+            row = self.row(name)
+        self.charges[row] += pods
+        self.stamps[row] += 1
+        self.touched[row] = None
+        views = self._views
+        for resource, amount in asks:
+            if resource not in views:
+                self.view(resource)
+            views[resource][row] -= amount * pods
+        return row
+
+    def discharge(self, name: str, asks: Amounts) -> None:
+        """That pod's room is free again."""
+        row = self.row_of[name]
+        self.charges[row] -= 1
+        self.stamps[row] += 1
+        self.touched[row] = None
+        for resource, amount in asks:
+            self._views[resource][row] += amount
+        if self.nodes[row] is None:
+            self._vacate_if_unused(row)
+
+    def hold(self, name: str, demand: Demand, devices: tuple[str, ...] = ()) -> int:
+        """One pod of that demand is there from now on, on those devices; the row."""
+        row = self.charge(name, demand.asks)
+        if demand.tracked:
+            self.add_pod(row, demand.kind, demand.shape.ports)
+        if devices:
+            self._count(row, self.devices.hold(row, devices, device_use(demand.shape.share), demand.asks))
+            tenants = self.tenants.setdefault(row, {})
+            tenants[demand] = tenants.get(demand, 0) + 1
+        return row
+
+    def release(self, name: str, demand: Demand, devices: tuple[str, ...] = ()) -> None:
+        """That pod is gone."""
+        row = self.row_of[name]
+        if demand.tracked:
+            self.remove_pod(row, demand.kind, demand.shape.ports)
+        if devices:
+            self._count(row, self.devices.drop(row, devices, device_use(demand.shape.share), demand.asks))
+            tenants = self.tenants[row]
+            tenants[demand] -= 1
+            if not tenants[demand]:
+                del tenants[demand]
+        self.discharge(name, demand.asks)
+
+    def add_pod(self, row: int, kind: AffinityClass | None, ports: tuple[HostPort, ...]) -> None:
+        """Such a pod is there from now on, as others see it."""
+        if kind is not None:
+            self.pod_index.add(kind, row)
+        if ports:
+            self.pod_index.open_ports(row, ports)
+
+    def remove_pod(self, row: int, kind: AffinityClass | None, ports: tuple[HostPort, ...]) -> None:
+        """It is there no more."""
+        if kind is not None:
+            self.pod_index.remove(kind, row)
+        if ports:
+            self.pod_index.close_ports(row, ports)
+
+    def view(self, resource: str) -> memoryview[int]:
+        """The free column of a resource for scalar access; zeros if nobody has spoken of it yet."""
+        view = self._views.get(resource)
+        if view is None:
+            self.allocatable[resource] = np.zeros(self.capacity, np.int64)
+            self.free[resource] = np.zeros(self.capacity, np.int64)
+            view = self._views[resource] = self.free[resource].data
+        return view
+
+    def free_of(self, row: int) -> dict[str, int]:
+        """resource -> what is free of it in that row."""
+        return {resource: view[row] for resource, view in self._views.items()}
+
+    def least_free(self, row: int) -> int:
+        """The lowest of the row's free amounts, or zero: below it the node holds more than it has."""
+        least = 0
+        for view in self._views.values():
+            if view[row] < least:
+                least = view[row]
+        return least
+
+    def lowest_free(self, rows: NDArray[np.intp] | slice = slice(None)) -> NDArray[np.int64]:
+        """Per row the lowest of its free amounts: negative where the node holds more than it has."""
+        lowest = np.zeros(self.capacity, np.int64)[rows]
+        for column in self.free.values():
+            np.minimum(lowest, column[rows], out=lowest)
+        return lowest
+
+    def row(self, name: str) -> int:
+        """The row of that name, given now if it has none."""
+        row = self.row_of.get(name)
+        if row is not None:
+            return row
+        if self._vacant:
+            row = self._vacant.pop()
+            self.names[row] = name
+        else:
+            row = len(self.names)
+            self.names.append(name)
+            self.nodes.append(None)
+            self.charges.append(0)
+            self.stamps.append(0)
+            if row >= self.capacity:
+                self._grow()
+        self.row_of[name] = row
+        return row
+
+    def copy(self) -> NodeTable:
+        other = NodeTable()
+        other.capacity = self.capacity
+        other.names, other.nodes, other.row_of = list(self.names), list(self.nodes), dict(self.row_of)
+        other.charges, other._vacant, other.stamps = list(self.charges), list(self._vacant), list(self.stamps)
+        other.tenants = {row: dict(tenants) for row, tenants in self.tenants.items()}
+        other.allocatable = {resource: column.copy() for resource, column in self.allocatable.items()}
+        other.attributes, other.devices, other.pod_index = (
+            self.attributes.copy(),
+            self.devices.copy(),
+            self.pod_index.copy(),
+        )
+        other._most_facts = self._most_facts
+        other._take(column.copy() for column in self.free.values())
+        return other
+
+    def emptied(self) -> NodeTable:
+        """The same nodes with nothing on them. The facts are shared: only to be read."""
+        other = NodeTable()
+        other.capacity, other.attributes = self.capacity, self.attributes
+        other.names, other.nodes, other.row_of = list(self.names), list(self.nodes), dict(self.row_of)
+        other.charges, other.stamps = [0] * len(self.charges), list(self.stamps)
+        other.devices = DeviceTable(self.capacity)
+        for row in (*self.devices.listed, *self.devices.zones):
+            other.devices.write(row, self.nodes[row])
+        other.allocatable = {resource: column.copy() for resource, column in self.allocatable.items()}
+        other._take(column.copy() for column in self.allocatable.values())
+        return other
+
+    def with_free(self, free: dict[str, NDArray[np.int64]]) -> NodeTable:
+        """The same nodes with other amounts free: only to be read, and by column."""
+        other = NodeTable.__new__(NodeTable)
+        other.__dict__.update(self.__dict__)
+        other.free = free
+        return other
+
+    def _describe(self, row: int, node: Node | None) -> None:
+        """The row's facts. What no node says any more (names of nodes that are gone, taints with times in them) is
+        forgotten at the latest when it is more than half of all."""
+        self.node_order = None
+        self.attributes.write(row, node)
+        if self.attributes.remembered > self._most_facts:
+            self.attributes = NodeAttributes(self.capacity)
+            for at, known in enumerate(self.nodes):
+                if known is not None:
+                    self.attributes.write(at, known)
+            self._most_facts = 2 * self.attributes.remembered + FEW_FACTS
+
+    def _list(self, row: int, node: Node | None) -> None:
+        self.stamps[row] += 1
+        before = self.devices.shared(row)
+        self.devices.write(row, node)
+        after = self.devices.shared(row)
+        self._count(row, {name: after.get(name, 0) - before.get(name, 0) for name in sorted({*before, *after})})
+
+    def _count(self, row: int, shared: dict[str, int]) -> None:
+        """So many devices more are shared, and no longer counted as whole ones."""
+        for resource, devices in shared.items():
+            self.view(resource)[row] -= devices
+
+    def _allocate(self, row: int, amounts: dict[str, int]) -> None:
+        for resource in amounts:
+            self.view(resource)
+        for resource, column in self.allocatable.items():
+            change = amounts.get(resource, 0) - int(column[row])
+            column[row] += change
+            self._views[resource][row] += change
+
+    def _vacate_if_unused(self, row: int) -> None:
+        if self.nodes[row] is None and not self.charges[row]:
+            del self.row_of[self.names[row]]
+            self.names[row] = ""
+            self._vacant.append(row)
+
+    def _grow(self) -> None:
+        self.capacity *= 2
+        self.node_order = None
+        self.attributes.resize(self.capacity)
+        self.devices.resize(self.capacity)
+        self.allocatable = {resource: extended(column, self.capacity) for resource, column in self.allocatable.items()}
+        self._take(extended(column, self.capacity) for column in self.free.values())
+
+    def _take(self, columns: Iterable[NDArray[np.int64]]) -> None:
+        self.free = dict(zip(self.allocatable, columns, strict=True))
+        self._views = {resource: column.data for resource, column in self.free.items()}

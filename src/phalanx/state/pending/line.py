@@ -1,0 +1,155 @@
+"""Lines: what waits, grouped so that bids that are alike are decided once.
+
+A *bid* is what asks for room: a queued job, or one open slot of a started job. Bids of one queue with the same roles,
+shapes, counts, priority and terms stand in one *line*; if its first cannot be placed none of the others can, so a cycle
+looks at lines, and 100,000 alike jobs cost as much as one. Within a line the order is arrival, then `tie`.
+
+The line is a heap with lazy deletion: adding costs log n, leaving costs nothing, and reading it in order goes down
+the heap with a second, small heap and takes nothing out, since who decides only reads. With many queues most lines have
+one bid: that is kept without a heap, at a fifth of the memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+from enum import IntEnum
+from heapq import heapify, heappop, heappush
+from typing import Final, NamedTuple
+
+from phalanx.model.job import Slot
+from phalanx.model.reason import Reason
+from phalanx.state.classes import Gang
+
+BEHIND_ALL_S = float(2**53)  # later than any submission: seconds since the epoch
+
+
+class Bid(NamedTuple):
+    """`slot` is None for a queued job, which asks as a whole."""
+
+    job: str
+    slot: Slot | None = None
+
+
+class Kind(IntEnum):
+    """What sort of bid stands in a line. Replacements come before all else, and what would only grow a job that has
+    its minimum comes after all jobs of its priority that wait. Growth asks for more than was granted, so quotas and
+    limits hold for it; for replacements they do not."""
+
+    REPLACEMENT = 0  # an open slot of a started gang
+    POD = 1  # an open slot of a job that is started pod by pod
+    JOB = 2  # a queued job, placed whole
+    GROWTH = 3  # an open slot of a started gang above its minimum
+
+
+class Terms(NamedTuple):
+    """What else the answer depends on, besides who asks how much where: as in `Job`. `user` and `group` are named where
+    a limit, an order by factors or a reservation tells them apart, `job` where a limit bounds what it has already."""
+
+    user: str = ""
+    group: str = ""
+    limit_s: float | None = None
+    estimate_s: float | None = None
+    deadline_s: float | None = None
+    preemptible: bool = True
+    preempts: bool = True
+    reservation: str = ""
+    nice: int = 0
+    qos: str = ""
+    job: str = ""
+
+
+PLAIN = Terms()
+
+
+class LineKey(NamedTuple):
+    """Everything the answer to a bid depends on. A slot's line is a gang of one pod; replacements are alike in all
+    queues, whose quotas they are within already. `queue`: the one it is in (never empty for a job)."""
+
+    kind: int  # a `Kind`, as the bare integer: it is hashed often
+    priority: int
+    gang: Gang
+    queue: str = ""
+    terms: Terms = PLAIN
+
+
+class Entry(NamedTuple):
+    """A bid's place in its line: `tie` is the job's id, or the number under which the slot was opened. What grows a job
+    arrives at `BEHIND_ALL_S`."""
+
+    arrival_s: float
+    tie: str | int
+    bid: Bid
+
+
+NOBODY: Final[dict[Bid, Entry]] = {}  # shared, and never written to
+NO_HEAP: Final[list[Entry]] = []
+
+
+class Line:
+    """`reason`: why its first bid could not be placed when that was last explained; None before. `unexplained`: how
+    often since then it was found not to fit without asking why."""
+
+    __slots__ = ("_entries", "_heap", "_only", "key", "reason", "unexplained")
+
+    def __init__(self, key: LineKey) -> None:
+        self.key = key
+        self.reason: Reason | None = None
+        self.unexplained = 0
+        self._only: Entry | None = None
+        self._entries: dict[Bid, Entry] = NOBODY
+        self._heap: list[Entry] = NO_HEAP
+
+    def __len__(self) -> int:
+        return len(self._entries) if self._only is None else 1
+
+    def add(self, entry: Entry) -> None:
+        if self._only is None and not self._entries:
+            self._only = entry
+            return
+        if self._only is not None:
+            self._entries, self._heap = {self._only.bid: self._only}, [self._only]
+            self._only = None
+        self._entries[entry.bid] = entry
+        heappush(self._heap, entry)
+
+    def remove(self, bid: Bid) -> None:
+        if self._only is not None:
+            self._only = None
+            return
+        del self._entries[bid]
+        while self._heap and not self._stands(self._heap[0]):
+            heappop(self._heap)
+        if len(self._heap) > 2 * len(self._entries) + 8:
+            self._heap = list(self._entries.values())
+            heapify(self._heap)
+
+    def first(self) -> Entry:
+        return self._only or self._heap[0]
+
+    def entry(self, bid: Bid) -> Entry:
+        return self._only or self._entries[bid]
+
+    def bids(self) -> Set[Bid]:
+        return self._entries.keys() if self._only is None else {self._only.bid}
+
+    def __iter__(self) -> Iterator[Entry]:
+        """The entries in order."""
+        heap = self._heap if self._only is None else [self._only]
+        frontier = [(heap[0], 0)] if heap else []
+        while frontier:
+            entry, at = heappop(frontier)
+            if self._stands(entry):
+                yield entry
+            for child in (2 * at + 1, 2 * at + 2):
+                if child < len(heap):
+                    heappush(frontier, (heap[child], child))
+
+    def copy(self) -> Line:
+        other = Line(self.key)
+        other.unexplained, other.reason, other._only = self.unexplained, self.reason, self._only
+        if self._only is None:
+            other._entries, other._heap = dict(self._entries), list(self._heap)
+        return other
+
+    def _stands(self, entry: Entry) -> bool:
+        return self._only is entry or self._entries.get(entry.bid) is entry

@@ -1,0 +1,523 @@
+"""The quota tree as part of the book: which queue is under which, what each has, and what is charged to it.
+
+A *branch* is a queue's place in the tree; its `path` leads up to the unnamed root, whose pool is what the cluster has.
+Amounts are kept by `Key`, (flavor, resource): what runs on a flavor's nodes counts under that flavor and, like all
+else, under the empty flavor, "all nodes".
+
+An `QueueUsage` is what is charged: `total` is what runs in the queue and below it. `claimed` is what the queue wants of
+its parent's pool before its own keep is looked at: its own jobs' use, and what its children claim. A queue *claims*
+what is charged to it, but never less than what it keeps for itself, which is its guarantee less what it lends, used or
+not:
+
+    claim(q) = max(kept(q), own use(q) + sum of claim(child))        and        claim(root) <= pool
+
+That is the availability rule of Kueue's KEP-79 ("hierarchical cohorts"), with what is withheld counted as used: a queue
+within its keep asks nothing more of those above it, so its claim, and theirs, do not change. Charging costs the depth
+of the tree times the resources asked.
+
+Trees contradict themselves: `Branch.fault` says where and why, and holds for everything below. What runs there is
+charged all the same, up to the root.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from phalanx.model.amount import Amount, format_amount
+from phalanx.model.queue import BorrowingPolicy, Limits, Queue, QueueOrder, QueueState, Quota
+from phalanx.state.classes import MAX_AMOUNT
+
+ROOT = ""
+
+Key: TypeAlias = tuple[str, str]  # (flavor, resource); the empty flavor: of all nodes
+Cost: TypeAlias = tuple[tuple[Key, Amount], ...]
+
+
+class Charge(NamedTuple):
+    """What a started or promised job is charged with: to its queue and all above, and to its user and group there.
+    `jobs`: 0 of what it has besides."""
+
+    queue: str
+    user: str
+    group: str
+    cost: Cost
+    jobs: int = 1
+    job: str = ""
+
+
+class SubjectUsage:
+    """What one user, group or job has in a queue and below: started jobs, and amounts by resource."""
+
+    __slots__ = ("running", "used")
+
+    def __init__(self) -> None:
+        self.running = 0
+        self.used: dict[str, Amount] = {}
+
+    def copy(self) -> SubjectUsage:
+        other = SubjectUsage()
+        other.running, other.used = self.running, dict(self.used)
+        return other
+
+
+class QueueUsage:
+    """What is charged to a branch; `own`: of it, to no child, if it has children. `users`, `groups` and `jobs` are kept
+    only where somebody limits them."""
+
+    __slots__ = ("claimed", "groups", "jobs", "own", "running", "total", "users")
+
+    def __init__(self) -> None:
+        self.total: dict[Key, Amount] = {}
+        self.claimed: dict[Key, Amount] = {}
+        self.own: dict[Key, Amount] = {}
+        self.running = 0
+        self.users: dict[str, SubjectUsage] = {}
+        self.groups: dict[str, SubjectUsage] = {}
+        self.jobs: dict[str, SubjectUsage] = {}
+
+    def copy(self) -> QueueUsage:
+        other = QueueUsage()
+        other.total, other.claimed, other.running = dict(self.total), dict(self.claimed), self.running
+        other.own = dict(self.own)
+        other.users = {name: tally.copy() for name, tally in self.users.items()}
+        other.groups = {name: tally.copy() for name, tally in self.groups.items()}
+        other.jobs = {name: tally.copy() for name, tally in self.jobs.items()}
+        return other
+
+    def shown(self) -> tuple[object, ...]:
+        """Everything but zeros, to compare."""
+        tallies = (
+            {
+                name: (each.running, {key: used for key, used in each.used.items() if used})
+                for name, each in some.items()
+            }
+            for some in (self.users, self.groups, self.jobs)
+        )
+        amounts = ({key: used for key, used in each.items() if used} for each in (self.total, self.claimed, self.own))
+        return (*amounts, self.running, *tallies)
+
+    def add(self, charge: Charge, sign: int, branch: Branch) -> None:
+        total = self.total
+        for key, amount in charge.cost:
+            total[key] = total.get(key, 0) + sign * amount
+        self.running += sign * charge.jobs
+        if branch.limits_users:
+            _add(self.users, charge.user, charge, sign)
+        if branch.limits_groups:
+            _add(self.groups, charge.group, charge, sign)
+        if branch.limits_jobs:
+            _add(self.jobs, charge.job, charge, sign)
+
+
+def _add(tallies: dict[str, SubjectUsage], name: str, charge: Charge, sign: int) -> None:
+    tally = tallies.setdefault(name, SubjectUsage())
+    tally.running += sign * charge.jobs
+    for (flavor, resource), amount in charge.cost:
+        if not flavor:
+            tally.used[resource] = tally.used.get(resource, 0) + sign * amount
+    if not tally.running and not any(tally.used.values()):
+        del tallies[name]
+
+
+class Branch:
+    """A queue's place in the tree, and its settings by key. `queue` is None at the root. `states`: those of the queue
+    and of all above that are not open, nearest first. `kept`, `guaranteed`: nothing is said of a key that is missing;
+    `limit`: it is not bounded. `by_user`, `by_group`: somebody on the path limits users, groups; `by_factors`: or
+    orders by factors. `flavors`: those that its jobs may be given, in order: the queue's own, else those of the nearest
+    above that names any. `contested`: of what some child is guaranteed. `gated`: somebody on the path limits submitted
+    jobs. `unbounded`: nothing on the path bounds what starts here; `caps_jobs`: somebody there bounds what one job may
+    ask. `strict`: the highest strict queue on the path. `longest_s`: the longest time limit that the path allows a job
+    (seconds). `order`: of its jobs and children.
+
+    `charged`: the jobs of the queue itself that are charged to it, and with what.
+
+    `arena`: the highest branch above, itself included, up to which nothing but one order says who of all below is next,
+    as if it were one queue. `split`: the branch is an arena, and some branch below is of another."""
+
+    __slots__ = (
+        *("account", "arena", "by_factors", "by_group", "by_user", "caps_jobs", "charged", "children", "contested"),
+        *(
+            "fault",
+            "flavors",
+            "limits_submissions",
+            "guaranteed",
+            "kept",
+            "limit",
+            "limits_groups",
+            "limits_jobs",
+            "limits_users",
+        ),
+        *("longest_s", "name", "order", "parent", "path", "queue", "shares", "split", "stated", "states", "strict"),
+        *("ties", "unbounded"),
+    )
+
+    def __init__(self, name: str, queue: Queue | None, parent: Branch | None) -> None:
+        self.name, self.queue, self.parent = name, queue, parent
+        self.path: tuple[Branch, ...] = (self, *(parent.path if parent else ()))
+        self.children: dict[str, Branch] = {}
+        self.guaranteed: dict[Key, int] = {}
+        self.stated: set[Key] = set()  # guarantees that the queue states itself
+        self.limit: dict[Key, int] = {}
+        self.kept: dict[Key, int] = {}
+        self.fault = ""
+        self.account = QueueUsage()
+        self.charged: dict[str, Cost] = {}
+        self.limits_users = queue is not None and _limits(queue.per_user)
+        self.limits_groups = queue is not None and _limits(queue.per_group)
+        self.limits_jobs = bool(queue and queue.per_job.resources)
+        self.by_user: bool = self.limits_users or (parent is not None and parent.by_user)
+        self.by_group: bool = self.limits_groups or (parent is not None and parent.by_group)
+        factors = queue is not None and queue.order is QueueOrder.MULTIFACTOR
+        self.by_factors: bool = factors or (parent is not None and parent.by_factors)
+        self.states: tuple[Queue, ...] = parent.states if parent else ()
+        named = tuple(quota.flavor for quota in queue.quotas if quota.flavor) if queue else ()
+        self.flavors: tuple[str, ...] = named or (parent.flavors if parent else ())
+        self.contested: set[Key] = set()
+        stated = (queue.total, queue.per_user, queue.per_group) if queue else ()
+        self.limits_submissions: bool = any(limits.submitted is not None for limits in stated) or bool(
+            parent and parent.limits_submissions
+        )
+        self.unbounded = False
+        self.caps_jobs: bool = self.limits_jobs or bool(parent and parent.caps_jobs)
+        self.order = queue.order if queue is not None else QueueOrder.PRIORITY
+        self.strict: Branch | None = parent.strict if parent else None
+        if self.strict is None and queue is not None and queue.strict:
+            self.strict = self
+        self.arena: Branch = self
+        self.split = False
+        self.shares: dict[
+            Cost, Any
+        ] = {}  # its share with that besides, until an amount changes (`core.quota.flavor_assignment`)
+        self.ties: dict[
+            str, Any
+        ] = {}  # by queue, how this one stands to it (`core.preemption.policy` remembers it here)
+        walls = [limits.wall_s for limits in (*stated, queue.per_job) if limits.wall_s is not None] if queue else []
+        if parent is not None and parent.longest_s is not None:
+            walls.append(parent.longest_s)
+        self.longest_s: float | None = min(walls, default=None)
+        if queue is not None and queue.state is not QueueState.OPEN:
+            self.states = (queue, *self.states)
+
+    def treatment(self) -> tuple[object, ...]:
+        """What decides how jobs of the queue are received; if it changes, they are received anew."""
+        return (
+            self.fault,
+            self.states,
+            self.by_user,
+            self.by_group,
+            self.caps_jobs,
+            self.by_factors,
+            self.limits_submissions,
+        )
+
+    def below(self) -> Iterator[Branch]:
+        """Itself and all below it, parents first."""
+        found = [self]
+        while found:
+            branch = found.pop()
+            yield branch
+            found += branch.children.values()
+
+
+class BranchMap(dict[str, Branch]):
+    """By queue. One that is not there, whose jobs may still run, has the root's."""
+
+    def __missing__(self, queue: str) -> Branch:
+        return self[ROOT]
+
+
+class QueueTree:
+    """`pool`: what the cluster has, by key. `keeps`: some queue keeps anything."""
+
+    def __init__(self) -> None:
+        self.root = Branch(ROOT, None, None)
+        self.branches = BranchMap({ROOT: self.root})
+        self.pool: dict[Key, int] = {}
+        self.keeps = False
+        self.stricts: set[str] = set()  # names of strict queues
+        self.stale = self.pool_stale = False
+        self.keeps_claimed: dict[str, dict[Key, Amount]] = {}  # by branch, what is claimed of it when nothing runs
+        self.eased: dict[str, None] = {}  # branches to which less is charged than when lines were last woken
+        self.outdated: list[str] = []  # queues that were told since the tree was built
+
+    def outdate(self, *queues: str) -> None:
+        """These are others than when the tree was built."""
+        self.stale = True
+        self.outdated += queues
+
+    def branch(self, queue: str) -> Branch:
+        """The queue's; the root's for a queue that is not there, whose jobs may still run."""
+        return self.branches[queue]
+
+    def arenas(self) -> dict[str, str]:
+        """queue -> the name of its arena."""
+        return {name: branch.arena.name for name, branch in self.branches.items()}
+
+    def closed_in_order(self) -> dict[str, QueueOrder]:
+        """The strict queues of which all that is below is one arena -> its order, if that does not change with
+        time."""
+        found: dict[str, QueueOrder] = {}
+        for name in self.stricts:
+            branch = self.branch(name)
+            if branch is self.strict_above(name) and not branch.split and branch.order is not QueueOrder.MULTIFACTOR:
+                found[name] = branch.order
+        return found
+
+    def strict_above(self, queue: str) -> Branch | None:
+        """The highest strict queue in which that queue is, itself included."""
+        return self.branches[queue].strict
+
+    def charge(self, charge: Charge, sign: int) -> None:
+        """`sign` 1: charged from now on; -1: given back."""
+        own = self.branches[charge.queue]
+        path = own.path
+        if sign > 0:
+            own.charged[charge.job] = charge.cost
+        else:
+            own.charged.pop(charge.job, None)
+        if self.keeps:
+            post_charge([(branch, branch.account) for branch in path], charge, sign, keeps=True)
+        else:
+            for branch in path:
+                branch.account.add(charge, sign, branch)
+        for branch in path:
+            branch.shares.clear()
+        if sign < 0:
+            for branch in path:
+                self.eased[branch.name] = None
+
+    def build(self, queues: Mapping[str, Queue], flavors: Iterable[str]) -> None:
+        """Anew from the queues; nothing is charged yet. Whoever calls charges what runs, and tells the pool."""
+        self.root = Branch(ROOT, None, None)
+        self.branches = BranchMap({ROOT: self.root})
+        known = {"", *flavors}
+        for name in queues:
+            _add_branch(self, queues, name)
+        if len(self.root.children) == 1:
+            (only,) = self.root.children.values()
+            if only.order is not QueueOrder.FAIR:
+                self.root.order = only.order  # with nobody to compare it with, its own order decides
+        for branch in reversed(list(self.root.below())):
+            _resolve(branch, known)
+        self.keeps = any(any(branch.kept.values()) for branch in self.branches.values())
+        for branch in self.root.below():
+            if branch.parent is not None:
+                branch.fault = branch.fault or branch.parent.fault
+                branch.unbounded = not self.keeps and branch.parent.unbounded and not _bounds(branch)
+            else:
+                branch.unbounded = True
+            _join_arena(branch)
+        self.stricts = {name for name, queue in queues.items() if queue.strict}
+        self.keeps_claimed = {}
+        if self.keeps:
+            self._claim_keeps()
+        self.stale = False
+        self.eased = dict.fromkeys(self.branches)
+
+    def clear(self) -> None:
+        """Nothing is charged any more."""
+        for name, branch in self.branches.items():
+            branch.account = QueueUsage()
+            branch.account.claimed.update(self.keeps_claimed.get(name, ()))
+            branch.charged.clear()
+            branch.shares.clear()
+
+    def copy(self) -> QueueTree:
+        other = QueueTree()
+        queues = {name: branch.queue for name, branch in self.branches.items() if branch.queue is not None}
+        other.build(queues, {flavor for flavor, _ in self.pool})
+        for name, branch in self.branches.items():
+            other.branches[name].account, other.branches[name].charged = branch.account.copy(), dict(branch.charged)
+        other.pool, other.eased, other.outdated = dict(self.pool), dict(self.eased), list(self.outdated)
+        other.stale, other.pool_stale = self.stale, self.pool_stale
+        return other
+
+    def _claim_keeps(self) -> None:
+        """What queues keep is claimed of their parents before anything runs."""
+        for branch in reversed(list(self.root.below())):
+            if branch.parent is not None:
+                claimed = branch.parent.account.claimed
+                for key in {**branch.kept, **branch.account.claimed}:
+                    claim = max(branch.kept.get(key, 0), branch.account.claimed.get(key, 0))
+                    claimed[key] = claimed.get(key, 0) + claim
+        self.keeps_claimed = {name: dict(each.account.claimed) for name, each in self.branches.items()}
+
+
+def post_charge(accounts: Sequence[tuple[Branch, QueueUsage]], charge: Charge, sign: int, *, keeps: bool) -> None:
+    """Enter a charge in the accounts of a path, the queue's own first. `keeps`: some queue of the tree keeps anything;
+    else claims are the totals, and nobody asks for them."""
+    rising = charge.cost if keeps else ()
+    branch, account = accounts[0]
+    if branch.children:
+        for key, amount in charge.cost:
+            account.own[key] = account.own.get(key, 0) + sign * amount
+    for branch, account in accounts:
+        account.add(charge, sign, branch)
+        if rising:
+            rising = _claim(branch, account, rising, sign)
+
+
+def _claim(branch: Branch, account: QueueUsage, rising: Cost, sign: int) -> Cost:
+    """Enter what is claimed of the branch; by how much its own claim on its parent changes."""
+    claimed, kept, passed = account.claimed, branch.kept, list[tuple[Key, Amount]]()
+    for key, amount in rising:
+        before = claimed.get(key, 0)
+        claimed[key] = after = before + sign * amount
+        floor: Amount = kept.get(key, 0)
+        if change := _at_least(floor, after) - _at_least(floor, before):
+            passed.append((key, change if change > 0 else -change))
+    return tuple(passed)
+
+
+def _at_least(floor: Amount, amount: Amount) -> Amount:
+    return amount if amount > floor else floor
+
+
+def _limits(limits: Limits) -> bool:
+    return limits.running is not None or bool(limits.resources)
+
+
+def _bounds(branch: Branch) -> bool:
+    """Whether the queue itself bounds what starts in it and below."""
+    queue = branch.queue
+    assert queue is not None
+    limited = branch.limits_users or branch.limits_groups or branch.limits_jobs or _limits(queue.total)
+    return bool(limited or branch.limit or branch.flavors or queue.borrow is not BorrowingPolicy.ALL)
+
+
+def _add_branch(tree: QueueTree, queues: Mapping[str, Queue], name: str) -> Branch:
+    """The queue's branch, made with those above it. Who has no way to the root hangs below it, with a fault."""
+    way: list[str] = []
+    fault, at = "", name
+    while at not in tree.branches:
+        way.append(at)
+        at = queues[at].parent
+        if at in way:
+            circle = " > ".join((*way[way.index(at) :], at))
+            fault = f"queue {at!r} is below itself ({circle})"
+        elif at not in queues and at:
+            fault = f"the parent {at!r} of queue {way[-1]!r} does not exist"
+        if fault:
+            at = ROOT
+    for step in reversed(way):
+        parent = tree.branches[at]
+        branch = tree.branches[step] = parent.children[step] = Branch(step, queues[step], parent)
+        branch.fault = fault
+        at = step
+    return tree.branches[name]
+
+
+def _join_arena(branch: Branch) -> None:
+    """Its parent's arena is the branch's own too, if nothing but their order decides between the parent's children. By
+    FAIR order shares do, and guarantees where there are any; a strict queue is closed by itself."""
+    parent = branch.parent
+    if parent is None:
+        return
+    strict = branch.queue is not None and branch.queue.strict
+    if parent.order is branch.order is not QueueOrder.FAIR and not parent.contested and not strict:
+        branch.arena = parent.arena
+    else:
+        parent.arena.split = True
+
+
+def _resolve(branch: Branch, flavors: set[str]) -> None:
+    """The branch's guarantees, limits and keep, its children's being known; and what is wrong with them."""
+    below: dict[Key, int] = {}
+    for child in branch.children.values():
+        for key, amount in child.guaranteed.items():
+            below[key] = below.get(key, 0) + amount
+    branch.contested = {key for key, amount in below.items() if amount}
+    if branch.queue is None:
+        branch.guaranteed = below
+        return
+    faults = list(quota_errors(branch.queue, flavors))
+    for quota in branch.queue.quotas:
+        for resource, amount in quota.guaranteed:
+            branch.guaranteed[quota.flavor, resource] = _sane(amount)
+        for resource, amount in quota.limit:
+            branch.limit[quota.flavor, resource] = _sane(amount)
+    branch.stated = set(branch.guaranteed)
+    for resource, amount in branch.queue.total.resources:
+        branch.limit["", resource] = min(_sane(amount), branch.limit.get(("", resource), MAX_AMOUNT))
+    _add_children(branch, below)
+    faults += _child_errors(branch, below)
+    lends = {(quota.flavor, resource): amount for quota in branch.queue.quotas for resource, amount in quota.lend}
+    for key, amount in branch.guaranteed.items():
+        if key in lends:
+            branch.kept[key] = max(0, amount - _sane(lends[key]))
+    if faults and not branch.fault:
+        branch.fault = "; ".join(faults)
+
+
+def _add_children(branch: Branch, below: Mapping[Key, int]) -> None:
+    """What a queue does not state itself: all that its children are guaranteed; and of all nodes, all that it is
+    guaranteed of the flavors."""
+    for key, amount in below.items():
+        branch.guaranteed.setdefault(key, amount)
+    flavored: dict[Key, int] = {}
+    for (flavor, resource), amount in branch.guaranteed.items():
+        if flavor:
+            flavored["", resource] = flavored.get(("", resource), 0) + amount
+    for key, amount in flavored.items():
+        if key not in branch.stated:
+            branch.guaranteed[key] = max(amount, branch.guaranteed.get(key, 0))
+
+
+def quota_errors(queue: Queue, flavors: set[str]) -> Iterator[str]:
+    """What is wrong with a queue's own numbers, whatever is around it."""
+    whose = f"queue {queue.name!r}"
+    seen: set[str] = set()
+    for quota in queue.quotas:
+        of = f" of flavor {quota.flavor!r}" if quota.flavor else ""
+        if quota.flavor not in flavors:
+            yield f"{whose} names the flavor {quota.flavor!r}, which does not exist"
+        if quota.flavor in seen:
+            yield f"{whose} names the flavor {quota.flavor!r} twice"
+        seen.add(quota.flavor)
+        yield from _amount_errors(whose, of, quota)
+        limit = dict(quota.limit)
+        for resource, amount in quota.guaranteed:
+            if limit.get(resource, amount) < amount:
+                less, more = format_amount(resource, limit[resource]), format_amount(resource, amount)
+                yield f"{whose}: its limit of {less} {resource}{of} is below its guarantee of {more}"
+    yield from _limit_errors(whose, queue)
+    for name, weight in (("", queue.weight), *queue.weights):
+        if not 0 <= weight < math.inf:
+            yield f"{whose}: its weight{' of ' + name if name else ''} is {weight:g}; it must be a number from 0"
+
+
+def _amount_errors(whose: str, of: str, quota: Quota) -> Iterator[str]:
+    for what, bounds in (("guaranteed", quota.guaranteed), ("limit", quota.limit), ("lend", quota.lend)):
+        for resource, amount in bounds:
+            if not 0 <= amount <= MAX_AMOUNT:
+                yield f"{whose}: {what} {resource}{of} is {format_amount(resource, amount)}; it must be from 0 to {MAX_AMOUNT}"
+
+
+def _limit_errors(whose: str, queue: Queue) -> Iterator[str]:
+    listed = (("total", queue.total), ("user", queue.per_user), ("group", queue.per_group), ("job", queue.per_job))
+    for what, limits in listed:
+        counts = [("running", limits.running), ("submitted", limits.submitted), ("wall time", limits.wall_s)]
+        for name, amount in (*counts, *limits.resources):
+            if amount is not None and not 0 <= amount <= MAX_AMOUNT:
+                yield f"{whose}: its limit of {name} per {what} is {amount}; it must be from 0 to {MAX_AMOUNT}"
+
+
+def _child_errors(branch: Branch, below: Mapping[Key, int]) -> Iterator[str]:
+    for key in sorted(branch.stated):
+        if below.get(key, 0) > branch.guaranteed[key]:
+            parts = [
+                f"{each.name} {format_amount(key[1], each.guaranteed[key])}"
+                for each in branch.children.values()
+                if key in each.guaranteed
+            ]
+            of = f" of flavor {key[0]!r}" if key[0] else ""
+            yield (
+                f"queue {branch.name!r} is guaranteed {format_amount(key[1], branch.guaranteed[key])} {key[1]}{of}, "
+                f"but its children are guaranteed {format_amount(key[1], below[key])} ({', '.join(parts)})"
+            )
+
+
+def _sane(amount: int) -> int:
+    return max(0, min(amount, MAX_AMOUNT))

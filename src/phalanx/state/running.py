@@ -1,0 +1,195 @@
+"""Who runs where, as columns, for those who ask it of all that runs at once: who could give way, and where.
+
+One entry per (job, role, node): so many pods of that role there. Beside them, one row per job of what decides whether
+it may be made to give way. All of it is derived from the records: it is made when first asked for, and then only the
+jobs that changed are read again (`touch` notes them), so that a cluster in which nobody preempts pays nothing.
+
+Entries of a job that changed are emptied and written anew behind the last; when half are empty, all are written anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phalanx.model.job import Job, Slot
+from phalanx.state.classes import Demand
+from phalanx.state.nodes.attributes import extended
+
+FIRST = 64
+Ints = NDArray[np.int64]
+
+
+class RunningPods:
+    """Entries: `row`, `job` (its number), `role`, `demand` (its number), `pods`, `leaving` (told to go already) and
+    `spare` (so many of them could go, alone, without breaking the gang).
+
+    By job number: `priority`, `queue` (its number), `started_s`, `submitted_s`, `preemptible`."""
+
+    def __init__(self) -> None:
+        self.touched: dict[str, None] = {}
+        self.ids: list[str] = []
+        self.number_of: dict[str, int] = {}
+        self.queues: list[str] = []
+        self.demands: list[Demand] = []
+        self.used = 0
+        self.empty = 0
+        self._queue_numbers: dict[str, int] = {}
+        self._demand_numbers: dict[Demand, int] = {}
+        self._amounts: dict[str, Ints] = {}
+        self._costs: dict[str, NDArray[np.float64]] = {}
+        self._entries: dict[str, NDArray[Any]] = {
+            name: np.zeros(FIRST, np.int64) for name in ("row", "job", "role", "demand", "pods", "leaving", "spare")
+        }
+        self._jobs: dict[str, NDArray[Any]] = {
+            **{name: np.zeros(FIRST, np.int64) for name in ("priority", "queue", "preemptible")},
+            **{name: np.zeros(FIRST, np.float64) for name in ("started_s", "submitted_s")},
+        }
+        self._written: list[tuple[int, ...]] = []  # entries that are not in the columns yet
+        self._told: list[tuple[Any, ...]] = []  # the same of jobs
+        self._of: dict[int, list[int]] = {}  # job number -> its entries
+        self._vacant: list[int] = []
+        self._movable: Ints | None = None
+
+    def touch(self, job: str) -> None:
+        """What it holds has changed."""
+        self.touched[job] = None
+
+    def entry(self, name: str) -> NDArray[Any]:
+        """A column of the entries."""
+        return self._entries[name][: self.used]
+
+    def of_jobs(self, name: str) -> NDArray[Any]:
+        """A column of the jobs, by number; meaningless where nothing of a job is left."""
+        return self._jobs[name][: len(self.ids)]
+
+    def movable(self) -> Ints:
+        """Jobs, by number, of which anything was not told to go; one that is on several nodes that often."""
+        if self._movable is None:
+            self._movable = self.entry("job")[(self.entry("pods") > 0) & (self.entry("leaving") == 0)]
+        return self._movable
+
+    def entries_of(self, number: int) -> list[int]:
+        return self._of.get(number, [])
+
+    def amounts(self, resource: str) -> Ints:
+        """By demand number, what one pod asks of it."""
+        known = self._amounts.get(resource)
+        if known is None or len(known) < len(self.demands):
+            known = np.array([demand.amounts.get(resource, 0) for demand in self.demands], np.int64)
+            self._amounts[resource] = known
+        return known
+
+    def costs(self, resource: str) -> NDArray[np.float64]:
+        """By demand number, what the queue is charged with for one pod of it."""
+        known = self._costs.get(resource)
+        if known is None or len(known) < len(self.demands):
+            known = np.array([float(dict(demand.costs).get(resource, 0)) for demand in self.demands], np.float64)
+            self._costs[resource] = known
+        return known
+
+    def queue_number(self, queue: str) -> int:
+        number = self._queue_numbers.get(queue)
+        if number is None:
+            number = self._queue_numbers[queue] = len(self.queues)
+            self.queues.append(queue)
+        return number
+
+    def forget(self, job: str) -> None:
+        number = self.number_of.pop(job, None)
+        if number is not None:
+            self._empty(number)
+            self._of.pop(number, None)
+            self._vacant.append(number)
+
+    def write(
+        self,
+        job: Job,
+        queue: str,
+        demands: tuple[Demand, ...],
+        placed: Mapping[Slot, int],
+        leaving: Collection[Slot] = (),
+        started_s: float = 0.0,
+        spare: Sequence[int] = (),
+    ) -> None:
+        """The job holds these slots now; `placed`: slot -> row; `spare`: pods above its minimum, by role. Counts when
+        `settle` is called, before which a job is written once."""
+        number = self._number(job.id)
+        self._empty(number)
+        about = (self.queue_number(queue), job.preemptible, started_s, job.submitted_s)
+        self._told.append((number, clamped_priority(job.priority), *about))
+        counted: dict[tuple[int, int, bool], int] = {}
+        for slot, row in placed.items():
+            key = (slot[0], row, slot in leaving)
+            counted[key] = counted.get(key, 0) + 1
+        first = self.used + len(self._written)
+        self._of[number] = list(range(first, first + len(counted)))
+        for (role, row, going), pods in counted.items():
+            above = 0 if going or not spare else min(pods, spare[role])
+            self._written.append((row, number, role, self._demand_number(demands[role]), pods, going, above))
+
+    def settle(self) -> None:
+        """What was written is in the columns from now on."""
+        self._movable = None
+        if self._told:
+            numbers, *values = zip(*self._told, strict=True)
+            self._told.clear()
+            at = np.array(numbers)
+            for column, told in zip(self._jobs.values(), values, strict=True):
+                column[at] = told
+        if self._written:
+            added = np.array(self._written, np.int64)
+            self._written.clear()
+            first, self.used = self.used, self.used + len(added)
+            if self.used > len(self._entries["row"]):
+                self._entries = {name: extended(column, 2 * self.used) for name, column in self._entries.items()}
+            for at_column, column in enumerate(self._entries.values()):
+                column[first : self.used] = added[:, at_column]
+        self._pack()
+
+    def _pack(self) -> None:
+        """Close the gaps, once half of the entries are empty."""
+        if self.empty * 2 <= self.used or self.empty < FIRST:
+            return
+        kept = self.entry("pods").nonzero()[0]
+        for name, column in self._entries.items():
+            packed = np.zeros(max(FIRST, 2 * len(kept)), np.int64)
+            packed[: len(kept)] = column[kept]
+            self._entries[name] = packed
+        self.used, self.empty, self._of = len(kept), 0, {number: [] for number in self._of}
+        for at, number in enumerate(self.entry("job").tolist()):
+            self._of[number].append(at)
+
+    def _number(self, job: str) -> int:
+        number = self.number_of.get(job)
+        if number is None:
+            if self._vacant:
+                number = self._vacant.pop()
+                self.ids[number] = job
+            else:
+                number = len(self.ids)
+                self.ids.append(job)
+                if number >= len(self._jobs["priority"]):
+                    self._jobs = {name: extended(column, 2 * len(column)) for name, column in self._jobs.items()}
+            self.number_of[job] = number
+        return number
+
+    def _demand_number(self, demand: Demand) -> int:
+        number = self._demand_numbers.get(demand)
+        if number is None:
+            number = self._demand_numbers[demand] = len(self.demands)
+            self.demands.append(demand)
+        return number
+
+    def _empty(self, number: int) -> None:
+        for at in self._of.get(number, ()):
+            self._entries["pods"][at] = 0
+            self.empty += 1
+
+
+def clamped_priority(priority: int) -> int:
+    """Any integer is a priority; as a column it must fit one."""
+    return max(-(2**62), min(2**62, priority))

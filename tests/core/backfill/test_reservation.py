@@ -1,0 +1,266 @@
+"""Reservations keep what they promise: checked on random queues, against the schedule that comes of them.
+
+Jobs run exactly as long as their time limits say, in one queue in order of submission, on a few nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field, replace
+from random import Random
+
+import pytest
+
+from phalanx.core.backfill.profile import PlannedRun
+from phalanx.core.backfill.reservation import BackfillForecast, EarliestStart
+from phalanx.core.cycle.lookahead import Lookahead
+from phalanx.core.fold.fold import fold
+from phalanx.loop import step
+from phalanx.model.event import Event, Finished, NodeSeen, QueueSeen, Submitted
+from phalanx.model.job import Job, Role
+from phalanx.model.node import Node
+from phalanx.model.plan import Plan, Start
+from phalanx.model.pod import Shape, amounts
+from phalanx.model.policy import Backfill, BackfillOrder, Policy
+from phalanx.model.queue import Queue, QueueOrder
+from phalanx.model.reason import ReasonCode
+from phalanx.report.forecast import forecast
+from phalanx.report.invariants import check_invariants
+from phalanx.state.classes import Gang
+from phalanx.state.cluster import Cluster
+from phalanx.state.pending.line import LineKey
+
+SEEDS = range(4)
+
+
+@dataclass
+class Exact:
+    """A world in which every job takes exactly its time limit, or that `part` of it. `policy` decides; what happens is
+    remembered."""
+
+    policy: Policy
+    nodes: int
+    cpus: int
+    foresees: bool = True
+    part: Callable[[str], float] = lambda job: 1.0
+    cluster: Cluster = field(default_factory=Cluster)
+    now_s: float = 0.0
+    starts: dict[str, float] = field(default_factory=dict)
+    expected: dict[str, float] = field(default_factory=dict)
+    ends: list[tuple[float, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        room = amounts({"cpu": 1000 * self.cpus, "pods": 110})
+        nodes = [NodeSeen(Node(name=f"n{index}", allocatable=room)) for index in range(self.nodes)]
+        fold(self.cluster, [QueueSeen(Queue(name="default", order=QueueOrder.FIFO)), *nodes])
+
+    def apply(self, plan: Plan) -> None:
+        for action in plan.actions:
+            if isinstance(action, Start):
+                self.starts[action.job] = self.now_s
+                limit_s = self.cluster.jobs[action.job].job.limit_s
+                self.ends.append((self.now_s + limit_s * self.part(action.job), action.job))
+
+    def play(self, jobs: list[Job]) -> None:
+        left = sorted(jobs, key=lambda job: job.submitted_s)
+        while left or self.ends:
+            self.now_s = min([job.submitted_s for job in left[:1]] + [end_s for end_s, _ in self.ends])
+            events: list[Event] = [Finished(job) for end_s, job in sorted(self.ends) if end_s <= self.now_s]
+            self.ends = [entry for entry in self.ends if entry[0] > self.now_s]
+            come = [job for job in left if job.submitted_s <= self.now_s]
+            left = left[len(come) :]
+            step(self.cluster, [*events, *map(Submitted, come)], self.policy, self.now_s, self)
+            check_invariants(self.cluster)
+            for job in come:
+                if self.foresees and job.id not in self.starts:
+                    found = forecast(self.cluster, self.policy, self.now_s, [job.id])
+                    self.expected[job.id] = found[job.id].start_s
+
+
+def some_jobs(random: Random, nodes: int, cpus: int) -> list[Job]:
+    jobs = []
+    for index in range(16):
+        pods, cpu = random.randint(1, nodes), random.randint(1, cpus)
+        role = Role(name="w", count=pods, minimum=pods, shape=Shape(requests=amounts({"cpu": 1000 * cpu})))
+        limit_s, at_s = float(random.choice([1, 2, 3, 5, 10, 20])), float(random.randint(0, 30))
+        jobs.append(Job(id=f"j{index:02}", queue="default", roles=(role,), submitted_s=at_s, limit_s=limit_s))
+    return jobs
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SEEDS)
+def test_conservative_with_exact_limits_nobody_starts_later_than_expected_when_submitted(seed: int) -> None:
+    random = Random(seed)
+    nodes, cpus = random.choice([(1, 8), (3, 4), (5, 2)])
+    world = Exact(Policy(backfill=Backfill.CONSERVATIVE), nodes, cpus)
+    world.play(some_jobs(random, nodes, cpus))
+    late = {job: (world.starts[job], at_s) for job, at_s in world.expected.items() if world.starts[job] > at_s}
+    assert late == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SEEDS)
+def test_conservative_those_behind_delay_nobody(seed: int) -> None:
+    """Without the later half of the jobs, the earlier half starts at the very same times."""
+    random = Random(seed)
+    nodes, cpus = random.choice([(1, 8), (3, 4)])
+    jobs = sorted(some_jobs(random, nodes, cpus), key=lambda job: job.submitted_s)
+    whole, half = (Exact(Policy(backfill=Backfill.CONSERVATIVE), nodes, cpus, foresees=False) for _ in range(2))
+    whole.play(jobs)
+    half.play(jobs[:8])
+    assert {job.id: whole.starts[job.id] for job in jobs[:8]} == half.starts
+
+
+@pytest.mark.parametrize("order", BackfillOrder)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_easy_the_first_that_waits_is_not_delayed_by_those_behind(seed: int, order: BackfillOrder) -> None:
+    """Whoever is first in the queue when it is submitted starts exactly when it was expected to."""
+    random = Random(seed)
+    nodes, cpus = random.choice([(1, 8), (3, 4)])
+    world = Exact(Policy(backfill=Backfill.EASY, backfill_order=order), nodes, cpus)
+    jobs = sorted(some_jobs(random, nodes, cpus), key=lambda job: job.submitted_s)
+    world.play(jobs)
+    for job in jobs:
+        earlier = [each for each in jobs if each.submitted_s < job.submitted_s]
+        alone = all(each.submitted_s != job.submitted_s for each in jobs if each is not job)
+        if job.id in world.expected and alone and all(world.starts[each.id] < job.submitted_s for each in earlier):
+            assert world.starts[job.id] == world.expected[job.id]
+
+
+def test_easy_on_one_node_who_is_held_back_is_told_anew_only_when_the_first_is_expected_at_another_time() -> None:
+    world = Exact(Policy(backfill=Backfill.EASY), nodes=1, cpus=8)
+    asked = {"a": (4, 100.0), "b": (2, 80.0), "c": (1, 90.0), "first": (8, 10.0), "behind": (1, 200.0)}
+    for at_s, (name, (cpus, limit_s)) in enumerate(asked.items()):
+        shape = Shape(requests=amounts({"cpu": 1000 * cpus}))
+        job = Job(
+            id=name,
+            queue="default",
+            roles=(Role(name="w", count=1, minimum=1, shape=shape),),
+            submitted_s=at_s,
+            limit_s=limit_s,
+        )
+        step(world.cluster, [Submitted(job)], world.policy, 0.0, world)
+    assert list(world.starts) == ["a", "b", "c"]
+    for ends, start_s, told in (("c", 100.0, False), ("a", 80.0, True)):
+        plan = step(world.cluster, [Finished(ends)], world.policy, 10.0, world)
+        reason = world.cluster.reason("behind")
+        assert reason is not None
+        assert (reason.code, reason.numbers["for"], reason.numbers["until_s"]) == (
+            ReasonCode.RESERVED,
+            "first",
+            start_s,
+        )
+        assert [action.job for action in plan.actions] == ["behind"] * told
+        assert plan.findings is not None
+        assert [asleep.reason for asleep in plan.findings.asleep] == [reason] * told
+        check_invariants(world.cluster)
+
+
+@pytest.mark.slow
+def test_easy_a_start_that_was_foreseen_before_is_the_one_found_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as nothing in the book is another, though time passes."""
+    shadow, find_start = BackfillForecast.shadow, BackfillForecast.find_start
+    found: list[EarliestStart | None] = []
+    remembered = 0
+
+    def found_anew(self: BackfillForecast, job: Job, gang: Gang, runs_s: float) -> EarliestStart | None:
+        found.append(find_start(self, job, gang, runs_s))
+        return found[-1]
+
+    def compared(self: BackfillForecast, job: Job, gang: Gang, runs_s: float) -> PlannedRun | None:
+        nonlocal remembered
+        before = len(found)
+        seat = shadow(self, job, gang, runs_s)
+        remembered += len(found) == before
+        anew = find_start(self, job, gang, runs_s)
+        if seat is None or anew is None:
+            assert seat is anew
+        else:
+            assert (seat.start_s, seat.placements) == (anew.start_s, anew.placements)
+            assert all((self.free[name] == column).all() for name, column in anew.free.items())
+        return seat
+
+    monkeypatch.setattr(BackfillForecast, "find_start", found_anew)
+    monkeypatch.setattr(BackfillForecast, "shadow", compared)
+    for seed in range(10):
+        Exact(Policy(), 3, 4, foresees=False).play(some_jobs(Random(seed), 3, 4))
+    assert found
+    assert remembered
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backfill", Backfill)
+def test_the_same_is_decided_if_nothing_that_was_found_is_remembered(backfill: Backfill) -> None:
+    """What backfill keeps between cycles saves time and changes nothing."""
+    for seed in range(2):
+        random = Random(seed)
+        jobs = some_jobs(random, 3, 4)
+        remembering, forgetful = (Exact(Policy(backfill=backfill), 3, 4, foresees=False) for _ in range(2))
+        remembering.play(jobs)
+        forgetting(forgetful)
+        forgetful.play(jobs)
+        assert remembering.starts == forgetful.starts
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("estimated", [False, True])
+@pytest.mark.parametrize("order", BackfillOrder)
+def test_of_those_held_back_that_ask_the_same_as_many_are_looked_at_as_there_is_room_for(
+    order: BackfillOrder, estimated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Small jobs with limits of their own, behind wide ones whose start moves, as what runs ends early: the same start
+    when, and fewer are asked, as if each were looked at. `estimated`: they say that the longer one may run, the
+    sooner it will be over; where that decides who is next, all are looked at."""
+    with_room, left_out = Lookahead.with_room, 0
+
+    def counted(self: Lookahead, gang: Gang, keys: Collection[LineKey], *, first: bool = False) -> Iterable[LineKey]:
+        nonlocal left_out
+        found = with_room(self, gang, keys, first=first)
+        left_out += len(keys) - len([*found])
+        return found
+
+    monkeypatch.setattr(Lookahead, "with_room", counted)
+    for seed in range(3):
+        random, few = Random(seed), some_jobs(Random(seed), 3, 4)
+        role = Role(name="w", count=1, minimum=1, shape=Shape(requests=amounts({"cpu": 1000})))
+        many = [
+            Job(id=f"s{at}", queue="default", roles=(role,), submitted_s=random.uniform(0, 30), limit_s=1.0 + at / 4)
+            for at in range(60)
+        ]
+        if estimated:
+            many = [replace(job, estimate_s=20.0 - job.limit_s) for job in many]
+        parts = {job.id: random.uniform(0.1, 1.0) for job in few + many}
+        policy = Policy(backfill_order=order)
+        remembering, forgetful = (Exact(policy, 3, 4, foresees=False, part=parts.__getitem__) for _ in range(2))
+        remembering.play(few + many)
+        forgetting(forgetful)
+        forgetful.play(few + many)
+        assert remembering.starts == forgetful.starts
+    assert left_out or (estimated and order is BackfillOrder.SHORTEST)
+
+
+@pytest.mark.parametrize("order", BackfillOrder)
+def test_who_fell_asleep_where_nobody_has_reservations_starts_where_somebody_has(
+    order: BackfillOrder,
+) -> None:
+    role = Role(name="w", count=1, minimum=1, shape=Shape(requests=amounts({"cpu": 1000})))
+    jobs = [Job(id=f"j{at}", queue="default", roles=(role,), submitted_s=at, limit_s=100.0 - at) for at in range(80)]
+    world = Exact(Policy(backfill=Backfill.GREEDY), nodes=3, cpus=1)
+    step(world.cluster, [Submitted(job) for job in jobs], world.policy, 0.0, world)
+    assert list(world.starts) == ["j0", "j1", "j2"]
+    world.policy = Policy(backfill_order=order)
+    step(world.cluster, [Finished("j1")], world.policy, 1.0, world)
+    assert list(world.starts) == ["j0", "j1", "j2", "j3"]
+    step(world.cluster, [Finished("j3")], world.policy, 2.0, world)
+    assert list(world.starts)[4:] == ["j4"]
+    check_invariants(world.cluster)
+
+
+def forgetting(world: Exact) -> None:
+    """Before each decision everybody is looked at as if for the first time."""
+    apply = world.apply
+
+    def wake_all_and_apply(plan: Plan) -> None:
+        apply(plan)
+        world.cluster.waiting.wake_all()
+
+    world.apply = wake_all_and_apply  # type: ignore[method-assign]  # the world is told after each cycle

@@ -1,0 +1,160 @@
+"""Taking in news: what is charged, what is given back, what is late."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from phalanx.core.fold.fold import TAKEN_IN_BY, fold
+from phalanx.core.fold.lifecycle import IllegalTransition
+from phalanx.model.event import (
+    Adopted,
+    Event,
+    Finished,
+    NodeGone,
+    Occupied,
+    Opened,
+    Refused,
+    Released,
+    Started,
+    Vacated,
+)
+from phalanx.model.job import Phase, Placement, Slot
+from phalanx.model.plan import Action, Place, Start
+from phalanx.model.reason import Reason, ReasonCode
+from phalanx.report.invariants import InvariantViolation, check_invariants
+from tests.core.builders import cluster, free, job, node, role
+
+ON_A = (Placement(0, 0, "a"), Placement(0, 1, "a"))
+WHY = Reason(code=ReasonCode.BACKOFF, text="no")
+
+
+def started():
+    book = cluster(node("a", cpu=8), job("j", role("w", 2, cpu=3)))
+    fold(book, [Start("j", 1, ON_A)])
+    return book
+
+
+@pytest.mark.parametrize("way", ["__setitem__", "__ior__", "setdefault", "update"])
+def test_what_all_share_that_wait_takes_nothing_in(way) -> None:
+    waiting = cluster(node("a", cpu=8), job("j", role("w", 2, cpu=3))).jobs["j"]
+    said = ({Slot(0, 0): "a"},) if way in {"__ior__", "update"} else (Slot(0, 0), "a")
+    with pytest.raises(TypeError, match="shared"):
+        getattr(waiting.nominated, way)(*said)
+    assert not waiting.nominated
+
+
+def test_every_event_and_action_is_taken_in() -> None:
+    assert set(TAKEN_IN_BY) == {*get_args(Event), *get_args(Action)}
+
+
+def test_a_decision_is_charged_when_it_is_folded() -> None:
+    assert free(started(), "a") == 2
+
+
+@pytest.mark.parametrize("answer", [Finished("j"), Refused("j", 1, WHY), Released("j", (Slot(0, 0), Slot(0, 1)))])
+def test_what_ends_gives_all_back(answer) -> None:
+    book = started()
+    fold(book, [answer])
+    check_invariants(book)
+    assert free(book, "a") == 8
+
+
+@pytest.mark.parametrize(
+    "event",
+    [Started("j", 1), Released("j", (Slot(0, 0),)), Refused("j", 1, WHY), Finished("j"), Opened("j", (Slot(0, 1),))],
+)
+def test_told_twice_is_told_once(event) -> None:
+    once, twice = started(), started()
+    fold(once, [event])
+    fold(twice, [event, event])
+    check_invariants(twice)
+    assert free(once, "a") == free(twice, "a")
+
+
+def test_an_answer_to_an_earlier_start_is_ignored() -> None:
+    book = started()
+    fold(book, [Refused("j", 1, WHY), Start("j", 2, ON_A), Refused("j", 1, WHY), Started("j", 1)])
+    assert (book.jobs["j"].phase, book.jobs["j"].attempt) == (Phase.STARTING, 2)
+
+
+def test_an_open_slot_gives_back_its_room_and_takes_it_where_it_is_placed() -> None:
+    book = started()
+    fold(book, [Opened("j", (Slot(0, 1),))])
+    assert free(book, "a") == 5
+    fold(book, [Place("j", (Placement(0, 1, "a"),))])
+    check_invariants(book)
+    assert free(book, "a") == 2
+
+
+def test_a_lost_node_keeps_its_charges_until_the_pods_are_gone() -> None:
+    book = started()
+    fold(book, [NodeGone("a")])
+    check_invariants(book)
+    assert book.columns.row_of["a"] == 0
+    fold(book, [Finished("j")])
+    check_invariants(book)
+    assert "a" not in book.columns.row_of
+
+
+def test_rows_of_lost_nodes_are_used_again() -> None:
+    book = cluster(node("a", cpu=1))
+    fold(book, [NodeGone("a")])
+    for name in ("b", "c"):
+        fold(book, [Occupied("p" + name, name, (("cpu", 1),)), Vacated("p" + name)])
+    assert book.columns.names == [""]
+
+
+def test_adopted_replaces_what_was_known() -> None:
+    book = started()
+    other = job("j", role("w", 3, cpu=1))
+    fold(book, [Adopted(other, 4, Phase.RUNNING, (Placement(0, 0, "a"),), (Slot(0, 1),))])
+    check_invariants(book)
+    record = book.jobs["j"]
+    assert (free(book, "a"), record.attempt, list(record.open)) == (7, 4, [Slot(0, 1)])
+
+
+@pytest.mark.parametrize(
+    ("news", "says"),
+    [
+        (Start("j", 3, ()), "job .j. was started 1 times"),
+        (Start("k", 1, ()), "Start of job 'k', which is not in the book"),
+        (Started("j", 7), "job 'j' was started 1 times; Started answers start 7"),
+        (Place("j", (Placement(0, 5, "a"),)), "job 'j' has no open slot 0/5 to place"),
+        (Opened("j", (Slot(3, 0),)), "job 'j' has 1 roles; there is no slot"),
+    ],
+)
+def test_what_no_correct_sender_sends_is_refused(news, says) -> None:
+    with pytest.raises(IllegalTransition, match="^" + says.split(";")[0]):
+        fold(started(), [news])
+
+
+def test_a_copy_is_another_book() -> None:
+    book = started()
+    copy = book.copy()
+    fold(copy, [Finished("j")])
+    check_invariants(copy)
+    check_invariants(book)
+    assert (free(book, "a"), free(copy, "a")) == (2, 8)
+
+
+def test_a_decision_without_room_is_noticed() -> None:
+    book = cluster(node("a", cpu=2), job("j", role("w", 2, cpu=3)))
+    fold(book, [Start("j", 1, ON_A)])
+    with pytest.raises(InvariantViolation, match="we placed a pod of j on a, which had no room for it"):
+        check_invariants(book)
+
+
+def test_a_partial_gang_is_noticed() -> None:
+    book = cluster(node("a", cpu=8), job("j", role("w", 2, cpu=3)))
+    fold(book, [Start("j", 1, ON_A[:1])])
+    with pytest.raises(InvariantViolation, match="j was started with 1 of 2 pods of w"):
+        check_invariants(book)
+
+
+def test_room_is_free_on_many_nodes() -> None:
+    """The columns grow by doubling, with all that stands in them."""
+    book = cluster(*(node(f"n{index}", cpu=index) for index in range(100)))
+    check_invariants(book)
+    assert [free(book, f"n{index}") for index in range(100)] == list(range(100))

@@ -1,0 +1,46 @@
+"""The cluster in a few numbers agrees with the book, job by job."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from phalanx.loop import step
+from phalanx.model.event import NodeSeen, QueueSeen, Submitted
+from phalanx.model.job import Phase
+from phalanx.model.policy import Policy
+from phalanx.model.queue import Queue
+from phalanx.model.reason import Reason, ReasonCode
+from phalanx.report.cluster_status import cluster_status
+from phalanx.state.cluster import Cluster
+from tests.core.builders import job, node, role
+
+
+class Nowhere:
+    def apply(self, plan: object) -> None: ...
+
+
+def test_who_waits_is_counted_by_reason() -> None:
+    book = Cluster()
+    held = Reason(code=ReasonCode.HELD, text="held")
+    jobs = [
+        *(job(f"alike-{number}", role("w", 4, cpu=1000), queue="q") for number in range(5)),
+        job("huge", role("w", 1, cpu=99_000), queue="q"),
+        job("lost", role("w", 1, cpu=1000), queue="nowhere"),
+        replace(job("held", role("w", 1, cpu=1000), queue="q"), blocked=held),
+    ]
+    told = [
+        QueueSeen(Queue(name="q")),
+        NodeSeen(node("a", cpu=8000)),
+        NodeSeen(replace(node("b", cpu=8000), ready=False)),
+    ]
+    step(book, [*told, *map(Submitted, jobs)], Policy(), 100.0, Nowhere())
+    found = cluster_status(book)
+    one_by_one = Counter(
+        str(reason.code) if (reason := book.reason(name)) is not None else ""
+        for name, record in book.jobs.items()
+        if record.phase is Phase.QUEUED
+    )
+    assert found.waiting == one_by_one == {"NoRoom": 3, "NeverFits": 1, "QueueUnknown": 1, "Held": 1}
+    assert (found.nodes, found.ready) == (2, 1)
+    assert (found.allocatable["cpu"], found.free["cpu"]) == (8000, 0)
