@@ -20,16 +20,14 @@ from phalanx.core.cycle import preempt
 from phalanx.core.decide import decide
 from phalanx.core.fold.fold import fold
 from phalanx.core.preemption import search as preempt
-from phalanx.core.preemption.residency import residents
 from phalanx.model.event import Adopted, Finished, NodeSeen, QueueSeen, Submitted, Ticked
 from phalanx.model.job import Job, Phase, Placement, Role
 from phalanx.model.node import Node
 from phalanx.model.plan import Preempt
 from phalanx.model.pod import Shape, amounts
 from phalanx.model.policy import Policy
-from phalanx.model.preemption import QueuePreemption, ReclaimFloor, ReclaimWithinCohort, WithinQueue
-from phalanx.model.queue import Queue, Quota
-from phalanx.state.cluster import Cluster
+from phalanx.model.queue import Queue, QueuePreemption, Quota, ReclaimFloor, ReclaimWithinCohort, WithinQueue
+from phalanx.state.cluster import Cluster, residents
 
 POLICY = Policy()
 GPU = "nvidia.com/gpu"

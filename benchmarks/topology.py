@@ -20,9 +20,8 @@ from phalanx.core.placement import gang
 from phalanx.core.placement.draft import Draft
 from phalanx.model.event import NodeSeen, Occupied
 from phalanx.model.job import Group, Role
-from phalanx.model.node import Node
+from phalanx.model.node import Node, Topology, TopologyRequest
 from phalanx.model.pod import Shape, amounts
-from phalanx.model.topology import Topology, TopologyRequest
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster
 

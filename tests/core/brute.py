@@ -10,8 +10,7 @@ from functools import cache
 
 from phalanx.model.job import Role
 from phalanx.model.node import Node, Taint
-from phalanx.model.pod import Requirement, Shape, Toleration
-from phalanx.state.classes import with_pod_count
+from phalanx.model.pod import Requirement, Shape, Toleration, with_pod_count
 
 
 def matches(node: Node, shape: Shape) -> bool:

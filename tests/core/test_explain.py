@@ -10,9 +10,9 @@ import pytest
 
 from phalanx.core.decide import decide
 from phalanx.core.fold.fold import fold, fold_plan
-from phalanx.model.amount import format_amount
 from phalanx.model.event import Finished
 from phalanx.model.plan import Wait
+from phalanx.model.pod import format_amount
 from phalanx.model.policy import Policy
 from phalanx.model.reason import LazyReason, Reason, ReasonCode
 

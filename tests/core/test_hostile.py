@@ -11,8 +11,8 @@ import pytest
 from phalanx.core.decide import decide
 from phalanx.core.fold.fold import fold, fold_plan
 from phalanx.model.event import FlavorSeen, NodeGone, QueueSeen, Started, Submitted
-from phalanx.model.flavor import Flavor
 from phalanx.model.job import Role
+from phalanx.model.node import Flavor
 from phalanx.model.plan import Plan, Start, Wait
 from phalanx.model.pod import DeviceShare, Shape
 from phalanx.model.policy import Policy

@@ -9,10 +9,22 @@ import pytest
 from phalanx.dialects.fields import Misread
 from phalanx.dialects.policy import read_policy
 from phalanx.dialects.queue import read_queue
+from phalanx.model.node import Topology
 from phalanx.model.policy import Backfill, BackfillOrder, FairShareFormula, Policy, PriorityWeights, ScoringStrategy
-from phalanx.model.preemption import QueuePreemption, ReclaimFloor, ReclaimWithinCohort, WithinQueue
-from phalanx.model.queue import PARENT, BorrowingPolicy, FlavorFungibility, Limits, Queue, QueueOrder, QueueState, Quota
-from phalanx.model.topology import Topology
+from phalanx.model.queue import (
+    PARENT,
+    BorrowingPolicy,
+    FlavorFungibility,
+    Limits,
+    Queue,
+    QueueOrder,
+    QueuePreemption,
+    QueueState,
+    Quota,
+    ReclaimFloor,
+    ReclaimWithinCohort,
+    WithinQueue,
+)
 
 EVERYTHING: dict[str, Any] = {
     "startTimeout": "10m",

@@ -12,8 +12,7 @@ from phalanx.dialects.fields import LONGEST_S, Misread
 from phalanx.dialects.peer_reasons import Ignored
 from phalanx.dialects.volcano import TABLE, Phase, PodGroup, Told, Use, read_pod, read_pod_group, read_queue, report
 from phalanx.kube.install.volcano import DEFINITIONS
-from phalanx.model.preemption import ReclaimWithinCohort
-from phalanx.model.queue import Queue, QueueState, Quota
+from phalanx.model.queue import Queue, QueueState, Quota, ReclaimWithinCohort
 from phalanx.model.reason import Reason, ReasonCode
 
 PAGE = Path(__file__).parents[2] / "docs" / "dialects" / "volcano.md"

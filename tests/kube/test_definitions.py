@@ -18,9 +18,8 @@ from phalanx.dialects.reservation import read_reservation
 from phalanx.kube.install.definitions import DEFINITIONS, FLAVORS, QUEUES, RESERVATIONS, install
 from phalanx.kube.install.queue_schema import SPEC, Schema
 from phalanx.kube.read.queue import read_queue
-from phalanx.model.flavor import Flavor
+from phalanx.model.node import Flavor, Reservation
 from phalanx.model.pod import Toleration
-from phalanx.model.reservation import Reservation
 from tests.dialects.test_queue import EVERYTHING
 from tests.embedded.apiserver.process import ServerProcess
 

@@ -10,8 +10,8 @@ import pytest
 from phalanx.kube.read import labels
 from phalanx.kube.read.template.admission import AdmissionDefaults
 from phalanx.model.job import Dependency, DependencyType, GangSize, Group, Job
+from phalanx.model.node import TopologyRequest
 from phalanx.model.reason import ReasonCode
-from phalanx.model.topology import TopologyRequest
 from tests.kube import double
 from tests.kube.test_gang_spec import declared, why
 

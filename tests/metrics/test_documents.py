@@ -19,8 +19,8 @@ from phalanx.client.tally import Tally
 from phalanx.metrics.admissions import Admissions
 from phalanx.metrics.collector import Leader, Scheduler
 from phalanx.metrics.decisions import Decisions
-from phalanx.model.overview import ClusterStatus
 from phalanx.model.reason import ReasonCode
+from phalanx.model.status import ClusterStatus
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guide" / "metrics.md"

@@ -15,9 +15,8 @@ from phalanx.errors import PhalanxError
 from phalanx.metrics.collector import Leader, Scheduler, registry
 from phalanx.metrics.decisions import Decisions
 from phalanx.metrics.serving import address, serving
-from phalanx.model.overview import ClusterStatus
 from phalanx.model.queue import QueueState
-from phalanx.model.status import QueueStatus, ResourceUsage
+from phalanx.model.status import ClusterStatus, QueueStatus, ResourceUsage
 from tests.metrics.exposition import Series, series, value
 
 ANY_PORT = ("127.0.0.1", 0)

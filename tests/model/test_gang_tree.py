@@ -6,9 +6,8 @@ from typing import Any, NoReturn
 
 import pytest
 
-from phalanx.model.gang_tree import MAX_DEPTH, gang_error, gang_tree
-from phalanx.model.job import Group, Role
-from phalanx.model.topology import TopologyRequest
+from phalanx.model.job import MAX_DEPTH, Group, Role, gang_error, gang_tree
+from phalanx.model.node import TopologyRequest
 from phalanx.state.classes import InternTable
 from tests.core.builders import role
 

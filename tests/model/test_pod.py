@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from phalanx.model.amount import format_amount
+from phalanx.model.pod import format_amount
 
 
 @pytest.mark.parametrize(

@@ -56,11 +56,10 @@ from phalanx.model.event import (
     Vacated,
 )
 from phalanx.model.job import Dependency, DependencyType, GangSize, Group, Job, Outcome, Phase, Role, Slot
-from phalanx.model.node import Node, Taint
+from phalanx.model.node import Node, Taint, TopologyRequest
 from phalanx.model.pod import Amounts, NodeTerm, Operator, Requirement, Shape, Toleration, amounts
 from phalanx.model.policy import Policy
 from phalanx.model.reason import Reason, ReasonCode
-from phalanx.model.topology import TopologyRequest
 
 from . import placing, settings
 

@@ -18,9 +18,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from phalanx.client.quantity import amount
-from phalanx.model.flavor import Flavor
+from phalanx.model.node import Flavor, Reservation, Topology
 from phalanx.model.policy import Backfill, BackfillOrder, FairShareFormula, Policy, PriorityWeights, ScoringStrategy
-from phalanx.model.preemption import QueuePreemption, ReclaimFloor, ReclaimWithinCohort, WithinQueue
 from phalanx.model.queue import (
     BorrowingPolicy,
     Bounds,
@@ -28,12 +27,14 @@ from phalanx.model.queue import (
     Limits,
     Queue,
     QueueOrder,
+    QueuePreemption,
     QueueState,
     Quota,
+    ReclaimFloor,
+    ReclaimWithinCohort,
     Weights,
+    WithinQueue,
 )
-from phalanx.model.reservation import Reservation
-from phalanx.model.topology import Topology
 
 if TYPE_CHECKING:
     from .language import Words

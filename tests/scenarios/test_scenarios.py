@@ -11,10 +11,10 @@ import pytest
 
 from phalanx.core.fold.fold import fold
 from phalanx.loop import step
-from phalanx.model.amount import format_amount
 from phalanx.model.event import Event, QueueSeen
 from phalanx.model.job import Placement
 from phalanx.model.plan import Action, Nominate, Place, Plan, Preempt, Shrink, Start, Wait
+from phalanx.model.pod import format_amount
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue
 from phalanx.model.reason import ReasonCode

@@ -11,11 +11,9 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from phalanx.model.job import Group, Job, Role, Slot
-from phalanx.model.node import Node
+from phalanx.model.node import Node, TopologyRequest
 from phalanx.model.plan import Place, Plan, Shrink, Start
-from phalanx.model.pod import PodAffinityTerm, Shape
-from phalanx.model.topology import TopologyRequest
-from phalanx.state.classes import with_pod_count
+from phalanx.model.pod import PodAffinityTerm, Shape, with_pod_count
 from phalanx.state.cluster import Cluster, JobRecord
 from tests.core.brute import matches
 

@@ -15,13 +15,14 @@ from unittest.mock import patch
 from phalanx import loop
 from phalanx.core.cycle import crowds, steps
 from phalanx.core.cycle.eligible import not_eligible
+from phalanx.core.cycle.lines import place_in_line
 from phalanx.core.decide import decide
 from phalanx.core.fold import fold as folding
 from phalanx.core.order import rank
 from phalanx.core.placement import gang, node_order
 from phalanx.core.placement.draft import Draft
 from phalanx.core.quota import flavor_assignment
-from phalanx.core.quota.flavor_assignment import QuotaLedger
+from phalanx.core.quota.ledger import QuotaLedger
 from phalanx.model.event import Event, Finished, FlavorSeen, NodeSeen, QueueSeen, Submitted
 from phalanx.model.job import Job, Phase, Role
 from phalanx.model.node import Node
@@ -422,7 +423,7 @@ class Run:
     def fits(self, draft: Draft, ledger: QuotaLedger, record: JobRecord, bid: Bid) -> bool:
         """Whether its queue's quota allows it, and the nodes have room for it."""
         queue = self.cluster.queues.get(self.cluster.queue_of(record.job))
-        key, _ = rank.place_in_line(self.cluster, (TOPOLOGY,), record, bid, whole=queue is None or queue.gang)
+        key, _ = place_in_line(self.cluster, (TOPOLOGY,), record, bid, whole=queue is None or queue.gang)
         if key.kind == Kind.REPLACEMENT:
             return not isinstance(gang.place(draft, key.gang), gang.PlacementShortfall)
         offers = flavor_assignment.flavor_assignments(self.cluster, ledger, key, record.job)

@@ -23,9 +23,9 @@ from phalanx.core.order import rank
 from phalanx.core.order.next_job import Tournament
 from phalanx.core.placement import gang, packing
 from phalanx.core.placement.draft import Draft
-from phalanx.core.placement.filters import matching
+from phalanx.core.placement.filters import matching, node_resources
 from phalanx.core.preemption import policy
-from phalanx.core.quota import flavor_assignment
+from phalanx.core.quota import ledger
 from phalanx.model.plan import Nominate
 from phalanx.model.reason import ReasonCode
 from phalanx.state.pending import watching
@@ -98,7 +98,7 @@ def late_answers_count(patch: pytest.MonkeyPatch) -> None:
 
 
 def overfull_nodes_are_used(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(matching, "not_overcommitted", lambda columns: columns.attributes.ready | True)
+    patch.setattr(node_resources, "not_overcommitted", lambda columns: columns.attributes.ready | True)
 
 
 def taints_are_overlooked(patch: pytest.MonkeyPatch) -> None:
@@ -143,14 +143,14 @@ def promise_is_not_charged(patch: pytest.MonkeyPatch) -> None:
 
 
 def limit_is_off_by_one_pod(patch: pytest.MonkeyPatch) -> None:
-    at_branch = flavor_assignment.branch_shortfall
+    at_branch = ledger.branch_shortfall
 
     def lenient(*args, **options):
         short = at_branch(*args, **options)
         over = short is not None and short.bar.rule is Rule.LIMIT and short.used + short.asked - short.allowed
         return None if over and over <= 1000 else short
 
-    patch.setattr(flavor_assignment, "branch_shortfall", lenient)
+    patch.setattr(ledger, "branch_shortfall", lenient)
 
 
 def dependency_is_ignored(patch: pytest.MonkeyPatch) -> None:
@@ -184,11 +184,11 @@ def who_gives_way_is_charged_on(patch: pytest.MonkeyPatch) -> None:
 
 
 def lend_is_ignored(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(flavor_assignment, "pool_shortfall", lambda *args: None)
+    patch.setattr(ledger, "pool_shortfall", lambda *args: None)
 
 
 def borrow_check_is_skipped(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(flavor_assignment, "key_beyond_guarantee", lambda *args: None)
+    patch.setattr(ledger, "key_beyond_guarantee", lambda *args: None)
 
 
 def strict_head_is_skipped(patch: pytest.MonkeyPatch) -> None:

@@ -8,13 +8,23 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from phalanx.model.flavor import Flavor
 from phalanx.model.job import Dependency, DependencyType, GangSize
+from phalanx.model.node import Flavor, Reservation
 from phalanx.model.pod import Toleration
 from phalanx.model.policy import Backfill, BackfillOrder, Policy, PriorityWeights, ScoringStrategy
-from phalanx.model.preemption import QueuePreemption, ReclaimFloor, ReclaimWithinCohort, WithinQueue
-from phalanx.model.queue import BorrowingPolicy, FlavorFungibility, Limits, Queue, QueueOrder, QueueState, Quota
-from phalanx.model.reservation import Reservation
+from phalanx.model.queue import (
+    BorrowingPolicy,
+    FlavorFungibility,
+    Limits,
+    Queue,
+    QueueOrder,
+    QueuePreemption,
+    QueueState,
+    Quota,
+    ReclaimFloor,
+    ReclaimWithinCohort,
+    WithinQueue,
+)
 
 from .wants import TOPOLOGY
 

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from phalanx.model.job import Group, Role
-from phalanx.model.node import Device, Node, Taint
+from phalanx.model.node import Device, Node, Taint, Topology, TopologyRequest
 from phalanx.model.pod import (
     DeviceShare,
     HostPort,
@@ -20,7 +20,6 @@ from phalanx.model.pod import (
     TopologySpread,
     amounts,
 )
-from phalanx.model.topology import Topology, TopologyRequest
 
 LEVELS = ("zone", "rack", "host")
 TOPOLOGY = Topology(levels=LEVELS)

@@ -31,14 +31,12 @@ from phalanx.model.event import (
     Submitted,
     Vacated,
 )
-from phalanx.model.flavor import Flavor
 from phalanx.model.job import DependencyType, GangSize, Job, Outcome, Phase, Placement, Slot
-from phalanx.model.node import Node
+from phalanx.model.node import Flavor, Node, Reservation
 from phalanx.model.plan import Nominate, Place, Plan, Preempt, Shrink, Start, Wait
+from phalanx.model.pod import with_pod_count
 from phalanx.model.queue import Queue
 from phalanx.model.reason import Reason, ReasonCode
-from phalanx.model.reservation import Reservation
-from phalanx.state.classes import with_pod_count
 from tests.core.brute import matches
 
 from .rules import enough

@@ -6,10 +6,9 @@ from dataclasses import replace
 
 from phalanx import loop
 from phalanx.model.job import Job, Role
-from phalanx.model.node import Device, Node
+from phalanx.model.node import Device, Node, Topology, TopologyRequest
 from phalanx.model.pod import DeviceShare, Shape, amounts
 from phalanx.model.queue import Limits, Queue
-from phalanx.model.topology import Topology, TopologyRequest
 from phalanx.simulator.run.feasible import never_fitting
 from phalanx.simulator.run.setup import Setup, built_in
 from phalanx.simulator.workload.workload import GPU, Task, Workload

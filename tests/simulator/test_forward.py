@@ -8,18 +8,16 @@ import pytest
 
 from phalanx import loop
 from phalanx.core.fold.fold import fold
-from phalanx.core.quota.flavor_assignment import time_limit_s
 from phalanx.model.event import Adopted, Event, NodeGone, NodeSeen, Occupied, Opened, QueueSeen, Submitted, Ticked
 from phalanx.model.job import Job, Phase, Placement, Role, Slot
 from phalanx.model.node import Node
 from phalanx.model.plan import Plan
 from phalanx.model.pod import Shape
 from phalanx.model.policy import Policy
-from phalanx.model.preemption import QueuePreemption, WithinQueue
-from phalanx.model.queue import Limits, Queue, Quota
+from phalanx.model.queue import Limits, Queue, QueuePreemption, Quota, WithinQueue
 from phalanx.report.invariants import check_invariants
 from phalanx.simulator.run.forward import Assumptions, Course, Eviction, Future, forward
-from phalanx.state.cluster import Cluster
+from phalanx.state.cluster import Cluster, time_limit_s
 
 NOW_S = 1000.0
 DAY_S = 86400.0

@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from phalanx.model.job import Job, Outcome, Placement, Role
-from phalanx.model.node import Node
+from phalanx.model.node import Node, Topology, TopologyRequest
 from phalanx.model.pod import Shape
 from phalanx.model.queue import Queue
-from phalanx.model.topology import Topology, TopologyRequest
 from phalanx.simulator.measures.dominance import dominance
 from phalanx.simulator.measures.due import due, lines_of
 from phalanx.simulator.measures.fragmentation import fragmentation

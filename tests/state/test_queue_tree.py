@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phalanx.core.fold.fold import fold
-from phalanx.core.quota import flavor_assignment
 from phalanx.core.quota.flavor_assignment import QuotaLedger
+from phalanx.core.quota.ledger import pool_shortfall
 from phalanx.model.event import Finished, QueueGone, QueueSeen
 from phalanx.model.job import Placement
 from phalanx.model.plan import Start
@@ -74,7 +74,7 @@ def test_what_may_be_taken_is_what_is_available(queues, pool: int, charges, aske
         assert branch.account.claimed.get(CPU, 0) == (below if tree.keeps else 0)
     branch, wanted = tree.branches[queues[asked[0] % len(queues)].name], asked[1]
     if tree.keeps and wanted:
-        allowed = flavor_assignment.pool_shortfall(QuotaLedger(tree), branch, ((CPU, wanted),)) is None
+        allowed = pool_shortfall(QuotaLedger(tree), branch, ((CPU, wanted),)) is None
         assert allowed is (wanted <= available(tree, branch, used))
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phalanx.core.fold import past_usage
 from phalanx.core.fold.fold import fold
+from phalanx.core.order import fair_tree
 from phalanx.model.event import Adopted, Finished, PolicySeen, Released, Submitted, Ticked, UsageTold
 from phalanx.model.job import Job, Phase, Placement, Slot
 from phalanx.model.plan import Preempt, Start
@@ -162,7 +162,7 @@ def test_queues_without_a_way_to_the_root_have_no_associations() -> None:
     book = a.cluster()
     for queue in queues:
         book.usage.meter(queue.name, "ann")
-    root = past_usage.associations({queue.name: queue for queue in queues}, book.usage, Policy(), 0.0)
+    root = fair_tree.associations({queue.name: queue for queue in queues}, book.usage, Policy(), 0.0)
     assert root.users == 2
     assert [member.key for member in root.members] == [("a", None)]
 
@@ -172,7 +172,7 @@ def test_a_very_deep_tree_is_ranked() -> None:
     book = a.cluster()
     fold(book, [UsageTold("q2999", "ann", 3.0, 0.0), UsageTold("q2", "eve", 4.0, 0.0)])
     book.queues = deep
-    found = past_usage.fair_shares(book, Policy(), 0.0)
+    found = fair_tree.fair_shares(book, Policy(), 0.0)
     assert (found["q2999", "ann"].factor, found["q2", "eve"].factor) == (1.0, 0.5)
 
 

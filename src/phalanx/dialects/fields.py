@@ -17,8 +17,8 @@ from typing import Any, TypeAlias, TypeVar
 from phalanx.client.moment import MomentError, read_moment
 from phalanx.client.quantity import QuantityError, amount
 from phalanx.errors import PhalanxError
+from phalanx.model.pod import MAX_AMOUNT
 from phalanx.model.queue import Bounds, Weights
-from phalanx.state.classes import MAX_AMOUNT
 
 Path: TypeAlias = tuple[str | int, ...]
 Choice = TypeVar("Choice", bound=StrEnum)

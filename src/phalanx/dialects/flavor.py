@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from phalanx.dialects.fields import Fields, Misread
-from phalanx.model.flavor import Flavor
+from phalanx.model.node import Flavor
 from phalanx.model.pod import Toleration
 
 _OPERATORS, _EFFECTS = ("Equal", "Exists"), ("", "NoSchedule", "PreferNoSchedule", "NoExecute")

@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import Any
 
 from phalanx.dialects.fields import Fields, Misread
+from phalanx.model.node import Topology
 from phalanx.model.policy import Backfill, BackfillOrder, FairShareFormula, Policy, PriorityWeights, ScoringStrategy
-from phalanx.model.topology import Topology
 
 _DEFAULT = Policy()
 _FACTORS = PriorityWeights()

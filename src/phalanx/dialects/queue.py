@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 from phalanx.dialects.fields import Fields, Misread
-from phalanx.model.preemption import QueuePreemption, ReclaimFloor, ReclaimWithinCohort, WithinQueue
 from phalanx.model.queue import (
     PARENT,
     BorrowingPolicy,
@@ -19,8 +18,12 @@ from phalanx.model.queue import (
     Limits,
     Queue,
     QueueOrder,
+    QueuePreemption,
     QueueState,
     Quota,
+    ReclaimFloor,
+    ReclaimWithinCohort,
+    WithinQueue,
 )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from phalanx.dialects.fields import Fields, Misread, Path, moment_s
-from phalanx.model.reservation import Reservation
+from phalanx.model.node import Reservation
 
 
 def read_reservation(name: str, spec: Any, *, moment: Callable[[Any, Path], float] = moment_s) -> Reservation:

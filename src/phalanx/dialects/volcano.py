@@ -18,8 +18,7 @@ from typing import Any
 
 from phalanx.dialects.fields import LONGEST_S, Fields
 from phalanx.dialects.peer_reasons import PEERS, Ignored
-from phalanx.model.preemption import QueuePreemption, ReclaimWithinCohort
-from phalanx.model.queue import Bounds, Queue, QueueState, Quota
+from phalanx.model.queue import Bounds, Queue, QueuePreemption, QueueState, Quota, ReclaimWithinCohort
 from phalanx.model.reason import Reason
 
 SCHEDULER_NAME = "volcano"

@@ -22,10 +22,8 @@ from prometheus_client.registry import Collector, CollectorRegistry
 from phalanx import __version__
 from phalanx.client.tally import Spread, Tally
 from phalanx.metrics.decisions import Decisions
-from phalanx.model.amount import Amount
-from phalanx.model.overview import ClusterStatus
-from phalanx.model.pod import CPU
-from phalanx.model.status import QueueStatus
+from phalanx.model.pod import CPU, Amount
+from phalanx.model.status import ClusterStatus, QueueStatus
 
 _CALL = ("verb", "group", "resource")
 _QUOTA = ("queue", "flavor", "resource")

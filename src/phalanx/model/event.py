@@ -9,14 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from phalanx.model.flavor import Flavor
 from phalanx.model.job import Job, Outcome, Phase, Placement, Slot
-from phalanx.model.node import Node
+from phalanx.model.node import Flavor, Node, Reservation
 from phalanx.model.pod import Amounts, HostPort, PodAffinityTerm
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue
 from phalanx.model.reason import Reason
-from phalanx.model.reservation import Reservation
 
 
 @dataclass(frozen=True, slots=True)

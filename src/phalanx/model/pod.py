@@ -3,14 +3,47 @@
 Thousands of pods share a handful of shapes, so a shape is the unit of thinking: it is interned once when a job is
 folded in, and what it fits is looked up per shape, not per pod. Amounts are exact integers: cpu in millicores, all
 else in whole units (bytes, devices); a pod whose requests do not say how many `pods` asks one.
+
+Amounts as people write them: cpu in cores, bytes with a binary suffix, all else as a number.
+
+Nodes hold whole amounts. What a queue is charged with may be a part of one: half a device, if that is what a pod
+shares. Parts are exact fractions, so what is given back leaves nothing behind.
+
+What is wrong with a shape's wishes, in words: such a job is refused, not misread.
+
+The bounds are those of the Kubernetes API (weights 1 to 100, `maxSkew` and `minDomains` from 1, ports from 1 to 65535),
+and of devices: a share is a part of at most one device each, by thousandths or by bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from fractions import Fraction
 from typing import TypeAlias
+
+Amount: TypeAlias = int | Fraction
+
+
+def json_number(amount: Amount) -> int | float:
+    """As JSON has it."""
+    return int(amount) if amount == int(amount) else float(amount)
+
+
+def format_amount(resource: str, amount: Amount) -> str:
+    """As people write it: never rounded, but bytes, to four digits, and parts of devices, to thousandths."""
+    if resource == CPU:
+        return f"{float(amount / 1000):.3f}".rstrip("0").rstrip(".")
+    if isinstance(amount, Fraction) and amount.denominator != 1:
+        return f"{float(amount):.3f}".rstrip("0").rstrip(".")
+    if not (resource in {"memory", "ephemeral-storage"} or resource.startswith("hugepages-")):
+        return str(amount)
+    for suffix, unit in (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10)):
+        if not -unit < amount < unit:
+            return f"{float(amount / unit):.4g}{suffix}"
+    return str(amount)
+
 
 # Sorted (resource, amount) pairs without zeros: hashable, so that equal asks intern to one shape.
 Amounts: TypeAlias = tuple[tuple[str, int], ...]
@@ -126,3 +159,125 @@ class Shape:
     aligned: str = ""
     labels: tuple[tuple[str, str], ...] = ()
     namespace: str = ""
+
+
+MILLI = 1000
+
+
+ZONE = "zone/"
+
+
+# Nine petabytes, nine trillion cores: no node has as much, and a thousand such pods still sum within an int64.
+MAX_AMOUNT = 2**53
+
+
+Costs: TypeAlias = tuple[tuple[str, Amount], ...]
+
+
+def with_pod_count(requests: Amounts) -> Amounts:
+    """What a pod with these requests holds on its node: the requests, and one of `pods` if they do not say."""
+    held = bounded_amounts(requests)
+    return held if any(resource == PODS for resource, _ in held) else tuple(sorted((*held, (PODS, 1))))
+
+
+def bounded_amounts(requests: Amounts) -> Amounts:
+    """The amounts above zero, none beyond `MAX_AMOUNT`."""
+    return tuple((resource, min(amount, MAX_AMOUNT)) for resource, amount in requests if amount > 0)
+
+
+def with_device_share(asks: Amounts, share: DeviceShare) -> Costs:
+    """And the part of devices that the share comes to. One in bytes of a device's memory counts as the whole device:
+    which part it is depends on the device, and quotas are decided before a device is chosen."""
+    part = Fraction(max(0, share.milli), 1000) if share.milli and not share.memory_bytes else Fraction(1)
+    costs: dict[str, Amount] = dict(asks)
+    costs[share.resource] = costs.get(share.resource, 0) + min(Fraction(MAX_AMOUNT), part * max(0, share.count))
+    return tuple(sorted(costs.items()))
+
+
+ALL_NAMESPACES = "*"
+
+
+MAX_WEIGHT = 100
+
+
+MAX_PORT = 65_535
+
+
+MAX_DEVICES = 1024
+
+
+PROTOCOLS = ("TCP", "UDP", "SCTP")
+
+
+ALIGNMENTS = ("", "required", "preferred")
+
+
+def shape_error(shape: Shape) -> str:
+    """The first fault; empty: there is none."""
+    return next(shape_errors(shape), "")
+
+
+def shape_errors(shape: Shape) -> Iterator[str]:
+    for preference in shape.preferences:
+        if not 1 <= preference.weight <= MAX_WEIGHT:
+            yield f"a preference of nodes has the weight {preference.weight}, which is not within 1 to {MAX_WEIGHT}"
+    for term in (*shape.near, *shape.away):
+        yield from term_errors(term)
+    for spread in shape.spread:
+        yield from spread_errors(spread)
+    yield from port_errors(shape.ports)
+    if shape.share is not None:
+        yield from share_errors(shape.share, dict(shape.requests))
+    if shape.aligned not in ALIGNMENTS:
+        yield f"it asks to be aligned {shape.aligned!r}, which is neither required nor preferred"
+
+
+def term_errors(term: PodAffinityTerm) -> Iterator[str]:
+    if not term.topology:
+        yield "an affinity of pods names no topology"
+    if not 0 <= term.weight <= MAX_WEIGHT:
+        yield f"an affinity of pods has the weight {term.weight}, which is not within 1 to {MAX_WEIGHT}"
+    yield from selector_errors(term.selector)
+
+
+def spread_errors(spread: TopologySpread) -> Iterator[str]:
+    if not spread.topology:
+        yield "a spread names no topology"
+    if spread.max_skew < 1:
+        yield f"a spread over {spread.topology} allows a skew of {spread.max_skew}, which is less than 1"
+    if spread.min_domains < 1:
+        yield f"a spread over {spread.topology} asks at least {spread.min_domains} domains, which is less than 1"
+    if spread.min_domains > 1 and not spread.required:
+        yield f"a spread over {spread.topology} is only preferred and cannot ask a number of domains"
+    yield from selector_errors(spread.selector)
+
+
+def selector_errors(selector: tuple[Requirement, ...]) -> Iterator[str]:
+    for requirement in selector:
+        if requirement.operator in {Operator.GT, Operator.LT} or requirement.field:
+            yield f"a selector of pods asks {requirement.key} {requirement.operator}, which is for nodes only"
+
+
+def port_errors(ports: tuple[HostPort, ...]) -> Iterator[str]:
+    for port in ports:
+        if not 1 <= port.number <= MAX_PORT:
+            yield f"host port {port.number} is not within 1 to {MAX_PORT}"
+        if port.protocol not in PROTOCOLS:
+            yield f"host port {port.number} has the protocol {port.protocol!r}, which is none of {', '.join(PROTOCOLS)}"
+    if len(set(ports)) < len(ports):
+        yield "it asks the same host port twice"
+
+
+def share_errors(share: DeviceShare, requests: dict[str, int]) -> Iterator[str]:
+    if not share.resource:
+        yield "a share names no kind of device"
+    if bool(share.milli) == bool(share.memory_bytes):
+        yield f"a share of {share.resource} is stated neither by thousandths nor by memory, or by both"
+    if share.milli and not 0 < share.milli <= MILLI:
+        yield f"a share of {share.resource} asks {share.milli}/1000 of a device"
+    if share.memory_bytes < 0:
+        yield f"a share of {share.resource} asks {share.memory_bytes} bytes"
+    if not 1 <= share.count <= MAX_DEVICES:
+        yield f"a share is of {share.count} devices of {share.resource}, which is not within 1 to {MAX_DEVICES}"
+    if requests.get(share.resource, 0) > 0:
+        yield f"it asks {share.resource} both whole and shared"

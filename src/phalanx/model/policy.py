@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from phalanx.model.node import Topology
 from phalanx.model.pod import Shape
 from phalanx.model.queue import Weights
-from phalanx.model.topology import Topology
 
 
 class Backfill(StrEnum):

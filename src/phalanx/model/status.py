@@ -1,10 +1,14 @@
-"""How a queue stands: what it has, what of it is used, who waits in it. What people ask of a queue, at one moment."""
+"""How a queue stands: what it has, what of it is used, who waits in it. What people ask of a queue, at one moment.
+
+The whole cluster in a few numbers, at one moment.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from phalanx.model.amount import Amount
+from phalanx.model.pod import Amount
 from phalanx.model.queue import QueueState
 
 
@@ -56,3 +60,17 @@ class QueueStatus:
     held_by: str
     fault: str
     first: tuple[QueuePosition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterStatus:
+    """`waiting`: jobs that wait, by the code of their reason (empty: not looked at yet). `nodes`: how many there are,
+    and how many of them are `ready` and `overfull` (pods hold more of something than the node has). `allocatable`: what
+    the ready ones have, by resource; `free`: what of it nobody holds."""
+
+    waiting: Mapping[str, int] = field(default_factory=dict)
+    nodes: int = 0
+    ready: int = 0
+    overfull: int = 0
+    allocatable: Mapping[str, Amount] = field(default_factory=dict)
+    free: Mapping[str, Amount] = field(default_factory=dict)

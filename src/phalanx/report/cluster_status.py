@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 
 from phalanx.model.job import Phase
-from phalanx.model.overview import ClusterStatus
+from phalanx.model.status import ClusterStatus
 from phalanx.state.cluster import Cluster
 from phalanx.state.pending.line import Kind
 

@@ -4,15 +4,15 @@ counted anew from the records, in one pass of plain additions each, and explaine
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import inf, isclose
 
-from phalanx.core.fold import past_usage
-from phalanx.core.fold.charging import pods_by_role, queue_charge, submitted_jobs
+from phalanx.core.fold import charging
+from phalanx.core.fold.charging import queue_charge, submitted_jobs
 from phalanx.core.order import rank
 from phalanx.core.placement.node_order import NodeOrder, ordered_nodes
 from phalanx.core.quota import shares
-from phalanx.model.amount import Amount
-from phalanx.model.job import Phase
-from phalanx.model.pod import Amounts
+from phalanx.model.job import Phase, pods_by_role
+from phalanx.model.pod import Amount, Amounts
 from phalanx.model.queue import Queue
 from phalanx.report.recount import index_errors
 from phalanx.state.cluster import Cluster, JobRecord
@@ -28,7 +28,7 @@ class InvariantViolation(AssertionError):
 
 def check_invariants(cluster: Cluster) -> None:
     """Raises `InvariantViolation` with everything that is wrong."""
-    held = {job: past_usage.used_resources(record) for job, record in cluster.jobs.items()}
+    held = {job: charging.used_resources(record) for job, record in cluster.jobs.items()}
     wrong = [
         *cluster.breaches,
         *rows_are_true(cluster),
@@ -36,7 +36,7 @@ def check_invariants(cluster: Cluster) -> None:
         *layout_is_true(cluster),
         *others_add_up(cluster),
         *index_errors(cluster),
-        *past_usage.usage_errors(cluster, held),
+        *usage_errors(cluster, held),
         *holders_are_true(cluster, held),
         *jobs_are_whole(cluster),
         *waiting_is_true(cluster),
@@ -306,3 +306,27 @@ def crowds_are_true(cluster: Cluster) -> Iterator[str]:
         yield "turns are out of order"
     if strangers := waiting.watches.roused.keys() - waiting.watches.crowds.keys():
         yield f"crowds of nobody are roused: {len(strangers)}"
+
+
+def usage_errors(cluster: Cluster, held: Mapping[str, Mapping[str, Amount]]) -> Iterator[str]:
+    """For `report.invariants`: what is noted as held is what the records hold (`held`, by job), and nothing else costs
+    anything."""
+    of_users: dict[tuple[str, str], dict[str, Amount]] = {}
+    jobs: dict[tuple[str, str], int] = {}
+    for name, record in cluster.jobs.items():
+        whose = (record.job.queue, record.job.user)
+        jobs[whose] = jobs.get(whose, 0) + 1
+        of_user = of_users.setdefault(whose, {})
+        for resource, amount in held[name].items():
+            of_user[resource] = of_user.get(resource, 0) + amount
+    for queue, user, meter in (usage := cluster.usage):
+        if meter.jobs != jobs.get((queue, user), 0):
+            yield f"user {user!r} has {jobs.get((queue, user), 0)} jobs in queue {queue!r}, noted are {meter.jobs}"
+        truth = of_users.pop((queue, user), {})
+        if meter.held != truth:
+            yield f"user {user!r} holds {truth} in queue {queue!r}, noted for usage is {meter.held}"
+        if not 0 <= meter.usage < inf:
+            yield f"the usage of {user!r} in queue {queue!r} is {meter.usage}"
+        if (meter.rate or truth) and not isclose(meter.rate, usage.rate(truth)):
+            yield f"user {user!r} is charged {meter.rate} a second in queue {queue!r}, due is {usage.rate(truth)}"
+    yield from (f"user {user!r} has no meter in queue {queue!r}" for queue, user in of_users)

@@ -12,8 +12,8 @@ from math import inf
 
 from phalanx.core.order.multifactor import MultifactorPriority
 from phalanx.core.quota import shares
-from phalanx.model.amount import Amount
 from phalanx.model.job import Phase
+from phalanx.model.pod import Amount
 from phalanx.model.queue import QueueOrder, QueueState
 from phalanx.model.status import QueuePosition, QueueStatus, ResourceUsage
 from phalanx.report.forecast import forecast

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from phalanx.model.pod import HostPort
+from phalanx.state.classes import AffinityClass
 from phalanx.state.cluster import Cluster
 from phalanx.state.nodes.devices import DeviceTable, device_use
-from phalanx.state.nodes.pod_index import AffinityClass, PodIndex
+from phalanx.state.nodes.pod_index import PodIndex
 
 
 def index_errors(cluster: Cluster) -> Iterator[str]:

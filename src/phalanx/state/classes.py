@@ -7,44 +7,26 @@ makes them cheap keys. The tables hold their objects weakly: what no job has any
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from operator import ge
 from typing import TypeAlias
 from weakref import WeakValueDictionary
 
-from phalanx.model import gang_tree
-from phalanx.model.amount import Amount
-from phalanx.model.fault import shape_error
+from phalanx.model import job as gang_tree
 from phalanx.model.job import GangSize, Group, Job, Role
-from phalanx.model.pod import PODS, Amounts, DeviceShare, NodeTerm, PodAffinityTerm, Shape, Toleration
-from phalanx.model.topology import TopologyRequest
-from phalanx.state.nodes.pod_index import AffinityClass
+from phalanx.model.node import TopologyRequest
+from phalanx.model.pod import (
+    Amount,
+    Costs,
+    NodeTerm,
+    PodAffinityTerm,
+    Shape,
+    Toleration,
+    shape_error,
+    with_device_share,
+    with_pod_count,
+)
 
-# Nine petabytes, nine trillion cores: no node has as much, and a thousand such pods still sum within an int64.
-MAX_AMOUNT = 2**53
-
-Costs: TypeAlias = tuple[tuple[str, Amount], ...]
 MinimumCost: TypeAlias = tuple[tuple[tuple[str, str], Amount], ...]
-
-
-def with_pod_count(requests: Amounts) -> Amounts:
-    """What a pod with these requests holds on its node: the requests, and one of `pods` if they do not say."""
-    held = bounded_amounts(requests)
-    return held if any(resource == PODS for resource, _ in held) else tuple(sorted((*held, (PODS, 1))))
-
-
-def bounded_amounts(requests: Amounts) -> Amounts:
-    """The amounts above zero, none beyond `MAX_AMOUNT`."""
-    return tuple((resource, min(amount, MAX_AMOUNT)) for resource, amount in requests if amount > 0)
-
-
-def with_device_share(asks: Amounts, share: DeviceShare) -> Costs:
-    """And the part of devices that the share comes to. One in bytes of a device's memory counts as the whole device:
-    which part it is depends on the device, and quotas are decided before a device is chosen."""
-    part = Fraction(max(0, share.milli), 1000) if share.milli and not share.memory_bytes else Fraction(1)
-    costs: dict[str, Amount] = dict(asks)
-    costs[share.resource] = costs.get(share.resource, 0) + min(Fraction(MAX_AMOUNT), part * max(0, share.count))
-    return tuple(sorted(costs.items()))
 
 
 class NodeConstraints:
@@ -213,3 +195,18 @@ class InternTable:
         if where is None:
             where = self._wheres[key] = NodeConstraints(*key)
         return where
+
+
+class AffinityClass:
+    """Pods that look the same to others. Interned: two of a kind are the same object."""
+
+    __slots__ = ("__weakref__", "away", "labels", "namespace", "near")
+
+    def __init__(
+        self,
+        namespace: str,
+        labels: tuple[tuple[str, str], ...],
+        near: tuple[PodAffinityTerm, ...],
+        away: tuple[PodAffinityTerm, ...],
+    ) -> None:
+        self.namespace, self.labels, self.near, self.away = namespace, dict(labels), near, away

@@ -5,34 +5,31 @@ keeps `waiting`: who waits, in which line, and what each line waits for, so that
 what exists. `copy()` is the only way to think about another book ("what if").
 
 Room that grows is noted (`waiting.grown`), because it alone can let anything start that could not start before.
+
+The columns of who runs where (`state.running`), brought up to date from the records that changed.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NoReturn
 
-from phalanx.model.flavor import Flavor
-from phalanx.model.job import Job, Phase, Slot
-from phalanx.model.node import Node
-from phalanx.model.pod import Amounts, HostPort
+from phalanx.model.job import GangSize, Job, Phase, Placement, Slot, pods_by_role
+from phalanx.model.node import Flavor, Node, Reservation
+from phalanx.model.pod import MAX_AMOUNT, Amounts, HostPort, bounded_amounts
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue
 from phalanx.model.reason import Reason
-from phalanx.model.reservation import Reservation
-from phalanx.state.classes import MAX_AMOUNT, Gang, InternTable, bounded_amounts
-from phalanx.state.consumers import LargestConsumers
+from phalanx.state.classes import AffinityClass, Gang, InternTable
 from phalanx.state.dependencies import JobDependencies
-from phalanx.state.expected_ends import ExpectedEnds
 from phalanx.state.limits import SubmittedJobs
-from phalanx.state.nodes.pod_index import AffinityClass
 from phalanx.state.nodes.table import NodeTable
 from phalanx.state.pending.alarms import Alarms
 from phalanx.state.pending.waiting import Waiting
-from phalanx.state.queue_tree import Charge, Key, QueueTree
-from phalanx.state.running import RunningPods
+from phalanx.state.queue_tree import Charge, Key, QueueTree, queue_time_limit_s
+from phalanx.state.running import ExpectedEnds, LargestConsumers, RunningPods
 from phalanx.state.usage import DecayedUsage
 
 REMEMBERED = 4096  # gangs with the flavors they were given
@@ -284,3 +281,116 @@ class Cluster:
         other.ends, other.dependencies, other.alarms = self.ends.copy(), self.dependencies.copy(), self.alarms.copy()
         other.breaches, other.opened, other.latest_s = list(self.breaches), self.opened, self.latest_s
         return other
+
+
+def time_limit_s(cluster: Cluster, job: Job) -> float | None:
+    """How long the job may run (seconds): what it states, else the least that the limits of its queue and of those
+    above allow; None: as long as it likes."""
+    if job.limit_s is not None:
+        return job.limit_s
+    return queue_time_limit_s(job, cluster.tree.branches[cluster.queue_of(job)])
+
+
+MOST_DEMANDS = 1 << 16  # beyond that the columns are written anew, so that demands that nobody has are let go of
+
+
+def residents(cluster: Cluster) -> RunningPods:
+    """Up to date. The first call reads every record, later ones those that changed."""
+    known = cluster.running_pods
+    if known is None or len(known.demands) > MOST_DEMANDS:
+        known = cluster.running_pods = RunningPods()
+        known.touched = dict.fromkeys(job for job, record in cluster.jobs.items() if record.placements)
+    touched, known.touched = known.touched, {}
+    for job in touched:
+        read(cluster, known, job)
+    known.settle()
+    return known
+
+
+def read(cluster: Cluster, known: RunningPods, job: str) -> None:
+    record = cluster.jobs.get(job)
+    if record is None or not record.placements:
+        known.forget(job)
+        return
+    rows = cluster.columns.row_of
+    known.write(
+        record.job,
+        cluster.queue_of(record.job),
+        record.gang.demands,
+        {slot: rows[node] for slot, node in record.placements.items()},
+        record.leaving,
+        record.started_s,
+        spare_pods(record),
+    )
+
+
+def spare_pods(record: JobRecord) -> list[int]:
+    """By role, how many of its pods could go without breaking the gang: those above its minimum, and all of members
+    that their group can do without."""
+    roles = record.job.roles
+    if record.job.size is not GangSize.ELASTIC or record.phase is Phase.STOPPING:
+        return [0] * len(roles)
+    going = pods_by_role(record.leaving, len(roles)) if record.leaving else [0] * len(roles)
+    left = [has - less for has, less in zip(record.placed, going, strict=True)]
+    spare = [max(0, has - role.minimum) for has, role in zip(left, roles, strict=True)]
+    if record.gang.optional and record.gang.tree is not None:
+        for role in record.gang.tree.spare(left):
+            spare[role] = left[role]
+    return spare
+
+
+def with_their_members(record: JobRecord, slots: Collection[Slot]) -> tuple[Slot, ...]:
+    """Those that go, in order; and with them what they leave of a member that is not whole without them, and that its
+    group can do without: half of it would be of no use."""
+    if not record.gang.optional or record.gang.tree is None:
+        return tuple(sorted(slots))
+    kept = [slot for slot in record.placements if slot not in slots and slot not in record.leaving]
+    broken = record.gang.tree.incomplete_members(pods_by_role(kept, len(record.job.roles)))
+    touched = {slot.role for slot in slots}
+    useless = {role for roles in broken if not touched.isdisjoint(roles) for role in roles}
+    return tuple(sorted([*slots, *(slot for slot in kept if slot.role in useless)]))
+
+
+def nominated_in(cluster: Cluster, row: int, jobs: Iterable[str]) -> Mapping[str, int]:
+    """What those jobs were promised in that row. (Parts of devices do not add up: they are left out.)"""
+    found: Counter[str] = Counter()
+    for record in (cluster.jobs[job] for job in jobs):
+        for slot, node in record.nominated.items():
+            demand = record.gang.demands[slot.role]
+            if cluster.columns.row_of[node] == row and demand.shape.share is None:
+                found.update(dict(demand.asks))
+    return found
+
+
+def is_overcommitted(cluster: Cluster, row: int, back: Mapping[str, int]) -> bool:
+    """Whether the row is overfull even with that much given back."""
+    return any(amount + back.get(resource, 0) < 0 for resource, amount in cluster.columns.free_of(row).items())
+
+
+def nominated_placements(record: JobRecord) -> tuple[Placement, ...]:
+    """What it is promised, as it is started there."""
+    return tuple(
+        Placement(*slot, node, record.devices.get(slot, ())) for slot, node in sorted(record.nominated.items())
+    )
+
+
+def is_growth(record: JobRecord, slot: Slot) -> bool:
+    """Whether the slot's role has its minimum without it, or the gang does without the role. Of what is open below the
+    minimum, the slots opened last count as those that were lost."""
+    least, placed = record.job.roles[slot.role].minimum, record.placed[slot.role]
+    if placed >= least or record.gang.does_without(slot.role, record.placed):
+        return True
+    if len(record.open) <= least - placed:
+        return False
+    number = record.open[slot][1]
+    return placed + sum(each.role == slot.role and later > number for each, (_, later) in record.open.items()) >= least
+
+
+def grows_partly(record: JobRecord) -> bool:
+    """Of the open slots of a role some are what its minimum lacks, and the others are growth: which is which changes
+    with every slot that is opened."""
+    roles, placed = record.job.roles, record.placed
+    if record.gang.rigid or all(has >= role.minimum for has, role in zip(placed, roles, strict=True)):
+        return False
+    wanted = pods_by_role(record.open, len(roles))
+    return any(has < role.minimum < has + more for has, more, role in zip(placed, wanted, roles, strict=True))

@@ -25,9 +25,10 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from phalanx.model.amount import Amount, format_amount
+from phalanx.model.job import Job
+from phalanx.model.pod import MAX_AMOUNT, Amount, format_amount
 from phalanx.model.queue import BorrowingPolicy, Limits, Queue, QueueOrder, QueueState, Quota
-from phalanx.state.classes import MAX_AMOUNT
+from phalanx.state.classes import Gang
 
 ROOT = ""
 
@@ -521,3 +522,21 @@ def _child_errors(branch: Branch, below: Mapping[Key, int]) -> Iterator[str]:
 
 def _sane(amount: int) -> int:
     return max(0, min(amount, MAX_AMOUNT))
+
+
+def gang_cost(gang: Gang, pods: Sequence[int], flavors: tuple[str, ...] = ()) -> Cost:
+    """What that many pods of each role come to, by key: of their flavor if they have one, and of all nodes."""
+    if not flavors and gang.minimums == tuple(pods):
+        return gang.due()
+    total: dict[Key, Amount] = {}
+    for role, (demand, count) in enumerate(zip(gang.demands, pods, strict=True)):
+        named = {"", flavors[role]} if role < len(flavors) else {""}
+        for resource, amount in demand.costs if count else ():
+            for flavor in sorted(named):
+                total[flavor, resource] = total.get((flavor, resource), 0) + amount * count
+    return tuple(sorted(total.items()))
+
+
+def queue_time_limit_s(job: Job, branch: Branch) -> float | None:
+    """The same; `branch` is that of its queue."""
+    return job.limit_s if job.limit_s is not None else branch.longest_s

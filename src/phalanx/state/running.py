@@ -5,17 +5,34 @@ it may be made to give way. All of it is derived from the records: it is made wh
 jobs that changed are read again (`touch` notes them), so that a cluster in which nobody preempts pays nothing.
 
 Entries of a job that changed are emptied and written anew behind the last; when half are empty, all are written anew.
+
+When what runs is expected to end, in order: what backfill and forecasts walk.
+
+A job that states a time limit ends at the latest when it has run that long; one that states none never ends as far as
+anyone can tell. A job that is on its way out ends as soon as it can: now. The list is kept sorted as jobs start and
+end, so that no decision has to sort what runs. What others derive from the entries of a job (which rows it holds) they
+may keep in `derived`, from which a job is dropped when what it holds changes; and what they foresee from all of them in
+`foreseen`, which is forgotten when any is another.
+
+Who holds most of a resource: asked for every reason, so it must not cost a walk over all that runs.
+
+For each resource that was ever asked about: a heap of (-amount, job) that is pushed to when a job's holding changes,
+whose entries that are no longer true are dropped when they come up; and the last answer, until somebody in it holds
+another amount, or somebody else as much.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from bisect import bisect_left, insort
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from heapq import heapify, heappop, heappush
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phalanx.model.job import Job, Slot
+from phalanx.model.pod import Amount
 from phalanx.state.classes import Demand
 from phalanx.state.nodes.attributes import extended
 
@@ -193,3 +210,100 @@ class RunningPods:
 def clamped_priority(priority: int) -> int:
     """Any integer is a priority; as a column it must fit one."""
     return max(-(2**62), min(2**62, priority))
+
+
+LEAVING_S = float("-inf")
+
+
+class ExpectedEnds:
+    """`order`: (seconds since the epoch, job), sorted; ends that are past are those of jobs overdue."""
+
+    __slots__ = ("derived", "foreseen", "of", "order")
+
+    def __init__(self) -> None:
+        self.order: list[tuple[float, str]] = []
+        self.of: dict[str, float] = {}
+        self.derived: dict[str, Any] = {}
+        self.foreseen: Any = None
+
+    def set(self, job: str, end_s: float) -> None:
+        """It is expected to end then; `LEAVING_S`: as soon as it can."""
+        if job in self.of:
+            self.drop(job)
+        self.foreseen = None
+        self.of[job] = end_s
+        insort(self.order, (end_s, job))
+
+    def drop(self, job: str) -> None:
+        """It holds nothing any more, or nobody knows when it ends."""
+        end_s = self.of.pop(job, None)
+        if end_s is not None:
+            self.foreseen = None
+            del self.order[bisect_left(self.order, (end_s, job))]
+            self.derived.pop(job, None)
+
+    def copy(self) -> ExpectedEnds:
+        other = ExpectedEnds()
+        other.order, other.of = list(self.order), dict(self.of)
+        return other
+
+
+class LargestConsumers:
+    def __init__(self) -> None:
+        self.held: dict[str, dict[str, Amount]] = {}  # resource -> job -> amount
+        self._heaps: dict[str, list[tuple[Amount, str]]] = {}
+        self._largest: dict[str, tuple[int, list[tuple[str, Amount]]]] = {}  # how many were asked for, and the answer
+
+    def change(self, job: str, costs: Iterable[tuple[str, Amount]], pods: int) -> None:
+        """The job holds that many pods' worth more (less, if negative)."""
+        for resource, amount in costs:
+            held = self.held.get(resource)
+            if held is None:
+                held = self.held[resource] = {}
+            before = held.get(job, 0)
+            now = before + amount * pods
+            if now:
+                held[job] = now
+            else:
+                held.pop(job, None)
+            if resource in self._heaps:
+                self._note(resource, job, now, max(before, now))
+
+    def _note(self, resource: str, job: str, now: Amount, most: Amount) -> None:
+        """`most`: the more of what it holds now and before."""
+        if known := self._largest.get(resource):
+            count, found = known
+            if len(found) < count or most >= found[-1][1]:
+                del self._largest[resource]
+        heap, held = self._heaps[resource], self.held[resource]
+        if now:
+            heappush(heap, (-now, job))
+        if len(heap) > 4 * len(held) + 64:
+            heap[:] = [(-amount, job) for job, amount in held.items()]
+            heapify(heap)
+
+    def largest(self, resource: str, count: int) -> list[tuple[str, Amount]]:
+        """The largest holders, (job, amount), largest first; equal ones by name."""
+        known = self._largest.get(resource)
+        if known is None or known[0] != count:
+            known = self._largest[resource] = count, self._found(resource, count)
+        return known[1]
+
+    def _found(self, resource: str, count: int) -> list[tuple[str, Amount]]:
+        held, heap = self.held.get(resource, {}), self._heaps.get(resource)
+        if heap is None:
+            heap = self._heaps[resource] = [(-amount, job) for job, amount in held.items()]
+            heapify(heap)
+        found: list[tuple[Amount, str]] = []
+        while heap and len(found) < count:
+            entry = heappop(heap)
+            if held.get(entry[1]) == -entry[0] and entry not in found:
+                found.append(entry)
+        for entry in found:
+            heappush(heap, entry)
+        return [(job, -amount) for amount, job in found]
+
+    def copy(self) -> LargestConsumers:
+        other = LargestConsumers()
+        other.held = {resource: dict(held) for resource, held in self.held.items()}
+        return other

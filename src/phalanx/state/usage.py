@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 
-from phalanx.model.amount import Amount
+from phalanx.model.pod import Amount
 from phalanx.model.queue import Weights
 
 NOTHING = 1e-6  # billed units times seconds

@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phalanx.core.fold import past_usage
 from phalanx.core.fold.fold import fold
 from phalanx.core.order import fair_tree
 from phalanx.core.order.fair_tree import (
@@ -186,7 +185,7 @@ def test_the_jobs_that_ran_give_the_book_what_slurm_printed() -> None:
     fold(book, [Ticked(ended_s), *(Finished(number) for number, *_ in ran)])
 
     now_s = seconds("2026-11-21T02:21:43")  # when sshare was asked
-    found = past_usage.fair_shares(book, POLICY, now_s)
+    found = fair_tree.fair_shares(book, POLICY, now_s)
     for row in rows(SLURM / "sshare_fairtree_4_exacttie_cols.txt"):
         account, user = row["Account"], row["User"]
         if user and user != "root":

@@ -15,10 +15,9 @@ from phalanx.core.placement.draft import Draft
 from phalanx.loop import step
 from phalanx.model.event import Event, Finished, NodeGone, NodeSeen, Opened, Started, Submitted
 from phalanx.model.job import Group, Job, Phase, Placement, Role, Slot
-from phalanx.model.node import Node
+from phalanx.model.node import Node, Topology, TopologyRequest
 from phalanx.model.plan import Place, Plan, Start
 from phalanx.model.policy import Policy
-from phalanx.model.topology import Topology, TopologyRequest
 from phalanx.report.invariants import check_invariants
 from phalanx.state.cluster import Cluster, JobRecord
 from tests.core.builders import cluster, node, role

@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phalanx.core.placement import closeness, gang, topology
+from phalanx.core.placement import gang, topology
 from phalanx.core.placement.draft import Draft
 from phalanx.model.job import Group, Role
-from phalanx.model.node import Node
+from phalanx.model.node import Node, Topology, TopologyRequest
 from phalanx.model.pod import NodePreference, Operator, Requirement, Shape, amounts
-from phalanx.model.topology import Topology, TopologyRequest
 from tests.core import brute
 from tests.core.builders import cluster, node, role
 
@@ -145,7 +144,7 @@ def test_without_a_place_the_draft_is_as_before(nodes, level, pods, balanced) ->
 def test_water_filling_gives_all_and_evenly(pairs, need) -> None:
     caps, have = (np.array(each, np.int64) for each in zip(*pairs, strict=True))
     need = min(need, int(caps.sum()))
-    given_ = closeness.levelled(caps, have, need)
+    given_ = topology.levelled(caps, have, need)
     assert given_.sum() == need
     assert (given_ >= 0).all()
     assert (given_ <= caps).all()

@@ -19,8 +19,7 @@ from phalanx.model.node import Node
 from phalanx.model.plan import Nominate, Plan
 from phalanx.model.pod import Shape, amounts
 from phalanx.model.policy import Backfill, Policy
-from phalanx.model.preemption import QueuePreemption, WithinQueue
-from phalanx.model.queue import Queue, QueueOrder
+from phalanx.model.queue import Queue, QueueOrder, QueuePreemption, WithinQueue
 from phalanx.report.invariants import check_invariants
 from phalanx.state.cluster import Cluster
 from phalanx.state.pending.line import Bid

@@ -22,8 +22,15 @@ from phalanx.model.node import Node
 from phalanx.model.plan import Plan, Preempt, Shrink, Start, Wait
 from phalanx.model.pod import Shape
 from phalanx.model.policy import Policy
-from phalanx.model.preemption import QueuePreemption, ReclaimFloor, ReclaimWithinCohort, WithinQueue
-from phalanx.model.queue import Queue, QueueOrder, Quota
+from phalanx.model.queue import (
+    Queue,
+    QueueOrder,
+    QueuePreemption,
+    Quota,
+    ReclaimFloor,
+    ReclaimWithinCohort,
+    WithinQueue,
+)
 from phalanx.report.invariants import check_invariants
 from phalanx.state.cluster import Cluster
 

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from phalanx.core.preemption.policy import PreemptionPolicy
-from phalanx.model.preemption import QueuePreemption, ReclaimFloor, ReclaimWithinCohort
+from phalanx.model.queue import QueuePreemption, ReclaimFloor, ReclaimWithinCohort
 from tests.core.preemption import test_no_flapping as rivals
 
 TREES = range(24)

@@ -28,8 +28,7 @@ from phalanx.model.node import Node
 from phalanx.model.plan import Nominate, Plan, Preempt, Shrink
 from phalanx.model.pod import Shape, amounts
 from phalanx.model.policy import Policy
-from phalanx.model.preemption import QueuePreemption, ReclaimFloor, ReclaimWithinCohort, WithinQueue
-from phalanx.model.queue import Queue, Quota
+from phalanx.model.queue import Queue, QueuePreemption, Quota, ReclaimFloor, ReclaimWithinCohort, WithinQueue
 from phalanx.model.reason import Reason, ReasonCode
 from phalanx.report.invariants import check_invariants
 from phalanx.state.cluster import Cluster

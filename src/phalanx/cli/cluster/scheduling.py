@@ -24,9 +24,8 @@ from phalanx.kube.status.usage import keep_usage
 from phalanx.kube.world import KubeWorld, open_world
 from phalanx.metrics.collector import Leader, Scheduler
 from phalanx.metrics.decisions import Decisions, Measured
-from phalanx.model.overview import ClusterStatus
 from phalanx.model.policy import Policy
-from phalanx.model.status import QueueStatus
+from phalanx.model.status import ClusterStatus, QueueStatus
 from phalanx.report.cluster_status import cluster_status
 from phalanx.report.queue_status import queue_statuses, with_expected_starts
 from phalanx.state.cluster import Cluster

@@ -12,11 +12,11 @@ from cyclopts import Parameter
 
 from phalanx.cli.files.recording import Step, decided, steps
 from phalanx.cli.terminal.output import counted, note, print_json_line
-from phalanx.core.moment import format_time
 from phalanx.dialects.recording import written
 from phalanx.model.event import Event
 from phalanx.model.job import Placement
 from phalanx.model.plan import Action, Nominate, Place, Plan, Preempt, Shrink, Start, Wait
+from phalanx.model.reason import format_time
 from phalanx.state.cluster import Cluster
 
 SHOWN = 12  # events and decisions of a step that are written out

@@ -22,7 +22,6 @@ from phalanx.cli.whatif.outlook import COLUMNS, Outlook, notes, record, rows
 from phalanx.cli.whatif.supposed import Objects, supposed, told, unknown_classes
 from phalanx.core.fold.fold import fold
 from phalanx.core.fold.lifecycle import IllegalTransition
-from phalanx.core.quota.flavor_assignment import time_limit_s
 from phalanx.dialects.fields import Misread, duration_s
 from phalanx.errors import PhalanxError
 from phalanx.kube.gang.barrier import GangTimeouts
@@ -30,7 +29,7 @@ from phalanx.model.event import PolicySeen, Submitted, Ticked
 from phalanx.model.job import Phase
 from phalanx.model.policy import Policy
 from phalanx.simulator.run.forward import Assumptions, Future, forward
-from phalanx.state.cluster import Cluster
+from phalanx.state.cluster import Cluster, time_limit_s
 
 PATIENCE_S = 60.0  # of this machine's time, for each of the two futures
 

@@ -18,7 +18,7 @@ from phalanx.client.connection import ApiRefusal, Object
 from phalanx.client.quantity import QuantityError, amount, parse
 from phalanx.errors import PhalanxError
 from phalanx.kube.read.labels import QUEUE, SCHEDULER_NAME
-from phalanx.state.classes import MAX_AMOUNT
+from phalanx.model.pod import MAX_AMOUNT
 
 Field: TypeAlias = tuple[str | int, ...]
 

@@ -16,8 +16,8 @@ from phalanx.kube.gang.spec.job_options import group_closeness, slices, subgroup
 from phalanx.kube.read.labels import GPU_FRACTION, GPU_MEMORY
 from phalanx.kube.read.template.pod_affinity import device_share
 from phalanx.model.job import Dependency, DependencyType, GangSize, Group, Job, Role
+from phalanx.model.node import TopologyRequest
 from phalanx.model.pod import DeviceShare, Shape, Toleration, amounts
-from phalanx.model.topology import TopologyRequest
 from phalanx.simulator.workload.workload import Task, Worth
 
 Value = TypeVar("Value")

@@ -14,10 +14,8 @@ from enum import StrEnum
 from phalanx.dialects.fields import Fields, Misread, duration_s
 from phalanx.dialects.policy import read_topologies
 from phalanx.dialects.reservation import read_reservation
-from phalanx.model.node import Device, Node, Taint, Zone
+from phalanx.model.node import Device, Node, Reservation, Taint, Topology, Zone
 from phalanx.model.pod import PODS, amounts
-from phalanx.model.reservation import Reservation
-from phalanx.model.topology import Topology
 from phalanx.simulator.workload.workload import GPU
 
 MOST_NODES, MOST_DEVICES = 1_000_000, 1024

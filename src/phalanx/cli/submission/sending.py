@@ -20,9 +20,8 @@ from phalanx.kube.read.labels import JOB, QUEUE
 from phalanx.kube.read.node import read_node
 from phalanx.kube.read.template.admission import AdmissionDefaults
 from phalanx.kube.read.workload.adapter import TRAINING_KINDS
-from phalanx.model.amount import format_amount
 from phalanx.model.node import Node
-from phalanx.model.pod import Amounts
+from phalanx.model.pod import Amounts, format_amount
 
 
 async def create(connection: Connection, obj: Object, namespace: str) -> Object:

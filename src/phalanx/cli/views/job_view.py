@@ -13,21 +13,18 @@ from phalanx.cli.cluster.live_state import Snapshot
 from phalanx.cli.terminal.output import counted, duration
 from phalanx.client.connection import Object
 from phalanx.client.kind import JOBS, Kind
-from phalanx.core.moment import format_time
-from phalanx.core.quota.flavor_assignment import time_limit_s
 from phalanx.dialects.peer_reasons import words
 from phalanx.kube.read.labels import JOB, OURS, QUEUE, option
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.wire import epoch_s
 from phalanx.kube.read.workload.adapter import TRAINING_KINDS, adapters
 from phalanx.kube.read.workload.batch_job import BatchJob
-from phalanx.model.amount import format_amount
 from phalanx.model.job import GangSize, Role
 from phalanx.model.plan import Start
-from phalanx.model.pod import PODS, Amounts
-from phalanx.model.reason import Reason, StartForecast
+from phalanx.model.pod import PODS, Amounts, format_amount
+from phalanx.model.reason import Reason, StartForecast, format_time
 from phalanx.report.queue_status import queue_positions
-from phalanx.state.cluster import JobRecord
+from phalanx.state.cluster import JobRecord, time_limit_s
 
 COLUMNS = ("JOB", "QUEUE", "STATE", "PODS", "SINCE", "WHERE, OR WHY NOT")
 _NODES_SHOWN = 3

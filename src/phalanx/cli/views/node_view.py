@@ -11,8 +11,7 @@ from phalanx.cli.local.local_pods import is_simulated
 from phalanx.kube.read.node import read_node
 from phalanx.kube.read.pod import read_pod
 from phalanx.kube.read.template.pod_shape import ShapeCache
-from phalanx.model.amount import format_amount
-from phalanx.model.pod import CPU, MEMORY, PODS
+from phalanx.model.pod import CPU, MEMORY, PODS, format_amount
 
 GPU = "nvidia.com/gpu"
 COLUMNS = ("NODE", "STATE", "CPU", "MEMORY", "GPU", "PODS", "USED BY")

@@ -9,9 +9,8 @@ from math import isfinite
 from typing import Any
 
 from phalanx.cli.cluster.live_state import Snapshot
-from phalanx.model.amount import Amount, format_amount
 from phalanx.model.job import Phase
-from phalanx.model.pod import PODS
+from phalanx.model.pod import PODS, Amount, format_amount
 from phalanx.model.queue import QueueState
 from phalanx.model.status import QueueStatus, ResourceUsage
 from phalanx.report.queue_status import queue_statuses

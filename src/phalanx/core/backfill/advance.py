@@ -19,15 +19,12 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from phalanx.core.fold.job_dependencies import NotEligible
-from phalanx.core.moment import format_time
 from phalanx.core.placement.draft import Draft
-from phalanx.core.quota.flavor_assignment import time_limit_s
 from phalanx.model.job import Job
-from phalanx.model.reason import Reason, ReasonCode
-from phalanx.model.reservation import Reservation
-from phalanx.state.classes import MAX_AMOUNT
-from phalanx.state.cluster import Cluster
+from phalanx.model.node import Reservation
+from phalanx.model.pod import MAX_AMOUNT
+from phalanx.model.reason import NotEligible, Reason, ReasonCode, format_time
+from phalanx.state.cluster import Cluster, time_limit_s
 
 Rows = NDArray[np.bool_]
 

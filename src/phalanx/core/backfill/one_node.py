@@ -13,10 +13,9 @@ from typing import Any, TypeAlias
 
 from phalanx.core.backfill.shadow_time import Free, HeldCapacity
 from phalanx.core.placement.draft import SHUT, Draft
-from phalanx.model.amount import Amount
 from phalanx.model.job import Placement
-from phalanx.model.pod import PODS
-from phalanx.state.classes import MAX_AMOUNT, Gang
+from phalanx.model.pod import MAX_AMOUNT, PODS, Amount
+from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster
 
 Amounts: TypeAlias = dict[str, int]

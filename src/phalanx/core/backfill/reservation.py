@@ -44,19 +44,16 @@ from phalanx.core.backfill.shadow_time import (
     held_by_job,
     held_by_placements,
 )
-from phalanx.core.moment import format_time
 from phalanx.core.placement import gang as gangs
 from phalanx.core.placement.draft import Draft
 from phalanx.core.placement.gang import PlacementShortfall
-from phalanx.core.preemption import nomination
-from phalanx.core.quota import flavor_assignment
 from phalanx.model.job import Job, Placement
 from phalanx.model.policy import Backfill, Policy
-from phalanx.model.reason import Reason, ReasonCode
+from phalanx.model.reason import Reason, ReasonCode, format_time
 from phalanx.state.classes import Gang
-from phalanx.state.cluster import Cluster, JobRecord
-from phalanx.state.expected_ends import LEAVING_S
+from phalanx.state.cluster import Cluster, JobRecord, nominated_placements, time_limit_s
 from phalanx.state.pending.line import Bid
+from phalanx.state.running import LEAVING_S
 
 TRIES = 64  # times at which counting finds room, tried for one gang
 UNFORESEEN = 8  # bids of which that is tried in vain in one cycle of EASY; then nobody has a reservation in it
@@ -262,7 +259,7 @@ class BackfillForecast:
     def ends(self, record: JobRecord, bid: Bid) -> float:
         """When it would be over if it started now, seconds since the epoch."""
         limit_s = record.job.limit_s
-        if limit_s is None and (limit_s := flavor_assignment.time_limit_s(self.cluster, record.job)) is None:
+        if limit_s is None and (limit_s := time_limit_s(self.cluster, record.job)) is None:
             return INFINITE_S
         since_s = self.now_s if bid.slot is None else record.started_s
         end_s = since_s + limit_s
@@ -441,7 +438,7 @@ def nominated_gangs(cluster: Cluster) -> Iterator[tuple[Bid, Gang, Sequence[Plac
     """Who is promised room, which is taken as if they ran: what, and where."""
     for job in cluster.nominated:
         record = cluster.jobs[job]
-        yield Bid(job), record.gang, nomination.nominated_placements(record)
+        yield Bid(job), record.gang, nominated_placements(record)
 
 
 @contextmanager

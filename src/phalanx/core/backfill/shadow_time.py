@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phalanx.core.placement.draft import SHUT, Draft
-from phalanx.core.placement.filters import matching
+from phalanx.core.placement.filters import matching, node_resources
 from phalanx.model.job import Placement
-from phalanx.model.pod import PODS, Amounts
-from phalanx.state.classes import MAX_AMOUNT, Gang
+from phalanx.model.pod import MAX_AMOUNT, PODS, Amounts
+from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster
 from phalanx.state.nodes.table import NodeTable
 
@@ -116,8 +116,8 @@ def has_room(columns: NodeTable, free: Free, gang: Gang) -> bool:
 
 def pods_in_rows(free: Free, asks: Amounts, rows: NDArray[np.bool_]) -> int:
     """How many such pods those rows hold."""
-    found = matching.rows_that_fit(free, asks, rows)
-    return int(matching.pods_held(free, asks, found).sum()) if len(found) else 0
+    found = node_resources.rows_that_fit(free, asks, rows)
+    return int(node_resources.pods_held(free, asks, found).sum()) if len(found) else 0
 
 
 class ReleaseTimeline:

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from phalanx.core.backfill import advance
-from phalanx.core.fold import charging, job_dependencies
-from phalanx.core.fold.job_dependencies import NotEligible
+from phalanx.core.fold import job_dependencies
 from phalanx.core.quota import flavor_assignment, partial
-from phalanx.core.reasons import explain, misfit, no_quota
+from phalanx.core.reasons import explain, never, no_quota
 from phalanx.core.reasons.quota_shortage import amount, whose
-from phalanx.model.amount import json_number
+from phalanx.model.pod import json_number
 from phalanx.model.queue import QueueState
-from phalanx.model.reason import Reason
+from phalanx.model.reason import NotEligible, Reason
+from phalanx.state import queue_tree
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.dependencies import JobFamily
@@ -33,7 +33,7 @@ def not_eligible(
     if job.blocked is not None:
         return NotEligible(job.blocked)
     if record.gang.error:
-        return NotEligible(misfit.invalid(record.gang))
+        return NotEligible(never.invalid(record.gang))
     if name not in cluster.queues:
         return NotEligible(explain.queue_unknown(cluster, record, cluster.policy.default_queue))
     branch = cluster.tree.branches[name]
@@ -88,10 +88,10 @@ def beyond_limits(branch: Branch, record: JobRecord) -> Reason | None:
 def beyond_ceiling(branch: Branch, gang: Gang, pods: Sequence[int]) -> Reason | None:
     """The ceiling that so many pods of each role exceed, whatever flavors they are given."""
     if not branch.flavors:
-        return ceiling_reason(branch, charging.gang_cost(gang, pods))
+        return ceiling_reason(branch, queue_tree.gang_cost(gang, pods))
     found = None
     for flavors in flavor_assignment.flavor_combinations(branch, len(pods)):
-        found = ceiling_reason(branch, charging.gang_cost(gang, pods, flavors))
+        found = ceiling_reason(branch, queue_tree.gang_cost(gang, pods, flavors))
         if found is None:
             return None
     return found

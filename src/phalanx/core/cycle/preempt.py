@@ -25,16 +25,15 @@ from phalanx.core.preemption.context import PreemptionContext
 from phalanx.core.preemption.nomination import NominationState
 from phalanx.core.preemption.overcommit import with_overcommitted
 from phalanx.core.preemption.policy import PreemptionPolicy, next_chance_s, queue_preemption
-from phalanx.core.preemption.residency import residents
 from phalanx.core.preemption.search import PreemptionPlan
-from phalanx.core.quota import flavor_assignment
-from phalanx.core.quota.flavor_assignment import FlavorAssignment, QuotaLedger
+from phalanx.core.quota.flavor_assignment import FlavorAssignment
+from phalanx.core.quota.ledger import QuotaLedger
 from phalanx.core.reasons import preempted
 from phalanx.model.job import Job, Phase, Placement
 from phalanx.model.plan import Action, Nominate, Preempt, Shrink, Start
-from phalanx.model.preemption import QueuePreemption, ReclaimWithinCohort, WithinQueue
+from phalanx.model.queue import QueuePreemption, ReclaimWithinCohort, WithinQueue
 from phalanx.state.classes import Demand, Gang
-from phalanx.state.cluster import Cluster, JobRecord
+from phalanx.state.cluster import Cluster, JobRecord, residents, time_limit_s
 from phalanx.state.pending.line import Kind, LineKey
 
 SEARCHES = 8
@@ -230,7 +229,7 @@ class CyclePreemption:
                 keep_nomination(scene.draft, self.cluster, self.cluster.jobs[victim.job].gang, victim.place)
         self.ledger.charge(found.offer.charge)
         if found.at_once:
-            attempt, limit_s = self.cluster.jobs[job.id].attempt + 1, flavor_assignment.time_limit_s(self.cluster, job)
+            attempt, limit_s = self.cluster.jobs[job.id].attempt + 1, time_limit_s(self.cluster, job)
             self.actions.append(
                 Start(job.id, attempt, found.placements, self.now_s, found.offer.flavors, limit_s=limit_s)
             )

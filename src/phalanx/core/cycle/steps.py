@@ -31,12 +31,13 @@ from phalanx.core.backfill.reservation import PlacementOutcome, WouldDelayReserv
 from phalanx.core.cycle import behind, sleep
 from phalanx.core.cycle.crowds import EXPLAINED, RENEW_REASON, Crowds, Lacking, by_counting
 from phalanx.core.cycle.eligible import not_eligible
+from phalanx.core.cycle.lines import place_in_line
 from phalanx.core.cycle.lookahead import Lookahead
 from phalanx.core.cycle.once import once
 from phalanx.core.cycle.preempt import CyclePreemption
 from phalanx.core.order.multifactor import MultifactorPriority
 from phalanx.core.order.next_job import Tournament
-from phalanx.core.order.rank import place_in_line, rank
+from phalanx.core.order.rank import rank
 from phalanx.core.placement import replacement
 from phalanx.core.placement.capacity import BLOCK, FreeCapacity
 from phalanx.core.placement.draft import Draft
@@ -45,7 +46,8 @@ from phalanx.core.placement.node_order import ordered_nodes
 from phalanx.core.placement.scoring.typical_pods import expected_pods
 from phalanx.core.preemption import nomination
 from phalanx.core.quota import flavor_assignment
-from phalanx.core.quota.flavor_assignment import FlavorAssignment, QuotaLedger
+from phalanx.core.quota.flavor_assignment import FlavorAssignment
+from phalanx.core.quota.ledger import QuotaLedger
 from phalanx.core.reasons import explain, no_quota, preempted
 from phalanx.core.reasons.consumers import CycleGrants
 from phalanx.model.job import Placement, Slot
@@ -53,7 +55,7 @@ from phalanx.model.plan import Asleep, Joined, Start, Still, Watch
 from phalanx.model.policy import Policy, ScoringStrategy
 from phalanx.model.reason import ALONE, NEVER, SHORT, Reason, ReasonCode
 from phalanx.state.classes import Demand, Gang
-from phalanx.state.cluster import Cluster, JobRecord
+from phalanx.state.cluster import Cluster, JobRecord, nominated_placements
 from phalanx.state.dependencies import JobFamily
 from phalanx.state.pending.line import Bid, Entry, Kind, LineKey
 from phalanx.state.queue_tree import Charge
@@ -130,7 +132,7 @@ class Cycle:
                 continue
             self.parked[bid] = None
             if state is nomination.NominationState.FREE:
-                placements = nomination.nominated_placements(record)
+                placements = nominated_placements(record)
                 self.start(record, placements, record.flavors)
                 self.unnoted.append((record.gang, bid.job, placements))
             else:

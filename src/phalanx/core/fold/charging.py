@@ -3,22 +3,30 @@
 Nodes are charged for pods, from the decision until the pod is gone. The queue tree is charged for decisions: a started
 gang for the pods that it has and, below its minimum, those that it wants back; a promised job for what it is promised;
 a job that was told to stop for nothing any more, though its pods still hold their room.
+
+Past usage in the book: who is charged when, and the tree of associations that the fair-share formulas read.
+
+A user is charged from the moment a decision gives the pods their nodes until the world says that the pods are gone:
+what one holds nobody else can have. What is merely promised is not charged. `core.fold.charging` notes it wherever
+holdings change; everything else about usage is arithmetic (`state.usage`).
+
+After a restart the world tells what it remembers (`UsageTold`) and then what runs (`Adopted`). A job that is adopted is
+charged since it started, as far as that is not in what was told.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
 
-from phalanx.model.amount import Amount
-from phalanx.model.job import Phase, Placement, Slot
-from phalanx.state.classes import Gang
+from phalanx.model.job import Phase, Placement, Slot, pods_by_role
+from phalanx.model.pod import Amount
 from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.limits import SubmittedJobs
 from phalanx.state.pending.line import Bid
-from phalanx.state.queue_tree import Charge, Cost, Key
+from phalanx.state.queue_tree import Charge, gang_cost
 
 SLOT = partial(tuple.__new__, Slot)  # as `Slot._make`, without a Python call for each pod
 # Of a placement: its slot; its node; and what makes pods one lot, which are role, node and devices.
@@ -200,24 +208,16 @@ def charged_pods(cluster: Cluster, record: JobRecord) -> list[int]:
     ]
 
 
-def pods_by_role(slots: Collection[Slot], roles: int) -> list[int]:
-    """How many of each role."""
-    if roles == 1:
-        return [len(slots)]
-    pods = [0] * roles
-    for slot in slots:
-        pods[slot.role] += 1
-    return pods
+def backdate(cluster: Cluster, record: JobRecord) -> None:
+    """The job was adopted: what it holds, it has held since it started (0: nobody knows, so since now)."""
+    if record.started_s > 0:
+        job, held = record.job, used_resources(record)
+        cluster.usage.backdate(job.queue, job.user, held, record.started_s, cluster.now_s)
 
 
-def gang_cost(gang: Gang, pods: Sequence[int], flavors: tuple[str, ...] = ()) -> Cost:
-    """What that many pods of each role come to, by key: of their flavor if they have one, and of all nodes."""
-    if not flavors and gang.minimums == tuple(pods):
-        return gang.due()
-    total: dict[Key, Amount] = {}
-    for role, (demand, count) in enumerate(zip(gang.demands, pods, strict=True)):
-        named = {"", flavors[role]} if role < len(flavors) else {""}
-        for resource, amount in demand.costs if count else ():
-            for flavor in sorted(named):
-                total[flavor, resource] = total.get((flavor, resource), 0) + amount * count
-    return tuple(sorted(total.items()))
+def used_resources(record: JobRecord) -> dict[str, Amount]:
+    held: dict[str, Amount] = {}
+    for slot in record.placements:
+        for resource, amount in record.gang.demands[slot.role].costs:
+            held[resource] = held.get(resource, 0) + amount
+    return held

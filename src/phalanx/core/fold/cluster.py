@@ -22,8 +22,8 @@ from phalanx.model.event import (
     Vacated,
 )
 from phalanx.model.job import Phase
+from phalanx.model.pod import bounded_amounts
 from phalanx.model.policy import Policy
-from phalanx.state.classes import bounded_amounts
 from phalanx.state.cluster import Cluster
 from phalanx.state.pending.line import Bid
 

@@ -13,8 +13,8 @@ from math import nextafter
 from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
+from phalanx.core.fold import charging, job_dependencies, lifecycle
 from phalanx.core.fold import cluster as circumstance
-from phalanx.core.fold import job_dependencies, lifecycle, past_usage
 from phalanx.core.fold.charging import (
     charge_placements,
     clear_charge,
@@ -25,9 +25,6 @@ from phalanx.core.fold.charging import (
     withdraw_nomination,
 )
 from phalanx.core.fold.lifecycle import LATE, IllegalTransition
-from phalanx.core.placement import replacement
-from phalanx.core.preemption.nomination import is_overcommitted, nominated_in
-from phalanx.core.quota import flavor_assignment
 from phalanx.model.event import (
     Adopted,
     Event,
@@ -54,13 +51,13 @@ from phalanx.model.event import (
 )
 from phalanx.model.job import GangSize, Job, Outcome, Phase, Placement, Slot
 from phalanx.model.plan import Action, Findings, Nominate, Place, Plan, Preempt, Shrink, Start, Wait
-from phalanx.model.preemption import HOUR_S
+from phalanx.model.queue import HOUR_S
 from phalanx.model.reason import NEVER, SHORT
 from phalanx.state.classes import Gang
-from phalanx.state.cluster import Cluster, JobRecord
-from phalanx.state.expected_ends import LEAVING_S
+from phalanx.state.cluster import Cluster, JobRecord, grows_partly, is_overcommitted, nominated_in, time_limit_s
 from phalanx.state.pending.alarms import NEVER_S
 from phalanx.state.pending.line import Bid
+from phalanx.state.running import LEAVING_S
 
 News: TypeAlias = Event | Action
 
@@ -169,7 +166,7 @@ def adopted(cluster: Cluster, event: Adopted) -> None:
     charge_placements(cluster, record, event.placements)
     record.size = fixed_size(record, (*record.placements, *event.open))
     if news:
-        past_usage.backdate(cluster, record)
+        charging.backdate(cluster, record)
     add_open_slots(cluster, record, event.open)
     if event.phase is Phase.STOPPING:
         mark_leaving(cluster, record, record.placements, None)
@@ -215,7 +212,7 @@ def job_started(cluster: Cluster, record: JobRecord, *, leaving: bool = False) -
     job = record.job
     if leaving:
         cluster.ends.set(job.id, LEAVING_S)
-    elif (limit_s := flavor_assignment.time_limit_s(cluster, job)) is not None:
+    elif (limit_s := time_limit_s(cluster, job)) is not None:
         cluster.ends.set(job.id, record.started_s + limit_s if limit_s > 0 else record.started_s)
     if job.deadline_s is not None:
         cluster.alarms.set(job.id, NEVER_S)
@@ -262,7 +259,7 @@ def add_open_slots(cluster: Cluster, record: JobRecord, slots: Sequence[Slot]) -
 def refresh_group(cluster: Cluster, record: JobRecord) -> None:
     """Where its pods are has changed: what is still open may have to go elsewhere now, or with others; or of its open
     slots another is the one that its minimum lacks."""
-    if record.gang.tree is not None or replacement.grows_partly(record):
+    if record.gang.tree is not None or grows_partly(record):
         refresh_open(cluster, record)
 
 

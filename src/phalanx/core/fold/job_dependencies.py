@@ -18,25 +18,15 @@ jobs such an event concerns.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum, auto
 
-from phalanx.core.moment import format_time
 from phalanx.model.job import Dependency, DependencyType, Job, Outcome, Phase
-from phalanx.model.reason import NEVER, Reason, ReasonCode
+from phalanx.model.reason import NEVER, NotEligible, Reason, ReasonCode, format_time
 from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.dependencies import JobFamily
 from phalanx.state.pending.line import Bid
 
 CIRCLE_STEPS = 1000  # a circle of more jobs than that is not recognised: its jobs wait as for any other
-
-
-@dataclass(frozen=True, slots=True)
-class NotEligible:
-    """`again_s`: look again then (seconds since the epoch); None: only an event can mend it."""
-
-    reason: Reason
-    again_s: float | None = None
 
 
 class DependencyState(Enum):

@@ -29,8 +29,10 @@ from itertools import groupby
 from math import inf
 from typing import NamedTuple, TypeAlias
 
-from phalanx.model.policy import FairShareFormula
-from phalanx.model.queue import PARENT
+from phalanx.model.policy import FairShareFormula, Policy
+from phalanx.model.queue import PARENT, Queue
+from phalanx.state.cluster import Cluster
+from phalanx.state.usage import DecayedUsage
 
 Key: TypeAlias = tuple[str, str | None]  # an account's name, and the user in it; None: the account itself
 
@@ -175,3 +177,39 @@ def total_shares(account: AccountAssociation) -> float:
 def ratio(some: float, whole: float) -> float:
     """Nothing of nothing is nothing."""
     return some / whole if whole else 0.0
+
+
+ROOT = ("", None)  # no queue has an empty name
+
+
+def fair_shares(cluster: Cluster, policy: Policy, now_s: float) -> dict[Key, AssociationShare]:
+    """Of every user and queue, by the policy's formula."""
+    return association_shares(associations(cluster.queues, cluster.usage, policy, now_s), policy.fair_share)
+
+
+def associations(queues: Mapping[str, Queue], usage: DecayedUsage, policy: Policy, now_s: float) -> AccountAssociation:
+    """The queue tree as accounts, with who has, or had, jobs in each. A queue without a way to the root, or whose
+    parents go round in a circle, is not in it. Jobs that name no queue are those of the default queue."""
+    children: dict[str, list[str]] = {}
+    for queue in queues.values():
+        children.setdefault(queue.parent, []).append(queue.name)
+    order = [""]
+    for name in order:  # parents first: the list grows while it is read
+        order += children.get(name, ())
+    built: dict[str, AccountAssociation] = {}
+    for name in reversed(order):
+        below = [built.pop(child) for child in children.get(name, ())]
+        shares = queues[name].weight if name else 1.0
+        users = user_associations(queues[name], usage, policy, now_s) if name else ()
+        built[name] = account_association((name, None), shares, (*users, *below))
+    return built[""]
+
+
+def user_associations(queue: Queue, usage: DecayedUsage, policy: Policy, now_s: float) -> Iterator[UserAssociation]:
+    shares = dict(queue.accounts)
+    used = {user: usage.at(meter, now_s) for user, meter in usage.associations.get(queue.name, {}).items()}
+    if queue.name == policy.default_queue:
+        for user, meter in usage.associations.get("", {}).items():
+            used[user] = used.get(user, 0.0) + usage.at(meter, now_s)
+    for user in sorted({**shares, **used}):
+        yield UserAssociation((queue.name, user), shares.get(user, 1.0), used.get(user, 0.0))

@@ -22,7 +22,7 @@ from functools import cached_property
 from math import ceil
 from typing import NamedTuple
 
-from phalanx.core.fold import past_usage
+from phalanx.core.order import fair_tree
 from phalanx.model.job import Job
 from phalanx.model.pod import CPU
 from phalanx.model.policy import Policy, PriorityWeights
@@ -111,7 +111,7 @@ class MultifactorPriority:
 
     @cached_property
     def _fair_shares(self) -> Mapping[tuple[str, str | None], float]:
-        found = past_usage.fair_shares(self.cluster, self.policy, self.now_s)
+        found = fair_tree.fair_shares(self.cluster, self.policy, self.now_s)
         return {key: standing.factor for key, standing in found.items() if standing.factor is not None}
 
     @cached_property

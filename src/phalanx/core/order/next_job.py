@@ -28,7 +28,7 @@ from typing import TypeAlias
 
 from phalanx.core.order.rank import rank
 from phalanx.core.quota import shares
-from phalanx.core.quota.flavor_assignment import QuotaLedger, within_guarantee
+from phalanx.core.quota.ledger import QuotaLedger, within_guarantee
 from phalanx.model.queue import QueueOrder
 from phalanx.state.pending.line import Entry, Kind, LineKey
 from phalanx.state.pending.turns import Turn

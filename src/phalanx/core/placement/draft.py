@@ -15,15 +15,16 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from phalanx.core.placement.filters import matching as fit
+from phalanx.core.placement.filters import node_resources
 from phalanx.core.placement.filters.affinity import PodAffinity
 from phalanx.core.placement.filters.devices import DeviceAllocation, DeviceDraft, asks_devices
 from phalanx.core.placement.filters.pod_counts import PodCounts
 from phalanx.core.placement.node_order import MOVED, Column, NodeOrder, ResourceRequest
 from phalanx.core.placement.scoring.fragmentation import TypicalPods
-from phalanx.model.pod import PODS, Amounts, Shape
+from phalanx.model.node import Topology
+from phalanx.model.pod import MAX_AMOUNT, PODS, Amounts, Shape
 from phalanx.model.policy import ScoringStrategy
-from phalanx.model.topology import Topology
-from phalanx.state.classes import MAX_AMOUNT, Demand, NodeConstraints
+from phalanx.state.classes import Demand, NodeConstraints
 from phalanx.state.nodes.pod_index import term_matches
 from phalanx.state.nodes.table import NodeTable
 
@@ -331,7 +332,7 @@ class Draft:
         assert fits is not None  # every pod asks one of `pods`
         fits = fits if within is None else fits & within
         found = fits.nonzero()[0]
-        return int(fit.pods_held(self.free, demand.asks, found).sum()) if len(found) else 0
+        return int(node_resources.pods_held(self.free, demand.asks, found).sum()) if len(found) else 0
 
     def room_up_to(self, most: int, demand: Demand) -> int:
         """How many pods of the demand fit in all, counted until there are so many."""
@@ -373,7 +374,7 @@ class Draft:
         if self.few and len(self.rows) == fit.ready_nodes(facts) and fit.matches_all(facts, where):
             return 0  # all that are ready are laid out
         matching = fit.matching(facts, where)
-        return int((matching & ~fit.not_overcommitted(self.columns)).sum())
+        return int((matching & ~node_resources.not_overcommitted(self.columns)).sum())
 
 
 def within_rows(column: Column, rows: fit.Rows | None) -> Column:

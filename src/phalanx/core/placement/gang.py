@@ -2,10 +2,10 @@
 
 First the minimum: of every role its minimum, of a group as many members as it must have, all of it as close as asked.
 Then as many more as fit: members above a group's minimum, each whole, then pods above the roles' minimums. What goes to
-which node is said in `core.placement.packing` where closeness does not matter, and in `core.placement.closeness` where
+which node is said in `core.placement.packing` where closeness does not matter, and in `core.placement.topology` where
 it does.
 
-A gang is a tree (`model.gang_tree`). A unit that must be close tries the domains of its level, those that by counting
+A gang is a tree (`model.job`). A unit that must be close tries the domains of its level, those that by counting
 hold it whole and most tightly first, and its members are placed inside of the one; if its level is only preferred, then
 those of the coarser levels, at last any nodes. For one role of plain pods counting is exact: it is placed exactly if
 some domain holds it. Several units compete for the same nodes, so there it is a search: at most `TRIES` domains in all.
@@ -25,13 +25,12 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from phalanx.core.placement import closeness
-from phalanx.core.placement.closeness import Counts, DomainCapacity, TopologyConstraint
+from phalanx.core.placement import topology
 from phalanx.core.placement.draft import Draft
 from phalanx.core.placement.filters.matching import Rows
 from phalanx.core.placement.packing import NearestDomain, PackedPods, PlacementShortfall, fill, largest_left, pack
-from phalanx.model.gang_tree import GangTree
-from phalanx.model.job import Placement
+from phalanx.core.placement.topology import Counts, DomainCapacity, TopologyConstraint
+from phalanx.model.job import GangTree, Placement
 from phalanx.state.classes import Gang
 
 __all__ = ["PlacementShortfall", "place"]
@@ -90,8 +89,8 @@ class PlacementAttempt:
         near = unit.closeness
         if near is None or not (near.level or near.slice_level):
             return self.members(unit, within, style)
-        asked = closeness.topology_constraint(self.draft, near)
-        for tried in closeness.fallback_levels(asked, near):
+        asked = topology.topology_constraint(self.draft, near)
+        for tried in topology.fallback_levels(asked, near):
             for inside in self.domains(unit, within, tried):
                 self.tries += 1
                 if self.members(unit, inside, tried):
@@ -121,7 +120,7 @@ class PlacementAttempt:
         order = order[np.lexsort((order, np.where(whole, times, -times)[order], ~whole[order]))]
         if len(order) > DOMAINS:
             order = np.concatenate((order[: DOMAINS // 2], order[-DOMAINS // 2 :]))
-        codes = closeness.codes(self.draft, style, style.depth)
+        codes = topology.codes(self.draft, style, style.depth)
         for code in order.tolist():
             yield codes == code if within is None else (codes == code) & within
 
@@ -140,10 +139,10 @@ class PlacementAttempt:
 
     def least(self, role: int, style: TopologyConstraint | None) -> int:
         asked = self.gang.roles[role]
-        return closeness.rounded_to_slices(style, asked.minimum, asked.count)
+        return topology.rounded_to_slices(style, asked.minimum, asked.count)
 
     def ground(self, role: int, within: Rows | None, style: TopologyConstraint) -> DomainCapacity:
-        return closeness.ground(self.draft, style, self.gang.demands[role], within)
+        return topology.ground(self.draft, style, self.gang.demands[role], within)
 
     def members(self, unit: GangTree, within: Rows | None, style: TopologyConstraint | None) -> bool:
         """Place the unit's minimum within those nodes."""
@@ -229,7 +228,7 @@ class PlacementAttempt:
         shares = self.ground(role, within, style).shares(count, self.placed(role))
         if depth == len(style.levels) or not shares:
             return False
-        codes, parts = closeness.codes(self.draft, style, depth), Counter[int]()
+        codes, parts = topology.codes(self.draft, style, depth), Counter[int]()
         for position, pods in shares:
             parts[int(codes[position])] += pods
         for code, pods in parts.items():
@@ -244,7 +243,7 @@ class PlacementAttempt:
         demand = self.gang.demands[role]
         if style is None or style.slice_pods == 1:
             return count - fill(self.draft, demand, role, count, self.shares, within)
-        codes, placed = closeness.codes(self.draft, style, style.slice_depth), 0
+        codes, placed = topology.codes(self.draft, style, style.slice_depth), 0
         found = np.unique(codes[self.ground(role, within, style).at]).tolist()
         for code in sorted(found, key=lambda code: not code):  # what is in no domain comes last
             inside = codes == code if within is None else (codes == code) & within
@@ -305,13 +304,13 @@ class PlacementAttempt:
         for role in roles:
             least = self.least(role, style)
             now = now + np.minimum(self.ground(role, within, style).held(depth), least)
-            empty = empty + np.minimum(closeness.when_empty(self.draft, style, self.gang.demands[role], depth), least)
+            empty = empty + np.minimum(topology.when_empty(self.draft, style, self.gang.demands[role], depth), least)
         now[0] = empty[0] = 0
         best = int(now.argmax())
         return NearestDomain(
             level=style.levels[depth],
             domains=len(now) - 1,
-            name=closeness.domains_of_positions(self.draft, style, depth).name(best) if best else "",
+            name=topology.domains_of_positions(self.draft, style, depth).name(best) if best else "",
             holds=int(now[best]),
             wanted=sum(self.least(role, style) for role in roles),
             empty=int(empty.max()),

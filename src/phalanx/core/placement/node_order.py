@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from phalanx.core.placement.filters import matching
+from phalanx.core.placement.filters import matching, node_resources
 from phalanx.model.pod import CPU, MEMORY, PODS, Amounts
 from phalanx.state.classes import Demand
 from phalanx.state.nodes.table import NodeTable
@@ -269,7 +269,7 @@ def usable_rows(columns: NodeTable) -> NDArray[np.intp]:
         and min([min(each[rows].tolist(), default=0) for each in columns.free.values()], default=0) >= 0
     ):
         return rows
-    return (columns.attributes.ready & matching.not_overcommitted(columns)).nonzero()[0]
+    return (columns.attributes.ready & node_resources.not_overcommitted(columns)).nonzero()[0]
 
 
 def scales(columns: NodeTable) -> dict[str, int]:

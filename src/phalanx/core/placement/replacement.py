@@ -17,38 +17,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from phalanx.core.fold.charging import pods_by_role
 from phalanx.core.placement import topology
-from phalanx.model.gang_tree import GangTree
-from phalanx.model.job import Group, Placement, Role, Slot
+from phalanx.model.job import GangTree, Group, Placement, Role, Slot
+from phalanx.model.node import Topology, TopologyRequest
 from phalanx.model.pod import NodePreference, Operator, Requirement, Shape
-from phalanx.model.topology import Topology, TopologyRequest
 from phalanx.state.classes import Gang
-from phalanx.state.cluster import Cluster, JobRecord
+from phalanx.state.cluster import Cluster, JobRecord, is_growth
 
 LIGHTEST = 10  # weight of the coarsest level preferred; each finer one weighs as much more
-
-
-def is_growth(record: JobRecord, slot: Slot) -> bool:
-    """Whether the slot's role has its minimum without it, or the gang does without the role. Of what is open below the
-    minimum, the slots opened last count as those that were lost."""
-    least, placed = record.job.roles[slot.role].minimum, record.placed[slot.role]
-    if placed >= least or record.gang.does_without(slot.role, record.placed):
-        return True
-    if len(record.open) <= least - placed:
-        return False
-    number = record.open[slot][1]
-    return placed + sum(each.role == slot.role and later > number for each, (_, later) in record.open.items()) >= least
-
-
-def grows_partly(record: JobRecord) -> bool:
-    """Of the open slots of a role some are what its minimum lacks, and the others are growth: which is which changes
-    with every slot that is opened."""
-    roles, placed = record.job.roles, record.placed
-    if record.gang.rigid or all(has >= role.minimum for has, role in zip(placed, roles, strict=True)):
-        return False
-    wanted = pods_by_role(record.open, len(roles))
-    return any(has < role.minimum < has + more for has, more, role in zip(placed, wanted, roles, strict=True))
 
 
 def slots_together(cluster: Cluster, record: JobRecord, slot: Slot) -> tuple[Slot, ...]:

@@ -12,15 +12,14 @@ from functools import partial
 
 import numpy as np
 
-from phalanx.core.fold import charging
 from phalanx.core.preemption import nomination
 from phalanx.core.preemption.context import PreemptionContext
 from phalanx.core.preemption.policy import PreemptionPolicy, PreemptionRule
-from phalanx.core.preemption.residency import spare_pods, with_their_members
 from phalanx.core.preemption.victims import CandidatePods, CandidateTable
-from phalanx.model.job import Placement, Slot
+from phalanx.model.job import Placement, Slot, pods_by_role
+from phalanx.state import queue_tree
 from phalanx.state.classes import Demand
-from phalanx.state.cluster import JobRecord
+from phalanx.state.cluster import JobRecord, spare_pods, with_their_members
 from phalanx.state.queue_tree import Charge
 
 SURPLUS = -1  # the tier of pods above a minimum: before all gangs
@@ -182,12 +181,12 @@ class VictimCandidates:
         pods = [0] * len(record.job.roles)
         if not self.is_gang(unit):
             pods[self.slot_of(unit).role] = 1
-            return record.charge._replace(cost=charging.gang_cost(record.gang, pods, record.flavors), jobs=0)
+            return record.charge._replace(cost=queue_tree.gang_cost(record.gang, pods, record.flavors), jobs=0)
         for role in range(len(pods)):
             pods[role] = self._spared.get((number, role), 0)
         if not any(pods):
             return record.charge
-        less = dict(charging.gang_cost(record.gang, pods, record.flavors))
+        less = dict(queue_tree.gang_cost(record.gang, pods, record.flavors))
         return record.charge._replace(
             cost=tuple((key, amount - less.get(key, 0)) for key, amount in record.charge.cost)
         )
@@ -237,6 +236,6 @@ class VictimCandidates:
 
     def _shrunk(self, record: JobRecord, units: Sequence[int]) -> Victim:
         slots = with_their_members(record, {self.slot_of(unit) for unit in units})
-        cost = charging.gang_cost(record.gang, charging.pods_by_role(slots, len(record.job.roles)), record.flavors)
+        cost = queue_tree.gang_cost(record.gang, pods_by_role(slots, len(record.job.roles)), record.flavors)
         charge = record.charge._replace(cost=cost, jobs=0) if record.charge else None
         return Victim(job=record.job.id, rule=self.going[units[0]], slots=slots, charge=charge)

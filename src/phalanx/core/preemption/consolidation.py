@@ -20,14 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phalanx.core.backfill import advance
-from phalanx.core.fold import charging
 from phalanx.core.placement import gang
 from phalanx.core.preemption.candidates import Victim
 from phalanx.core.preemption.context import PreemptionContext
 from phalanx.core.preemption.policy import Mask, PreemptionPolicy, PreemptionRule, latest_start_s, queue_preemption
 from phalanx.core.preemption.search import PreemptionPlan, VictimSearch
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
-from phalanx.model.job import Job, Placement
+from phalanx.model.job import Job, Placement, pods_by_role
 from phalanx.state.cluster import JobRecord
 from phalanx.state.queue_tree import Charge
 
@@ -79,7 +78,7 @@ def new_placements(scene: PreemptionContext, victim: Victim) -> list[Placement] 
     """Another place for it, for as many pods of each role as it has, taken from the draft; None: there is none, but
     where it is. It starts anew there, so a role of which pods are over already has its minimum again."""
     cluster, record = scene.cluster, scene.cluster.jobs[victim.job]
-    has = charging.pods_by_role(record.placements, len(record.job.roles))
+    has = pods_by_role(record.placements, len(record.job.roles))
     needed = record.gang.required_roles()
     least = [role.minimum if has[at] or at in needed else 0 for at, role in enumerate(record.job.roles)]
     pods = list(map(max, has, least))

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from phalanx.core.placement.draft import Draft
-from phalanx.core.quota.flavor_assignment import QuotaLedger
+from phalanx.core.quota.ledger import QuotaLedger
 from phalanx.core.quota.shares import DominantShare
 from phalanx.state.classes import Demand
 from phalanx.state.cluster import Cluster

@@ -17,7 +17,7 @@ A job that is withdrawn, or changed while it waits, has lost its promise by that
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from functools import cached_property
 
@@ -25,9 +25,9 @@ import numpy as np
 
 from phalanx.core.backfill import advance
 from phalanx.core.placement.filters import matching as fit
-from phalanx.model.job import Placement, Slot
+from phalanx.model.job import Slot
 from phalanx.state.classes import Demand
-from phalanx.state.cluster import Cluster, JobRecord
+from phalanx.state.cluster import Cluster, JobRecord, is_overcommitted, nominated_in
 from phalanx.state.nodes.devices import DeviceUse, device_use
 from phalanx.state.nodes.pod_index import selector_matches, term_matches
 
@@ -91,17 +91,6 @@ def nominated_since(cluster: Cluster, record: JobRecord, row: int) -> Mapping[st
     return nominated_in(cluster, row, order[order.index(record.job.id) + 1 :])
 
 
-def nominated_in(cluster: Cluster, row: int, jobs: Iterable[str]) -> Mapping[str, int]:
-    """What those jobs were promised in that row. (Parts of devices do not add up: they are left out.)"""
-    found: Counter[str] = Counter()
-    for record in (cluster.jobs[job] for job in jobs):
-        for slot, node in record.nominated.items():
-            demand = record.gang.demands[slot.role]
-            if cluster.columns.row_of[node] == row and demand.shape.share is None:
-                found.update(dict(demand.asks))
-    return found
-
-
 def leaver_in_the_way(cluster: Cluster, record: JobRecord, now_s: float) -> bool:
     """Whether a pod that leaves keeps the job from starting though there is room: amounts do not show ports, devices,
     and who is to be away from whom."""
@@ -152,11 +141,6 @@ def leave_enough(cluster: Cluster, rows: set[int], others: LeavingPods) -> bool:
     return not any(is_overcommitted(cluster, row, others.released.get(row, {})) for row in rows)
 
 
-def is_overcommitted(cluster: Cluster, row: int, back: Mapping[str, int]) -> bool:
-    """Whether the row is overfull even with that much given back."""
-    return any(amount + back.get(resource, 0) < 0 for resource, amount in cluster.columns.free_of(row).items())
-
-
 def nominated_capacity(cluster: Cluster, record: JobRecord, demand: Demand, now_s: float) -> int:
     """How many pods of the demand the promised nodes hold when all have left, and the promise is taken back."""
     columns = cluster.columns
@@ -171,13 +155,6 @@ def nominated_capacity(cluster: Cluster, record: JobRecord, demand: Demand, now_
     matching = fit.matching(columns.attributes, demand.where)
     fitting = (amounts for row, amounts in free.items() if matching[row])
     return sum(max(0, min(amounts.get(name, 0) // ask for name, ask in demand.asks)) for amounts in fitting)
-
-
-def nominated_placements(record: JobRecord) -> tuple[Placement, ...]:
-    """What it is promised, as it is started there."""
-    return tuple(
-        Placement(*slot, node, record.devices.get(slot, ())) for slot, node in sorted(record.nominated.items())
-    )
 
 
 def leavers(record: JobRecord, others: LeavingPods) -> Sequence[str]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from phalanx.core.placement.draft import Draft
-from phalanx.core.preemption.nomination import LeavingPods, is_overcommitted
-from phalanx.state.cluster import Cluster
+from phalanx.core.preemption.nomination import LeavingPods
+from phalanx.state.cluster import Cluster, is_overcommitted
 
 
 def with_overcommitted(cluster: Cluster, draft: Draft, others: LeavingPods) -> Draft | None:

@@ -38,8 +38,7 @@ from phalanx.core.preemption.context import PreemptionContext
 from phalanx.core.quota import shares
 from phalanx.core.quota.shares import DominantShare
 from phalanx.model.job import Job
-from phalanx.model.preemption import HOUR_S, QueuePreemption, ReclaimFloor, ReclaimWithinCohort, WithinQueue
-from phalanx.model.queue import NO_PREEMPTION
+from phalanx.model.queue import HOUR_S, NO_PREEMPTION, QueuePreemption, ReclaimFloor, ReclaimWithinCohort, WithinQueue
 from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.queue_tree import Branch, Charge, Cost, Key
 from phalanx.state.running import clamped_priority

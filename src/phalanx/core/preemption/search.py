@@ -34,7 +34,7 @@ from phalanx.core.preemption.candidates import Victim, VictimCandidates
 from phalanx.core.preemption.context import PreemptionContext
 from phalanx.core.preemption.policy import PreemptionPolicy, PreemptionRule
 from phalanx.core.preemption.victims import Ints, collect_victims, in_victim_order
-from phalanx.core.quota import flavor_assignment
+from phalanx.core.quota import flavor_assignment, ledger
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.model.job import Job, Placement, Role
 from phalanx.state.classes import Gang
@@ -199,11 +199,11 @@ class VictimSearch:
                 return False
         return True
 
-    def quota_short(self) -> flavor_assignment.QuotaShortfall | None:
+    def quota_short(self) -> ledger.QuotaShortfall | None:
         branch, charge = self.rights.branch, self.offer.charge
-        return flavor_assignment.shortfall(self.ledger, branch, charge, preemptible=self.job.preemptible)
+        return ledger.shortfall(self.ledger, branch, charge, preemptible=self.job.preemptible)
 
-    def ease(self, short: flavor_assignment.QuotaShortfall) -> bool:
+    def ease(self, short: ledger.QuotaShortfall) -> bool:
         """Units that are charged where it binds go, until less is missing; whether any did."""
         units, field = self.units, self.units.field
         for unit in in_victim_order(self.charged_there(short), field.tier, field.group, self.rights.share_of):
@@ -215,7 +215,7 @@ class VictimSearch:
                 return True
         return False
 
-    def charged_there(self, short: flavor_assignment.QuotaShortfall) -> Ints:
+    def charged_there(self, short: ledger.QuotaShortfall) -> Ints:
         """The units, in victim order, that are charged to that branch for what is short there."""
         field, (flavor, resource) = self.units.field, short.bar.key
         count = len(field.job)
@@ -278,5 +278,5 @@ class VictimSearch:
         return None
 
 
-def missing_amount(short: flavor_assignment.QuotaShortfall) -> float:
+def missing_amount(short: ledger.QuotaShortfall) -> float:
     return float(short.used + short.asked - short.allowed)

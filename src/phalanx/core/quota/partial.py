@@ -17,7 +17,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple, TypeAlias
 
-from phalanx.model.gang_tree import GangTree
+from phalanx.model.job import GangTree
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster
 

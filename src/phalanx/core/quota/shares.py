@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from math import inf
 from typing import NamedTuple
 
-from phalanx.model.amount import Amount
+from phalanx.model.pod import Amount
 from phalanx.model.queue import Queue
 from phalanx.state.queue_tree import Branch, Cost, Key, QueueUsage
 

@@ -1,6 +1,6 @@
 """Who holds a resource, on those nodes that a pod may use: for reasons.
 
-What is held on all nodes is kept in the book (`state.consumers`). What is held on some of them, where a selector,
+What is held on all nodes is kept in the book (`state.running`). What is held on some of them, where a selector,
 taints, a flavor or cordons leave no more, is looked up job by job, the largest first, and no further than it takes to
 name the largest there."""
 
@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 
 from phalanx.core.cycle.once import once
 from phalanx.core.placement.filters import matching
-from phalanx.model.amount import Amount
 from phalanx.model.job import Placement
+from phalanx.model.pod import Amount
 from phalanx.state.classes import Gang, NodeConstraints
 from phalanx.state.cluster import Cluster
-from phalanx.state.consumers import LargestConsumers
+from phalanx.state.running import LargestConsumers
 
 LARGEST = 3  # holders named
 SEARCHED = 64  # of the largest holders, for the largest on some of the nodes

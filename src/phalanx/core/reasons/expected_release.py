@@ -1,6 +1,6 @@
 """Who holds what is lacking, and when enough of it is expected back: for reasons.
 
-By counting alone: what ends is taken in the order in which it is expected to end (`state.expected_ends`), until as much
+By counting alone: what ends is taken in the order in which it is expected to end (`state.running`), until as much
 comes back as is missing. That is a time by which there will be enough in all, not yet enough in one place; when exactly
 a job starts is asked of `report.forecast`. What states no time limit is not expected to end, so often nothing can be
 said.
@@ -15,11 +15,10 @@ from heapq import merge
 from itertools import islice
 from math import inf
 
-from phalanx.core.moment import DAY_S, format_time_of_day
-from phalanx.core.quota.flavor_assignment import time_limit_s
-from phalanx.model.amount import Amount, format_amount
-from phalanx.state.cluster import Cluster
-from phalanx.state.expected_ends import LEAVING_S
+from phalanx.model.pod import Amount, format_amount
+from phalanx.model.reason import DAY_S, format_time_of_day
+from phalanx.state.cluster import Cluster, time_limit_s
+from phalanx.state.running import LEAVING_S
 
 LOOKED_AT = 256  # ends; what only comes back after so many is not foretold
 

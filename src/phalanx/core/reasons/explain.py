@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from phalanx.core.moment import format_time
 from phalanx.core.placement.draft import Draft
 from phalanx.core.placement.filters import matching as fit
+from phalanx.core.placement.filters import node_resources
 from phalanx.core.placement.gang import PlacementShortfall
-from phalanx.core.reasons import filtered, misfit, never
+from phalanx.core.reasons import filtered, never
 from phalanx.core.reasons.consumers import CycleGrants
 from phalanx.core.reasons.no_capacity import a_pod, no_room, nodes, written
-from phalanx.model.amount import format_amount
 from phalanx.model.job import Role
-from phalanx.model.reason import Reason, ReasonCode
+from phalanx.model.pod import format_amount
+from phalanx.model.reason import Reason, ReasonCode, format_time
 from phalanx.state.classes import Demand, Gang
 from phalanx.state.cluster import Cluster, JobRecord
 
@@ -37,13 +37,13 @@ def why_not(cluster: Cluster, draft: Draft, gang: Gang, shortfall: PlacementShor
             return reason
     if (
         shortfall.nearest is not None
-        and (far := misfit.no_domain(gang, shortfall.nearest)).code is ReasonCode.NEVER_FITS
+        and (far := never.no_domain(gang, shortfall.nearest)).code is ReasonCode.NEVER_FITS
     ):
         return far
     if reason := together(cluster, gang) or never.never_fits(cluster, draft, gang):
         return reason
     return (
-        (misfit.no_domain(gang, shortfall.nearest) if shortfall.nearest is not None else None)
+        (never.no_domain(gang, shortfall.nearest) if shortfall.nearest is not None else None)
         or filtered.filtered_out(draft, gang, shortfall)
         or no_room(cluster, draft, gang, shortfall, granted)
     )
@@ -73,14 +73,14 @@ def backoff(record: JobRecord, now_s: float) -> Reason:
 
 def impossible(cluster: Cluster, demand: Demand, role: Role) -> Reason | None:
     """The reason if the role could not be placed even on an empty cluster."""
-    if fit.empty_capacity(cluster.columns, demand) >= role.minimum:
+    if node_resources.empty_capacity(cluster.columns, demand) >= role.minimum:
         return None
     columns = cluster.columns
     matching = fit.matching(columns.attributes, demand.where)
     if not matching.any():
         return no_node_matches(cluster, demand, role)
     rows = matching.nonzero()[0]
-    holds = fit.pods_held(columns.allocatable, demand.asks, rows)
+    holds = node_resources.pods_held(columns.allocatable, demand.asks, rows)
     if not holds.any():
         return larger_than_any_node(cluster, demand, role, rows)
     if (most := int(holds.sum())) < role.minimum:

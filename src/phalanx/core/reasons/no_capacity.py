@@ -12,9 +12,8 @@ from phalanx.core.placement.draft import Draft
 from phalanx.core.placement.packing import PlacementShortfall
 from phalanx.core.reasons import expected_release
 from phalanx.core.reasons.consumers import CycleGrants, ResourceConsumers
-from phalanx.model.amount import Amount, format_amount, json_number
 from phalanx.model.job import Role
-from phalanx.model.pod import PODS, Amounts
+from phalanx.model.pod import PODS, Amount, Amounts, format_amount, json_number
 from phalanx.model.reason import LazyReason, Reason, ReasonCode
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster

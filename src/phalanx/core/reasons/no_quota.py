@@ -8,14 +8,14 @@ from functools import partial
 from itertools import islice
 from math import ceil
 
-from phalanx.core.moment import format_time
 from phalanx.core.quota import flavor_assignment
-from phalanx.core.quota.flavor_assignment import FlavorAssignment, QuotaLedger, QuotaShortfall
+from phalanx.core.quota.flavor_assignment import FlavorAssignment
+from phalanx.core.quota.ledger import QuotaLedger, QuotaShortfall
 from phalanx.core.reasons import expected_release
 from phalanx.core.reasons.quota_shortage import CODES, Holders, QuotaConsumers, QuotaShortage, amount, who, whose
-from phalanx.model.amount import Amount, json_number
+from phalanx.model.pod import Amount, json_number
 from phalanx.model.queue import Queue, QueueState
-from phalanx.model.reason import NEVER, LazyReason, Reason, ReasonCode
+from phalanx.model.reason import NEVER, LazyReason, Reason, ReasonCode, format_time
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.limits import SubmitLimit

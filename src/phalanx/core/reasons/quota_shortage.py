@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from phalanx.core.quota.flavor_assignment import QuotaShortfall
+from phalanx.core.quota.ledger import QuotaShortfall
 from phalanx.core.reasons import expected_release
-from phalanx.model.amount import Amount, format_amount, json_number
+from phalanx.model.pod import Amount, format_amount, json_number
 from phalanx.model.reason import ReasonCode
 from phalanx.state.pending.bars import Rule
 from phalanx.state.queue_tree import Key

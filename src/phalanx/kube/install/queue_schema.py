@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from phalanx.model.preemption import ReclaimFloor, ReclaimWithinCohort, WithinQueue
-from phalanx.model.queue import BorrowingPolicy, QueueOrder, QueueState
+from phalanx.model.queue import BorrowingPolicy, QueueOrder, QueueState, ReclaimFloor, ReclaimWithinCohort, WithinQueue
 
 Schema: TypeAlias = dict[str, Any]
 

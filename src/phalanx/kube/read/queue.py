@@ -30,7 +30,7 @@ from phalanx.model.event import (
     ReservationGone,
     ReservationSeen,
 )
-from phalanx.model.flavor import Flavor
+from phalanx.model.node import Flavor
 from phalanx.model.queue import Queue, QueueState
 
 log = logging.getLogger(__name__)

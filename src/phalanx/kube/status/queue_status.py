@@ -21,8 +21,7 @@ from phalanx.client.moment import write_moment
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.install.volcano import QUEUES as VOLCANO_QUEUES
 from phalanx.kube.read.labels import FIELD_MANAGER
-from phalanx.model.amount import Amount, format_amount
-from phalanx.model.pod import CPU, PODS
+from phalanx.model.pod import CPU, PODS, Amount, format_amount
 from phalanx.model.queue import QueueState
 from phalanx.model.status import QueueStatus, ResourceUsage
 

@@ -16,7 +16,7 @@ from phalanx.kube.write.job_effects import JobWrites
 from phalanx.kube.write.pod_effects import PodWrites
 from phalanx.kube.write.writer import Writer
 from phalanx.model.event import Event
-from phalanx.model.flavor import Flavor
+from phalanx.model.node import Flavor
 
 _AGAIN_S = 5.0
 

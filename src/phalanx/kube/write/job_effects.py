@@ -14,7 +14,7 @@ from phalanx.kube.read.records import PreemptionMark, StartRecord
 from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.kube.write.job_patch import AnnotateReason, ResizeJob, ResumeJob, SuspendJob
 from phalanx.kube.write.writer import Writer
-from phalanx.model.flavor import Flavor
+from phalanx.model.node import Flavor
 from phalanx.model.reason import Reason
 
 log = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from phalanx.kube.read.workload.batch_job import (
 )
 from phalanx.kube.write.binding import with_gate
 from phalanx.kube.write.writer import Verdict, Write
-from phalanx.model.flavor import Flavor
+from phalanx.model.node import Flavor
 from phalanx.model.reason import Reason
 
 

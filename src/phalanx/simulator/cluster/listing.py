@@ -7,9 +7,8 @@ from dataclasses import replace
 
 from phalanx.model.event import Adopted, Event, NodeSeen, OutcomeTold, QueueSeen, ReservationSeen, Submitted
 from phalanx.model.job import GangSize, Job, Outcome, Phase, Placement, Slot
-from phalanx.model.node import Node
+from phalanx.model.node import Node, Reservation
 from phalanx.model.queue import Queue
-from phalanx.model.reservation import Reservation
 from phalanx.simulator.schedule.schedule import Fate
 
 

@@ -35,12 +35,11 @@ from phalanx.model.event import (
     Submitted,
 )
 from phalanx.model.job import Outcome, Phase, Placement, Slot
-from phalanx.model.node import Node
+from phalanx.model.node import Node, Reservation
 from phalanx.model.plan import Place, Plan, Preempt, Shrink, Start, Wait
 from phalanx.model.pod import CPU
 from phalanx.model.queue import Queue
 from phalanx.model.reason import Reason, ReasonCode
-from phalanx.model.reservation import Reservation
 from phalanx.simulator.cluster.agenda import Agenda, Kind
 from phalanx.simulator.cluster.disturbance import Disturbance
 from phalanx.simulator.cluster.estimate import Estimator

@@ -14,8 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from phalanx.model.job import Job
-from phalanx.model.node import Node
-from phalanx.model.topology import Topology
+from phalanx.model.node import Node, Topology
 from phalanx.simulator.schedule.schedule import Schedule
 from phalanx.simulator.schedule.statistic import mean
 

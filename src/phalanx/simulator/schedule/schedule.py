@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from phalanx.model.job import Outcome, Placement
+from phalanx.model.node import Topology
 from phalanx.model.queue import Queue
 from phalanx.model.reason import Reason
-from phalanx.model.topology import Topology
 from phalanx.simulator.workload.workload import Task, Workload
 
 MICROSECONDS = 1_000_000

@@ -13,8 +13,8 @@ from functools import lru_cache
 from random import Random
 
 from phalanx.model.job import Job, Role
+from phalanx.model.node import TopologyRequest
 from phalanx.model.pod import CPU, Shape
-from phalanx.model.topology import TopologyRequest
 from phalanx.simulator.workload.draw import AN_HOUR, ONE, Distribution, draw, next_arrival_s, pick
 from phalanx.simulator.workload.workload import MILLI_CPU, Task, alone, in_order
 

@@ -12,10 +12,8 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from phalanx.model.job import Job, Role
-from phalanx.model.node import Node
+from phalanx.model.node import Node, Reservation, Topology
 from phalanx.model.pod import CPU, PODS, DeviceShare, Shape, amounts
-from phalanx.model.reservation import Reservation
-from phalanx.model.topology import Topology
 
 GPU = "nvidia.com/gpu"
 MILLI_CPU = MILLI = 1000  # cpu is held in millicores, shares of devices in thousandths

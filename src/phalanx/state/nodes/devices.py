@@ -22,12 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phalanx.model.node import Device, Node
-from phalanx.model.pod import Amounts, DeviceShare
+from phalanx.model.pod import MILLI, ZONE, Amounts, DeviceShare
 
 Table = NDArray[np.int64]
 
-MILLI = 1000
-ZONE = "zone/"
 NO_ZONE = -1  # the zone of a device that says none
 
 

@@ -12,24 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from phalanx.model.pod import HostPort, NodeTerm, Operator, PodAffinityTerm, Requirement, Shape
-
-ALL_NAMESPACES = "*"
-
-
-class AffinityClass:
-    """Pods that look the same to others. Interned: two of a kind are the same object."""
-
-    __slots__ = ("__weakref__", "away", "labels", "namespace", "near")
-
-    def __init__(
-        self,
-        namespace: str,
-        labels: tuple[tuple[str, str], ...],
-        near: tuple[PodAffinityTerm, ...],
-        away: tuple[PodAffinityTerm, ...],
-    ) -> None:
-        self.namespace, self.labels, self.near, self.away = namespace, dict(labels), near, away
+from phalanx.model.pod import ALL_NAMESPACES, HostPort, NodeTerm, Operator, PodAffinityTerm, Requirement, Shape
+from phalanx.state.classes import AffinityClass
 
 
 class PodIndex:

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from phalanx.model.node import Node
 from phalanx.model.pod import Amounts, HostPort
-from phalanx.state.classes import Demand
+from phalanx.state.classes import AffinityClass, Demand
 from phalanx.state.nodes.attributes import NodeAttributes, extended
 from phalanx.state.nodes.devices import DeviceTable, device_use
-from phalanx.state.nodes.pod_index import AffinityClass, PodIndex
+from phalanx.state.nodes.pod_index import PodIndex
 from phalanx.state.nodes.score_cache import ScoreCache
 
 FIRST_ROWS = 16

@@ -15,7 +15,7 @@ from enum import StrEnum
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
-from phalanx.model.amount import Amount
+from phalanx.model.pod import Amount
 from phalanx.state.pending.line import LineKey
 from phalanx.state.queue_tree import ROOT, Branch, Key, QueueTree, QueueUsage
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from phalanx.state.classes import Demand
-from phalanx.state.nodes.pod_index import AffinityClass, change_may_help
+from phalanx.state.classes import AffinityClass, Demand
+from phalanx.state.nodes.pod_index import change_may_help
 from phalanx.state.pending.line import LineKey
 
 REMEMBERED = 1 << 16

@@ -28,9 +28,9 @@ from phalanx.core.placement.filters import matching
 from phalanx.core.placement.filters.matching import Rows
 from phalanx.core.placement.filters.pod_counts import Counts, PodCounts
 from phalanx.model.pod import NodeTerm, Operator, PodAffinityTerm, Toleration, TopologySpread
-from phalanx.state.classes import Demand
+from phalanx.state.classes import AffinityClass, Demand
 from phalanx.state.nodes.attributes import ABSENT
-from phalanx.state.nodes.pod_index import AffinityClass, selector_matches, term_matches
+from phalanx.state.nodes.pod_index import selector_matches, term_matches
 from phalanx.state.nodes.table import NodeTable
 
 Points = NDArray[np.float64]

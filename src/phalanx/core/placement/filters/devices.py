@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phalanx.core.placement.filters.matching import Rows
-from phalanx.model.pod import Amounts, DeviceShare
+from phalanx.model.pod import MILLI, ZONE, Amounts, DeviceShare
 from phalanx.state.classes import Demand
-from phalanx.state.nodes.devices import MILLI, NO_ZONE, ZONE, Table, device_use, zone_in
+from phalanx.state.nodes.devices import NO_ZONE, Table, device_use, zone_in
 from phalanx.state.nodes.table import NodeTable
 
 Ints = NDArray[np.int64]

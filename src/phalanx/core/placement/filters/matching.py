@@ -7,17 +7,16 @@ text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phalanx.model.node import Taint
-from phalanx.model.pod import Amounts, NodeTerm, Operator, Requirement, Toleration
-from phalanx.state.classes import Demand, NodeConstraints
+from phalanx.model.pod import NodeTerm, Operator, Requirement, Toleration
+from phalanx.state.classes import NodeConstraints
 from phalanx.state.nodes.attributes import ABSENT, NodeAttributes
-from phalanx.state.nodes.table import NodeTable
 
 Rows: TypeAlias = NDArray[np.bool_]
 
@@ -65,16 +64,6 @@ def selected(facts: NodeAttributes, where: NodeConstraints) -> Rows:
     if where.affinity:
         passed &= np.logical_or.reduce([term_matches(facts, term) for term in where.affinity])
     return np.asarray(passed)
-
-
-def empty_capacity(columns: NodeTable, demand: Demand) -> int:
-    """How many pods of the demand all nodes it matches would hold if nothing ran. Kept with the facts."""
-    known: int | None = columns.attributes.derived.get(demand)
-    if known is None:
-        rows = matching(columns.attributes, demand.where).nonzero()[0]
-        known = int(pods_held(columns.allocatable, demand.asks, rows).sum())
-        cache_answer(columns.attributes, demand, known)
-    return known
 
 
 def cache_answer(facts: NodeAttributes, key: object, answer: object) -> None:
@@ -149,58 +138,6 @@ def tolerates(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
 def taint_text(taint: Taint) -> str:
     """As `kubectl taint` writes it."""
     return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
-
-
-def pods_held(columns: Mapping[str, NDArray[np.int64]], asks: Amounts, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-    """For each of those rows, how many pods with these asks its amounts hold."""
-    most: NDArray[np.int64] | None = None
-    for resource, amount in asks:
-        column = columns.get(resource)
-        if column is None:
-            return np.zeros(len(rows), np.int64)
-        pods = column[rows] if amount == 1 else column[rows] // amount
-        most = pods if most is None else np.minimum(most, pods, out=most)
-    assert most is not None  # every pod asks one of `pods`
-    return np.maximum(most, 0, out=most)
-
-
-def rows_that_fit(columns: Mapping[str, NDArray[np.int64]], asks: Amounts, allowed: Rows) -> NDArray[np.intp]:
-    """Of the allowed rows, those that hold at least one pod with these asks."""
-    fits = allowed
-    for resource, amount in asks:
-        column = columns.get(resource)
-        if column is None:
-            return np.zeros(0, np.intp)
-        fits = fits & (column >= amount)
-    return fits.nonzero()[0]
-
-
-def fits_each(
-    columns: Mapping[str, NDArray[np.int64]], wanted: Sequence[Mapping[str, int]], size: int
-) -> tuple[NDArray[np.intp], Rows]:
-    """The positions at which a pod with the least of all these asks fits, and [i, nth of those positions]: whether one
-    with the i-th asks does. On a full cluster the first thins out the nodes for the second."""
-    amounts = {
-        resource: np.array([each.get(resource, 0) for each in wanted], np.int64)
-        for resource in sorted(set().union(*wanted))
-    }
-    zeros = np.zeros(size, np.int64)
-    some = np.ones(size, np.bool_)
-    for resource, each in amounts.items():
-        if least := int(each.min()):
-            some &= columns.get(resource, zeros) >= least
-    positions = some.nonzero()[0]
-    fits = np.ones((len(wanted), len(positions)), np.bool_)
-    for resource, each in amounts.items():
-        column = columns.get(resource, zeros)[positions]
-        more = (each > (column.min() if len(column) else 0)).nonzero()[0]  # the others fit everywhere
-        fits[more] &= column >= each[more, None]
-    return positions, fits
-
-
-def not_overcommitted(columns: NodeTable) -> Rows:
-    """Rows that hold no more than they have. The world can overfill a node; such a node takes nothing new."""
-    return columns.lowest_free() >= 0
 
 
 def _in(facts: NodeAttributes, column: NDArray[np.int32] | None, values: tuple[str, ...]) -> Rows:

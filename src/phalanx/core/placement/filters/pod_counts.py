@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phalanx.model.pod import HostPort, NodeTerm, PodAffinityTerm
-from phalanx.state.nodes.pod_index import AffinityClass, selector_matches
+from phalanx.state.classes import AffinityClass
+from phalanx.state.nodes.pod_index import selector_matches
 from phalanx.state.nodes.table import NodeTable
 
 Counts: TypeAlias = NDArray[np.int64]

@@ -29,9 +29,8 @@ from numpy.typing import NDArray
 
 from phalanx.core.placement.filters import matching
 from phalanx.core.placement.filters.devices import DeviceDraft
-from phalanx.model.pod import CPU, Shape
+from phalanx.model.pod import CPU, MILLI, Shape
 from phalanx.state.classes import Demand, InternTable
-from phalanx.state.nodes.devices import MILLI
 from phalanx.state.nodes.table import NodeTable
 
 POPULAR = 0.95  # of all pods: the most frequent shapes that make up so many are the typical ones

@@ -25,10 +25,9 @@ from numpy.typing import NDArray
 from phalanx.core.placement.draft import Draft
 from phalanx.core.placement.scoring import fragmentation
 from phalanx.core.placement.scoring.fragmentation import TypicalPods, device_request, left_of
-from phalanx.model.pod import CPU
+from phalanx.model.pod import CPU, MILLI
 from phalanx.model.policy import ScoringStrategy
 from phalanx.state.classes import Demand
-from phalanx.state.nodes.devices import MILLI
 
 Positions: TypeAlias = NDArray[np.intp]
 Floats: TypeAlias = NDArray[np.float64]

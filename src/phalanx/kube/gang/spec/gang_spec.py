@@ -28,9 +28,9 @@ from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.pod_group import NO_TASKS, PodGroup
 from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.model.job import Job, Role
+from phalanx.model.node import TopologyRequest
 from phalanx.model.pod import Amounts, Shape
 from phalanx.model.reason import Reason, ReasonCode
-from phalanx.model.topology import TopologyRequest
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from phalanx.dialects.fields import Fields, Misread, duration_s, moment_s
 from phalanx.kube.gang.spec.held_resources import GangSpecError
 from phalanx.kube.read import labels
 from phalanx.model.job import Dependency, DependencyType, GangSize, Group
-from phalanx.model.topology import TopologyRequest
+from phalanx.model.node import TopologyRequest
 
 Value = TypeVar("Value")
 Choice = TypeVar("Choice", bound=StrEnum)

@@ -13,8 +13,16 @@ from typing import Any
 
 from phalanx.client.quantity import QuantityError, parse, whole
 from phalanx.kube.read.labels import GPU_FRACTION, GPU_MEMORY
-from phalanx.model.pod import DeviceShare, HostPort, NodeTerm, Operator, PodAffinityTerm, Requirement, TopologySpread
-from phalanx.state.nodes.pod_index import ALL_NAMESPACES
+from phalanx.model.pod import (
+    ALL_NAMESPACES,
+    DeviceShare,
+    HostPort,
+    NodeTerm,
+    Operator,
+    PodAffinityTerm,
+    Requirement,
+    TopologySpread,
+)
 
 Spec = Mapping[str, Any]
 

@@ -1,0 +1,63 @@
+"""In which line a bid stands. (It goes when pending work is kept in columns.)"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import attrgetter
+
+from phalanx.core.placement.replacement import replacement_gang
+from phalanx.model.job import Job
+from phalanx.model.node import Topology
+from phalanx.state import queue_tree
+from phalanx.state.cluster import Cluster, JobRecord, is_growth
+from phalanx.state.pending.line import BEHIND_ALL_S, PLAIN, Bid, Entry, Kind, LineKey, Terms
+from phalanx.state.queue_tree import Branch
+
+# What tells a job from others beside whose it is, and how long it may run; and what it is of most.
+DETAILS = attrgetter("limit_s", "estimate_s", "deadline_s", "preemptible", "preempts", "reservation")
+
+
+PLAIN_DETAILS = DETAILS(PLAIN)
+
+
+def place_in_line(
+    cluster: Cluster, topologies: Sequence[Topology], record: JobRecord, bid: Bid, *, whole: bool
+) -> tuple[LineKey, Entry]:
+    """The line in which a bid belongs, and its place there. `whole`: its queue starts jobs as gangs."""
+    job, slot = record.job, bid.slot
+    if slot is not None and whole and not is_growth(record, slot):
+        one = replacement_gang(cluster, topologies, record, slot)
+        return LineKey(int(Kind.REPLACEMENT), job.priority, one), Entry(*record.open[slot], bid)
+    queue = cluster.queue_of(job)
+    terms = terms_of(job, cluster.tree.branches[queue], by_person=bool(cluster.reservations))
+    if slot is None:
+        return LineKey(int(Kind.JOB), job.priority, record.gang, queue, terms), Entry(job.submitted_s, job.id, bid)
+    if cluster.tree.branches[queue].caps_jobs:
+        terms = terms._replace(job=job.id)
+    one, kind = replacement_gang(cluster, topologies, record, slot), Kind.GROWTH if whole else Kind.POD
+    arrival_s, number = record.open[slot]
+    entry = Entry(BEHIND_ALL_S if kind is Kind.GROWTH else arrival_s, number, bid)
+    return LineKey(int(kind), job.priority, one, queue, terms), entry
+
+
+def terms_of(job: Job, branch: Branch, *, by_person: bool) -> Terms:
+    """What tells the job from others that ask the same. `by_person`: reservations are for some users or groups only."""
+    factors = branch.by_factors
+    plain = DETAILS(job) == PLAIN_DETAILS and branch.longest_s is None
+    if plain and not (by_person or branch.by_user or branch.by_group or factors):
+        return PLAIN  # as most are
+    user = job.user if by_person or branch.by_user or factors else ""
+    group = job.group if by_person or branch.by_group else ""
+    terms = Terms(
+        user,
+        group,
+        queue_tree.queue_time_limit_s(job, branch),
+        job.estimate_s,
+        job.deadline_s,
+        job.preemptible,
+        job.preempts,
+        job.reservation,
+        job.nice if factors else 0,
+        job.qos if factors else "",
+    )
+    return PLAIN if terms == PLAIN else terms
