@@ -47,7 +47,7 @@ def test_every_scenario_of_the_peers_is_shown_by_files_that_exist() -> None:
 
 def test_every_reason_that_slurm_gave_is_the_word_for_ours() -> None:
     """`squeue` of Slurm 22.05.8, and the same jobs in the same queues."""
-    shown = (ROOT / "tests" / "core" / "slurm" / "squeue_reasons.txt").read_text()
+    shown = (ROOT / "tests" / "core" / "order" / "slurm" / "squeue_reasons.txt").read_text()
     slurms = dict(re.findall(r"batch +(\w+) +\w+ PD .*\((\w+)\)$", shown, re.MULTILINE))
     assert len(slurms) == 10
     (block,) = read(ROOT / "tests" / "scenarios" / "queues" / "slurm_reasons.txt")

@@ -1,8 +1,8 @@
 """Events and decisions as plain values, and back: what a recording of a scheduler is written in.
 
-An event, or an action of a plan, is a mapping of its fields with its class's name under `is`. Enumerations are their
-values, tuples are lists. Nothing is left out, so what is read back equals what was written: a recording replayed
-decides the same, or the scheduler has changed."""
+An event, or an action of a plan, is a mapping of its fields with its name under `is`: an event's is that of its class,
+an action's stands in `ACTION_NAMES`. Enumerations are their values, tuples are lists. Nothing is left out, so
+what is read back equals what was written: a recording replayed decides the same, or the scheduler has changed."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from typing import Any, TypeAlias, get_args
 import msgspec
 
 from phalanx.model.event import Event
-from phalanx.model.plan import Action
+from phalanx.model.plan import ACTION_NAMES, Action
 
 KIND = "is"
 INFINITE = "float"  # JSON has no such number: it is written {"float": "inf"}, or "-inf"
 
 News: TypeAlias = Event | Action
-CLASSES: dict[str, type[Any]] = {each.__name__: each for each in (*get_args(Event), *get_args(Action))}
+NAMES: Mapping[type[Any], str] = {each: each.__name__ for each in get_args(Event)} | dict(ACTION_NAMES)
+CLASSES: dict[str, type[Any]] = {name: kind for kind, name in NAMES.items()}
 
 
 class Unreadable(ValueError):
@@ -31,7 +32,7 @@ def written(item: News) -> dict[str, Any]:
     plain = msgspec.to_builtins(item)
     if isinstance(item, tuple):  # actions, which msgspec takes for rows without names
         plain = dict(zip(item._fields, plain, strict=True))
-    return {KIND: type(item).__name__, **finite(plain)}
+    return {KIND: NAMES[type(item)], **finite(plain)}
 
 
 def read(plain: Mapping[str, Any]) -> Any:
@@ -51,7 +52,7 @@ def read(plain: Mapping[str, Any]) -> Any:
 def row_of(fields: Mapping[str, Any], kind: Any) -> list[Any]:
     """The fields of a named tuple in order, with its defaults for those that are not there."""
     if missing := [name for name in kind._fields if name not in fields and name not in kind._field_defaults]:
-        raise Unreadable(f"{kind.__name__}: Object missing required field `{missing[0]}`")
+        raise Unreadable(f"{NAMES[kind]}: Object missing required field `{missing[0]}`")
     defaults = {name: msgspec.to_builtins(value) for name, value in kind._field_defaults.items()}
     return [fields[name] if name in fields else defaults[name] for name in kind._fields]
 

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from phalanx.client.tally import Spread
 from phalanx.model.event import Event, Finished, Refused
-from phalanx.model.plan import Action, Place, Plan, Start
+from phalanx.model.plan import ACTION_NAMES, Action, Place, Plan, Start
 from phalanx.state.cluster import Cluster
 
 CYCLE_BOUNDS_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
@@ -59,7 +59,7 @@ class Decisions:
         """After they were folded in."""
         for action in actions:
             queue = queue_of(cluster, action.job)
-            self.made[type(action).__name__.lower(), queue] += 1
+            self.made[ACTION_NAMES[type(action)].lower(), queue] += 1
             if isinstance(action, Start | Place):
                 self.pods[queue] += len(action.placements)
             if isinstance(action, Start):

@@ -4,7 +4,8 @@ All of it are named tuples: several are made for every job, at a third of what a
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from collections.abc import Mapping
+from typing import Final, NamedTuple, TypeAlias
 
 from phalanx.model.job import Placement, Slot
 from phalanx.model.reason import Reason
@@ -72,6 +73,16 @@ class Nominate(NamedTuple):
 
 
 Action: TypeAlias = Start | Place | Wait | Preempt | Shrink | Nominate
+
+# The names of actions in recordings and metrics. They are stable, whatever the classes are called.
+ACTION_NAMES: Final[Mapping[type[Action], str]] = {
+    Start: "Start",
+    Place: "Place",
+    Wait: "Wait",
+    Preempt: "Preempt",
+    Shrink: "Shrink",
+    Nominate: "Promise",
+}
 
 
 class Watch(NamedTuple):

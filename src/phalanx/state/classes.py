@@ -11,8 +11,7 @@ from operator import ge
 from typing import TypeAlias
 from weakref import WeakValueDictionary
 
-from phalanx.model import job as gang_tree
-from phalanx.model.job import GangSize, Group, Job, Role
+from phalanx.model.job import MAX_ROLES, GangSize, Group, Job, Role, gang_error, gang_tree
 from phalanx.model.node import TopologyRequest
 from phalanx.model.pod import (
     Amount,
@@ -82,8 +81,8 @@ class Gang:
     ) -> None:
         self.roles, self.demands, self.groups, self.closeness, self.size = roles, demands, groups, closeness, size
         self.simple = not groups and closeness is None and all(role.closeness is None for role in roles)
-        self.error = gang_tree.gang_error(roles, groups, closeness) or pod_error(roles)
-        self.tree = None if self.simple or self.error else gang_tree.gang_tree(roles, groups, closeness)
+        self.error = gang_error(roles, groups, closeness) or pod_error(roles)
+        self.tree = None if self.simple or self.error else gang_tree(roles, groups, closeness)
         self.optional = self.tree is not None and self.tree.optional()
         self.minimums = tuple([role.minimum for role in roles])
         self.none = (0,) * len(roles)
@@ -153,7 +152,7 @@ class InternTable:
         closeness: TopologyRequest | None = None,
         size: GangSize = GangSize.ELASTIC,
     ) -> Gang:
-        if len(roles) > gang_tree.MAX_ROLES:  # it will be refused: not worth looking at each
+        if len(roles) > MAX_ROLES:  # it will be refused: not worth looking at each
             return Gang(roles, (self.demand(roles[0].shape),) * len(roles), groups, closeness, size)
         key = (roles, groups, closeness, size)
         gang = self._gangs.get(key)

@@ -493,7 +493,8 @@ def _amount_errors(whose: str, of: str, quota: Quota) -> Iterator[str]:
     for what, bounds in (("guaranteed", quota.guaranteed), ("limit", quota.limit), ("lend", quota.lend)):
         for resource, amount in bounds:
             if not 0 <= amount <= MAX_AMOUNT:
-                yield f"{whose}: {what} {resource}{of} is {format_amount(resource, amount)}; it must be from 0 to {MAX_AMOUNT}"
+                said = format_amount(resource, amount)
+                yield f"{whose}: {what} {resource}{of} is {said}; it must be from 0 to {MAX_AMOUNT}"
 
 
 def _limit_errors(whose: str, queue: Queue) -> Iterator[str]:

@@ -151,6 +151,14 @@ class DecayedUsage:
                 meter.usage = self.at(meter, now_s)
             meter.at_s = now_s
 
+    def amounts(self, now_s: float) -> Iterator[tuple[str, str, float]]:
+        """Yield (queue, user, billed units times seconds, decayed to `now_s`)."""
+        return ((queue, user, self.at(association, now_s)) for queue, user, association in self)
+
+    def is_held(self) -> bool:
+        """Return whether any user holds anything now."""
+        return any(association.held for _, _, association in self)
+
     def __iter__(self) -> Iterator[tuple[str, str, AssociationUsage]]:
         for queue, meters in self.associations.items():
             for user, meter in meters.items():

@@ -13,7 +13,7 @@ from phalanx.model.job import Phase
 from phalanx.model.plan import Place, Start
 from phalanx.model.reason import Reason, ReasonCode
 
-GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "scheduling.md"
+GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "scheduling.md"
 
 
 def test_a_life() -> None:

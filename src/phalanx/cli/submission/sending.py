@@ -154,8 +154,8 @@ def beyond(asks: Amounts, nodes: list[Node]) -> str:
         most = max(node.get(name, 0) for node in holds)
         if amount > most:
             return (
-                f"one of its pods asks {format_amount(name, amount)} {name}, but the largest node has {format_amount(name, most)}; it "
-                "waits until a larger node joins. Ask less, or delete it."
+                f"one of its pods asks {format_amount(name, amount)} {name}, but the largest node has "
+                f"{format_amount(name, most)}; it waits until a larger node joins. Ask less, or delete it."
             )
     return f"no single node has all that one of its pods asks ({written(asks)}); it waits until such a node joins"
 

@@ -142,7 +142,8 @@ def together(cluster: Cluster, gang: Gang) -> Reason | None:
         if asked > has:
             return Reason(
                 code=ReasonCode.NEVER_FITS,
-                text=f"the gang asks {format_amount(name, asked)} {name} in all, but the whole cluster has {format_amount(name, has)}",
+                text=f"the gang asks {format_amount(name, asked)} {name} in all, "
+                f"but the whole cluster has {format_amount(name, has)}",
                 numbers={"resource": name, "asked": asked, "allocatable": has, "nodes": len(rows)},
                 more_nodes_help=True,
             )

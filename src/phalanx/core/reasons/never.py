@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from phalanx.core.placement.draft import Draft
 from phalanx.core.placement.filters.matching import cache_answer
-from phalanx.core.placement.gang import PlacementShortfall, place
+from phalanx.core.placement.gang import place
 from phalanx.core.placement.packing import NearestDomain, PlacementShortfall
 from phalanx.core.reasons import filtered
 from phalanx.model.job import Role

@@ -46,8 +46,8 @@ def held(queue: Queue, own: str) -> Reason:
 def closed(queue: Queue, own: str, now_s: float) -> Reason:
     return Reason(
         code=ReasonCode.QUEUE_CLOSED,
-        text=f"queue {whose(queue.name, own)} is {queue.state} since {format_time(queue.state_since_s, now_s)}: it takes no "
-        "job submitted later",
+        text=f"queue {whose(queue.name, own)} is {queue.state} since {format_time(queue.state_since_s, now_s)}: "
+        "it takes no job submitted later",
         numbers={"queue": queue.name, "state": str(queue.state), "since_s": queue.state_since_s},
     )
 

@@ -136,7 +136,8 @@ class ResourceQuotaUsage:
 
     def _line(self, name: str, asked: int) -> str:
         unit = _unit(name)
-        return f"{name} asked {format_amount(unit, asked)}, used {format_amount(unit, self.used(name))} of {format_amount(unit, self.hard[name])}"
+        used, hard = format_amount(unit, self.used(name)), format_amount(unit, self.hard[name])
+        return f"{name} asked {format_amount(unit, asked)}, used {used} of {hard}"
 
 
 def _read(values: Mapping[str, str]) -> dict[str, int]:

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from typing import Protocol
 
 import msgspec
 
@@ -22,7 +23,6 @@ from phalanx.client.kind import CONFIG_MAPS
 from phalanx.kube.install.retry import until_answered
 from phalanx.kube.read.labels import FIELD_MANAGER
 from phalanx.model.event import UsageTold
-from phalanx.state.usage import DecayedUsage
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +32,16 @@ _MOST_BYTES = 900_000  # a ConfigMap holds 1 MiB
 _STOP_S = 5.0  # so long may the last write take
 
 
+class PastUsage(Protocol):
+    """The past usage that a scheduler knows."""
+
+    def amounts(self, now_s: float) -> Iterable[tuple[str, str, float]]:
+        """Yield (queue, user, billed units times seconds, decayed to `now_s`)."""
+
+    def is_held(self) -> bool:
+        """Return whether any user holds anything now."""
+
+
 class SavedUsage(msgspec.Struct, frozen=True, kw_only=True):
     """`used`: (queue, user, billed units times seconds, decayed to `at_s`, seconds since the epoch)."""
 
@@ -39,9 +49,9 @@ class SavedUsage(msgspec.Struct, frozen=True, kw_only=True):
     used: list[tuple[str, str, float]]
 
 
-def to_save(usage: DecayedUsage, now_s: float, most_bytes: int = _MOST_BYTES) -> SavedUsage:
+def to_save(usage: PastUsage, now_s: float, most_bytes: int = _MOST_BYTES) -> SavedUsage:
     """Who has used most first, as many as fit."""
-    amounts = [(queue, user, usage.at(meter, now_s)) for queue, user, meter in usage]
+    amounts = list(usage.amounts(now_s))
     found: list[tuple[str, str, float]] = []
     for one in sorted((one for one in amounts if one[2] > 0), key=lambda one: (-one[2], one)):
         most_bytes -= len(msgspec.json.encode(one)) + 1
@@ -77,7 +87,7 @@ async def _load(api: Connection) -> list[UsageTold]:
 
 async def keep_usage(
     api: Connection,
-    usage: DecayedUsage,
+    usage: PastUsage,
     now_s: Callable[[], float],
     may_write: Callable[[], bool] = lambda: True,
     pause_s: float = 60.0,
@@ -87,7 +97,7 @@ async def keep_usage(
     try:
         while True:
             await asyncio.sleep(pause_s)
-            holds = any(meter.held for _, _, meter in usage)
+            holds = usage.is_held()
             if holds or stirred:
                 stirred = not await save_usage(api, usage, now_s(), may_write) or holds
     finally:
@@ -97,7 +107,7 @@ async def keep_usage(
 
 
 async def save_usage(
-    api: Connection, usage: DecayedUsage, now_s: float, may_write: Callable[[], bool] = lambda: True
+    api: Connection, usage: PastUsage, now_s: float, may_write: Callable[[], bool] = lambda: True
 ) -> bool:
     """Write it; whether that was done."""
     if not may_write():
