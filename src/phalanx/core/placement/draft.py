@@ -20,7 +20,6 @@ from phalanx.core.placement.filters.affinity import PodAffinity
 from phalanx.core.placement.filters.devices import DeviceAllocation, DeviceDraft, asks_devices
 from phalanx.core.placement.filters.pod_counts import PodCounts
 from phalanx.core.placement.node_order import MOVED, Column, NodeOrder, ResourceRequest
-from phalanx.core.placement.scoring.fragmentation import TypicalPods
 from phalanx.model.node import Topology
 from phalanx.model.pod import MAX_AMOUNT, PODS, Amounts, Shape
 from phalanx.model.policy import ScoringStrategy
@@ -128,20 +127,6 @@ class Draft:
     def scores_devices(self, demand: Demand) -> bool:
         """Whether the policy's score sees the pod's devices: they are then chosen pod by pod."""
         return self._named and self.score is not ScoringStrategy.PACK and asks_devices(self.columns, demand.asks)
-
-    @cached_property
-    def typical(self) -> TypicalPods | None:
-        """What fragmentation is measured by; None if nothing is expected that asks devices."""
-        scores, codes = self.columns.scores, self.columns.devices.codes
-        if not self.expected or not codes:
-            return None
-        scores.expect(self.expected)
-        known: TypicalPods | None = self.columns.attributes.derived.get(TypicalPods)
-        if known is None or known.expected is not self.expected:
-            known = self.columns.attributes.derived[TypicalPods] = TypicalPods(
-                self.columns, self.expected, next(iter(codes))
-            )
-        return known
 
     def tenants(self, row: int) -> list[Demand]:
         """Whose pods were given devices of that row."""

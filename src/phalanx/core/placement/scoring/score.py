@@ -142,7 +142,7 @@ def chance(draft: Draft, found: Positions) -> NDArray[np.uint64]:
 
 def least_lost(draft: Draft, demand: Demand, found: Positions) -> Floats:
     """Per node the best of its devices' gains; remembered per row until the row changes."""
-    if draft.typical is None:
+    if typical_pods(draft) is None:
         return np.zeros(len(found))
     columns, rows = draft.columns, draft.rows[found]
     known, seen = columns.scores.of((demand, draft.score), columns.capacity)
@@ -157,13 +157,28 @@ def least_lost(draft: Draft, demand: Demand, found: Positions) -> Floats:
 
 def gains_at(draft: Draft, demand: Demand, found: Positions) -> Floats | None:
     """[nth of those positions, device]: as the score counts and rounds them: equals are equal on any machine."""
-    if draft.typical is None:
+    if (typical := typical_pods(draft)) is None:
         return None
     free, left = stock(draft, found)
     if draft.score is ScoringStrategy.FEWEST_LOST:
-        wasted = fragmentation.gains(draft.typical, demand, draft.rows[found], free, left, TypicalPods.wasted)
+        wasted = fragmentation.gains(typical, demand, draft.rows[found], free, left, TypicalPods.wasted)
         return np.asarray(np.round(wasted, 2))
-    return fragmentation.rounded(fragmentation.gains(draft.typical, demand, draft.rows[found], free, left))
+    return fragmentation.rounded(fragmentation.gains(typical, demand, draft.rows[found], free, left))
+
+
+def typical_pods(draft: Draft) -> TypicalPods | None:
+    """Return what fragmentation is measured by; None if nothing is expected that asks devices.
+
+    They are kept with the attributes of nodes until a node changes, or others are expected."""
+    columns, codes = draft.columns, draft.columns.devices.codes
+    if not draft.expected or not codes:
+        return None
+    columns.scores.expect(draft.expected)
+    known: TypicalPods | None = columns.attributes.derived.get(TypicalPods)
+    if known is None or known.expected is not draft.expected:
+        known = TypicalPods(columns, draft.expected, next(iter(codes)))
+        columns.attributes.derived[TypicalPods] = known
+    return known
 
 
 def stock(draft: Draft, found: Positions) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
