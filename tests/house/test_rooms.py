@@ -73,7 +73,7 @@ def rooms_of(folder: Path) -> list[str]:
 
 
 def listed(folder: Path) -> list[str]:
-    """The rooms as the folder's `__init__` lists them: a row each (a folder's name may have a slash), or in backticks."""
+    """The rooms as the folder's `__init__` lists them: a row each (a folder may have a slash), or in backticks."""
     text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
     rows = re.findall(r"^ *(\w+)/? {2,}\S", text, re.MULTILINE)
     return rows or [name for name in re.findall(r"`(\w+)`", text) if name in rooms_of(folder)]

@@ -18,7 +18,6 @@ from phalanx.core.cycle.eligible import not_eligible
 from phalanx.core.cycle.lines import place_in_line
 from phalanx.core.decide import decide
 from phalanx.core.fold import fold as folding
-from phalanx.core.order import rank
 from phalanx.core.placement import gang, node_order
 from phalanx.core.placement.draft import Draft
 from phalanx.core.quota import flavor_assignment
@@ -32,7 +31,7 @@ from phalanx.model.policy import Policy
 from phalanx.model.reason import ReasonCode
 from phalanx.report.forecast import forecast
 from phalanx.report.invariants import check_invariants
-from phalanx.state.cluster import Cluster, JobRecord
+from phalanx.state.cluster import Cluster, JobRecord, is_growth
 from phalanx.state.pending import watching
 from phalanx.state.pending.line import Bid, Kind, LineKey
 from phalanx.state.pending.waiting import MANY
@@ -340,7 +339,7 @@ class Run:
                 raise Unfair(f"{record.job.id} waits and would fit: {self.cluster.reason(record.job.id)}")
         for record in wanting:
             for slot in record.open:
-                if not rank.is_growth(record, slot) and self.fits(draft, ledger, record, Bid(record.job.id, slot)):
+                if not is_growth(record, slot) and self.fits(draft, ledger, record, Bid(record.job.id, slot)):
                     raise Unfair(f"slot {slot} of {record.job.id} waits and would fit")
 
     def no_room_is_true(self) -> None:
@@ -415,7 +414,7 @@ class Run:
     def may_place(self, record: JobRecord) -> bool:
         """Its pods may have to leave room for those before them, or for a reservation. A job has one reason for all of
         its pods: where it has several sorts, that of some may not be seen."""
-        sorts = {(slot.role, rank.is_growth(record, slot)) for slot in record.open}
+        sorts = {(slot.role, is_growth(record, slot)) for slot in record.open}
         if self.variety.rich and (len(sorts) > 1 or self.variety.reservations):
             return False
         return record.reason is None or record.reason.code is not ReasonCode.RESERVED

@@ -16,10 +16,9 @@ from dataclasses import replace
 import pytest
 
 from phalanx.core.backfill.reservation import BackfillForecast
-from phalanx.core.cycle import preempt, steps
+from phalanx.core.cycle import lines, preempt, steps
 from phalanx.core.fold import fold, job_dependencies, lifecycle
 from phalanx.core.fold.lifecycle import LATE
-from phalanx.core.order import rank
 from phalanx.core.order.next_job import Tournament
 from phalanx.core.placement import gang, packing
 from phalanx.core.placement.draft import Draft
@@ -201,7 +200,7 @@ def backfill_delays_the_head(patch: pytest.MonkeyPatch) -> None:
 
 
 def growth_comes_before_the_queue(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(rank, "is_growth", lambda record, slot: False)
+    patch.setattr(lines, "is_growth", lambda record, slot: False)
 
 
 def budget_is_ignored(patch: pytest.MonkeyPatch) -> None:
