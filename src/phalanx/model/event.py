@@ -1,7 +1,8 @@
-"""What happened: the only way anything enters the book. A world tells, `core.fold.fold` takes in.
+"""What happened: the only way anything enters the cluster's state. A world tells events, `core.fold.fold` takes them
+in.
 
-Each event states a fact of the world and is idempotent: told twice it changes nothing the second time. `attempt`
-counts the starts of a job, so that an answer to an earlier start is recognised and ignored.
+Each event states a fact of the world and is idempotent: told twice it changes nothing the second time. `attempt` counts
+the starts of a job, so that an answer to an earlier start is recognised and ignored.
 """
 
 from __future__ import annotations
@@ -26,61 +27,73 @@ class NodeSeen:
 
 @dataclass(frozen=True, slots=True)
 class NodeGone:
-    """The node object is deleted. What ran there stays charged to it until each pod is gone."""
+    """The node object is deleted. Pods that ran there stay charged to it until each of them is gone."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class QueueSeen:
+    """A queue is new, or its settings changed."""
+
     queue: Queue
 
 
 @dataclass(frozen=True, slots=True)
 class QueueGone:
+    """A queue is deleted."""
+
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class FlavorSeen:
+    """A flavor is new, or changed."""
+
     flavor: Flavor
 
 
 @dataclass(frozen=True, slots=True)
 class FlavorGone:
+    """A flavor is deleted."""
+
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class ReservationSeen:
+    """An advance reservation is new, or changed."""
+
     reservation: Reservation
 
 
 @dataclass(frozen=True, slots=True)
 class ReservationGone:
+    """An advance reservation is deleted."""
+
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Ticked:
-    """It is `now_s` (seconds since the epoch). The loop tells it before what happened since the last cycle; time that
-    goes backwards is ignored."""
+    """The time is `now_s` (seconds since the epoch). The loop tells it before the events since the last cycle."""
 
     now_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class PolicySeen:
-    """How it is decided from now on. The loop tells it in every step; it changes nothing if it is the same."""
+    """The policy from now on. The loop tells it when it is another."""
 
     policy: Policy
 
 
 @dataclass(frozen=True, slots=True)
 class UsageTold:
-    """What a user has used in a queue in the past, as remembered by others (after a restart): billed units times
-    seconds, decayed to `at_s`. It replaces what the book knew, and is told before the jobs that run are adopted: what
-    they have used since then is added."""
+    """The past usage of a user in a queue, as remembered across a restart: billed units times seconds, decayed to
+    `at_s`.
+
+    It replaces what was known, and is told before running jobs are adopted: their usage since then is added."""
 
     queue: str
     user: str
@@ -90,7 +103,7 @@ class UsageTold:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeTold:
-    """A job that is no longer live ended so. Told after a restart, for those that wait for it."""
+    """The outcome of a job that is no longer live. It is told after a restart, for jobs that depend on it."""
 
     job: str
     outcome: Outcome
@@ -98,17 +111,19 @@ class OutcomeTold:
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """A job waits, new or changed while it waits. Of a started job nothing is changed by this."""
+    """A job waits: it is new, or changed while it waits. A started job is not changed by this event."""
 
     job: Job
 
 
 @dataclass(frozen=True, slots=True)
 class Adopted:
-    """The whole truth about a started job, replacing what was known: after a restart, or when the real pods show
-    another shape than was planned. `placements` are charged as they stand (they may exceed a node: that is reported,
-    not refused); `open` slots want a node. `started_s`: when it started (seconds since the epoch), as its Start said;
-    `flavors`: the flavor of each role, as its Start said, if any."""
+    """The whole truth about a started job, which replaces what was known: after a restart, or when the real pods differ
+    from the plan.
+
+    `placements`: charged as they stand; an overcommitted node is reported, not refused.
+    `open`: slots that want a node.
+    `started_s`, `flavors`: as the job's `Start` said."""
 
     job: Job
     attempt: int
@@ -121,8 +136,8 @@ class Adopted:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """Slots of a started job want a node: a pod by pod job's pod exists, a pod's node was lost or refused it, or the
-    job grew. What such a slot held is given back."""
+    """Slots of a started job want a node: the pod of a pod-by-pod job exists, a pod lost its node or was refused there,
+    or the job grew. What such a slot held is released."""
 
     job: str
     slots: tuple[Slot, ...]
@@ -130,7 +145,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """Slots that the started job can no longer use (the pod finished, the job shrank); their room is free."""
+    """Slots that the started job no longer uses: the pod finished, or the job shrank. What they held is free."""
 
     job: str
     slots: tuple[Slot, ...]
@@ -146,8 +161,8 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A start came to nothing and was taken back whole (also a running job that went back whole): the job waits
-    again, not before `not_before_s` (seconds since the epoch)."""
+    """A start failed and was taken back whole; or a running job was stopped whole. The job waits again, not before
+    `not_before_s` (seconds since the epoch)."""
 
     job: str
     attempt: int
@@ -157,7 +172,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The job is over or deleted: it and all it held leave the book."""
+    """The job is over, or deleted. All that it held is free."""
 
     job: str
     outcome: Outcome = Outcome.SUCCEEDED
@@ -165,9 +180,10 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Occupied:
-    """A pod that is not ours to place holds room on a node (bound by others, mirror, DaemonSet, nominated): exactly
-    `requests`, which say the one of `pods` themselves. The rest is as in `Shape`: what others see of it, and what it
-    wants of them."""
+    """A foreign pod (bound by another scheduler, static, of a DaemonSet, nominated) holds exactly `requests` on a node,
+    in which the one of `pods` is named.
+
+    The other fields are as in `Shape`: how terms of other pods select it, and what it wants of them."""
 
     pod: str  # its uid
     node: str
@@ -181,7 +197,7 @@ class Occupied:
 
 @dataclass(frozen=True, slots=True)
 class Vacated:
-    """That pod's room is free."""
+    """A foreign pod is gone; what it held is free."""
 
     pod: str
 

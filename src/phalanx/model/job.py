@@ -1,10 +1,8 @@
-"""A job: roles of pods that start together, or not at all.
+"""A job: roles of pods that start together, or not at all; and the tree that its roles and groups form.
 
-A gang as a tree: what of it must be placed together, and close to each other.
-
-The leaves are roles, the inner units groups, the root is the job. A unit is placed when `minimum` of its members are,
-each with its own minimum. What cannot be such a tree (a group that nobody declared, a cycle, a minimum beyond what
-there is) is told in words by `gang_error`, so that the job is refused instead of misread.
+The leaves of the tree are roles, its inner nodes groups, its root the job. A subtree is placed when `minimum` of its
+members are, each with its own minimum. What cannot be such a tree (a group that is not declared, a cycle, a minimum
+beyond what there is) is said by `gang_error`, so that the job is refused instead of misread.
 """
 
 from __future__ import annotations
@@ -21,14 +19,15 @@ from phalanx.model.reason import Reason
 
 
 class Slot(NamedTuple):
-    """One pod's place in its job: the role's position in `Job.roles`, and the pod's ordinal in the role."""
+    """A slot is one pod's place in its job: the role's position in `Job.roles`, and the pod's ordinal in the role."""
 
     role: int
     ordinal: int
 
 
 class Placement(NamedTuple):
-    """A slot and the node planned for it; `devices`: names of the node's devices that the pod was given, if any."""
+    """A placement is a slot and the node planned for it. `devices` names the node's devices that the pod was given, if
+    any."""
 
     role: int
     ordinal: int
@@ -38,8 +37,10 @@ class Placement(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
-    """`count` pods of one shape, of which `minimum` must be placed for the job to start. `group`: the name of the
-    `Group` it belongs to; empty: the job itself."""
+    """A role is `count` pods of one shape, of which `minimum` must be placed for the job to start.
+
+    `group`: the name of the group that the role belongs to; empty: the job itself.
+    `closeness`: how close to each other the role's pods are to be."""
 
     name: str
     count: int
@@ -51,8 +52,11 @@ class Role:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Roles, and groups, that belong together. `minimum` of its members (roles and groups directly in it) must be
-    placed, each with its own minimum, for the group to count as placed; None: all. `parent` empty: the job itself."""
+    """A group is a set of roles, and of groups, that belong together.
+
+    `minimum`: so many members (roles and groups directly in the group) must be placed, each with its own minimum, for
+        the group to count as placed; None: all of them.
+    `parent`: the group around it; empty: the job itself."""
 
     name: str
     parent: str = ""
@@ -61,7 +65,7 @@ class Group:
 
 
 class DependencyType(StrEnum):
-    """When a dependency is met (Slurm's `--dependency`)."""
+    """When a dependency on another job is met (the types of Slurm's `--dependency`)."""
 
     START = "start"  # the other has started, or is over
     OK = "ok"  # the other has succeeded
@@ -71,14 +75,14 @@ class DependencyType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dependency:
-    """On the job with that id."""
+    """A dependency on the job with the id `job`."""
 
     job: str
     after: DependencyType = DependencyType.OK
 
 
 class Outcome(StrEnum):
-    """How a job that is over ended."""
+    """How a finished job ended."""
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -94,15 +98,21 @@ class GangSize(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """`id` is unique among live jobs (`namespace/name`). `submitted_s`, `begin_s`, `deadline_s`: seconds since the
-    epoch. `limit_s`: it is stopped when it has run that long. `estimate_s`: how long it is expected to run, if that
-    is known better than by `limit_s`; used to order backfill, never to promise. `blocked` says why the world lets it
-    wait whatever room there is (a hold, missing members); such a job is never started.
+    """A job as submitted.
 
-    `preempted`: how often it gave way whole before the book knew it, as its world remembers.
-    `preemptible=False`: nobody may preempt it. `preempts=False`: it preempts nobody. `requires_any`: one of the
-    dependencies is enough; else all. `singleton`: one of the user's jobs of that name at a time. `array`: at most
-    `array_cap` jobs of the same user and array run at a time. `reservation`: it asks to run in that one."""
+    `id`: unique among live jobs (`namespace/name`).
+    `blocked`: why the world keeps the job from starting whatever capacity there is (a hold, missing members); such a
+        job is never started.
+    `limit_s`: the time limit; the job is stopped when it has run that long.
+    `estimate_s`: how long the job is expected to run, if that is known better than by its limit. Estimates order
+        backfill; no reservation relies on them.
+    `begin_s`, `deadline_s`: the job does not start before, and must be able to end by then (seconds since the epoch).
+    `preemptible`, `preempts`: whether the job may be preempted, and whether it may preempt.
+    `after`, `requires_any`: dependencies; with `requires_any` one that is met is enough, else all must be.
+    `singleton`: one of the user's jobs of that name runs at a time.
+    `array`, `array_cap`: at most so many jobs of the same user and array run at a time.
+    `reservation`: the advance reservation that the job asks to run in.
+    `preempted`: how often the job was preempted before this scheduler knew it, as its world remembers."""
 
     id: str
     queue: str
@@ -133,7 +143,7 @@ class Job:
 
 
 class Phase(StrEnum):
-    """The states of `core.fold.lifecycle`; a finished job is no longer in the book."""
+    """The states of a live job. `core.fold.lifecycle` has the legal moves between them; a finished job is in none."""
 
     QUEUED = "queued"
     STARTING = "starting"  # decided; the world resumes it and binds it at the barrier
@@ -142,20 +152,17 @@ class Phase(StrEnum):
 
 
 MAX_PODS = 150_000  # in one job; as many as the largest cluster that Kubernetes is tested for has in all
-
-
 MAX_ROLES = 1_000
-
-
 MAX_GROUPS = 1_000
-
-
 MAX_DEPTH = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangTree:
-    """A leaf has a `role` (its position in the job) and no members; `minimum` counts members, of a leaf: pods."""
+    """A subtree of a gang: a role, a group, or the whole job.
+
+    `role`: the role's position in the job; -1 for a group or the job.
+    `minimum`: so many members must be placed; for a role, so many pods."""
 
     name: str
     closeness: TopologyRequest | None = None
@@ -164,14 +171,14 @@ class GangTree:
     members: tuple[GangTree, ...] = ()
 
     def roles(self) -> Iterator[int]:
-        """All roles in it."""
+        """Yield all roles in the subtree."""
         if self.role >= 0:
             yield self.role
         for member in self.members:
             yield from member.roles()
 
     def required_roles(self) -> Iterator[int]:
-        """The roles without whose minimum it cannot be placed."""
+        """Yield the roles without whose minimum the subtree cannot be placed."""
         if self.role >= 0:
             yield self.role
         elif self.minimum == len(self.members):
@@ -179,19 +186,20 @@ class GangTree:
                 yield from member.required_roles()
 
     def optional(self) -> bool:
-        """Whether members of it, or of a unit in it, may be left out."""
+        """Return whether members of the subtree may be left out."""
         fewer = self.role < 0 and self.minimum < len(self.members)
         return fewer or any(member.optional() for member in self.members)
 
     def requires_topology(self) -> bool:
-        """Whether the pods of it, or of a unit in it, must be close to each other; not only should be."""
+        """Return whether some pods of the subtree must be close to each other, not only should be."""
         near = self.closeness
         must = near is not None and ((near.required and near.level != "") or near.slice_pods > 1)
         return must or any(member.requires_topology() for member in self.members)
 
     def slice_pods(self, role: int) -> int:
-        """How many pods of the role in it are in one slice: as the innermost unit says that says anything of where they
-        go. Less than two: there are no slices."""
+        """Return how many pods of the role make one slice; below two: the role has no slices.
+
+        The innermost request around the role that says anything of where its pods go decides."""
         inside = next((member for member in self.members if role in member.roles()), None)
         said = 0 if inside is None else inside.slice_pods(role)
         near = self.closeness
@@ -200,13 +208,14 @@ class GangTree:
         return max(1, near.slice_pods)
 
     def placed(self, pods: Sequence[int]) -> bool:
-        """Whether so many pods of each role are enough of it."""
+        """Return whether so many pods of each role are enough for the subtree. `pods`: by role."""
         if self.role >= 0:
             return pods[self.role] >= self.minimum
         return sum(member.placed(pods) for member in self.members) >= self.minimum
 
     def spare(self, pods: Sequence[int]) -> Iterator[int]:
-        """With so many pods of each role, the roles of members that can go and leave it enough: of a group the last."""
+        """Yield the roles of members that can be released and leave the subtree placed: of a group the last members.
+        `pods`: how many pods each role has."""
         whole = [member for member in self.members if member.placed(pods)]
         kept = whole[: self.minimum]
         for member in self.members:
@@ -216,7 +225,8 @@ class GangTree:
                 yield from member.spare(pods)
 
     def incomplete_members(self, pods: Sequence[int]) -> Iterator[tuple[int, ...]]:
-        """With so many pods of each role, the roles of each member that is not whole though its group needs it not."""
+        """Yield the roles of each member that is not placed though its group can do without it. `pods`: how many pods
+        each role has."""
         for member in self.members:
             if self.minimum < len(self.members) and not member.placed(pods):
                 yield tuple(member.roles())
@@ -225,7 +235,7 @@ class GangTree:
 
 
 def gang_tree(roles: Sequence[Role], groups: Sequence[Group], closeness: TopologyRequest | None) -> GangTree:
-    """The job as a unit. Nothing may be `gang_error` with it."""
+    """Return the job as a tree. `gang_error` must find nothing wrong with it."""
     members: dict[str, list[GangTree]] = {"": [], **{group.name: [] for group in groups}}
     for at, role in enumerate(roles):
         leaf = GangTree(name=role.name, closeness=role.closeness, minimum=role.minimum, role=at)
@@ -243,7 +253,7 @@ def gang_tree(roles: Sequence[Role], groups: Sequence[Group], closeness: Topolog
 
 
 def gang_error(roles: Sequence[Role], groups: Sequence[Group], closeness: TopologyRequest | None) -> str:
-    """What is wrong with the job's roles and groups, in one sentence; empty: nothing."""
+    """Return what is wrong with the job's roles and groups, in one sentence; empty if nothing is."""
     if len(roles) > MAX_ROLES or len(groups) > MAX_GROUPS:
         what, most = ("roles", MAX_ROLES) if len(roles) > MAX_ROLES else ("groups", MAX_GROUPS)
         return f"the job has {max(len(roles), len(groups))} {what}; the most is {most}"
@@ -251,6 +261,7 @@ def gang_error(roles: Sequence[Role], groups: Sequence[Group], closeness: Topolo
 
 
 def gang_errors(roles: Sequence[Role], groups: Sequence[Group], closeness: TopologyRequest | None) -> Iterator[str]:
+    """Yield everything that is wrong with the job's roles, groups and topology requests."""
     for role in roles:
         if not 0 <= role.minimum <= role.count:
             yield f"role {role.name!r} has {role.count} pods and a minimum of {role.minimum}"
@@ -268,7 +279,7 @@ def gang_errors(roles: Sequence[Role], groups: Sequence[Group], closeness: Topol
 
 
 def group_errors(roles: Sequence[Role], groups: Sequence[Group]) -> Iterator[str]:
-    """Groups that are not there, that contain themselves, or whose minimum is beyond what is in them."""
+    """Yield what is wrong with the groups: undeclared, nested in themselves, or with a minimum beyond what is in them."""
     counted = Counter(group.name for group in groups)
     twice = [name for name, count in counted.items() if count > 1 or not name]
     if twice:
@@ -293,7 +304,7 @@ def group_errors(roles: Sequence[Role], groups: Sequence[Group]) -> Iterator[str
 
 
 def pods_by_role(slots: Collection[Slot], roles: int) -> list[int]:
-    """How many of each role."""
+    """Return how many of the slots are of each of the `roles` roles."""
     if roles == 1:
         return [len(slots)]
     pods = [0] * roles

@@ -1,16 +1,13 @@
-"""A node as the world describes it. In the `Cluster` nodes become columns; this is what crosses the boundary.
+"""A node as the world describes it, and what is said about nodes: topologies, flavors, advance reservations.
 
-Topology: how close to each other the pods of a gang must, or should, be.
+*Topology.* Levels are node label keys, from coarse to fine (zone, block, rack, NVLink domain, host). A *domain* of a
+level is the set of nodes with the same values of its key and of all coarser ones (Kueue's Topology-Aware Scheduling,
+KEP-2724).
 
-Levels are node label keys, from coarse to fine (zone, block, rack, NVLink domain, host). A *domain* of a level is the
-set of nodes with the same values of its key and all coarser ones. (Kueue's Topology-Aware Scheduling, KEP-2724.)
+*Flavor.* A flavor is a named class of nodes that quotas can tell apart (Kueue's ResourceFlavor).
 
-A flavor: a named class of nodes, which quotas can tell apart (Kueue's ResourceFlavor).
-
-A reservation: room that is set aside for a time, for some, or for nobody (maintenance).
-
-As Slurm's advance reservations: a job starts on reserved nodes only if it may use the reservation, or states a time
-limit and ends before the reservation begins.
+*Reservation.* Nodes are set aside for a time, for some jobs, or for nobody during maintenance (Slurm's advance
+reservations).
 """
 
 from __future__ import annotations
@@ -22,7 +19,7 @@ from phalanx.model.pod import Amounts, Shape, Toleration
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """`effect`: NoSchedule and NoExecute keep pods away that do not tolerate it; PreferNoSchedule does not."""
+    """A taint. NoSchedule and NoExecute keep pods away that do not tolerate it; PreferNoSchedule only should."""
 
     key: str
     value: str = ""
@@ -31,7 +28,7 @@ class Taint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """One device of a node, by name. `resource`: what counts it (`nvidia.com/gpu`); `zone`: its NUMA zone."""
+    """One device of a node, by name. `resource` is what counts it (`nvidia.com/gpu`); `zone` is its NUMA zone."""
 
     name: str
     resource: str
@@ -41,7 +38,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Zone:
-    """A NUMA zone of a node and its part of the allocatable amounts; devices say themselves where they are."""
+    """A NUMA zone of a node and its part of the allocatable amounts. Devices name their zone themselves."""
 
     name: str
     allocatable: Amounts
@@ -49,8 +46,11 @@ class Zone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """`allocatable` (never capacity), with `pods` as one of its resources. `used`: what is really in use on it, if
-    that is measured, for load-aware scores."""
+    """A node as the world describes it.
+
+    `allocatable`: what pods may ask for in all, with `pods` as one of the resources; never the capacity.
+    `ready`: a node that is not ready takes no pods.
+    `used`: what is really in use, if that is measured, for load-aware scores."""
 
     name: str
     allocatable: Amounts
@@ -65,17 +65,22 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """One hierarchy of levels, coarse to fine."""
+    """A topology is one hierarchy of levels, coarse to fine."""
 
     levels: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyRequest:
-    """All pods go to one domain of `level`, a label key of some topology. If it is not `required` and no domain holds
-    them, the next coarser level is tried, and at last any nodes. `balanced`: over the domains below `level` evenly,
-    instead of as few as possible. `slice_pods`: besides, every so many pods of a role (in order of ordinals) share one
-    domain of `slice_level`."""
+    """A topology request says how close to each other the pods of a job, group or role are to be (Kueue's
+    TopologyRequest).
+
+    All pods go to one domain of `level`, a label key of some topology. If the request is not `required` and no domain
+    holds them, the next coarser level is tried, and at last any nodes.
+
+    `balanced`: the pods are spread evenly over the domains below `level`, instead of over as few as possible.
+    `slice_pods`, `slice_level`: besides, every so many pods of a role, in order of ordinals, share one domain of that
+        level."""
 
     level: str = ""
     required: bool = True
@@ -86,15 +91,17 @@ class TopologyRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flavor:
-    """Its nodes carry all of `labels`. A pod that is given the flavor goes to them only, and tolerates `tolerations`
-    besides its own (the taints that keep others away from such nodes)."""
+    """A flavor is a class of nodes that carry all of `labels`.
+
+    A pod that is given the flavor goes to these nodes only, and tolerates `tolerations` besides its own: the taints
+    that keep other pods away from such nodes."""
 
     name: str
     labels: tuple[tuple[str, str], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
 
     def applied_to(self, shape: Shape) -> Shape:
-        """That shape, kept to the flavor's nodes."""
+        """Return the shape, restricted to the flavor's nodes."""
         return replace(
             shape,
             selector=tuple(sorted({*shape.selector, *self.labels})),
@@ -104,9 +111,11 @@ class Flavor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """`nodes` are reserved whole from `start_s` to `end_s` (seconds since the epoch). Jobs of its `users`, `groups` or
-    `queues` (with the queues below them) may run there while it lasts, if they ask for it by name, or, with
-    `magnetic`, without asking. No users, groups and queues: maintenance, nobody may."""
+    """An advance reservation: `nodes` are reserved whole from `start_s` to `end_s`.
+
+    Jobs of its `users`, `groups` or `queues` (with the queues below them) may run there while the reservation lasts, if
+    they ask for it by name or if it is `magnetic`. A reservation without users, groups and queues is maintenance:
+    nobody may."""
 
     name: str
     start_s: float

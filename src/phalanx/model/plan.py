@@ -1,6 +1,7 @@
-"""What to do: the answer of `core.decide`, folded into the book at once and then applied by a world.
+"""What to do: the plan of one cycle. It is folded into the state at once, and then applied by a world.
 
-All of it are named tuples: several are made for every job, at a third of what a frozen dataclass costs."""
+Actions are named tuples: several are made for every job, at a third of the cost of a frozen dataclass.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +16,9 @@ from phalanx.state.pending.line import Bid, Entry, LineKey
 
 
 class Start(NamedTuple):
-    """Start a queued job: every role's minimum is in `placements` (as many more as fit, up to its count). In a queue
-    with `gang=False` there are none: its pods are placed one by one as they are `Opened`."""
+    """A queued job starts. `placements` has every role's minimum, and as many pods more as fit.
+
+    In a queue with `gang=False` there are no placements: pods are placed one by one as they are `Opened`."""
 
     job: str
     attempt: int
@@ -27,23 +29,26 @@ class Start(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Give open slots of a started job their nodes."""
+    """Open slots of a started job get their nodes."""
 
     job: str
     placements: tuple[Placement, ...]
 
 
 class Wait(NamedTuple):
-    """A job waits for a new reason, or a started one's open slots do."""
+    """A job waits for another reason than before; of a started job: its open slots do."""
 
     job: str
     reason: Reason
 
 
 class Preempt(NamedTuple):
-    """A started job gives way, whole: it is stopped and waits again with its age kept. Its room is its own until the
-    world says that its pods are gone (`Refused`). `by`: the job that gets its room. `grace_s`: its pods have that
-    long to end; None: as each pod says."""
+    """A started job is preempted whole: it is stopped and waits again, with its age kept.
+
+    What it holds stays charged until the world says that its pods are gone (`Refused`).
+
+    `by`: the preemptor.
+    `grace_s`: the job's pods have that long to end; None: as each pod says."""
 
     job: str
     attempt: int
@@ -53,7 +58,7 @@ class Preempt(NamedTuple):
 
 
 class Shrink(NamedTuple):
-    """A started job gives up slots above its minimum. Their room is its own until they are `Released`."""
+    """A started job releases slots above its minimum. What they hold stays charged until they are `Released`."""
 
     job: str
     slots: tuple[Slot, ...]
@@ -63,8 +68,11 @@ class Shrink(NamedTuple):
 
 
 class Nominate(NamedTuple):
-    """A queued job is promised these nodes, which others are leaving for it; nobody else is given them until it has
-    started or the promise is taken back (`Nominate` without placements). Charged at once."""
+    """A queued job is nominated for these nodes, which victims are leaving for it (nominatedNodeName of a pod, for a
+    gang).
+
+    The nodes are charged at once, so that nobody else is placed there. A nomination without placements withdraws the
+    last one."""
 
     job: str
     placements: tuple[Placement, ...]
@@ -151,7 +159,8 @@ class Findings(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """`wake_s`: decide again at that time (seconds since the epoch) even if nothing happens; None: no need."""
+    """The plan of one cycle. `wake_s`: decide again then (seconds since the epoch) even if nothing happens; None: no
+    need."""
 
     actions: tuple[Action, ...] = ()
     wake_s: float | None = None

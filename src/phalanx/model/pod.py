@@ -1,18 +1,12 @@
-"""A shape: everything about a pod that decides which node it fits.
+"""The shape of a pod: everything that decides which node the pod fits.
 
-Thousands of pods share a handful of shapes, so a shape is the unit of thinking: it is interned once when a job is
-folded in, and what it fits is looked up per shape, not per pod. Amounts are exact integers: cpu in millicores, all
-else in whole units (bytes, devices); a pod whose requests do not say how many `pods` asks one.
+Thousands of pods share a handful of shapes, so what a shape fits is found once for all of them. Amounts of requests are
+exact integers: cpu in millicores, all else in whole units (bytes, devices). A pod whose requests do not name `pods`
+asks for one. What a queue is charged with may be a part of a device; parts are exact fractions, so that what is given
+back leaves nothing behind.
 
-Amounts as people write them: cpu in cores, bytes with a binary suffix, all else as a number.
-
-Nodes hold whole amounts. What a queue is charged with may be a part of one: half a device, if that is what a pod
-shares. Parts are exact fractions, so what is given back leaves nothing behind.
-
-What is wrong with a shape's wishes, in words: such a job is refused, not misread.
-
-The bounds are those of the Kubernetes API (weights 1 to 100, `maxSkew` and `minDomains` from 1, ports from 1 to 65535),
-and of devices: a share is a part of at most one device each, by thousandths or by bytes.
+A shape that the Kubernetes API would not accept (weights 1 to 100, `maxSkew` and `minDomains` from 1, ports 1 to 65535)
+or that no device can serve is refused with a sentence: `shape_error`.
 """
 
 from __future__ import annotations
@@ -27,12 +21,14 @@ Amount: TypeAlias = int | Fraction
 
 
 def json_number(amount: Amount) -> int | float:
-    """As JSON has it."""
+    """Return the amount as JSON writes it: an integer, or a float for a part of a device."""
     return int(amount) if amount == int(amount) else float(amount)
 
 
 def format_amount(resource: str, amount: Amount) -> str:
-    """As people write it: never rounded, but bytes, to four digits, and parts of devices, to thousandths."""
+    """Return the amount as people write it: cpu in cores, bytes with a binary suffix, all else as a number.
+
+    Nothing is rounded but bytes, to four digits, and parts of devices, to thousandths."""
     if resource == CPU:
         return f"{float(amount / 1000):.3f}".rstrip("0").rstrip(".")
     if isinstance(amount, Fraction) and amount.denominator != 1:
@@ -52,12 +48,12 @@ CPU, MEMORY, PODS = "cpu", "memory", "pods"
 
 
 def amounts(values: Mapping[str, int]) -> Amounts:
-    """The canonical form of a mapping resource -> amount."""
+    """Return the canonical form of a mapping resource -> amount: sorted pairs without zeros."""
     return tuple(sorted((name, value) for name, value in values.items() if value))
 
 
 class Operator(StrEnum):
-    """Node selector operators of k8s.io/api/core/v1."""
+    """The operators of node selectors in k8s.io/api/core/v1."""
 
     IN = "In"
     NOT_IN = "NotIn"
@@ -69,7 +65,8 @@ class Operator(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One condition on a node's labels; the key `metadata.name` with `field=True` is the node's name."""
+    """A requirement is one condition on a node's labels. With `field` and the key `metadata.name` it is about the
+    node's name."""
 
     key: str
     operator: Operator
@@ -82,7 +79,8 @@ NodeTerm: TypeAlias = tuple[Requirement, ...]  # all must hold; an empty term ma
 
 @dataclass(frozen=True, slots=True)
 class Toleration:
-    """As in k8s.io/api/core/v1: `operator` is Exists or Equal, empty `key` (with Exists) or `effect` means any."""
+    """A toleration as in k8s.io/api/core/v1. `operator` is Exists or Equal; an empty `key` (with Exists) or `effect`
+    means any."""
 
     key: str = ""
     operator: str = "Equal"
@@ -92,7 +90,7 @@ class Toleration:
 
 @dataclass(frozen=True, slots=True)
 class NodePreference:
-    """`weight` (1 to 100) is added to the score of nodes that match the term; among those that fit, more is better."""
+    """A preferred node affinity: nodes that match `term` score `weight` (1 to 100) more."""
 
     weight: int
     term: NodeTerm
@@ -100,8 +98,10 @@ class NodePreference:
 
 @dataclass(frozen=True, slots=True)
 class PodAffinityTerm:
-    """Pods whose labels meet all requirements of `selector` (operators In, NotIn, Exists, DoesNotExist), in
-    `namespaces`, on nodes of one domain of the label key `topology`. As PodAffinityTerm of k8s.io/api/core/v1."""
+    """A term of pod affinity or anti-affinity, as PodAffinityTerm of k8s.io/api/core/v1.
+
+    The term selects pods whose labels meet all requirements of `selector` (In, NotIn, Exists, DoesNotExist), in
+    `namespaces` (none: the pod's own), on nodes of one domain of the label key `topology`."""
 
     topology: str
     selector: NodeTerm
@@ -111,8 +111,10 @@ class PodAffinityTerm:
 
 @dataclass(frozen=True, slots=True)
 class TopologySpread:
-    """As TopologySpreadConstraint: over the domains of `topology`, the number of pods that meet `selector` differs by
-    at most `max_skew`. Not `required` (ScheduleAnyway): as far as possible."""
+    """A topology spread constraint, as TopologySpreadConstraint of k8s.io/api/core/v1.
+
+    Over the domains of `topology` the number of pods that meet `selector` differs by at most `max_skew`. A constraint
+    that is not `required` (ScheduleAnyway) is met as far as possible."""
 
     topology: str
     max_skew: int
@@ -123,7 +125,7 @@ class TopologySpread:
 
 @dataclass(frozen=True, slots=True)
 class HostPort:
-    """A host port; an empty `address` is every address of the node."""
+    """A host port. An empty `address` means every address of the node."""
 
     number: int
     protocol: str = "TCP"
@@ -132,7 +134,7 @@ class HostPort:
 
 @dataclass(frozen=True, slots=True)
 class DeviceShare:
-    """Part of `count` devices of one resource, on each either `milli` thousandths of it or `memory_bytes` of it."""
+    """A share of `count` devices of one resource: of each, either `milli` thousandths or `memory_bytes` of its memory."""
 
     resource: str
     milli: int = 0
@@ -142,9 +144,16 @@ class DeviceShare:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """`selector` pairs must all hold; of `affinity` terms one must hold (no terms: anywhere). `labels` and `namespace`
-    are the pod's own, by which others' `near`, `away` and `spread` select it. `aligned`: all that the pod asks comes
-    from one NUMA zone of the node ("required"), or does where possible ("preferred")."""
+    """A shape is what all pods have in common that a scheduler cannot tell apart.
+
+    `requests`: what the pod asks for, by resource.
+    `selector`: (label, value) pairs that the node must all carry.
+    `affinity`: of these terms the node must match one; without terms any node will do.
+    `near`, `away`: pod affinity and anti-affinity, required or preferred.
+    `labels`, `namespace`: the pod's own, by which the terms of other pods select it.
+    `share`: the part of devices that the pod asks for.
+    `aligned`: "required" if all that the pod asks for must come from one NUMA zone of the node, "preferred" if it
+        should."""
 
     requests: Amounts
     selector: tuple[tuple[str, str], ...] = ()
@@ -162,32 +171,31 @@ class Shape:
 
 
 MILLI = 1000
-
-
 ZONE = "zone/"
 
 
 # Nine petabytes, nine trillion cores: no node has as much, and a thousand such pods still sum within an int64.
 MAX_AMOUNT = 2**53
-
-
 Costs: TypeAlias = tuple[tuple[str, Amount], ...]
 
 
 def with_pod_count(requests: Amounts) -> Amounts:
-    """What a pod with these requests holds on its node: the requests, and one of `pods` if they do not say."""
+    """Return what a pod with these requests holds on its node: the requests, and one of `pods` if they do not name
+    that."""
     held = bounded_amounts(requests)
     return held if any(resource == PODS for resource, _ in held) else tuple(sorted((*held, (PODS, 1))))
 
 
 def bounded_amounts(requests: Amounts) -> Amounts:
-    """The amounts above zero, none beyond `MAX_AMOUNT`."""
+    """Return the amounts above zero, each at most `MAX_AMOUNT`."""
     return tuple((resource, min(amount, MAX_AMOUNT)) for resource, amount in requests if amount > 0)
 
 
 def with_device_share(asks: Amounts, share: DeviceShare) -> Costs:
-    """And the part of devices that the share comes to. One in bytes of a device's memory counts as the whole device:
-    which part it is depends on the device, and quotas are decided before a device is chosen."""
+    """Return the requests and the part of devices that the share comes to.
+
+    A share in bytes of memory counts as the whole device: which part of a device it is depends on the device, and quota
+    is decided before a device is chosen."""
     part = Fraction(max(0, share.milli), 1000) if share.milli and not share.memory_bytes else Fraction(1)
     costs: dict[str, Amount] = dict(asks)
     costs[share.resource] = costs.get(share.resource, 0) + min(Fraction(MAX_AMOUNT), part * max(0, share.count))
@@ -195,29 +203,20 @@ def with_device_share(asks: Amounts, share: DeviceShare) -> Costs:
 
 
 ALL_NAMESPACES = "*"
-
-
 MAX_WEIGHT = 100
-
-
 MAX_PORT = 65_535
-
-
 MAX_DEVICES = 1024
-
-
 PROTOCOLS = ("TCP", "UDP", "SCTP")
-
-
 ALIGNMENTS = ("", "required", "preferred")
 
 
 def shape_error(shape: Shape) -> str:
-    """The first fault; empty: there is none."""
+    """Return what is wrong with the shape, in one sentence; empty if nothing is."""
     return next(shape_errors(shape), "")
 
 
 def shape_errors(shape: Shape) -> Iterator[str]:
+    """Yield everything that is wrong with the shape."""
     for preference in shape.preferences:
         if not 1 <= preference.weight <= MAX_WEIGHT:
             yield f"a preference of nodes has the weight {preference.weight}, which is not within 1 to {MAX_WEIGHT}"
@@ -233,6 +232,7 @@ def shape_errors(shape: Shape) -> Iterator[str]:
 
 
 def term_errors(term: PodAffinityTerm) -> Iterator[str]:
+    """Yield what is wrong with a term of pod affinity."""
     if not term.topology:
         yield "an affinity of pods names no topology"
     if not 0 <= term.weight <= MAX_WEIGHT:
@@ -241,6 +241,7 @@ def term_errors(term: PodAffinityTerm) -> Iterator[str]:
 
 
 def spread_errors(spread: TopologySpread) -> Iterator[str]:
+    """Yield what is wrong with a topology spread constraint."""
     if not spread.topology:
         yield "a spread names no topology"
     if spread.max_skew < 1:
@@ -253,12 +254,14 @@ def spread_errors(spread: TopologySpread) -> Iterator[str]:
 
 
 def selector_errors(selector: tuple[Requirement, ...]) -> Iterator[str]:
+    """Yield what is wrong with a selector of pods: Gt, Lt and fields are for nodes."""
     for requirement in selector:
         if requirement.operator in {Operator.GT, Operator.LT} or requirement.field:
             yield f"a selector of pods asks {requirement.key} {requirement.operator}, which is for nodes only"
 
 
 def port_errors(ports: tuple[HostPort, ...]) -> Iterator[str]:
+    """Yield what is wrong with the host ports of one pod."""
     for port in ports:
         if not 1 <= port.number <= MAX_PORT:
             yield f"host port {port.number} is not within 1 to {MAX_PORT}"
@@ -269,6 +272,7 @@ def port_errors(ports: tuple[HostPort, ...]) -> Iterator[str]:
 
 
 def share_errors(share: DeviceShare, requests: dict[str, int]) -> Iterator[str]:
+    """Yield what is wrong with a share of devices, beside the whole devices in `requests`."""
     if not share.resource:
         yield "a share names no kind of device"
     if bool(share.milli) == bool(share.memory_bytes):

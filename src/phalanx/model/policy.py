@@ -1,4 +1,4 @@
-"""How to decide, as data. Queues carry their own settings; this is what holds for the whole cluster."""
+"""The policy of the whole cluster, as data. Each queue has settings of its own beside it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from phalanx.model.queue import Weights
 
 
 class Backfill(StrEnum):
-    """What a job that finds no room may expect of those behind it."""
+    """How far jobs that find no capacity are protected from those behind them."""
 
     GREEDY = "greedy"  # nothing: whatever fits, starts
     EASY = "easy"  # the first that finds no room is not delayed by those behind it
@@ -19,12 +19,14 @@ class Backfill(StrEnum):
 
 
 class BackfillOrder(StrEnum):
+    """In which order jobs are tried behind a reservation."""
+
     QUEUE = "queue"  # as the queue is ordered
     SHORTEST = "shortest"  # shortest estimate first (EASY-SJBF)
 
 
 class ScoringStrategy(StrEnum):
-    """Which of the nodes that fit is taken; ties go to the node with the smallest row."""
+    """Which of the nodes that fit is taken. Ties go to the node with the smallest row."""
 
     PACK = "pack"  # the fullest
     SPREAD = "spread"  # the emptiest
@@ -40,7 +42,8 @@ class ScoringStrategy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriorityWeights:
-    """Weights of Slurm's multifactor priority; all factors lie between 0 and 1. `max_age_s`: the age that counts 1."""
+    """The weights of Slurm's multifactor priority. All factors lie between 0 and 1; `max_age_s` is the age that counts
+    1."""
 
     age: float = 0.0
     size: float = 0.0
@@ -54,16 +57,23 @@ class PriorityWeights:
 
 
 class FairShareFormula(StrEnum):
+    """By which formula of Slurm usage becomes a fair-share factor."""
+
     FAIR_TREE = "fair-tree"
     CLASSIC = "classic"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """`default_queue` takes jobs that name none, if set. `half_life_s`: past usage counts half after that long (0: it
-    never decays); `billing`: what an amount of a resource costs a second, for usage. `backfill_depth`: how many jobs
-    that find no room are considered for conservative backfill in a cycle.
-    `typical`: which pods are to be expected and how often, for scores by fragmentation; empty: as those in the book."""
+    """The policy of the whole cluster.
+
+    `default_queue`: takes jobs that name none, if set.
+    `backfill_depth`: so many jobs without capacity are considered for conservative backfill in a cycle.
+    `typical`: which pods are to be expected and how often, for scores by fragmentation; empty: as those of the known
+        jobs.
+    `factors`: the weights of `MULTIFACTOR` queues.
+    `half_life_s`: past usage counts half after that long; 0: usage never decays.
+    `billing`: what an amount of a resource costs a second, for usage."""
 
     default_queue: str = "default"
     backfill: Backfill = Backfill.EASY

@@ -4,14 +4,14 @@ Kueue's ClusterQueue and Cohort, Volcano's and KAI's Queue, YuniKorn's queues.ya
 tree. Jobs may be submitted to any queue of it; queues whose `parent` is empty are the children of an unnamed root,
 whose quota is what the cluster has.
 
-Per flavor (a class of nodes) and resource a queue has what is its by right (`guaranteed`), its ceiling for all that
-runs in it and below it (`limit`), and how much of an unused guarantee others may use (`lend`); per resource its
-`weights` divide what nobody has by right. What a flavor's quota does not name is not bounded by it.
+Per flavor and resource a queue has a guarantee (Kueue's nominal quota), a limit for all that runs in it and below it
+(borrowing limit, but absolute), and how much of an unused guarantee other queues may use (lending limit). Per resource
+its `weights` divide what nobody is guaranteed. A resource that a quota does not name is not bounded by it.
 
-What a queue sees as available is what it does not lend, plus the smaller of its room below the limit and what its
-parent sees (KEP-79 of Kueue, "hierarchical cohorts").
+What is available to a queue is what it does not lend, plus the smaller of its headroom below the limit and what is
+available to its parent (KEP-79 of Kueue, "hierarchical cohorts").
 
-What a queue's jobs may do to others that run, and what protects its own. All of it is off unless a queue says so.
+Preemption is off unless a queue turns it on.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ HOUR_S = 3600.0  # of `hourly_budget`
 
 
 class WithinQueue(StrEnum):
-    """Victims in the same queue."""
+    """Which jobs of the same queue may be preempted (Kueue's withinClusterQueue)."""
 
     NEVER = "never"
     LOWER = "lower"  # of lower priority
@@ -32,7 +32,7 @@ class WithinQueue(StrEnum):
 
 
 class ReclaimWithinCohort(StrEnum):
-    """Victims in other queues, which use more than is theirs."""
+    """Which jobs of other queues that use more than their guarantee may be preempted (Kueue's reclaimWithinCohort)."""
 
     NEVER = "never"
     LOWER = "lower"  # of lower priority
@@ -40,7 +40,7 @@ class ReclaimWithinCohort(StrEnum):
 
 
 class ReclaimFloor(StrEnum):
-    """How far others can be pushed back, and how far the queue may go itself by pushing."""
+    """Down to what other queues may be preempted, and up to what the preempting queue may go."""
 
     GUARANTEE = "guarantee"  # the queue stays within its guarantee, victims' queues keep theirs
     FAIR_SHARE = "fair-share"  # also beyond the guarantees, while its share stays below the victim's
@@ -48,14 +48,17 @@ class ReclaimFloor(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePreemption:
-    """`within`, `reclaim` and `down_to` say whom jobs of this queue may preempt. `borrowing`: they may preempt also
-    while their own queue borrows: victims of lower priority, at most `borrowing_threshold` if one is set.
+    """What the jobs of a queue may preempt, and what protects its own.
 
-    `min_run_s`, `grace_s` and `hourly_budget` protect jobs that run in this queue: they are spared until they have run
-    that long; their pods get that long to end (None: as each pod says); and at most so many of the queue's jobs are
-    preempted in any hour. `delay_s`: a job of this queue preempts only after it has waited that long for room, so that
-    an autoscaler can answer first. `consolidate`: its jobs may be moved, and may have others moved, to make room whole.
-    """
+    `within`, `reclaim`, `down_to`: whom jobs of this queue may preempt.
+    `borrowing`: they may preempt also while their own queue borrows: victims of lower priority, at most
+        `borrowing_threshold` if one is set (Kueue's borrowWithinCohort).
+    `min_run_s`: jobs of this queue are spared until they have run that long.
+    `grace_s`: pods of its victims get that long to end; None: as each pod says.
+    `hourly_budget`: at most so many of the queue's jobs are preempted in any hour.
+    `delay_s`: a job of this queue preempts only after it has waited that long for capacity, so that an autoscaler can
+        answer first.
+    `consolidate`: jobs of this queue may be moved, and may have others moved, to make free capacity contiguous."""
 
     within: WithinQueue = WithinQueue.NEVER
     reclaim: ReclaimWithinCohort = ReclaimWithinCohort.NEVER
@@ -72,14 +75,12 @@ class QueuePreemption:
 # (resource, amount) pairs, sorted, in which zero means zero; a resource that is not named is not bounded.
 Bounds: TypeAlias = tuple[tuple[str, int], ...]
 Weights: TypeAlias = tuple[tuple[str, float], ...]
-
-
 NO_PREEMPTION = QueuePreemption()
 PARENT = -1.0  # shares of a user that stands in for its whole queue (Slurm's `FairShare=parent`)
 
 
 class QueueOrder(StrEnum):
-    """Which of its jobs, and of its children's, comes next."""
+    """Which of a queue's jobs, and of its children's, comes next."""
 
     PRIORITY = "priority"  # higher priority, then earlier submission, all below as one
     FIFO = "fifo"  # earlier submission, whatever the priority
@@ -88,7 +89,8 @@ class QueueOrder(StrEnum):
 
 
 class QueueState(StrEnum):
-    """As the states of a Slurm partition: UP, DOWN, DRAIN, INACTIVE. Running jobs go on in all of them."""
+    """Whether a queue takes and starts jobs, as the states of a Slurm partition: UP, DOWN, DRAIN, INACTIVE. Running
+    jobs go on in all of them."""
 
     OPEN = "open"  # takes jobs and starts them
     HELD = "held"  # takes jobs and starts none
@@ -97,7 +99,7 @@ class QueueState(StrEnum):
 
 
 class BorrowingPolicy(StrEnum):
-    """Whose jobs may use more than the guarantee."""
+    """Which jobs of a queue may use more than its guarantee."""
 
     ALL = "all"
     PREEMPTIBLE = "preemptible"  # only those that may be preempted (KAI)
@@ -106,7 +108,7 @@ class BorrowingPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """What a queue has of one flavor's nodes; an empty `flavor`: of all nodes."""
+    """A quota is what a queue has of one flavor's nodes; of all nodes if `flavor` is empty."""
 
     flavor: str = ""
     guaranteed: Bounds = ()
@@ -116,7 +118,8 @@ class Quota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlavorFungibility:
-    """When the next flavor is tried. As in Kueue, a flavor that fits without either comes before all that need one."""
+    """When the next flavor is tried (Kueue's flavorFungibility). A flavor that fits without borrowing or preemption
+    comes before all that need one of them."""
 
     borrow_before_next: bool = True  # borrow in this flavor rather than look at the next
     preempt_before_next: bool = False  # preempt in this flavor rather than look at the next
@@ -125,8 +128,11 @@ class FlavorFungibility:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one user, group or job, or the queue as a whole, may have; None and what is not named: no limit. `wall_s`
-    bounds the time limit that a job may state (one that states none gets this as its own)."""
+    """Limits of one user, group or job, or of the queue as a whole; None and what is not named: no limit.
+
+    `running`: started jobs.
+    `submitted`: live jobs, waiting or started.
+    `wall_s`: the longest time limit that a job may state; a job that states none gets this one."""
 
     running: int | None = None
     submitted: int | None = None
@@ -136,13 +142,16 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """`gang=False` schedules pod by pod, as kube-scheduler does: jobs may then deadlock each other half-started.
+    """A queue and its settings.
 
-    `strict`: its first job holds up those behind it (one that can never fit does not). `priority` orders queues among
-    their siblings where shares are equal, and is a factor of `MULTIFACTOR`. `state_since_s`: when its state was set
-    (seconds since the epoch): what was submitted before still starts while it is draining. `accounts`: Slurm shares of
-    the users that run in it, (user, shares or `PARENT`), for `MULTIFACTOR`; a user who is not named has one.
-    `start_timeout_s`: how long a gang's pods may take, once bound, until each was ready; a world holds it to that."""
+    `gang`: False schedules pod by pod, as kube-scheduler does; jobs may then deadlock each other half-started.
+    `strict`: the first job holds up those behind it (Kueue's StrictFIFO), unless it can never fit.
+    `priority`: orders queues among their siblings where shares are equal, and is a factor of `MULTIFACTOR`.
+    `state_since_s`: when the state was set; a draining queue still starts what was submitted before.
+    `accounts`: Slurm's shares of the users in the queue, (user, shares or `PARENT`), for `MULTIFACTOR`; a user who is
+        not named has one share.
+    `start_timeout_s`: how long the pods of a gang may take to become ready once all are bound; the world enforces it.
+    """
 
     name: str
     parent: str = ""

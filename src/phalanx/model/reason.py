@@ -1,11 +1,12 @@
-"""Why a job waits, as a value with numbers.
+"""Why a job waits, as a value with numbers; and times as reasons write them.
 
-A reason is made where the decision is made: `code` is for machines and stable, `text` is one sentence for people,
+A reason is made where the decision is made. `code` is for machines and stable, `text` is one sentence for people,
 `numbers` is what the sentence was made from. The command line, the pod condition, the event and the simulator show the
-same one. The reason that is found most often is rendered late (`LazyReason`): it holds the facts as they were when it
-was found, and is put into words when somebody reads it, which for most is never.
+same reason.
 
-Points in time as reasons write them: Coordinated Universal Time, since the core knows no place.
+Most reasons are never read, so the frequent ones are `LazyReason`: they hold the details as these were when the reason
+was found, and are put into words when somebody reads them. Times are written in Coordinated Universal Time, since the
+core knows no place.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from typing import Any, Protocol
 
 
 class ReasonCode(StrEnum):
-    """Stable codes; kubectl users and alerts match on them. New ones are added, old ones never renamed."""
+    """The stable codes of reasons. Users of kubectl and alerts match on them: new codes are added, old ones never
+    renamed."""
 
     NO_ROOM = "NoRoom"  # would fit an emptier cluster
     NEVER_FITS = "NeverFits"  # larger than what any node, or all nodes together, could ever hold
@@ -75,7 +77,7 @@ SHORT = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """`more_nodes_help`: a cluster autoscaler could mend it (a pod then says Unschedulable, else PhalanxQueued)."""
+    """A reason why a job waits. `more_nodes_help`: a cluster autoscaler could mend it."""
 
     code: ReasonCode
     text: str
@@ -83,22 +85,25 @@ class Reason:
     more_nodes_help: bool = False
 
     def names(self, job: str) -> bool:
-        """Whether it says that the job holds what is lacking."""
+        """Return whether the reason says that the job holds what is lacking."""
         return job in self.numbers.get("holders", ())
 
 
 class ReasonDetails(Protocol):
-    """What a reason is made from: values that do not change, equal if and only if they say the same."""
+    """What a lazy reason is made from: an immutable value, equal to another exactly if both say the same."""
 
-    def text(self) -> str: ...
+    def text(self) -> str:
+        """Return the sentence for people."""
 
-    def numbers(self) -> Mapping[str, Any]: ...
+    def numbers(self) -> Mapping[str, Any]:
+        """Return what the sentence is made from."""
 
-    def names(self, job: str) -> bool: ...
+    def names(self, job: str) -> bool:
+        """Return whether the reason says that the job holds what is lacking."""
 
 
 class LazyReason(Reason):
-    """Made of facts; like any other to whoever reads it."""
+    """A reason that is put into words when somebody reads it. To its readers it is a reason like any other."""
 
     __slots__ = ("_numbers", "_text", "facts")
 
@@ -114,6 +119,7 @@ class LazyReason(Reason):
 
     @property
     def text(self) -> str:
+        """The sentence for people, made when first read."""
         try:
             return self._text
         except AttributeError:
@@ -122,6 +128,7 @@ class LazyReason(Reason):
 
     @property
     def numbers(self) -> Mapping[str, Any]:
+        """What the sentence is made from, made when first read."""
         try:
             return self._numbers
         except AttributeError:
@@ -132,7 +139,7 @@ class LazyReason(Reason):
         return self.facts.names(job)
 
     def plain(self) -> Reason:
-        """The same, in words."""
+        """Return the same reason with its text and numbers written out."""
         return Reason(code=self.code, text=self.text, numbers=self.numbers, more_nodes_help=self.more_nodes_help)
 
     def __eq__(self, other: object) -> bool:
@@ -149,8 +156,10 @@ class LazyReason(Reason):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartForecast:
-    """When a waiting job is expected to start (seconds since the epoch) if all that runs takes as long as it may, and
-    what it waits for. Not part of the reason: it changes with every end, and reasons are written to objects."""
+    """A forecast of a waiting job's start: when (seconds since the epoch), if all running jobs take as long as they
+    may, and the job whose end it waits for.
+
+    A forecast is no part of the reason: it changes with every end, and reasons are written to objects."""
 
     start_s: float
     after: str = ""
@@ -160,7 +169,7 @@ DAY_S = 86_400
 
 
 def format_time(at_s: float, now_s: float) -> str:
-    """`02:28:23 UTC`; if that is not on the day of `now_s`, `2026-11-23 02:28:23 UTC`."""
+    """Return `02:28:23 UTC`, with the date before it if that is not the day of `now_s`."""
     if not isfinite(at_s):
         return "never" if at_s > 0 else "at once"
     days = int(at_s) // DAY_S
@@ -168,8 +177,10 @@ def format_time(at_s: float, now_s: float) -> str:
 
 
 def format_date(days: int) -> str:
-    """Of so many days since the epoch, in the Gregorian calendar, for any year. (Hinnant, "chrono-Compatible Low-Level
-    Date Algorithms", civil_from_days: eras of 400 years, and years that begin in March.)"""
+    """Return the date so many days after the epoch, in the Gregorian calendar, for any year.
+
+    The formula is civil_from_days of Hinnant, "chrono-Compatible Low-Level Date Algorithms": eras of 400 years, and
+    years that begin in March."""
     era, day_of_era = divmod(days + 719_468, 146_097)
     year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
     day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
@@ -180,14 +191,16 @@ def format_date(days: int) -> str:
 
 
 def format_time_of_day(at_s: float) -> str:
-    """`02:28:23 UTC`, of whatever day."""
+    """Return `02:28:23 UTC`, of whatever day."""
     seconds = int(at_s) % DAY_S
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02} UTC"
 
 
 @dataclass(frozen=True, slots=True)
 class NotEligible:
-    """`again_s`: look again then (seconds since the epoch); None: only an event can mend it."""
+    """Why a job is not eligible to start, and when to look at it again.
+
+    `again_s`: seconds since the epoch; None: only an event can mend it."""
 
     reason: Reason
     again_s: float | None = None

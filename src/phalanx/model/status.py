@@ -1,7 +1,4 @@
-"""How a queue stands: what it has, what of it is used, who waits in it. What people ask of a queue, at one moment.
-
-The whole cluster in a few numbers, at one moment.
-"""
+"""What people ask at one moment: how a queue stands, and the whole cluster in a few numbers."""
 
 from __future__ import annotations
 
@@ -14,8 +11,10 @@ from phalanx.model.queue import QueueState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceUsage:
-    """Of one flavor's resource (an empty `flavor`: of all nodes), by the queue and all below. None: not bounded.
-    `owned`: some queue of the tree is guaranteed any of it; what nobody owns cannot be borrowed."""
+    """The usage of one flavor's resource by a queue and all below it; of all nodes if `flavor` is empty.
+
+    `guaranteed`, `limit`: None: not bounded.
+    `owned`: some queue of the tree is guaranteed any of the resource; what no queue owns cannot be borrowed."""
 
     flavor: str
     resource: str
@@ -26,14 +25,16 @@ class ResourceUsage:
 
     @property
     def borrowed(self) -> Amount:
-        """Used beyond the guarantee."""
+        """Return how much is used beyond the guarantee."""
         return max(0, self.used - (self.guaranteed or 0)) if self.owned else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePosition:
-    """A job's place in its queue, from 1. `code`: that of the reason why it waits. `start_s`: when it is expected to
-    start (seconds since the epoch), if that is known."""
+    """A pending job's position in its queue, from 1.
+
+    `code`: of the reason why the job waits.
+    `start_s`: when the job is expected to start (seconds since the epoch), if that is known."""
 
     job: str
     position: int
@@ -43,10 +44,13 @@ class QueuePosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueStatus:
-    """`pending` and `running` count jobs of the queue and all below. `share`: weighted dominant share among its
-    siblings; infinite for a queue of weight 0 that borrows. `fault`: how the tree contradicts itself here. `held_by`:
-    the queue, itself or above, whose `state` keeps it from starting or taking jobs; empty: none. `first`: those that
-    wait in the queue itself, the first of them."""
+    """The status of a queue.
+
+    `pending`, `running`: jobs of the queue and of all below it.
+    `share`: the weighted dominant share among its siblings; infinite for a queue of weight 0 that borrows.
+    `fault`: how the tree contradicts itself here; empty: it does not.
+    `held_by`: the queue, itself or above, whose `state` keeps it from taking or starting jobs; empty: none.
+    `first`: the first pending jobs of the queue itself."""
 
     queue: str
     parent: str
@@ -64,9 +68,11 @@ class QueueStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterStatus:
-    """`waiting`: jobs that wait, by the code of their reason (empty: not looked at yet). `nodes`: how many there are,
-    and how many of them are `ready` and `overfull` (pods hold more of something than the node has). `allocatable`: what
-    the ready ones have, by resource; `free`: what of it nobody holds."""
+    """The status of the cluster.
+
+    `waiting`: pending jobs by the code of their reason; empty: not looked at yet.
+    `nodes`, `ready`, `overfull`: how many nodes there are, are ready, and hold more of a resource than they have.
+    `allocatable`, `free`: by resource, of the nodes that are ready."""
 
     waiting: Mapping[str, int] = field(default_factory=dict)
     nodes: int = 0

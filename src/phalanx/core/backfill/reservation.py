@@ -61,8 +61,6 @@ MOVES = 8  # how often in a cycle the first is given other nodes so that another
 
 INFINITE_S = float("inf")
 WHEN = itemgetter(0)
-
-
 NOTHING = HeldCapacity(np.zeros(0, np.intp), {})
 
 

@@ -15,8 +15,6 @@ from phalanx.state.queue_tree import Branch
 
 # What tells a job from others beside whose it is, and how long it may run; and what it is of most.
 DETAILS = attrgetter("limit_s", "estimate_s", "deadline_s", "preemptible", "preempts", "reservation")
-
-
 PLAIN_DETAILS = DETAILS(PLAIN)
 
 

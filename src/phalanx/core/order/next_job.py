@@ -36,8 +36,6 @@ from phalanx.state.queue_tree import Branch, Cost, Key, QueueTree
 
 Head: TypeAlias = tuple[LineKey, Entry]
 SortKey: TypeAlias = tuple[object, ...]
-
-
 NOBODY: Iterator[Turn] = iter(())
 
 

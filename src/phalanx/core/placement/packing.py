@@ -191,8 +191,6 @@ def largest_left(draft: Draft, demand: Demand) -> tuple[tuple[str, int], ...]:
 
 
 SEARCH_NODES = 32
-
-
 SEARCH_STEPS = 4000
 
 

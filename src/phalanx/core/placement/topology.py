@@ -94,11 +94,7 @@ def found_domains(facts: NodeAttributes, keys: tuple[str, ...]) -> TopologyDomai
 
 
 Counts: TypeAlias = NDArray[np.int64]
-
-
 Indices: TypeAlias = NDArray[np.intp]
-
-
 UNBOUNDED = 2**31  # more pods than that on one node are not told apart
 
 

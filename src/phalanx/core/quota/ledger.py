@@ -17,14 +17,8 @@ from phalanx.state.pending.bars import room as room_of
 from phalanx.state.queue_tree import Branch, Charge, Cost, Key, QueueTree, QueueUsage, SubjectUsage, post_charge
 
 REMEMBERED = 256  # shares of a branch
-
-
 NOTHING = SubjectUsage()
-
-
 UNCHARGED = QueueUsage()
-
-
 SLIVER = Fraction(1, 1000)  # the least that can be charged of anything
 
 
