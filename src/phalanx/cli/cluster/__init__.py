@@ -2,6 +2,7 @@
 
 informers     one list and watch per kind, shared
 target        which cluster a command talks to
+accounting    the caches in which the ledger looks exit codes and owners up
 monitoring    metrics, health and readiness of a scheduler
 scheduling    the scheduler, wired to an API server
 live_state    the cluster's state as it is now, and what would be decided now

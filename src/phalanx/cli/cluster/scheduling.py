@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from phalanx import loop
+from phalanx.cli.cluster.accounting import Objects
 from phalanx.cli.files.policy_file import Settings as Policies
 from phalanx.cli.files.recording import Recorder
 from phalanx.cli.terminal.output import note
@@ -22,6 +24,8 @@ from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.status.queue_status import StatusSource, keep_queue_statuses
 from phalanx.kube.status.usage import keep_usage
 from phalanx.kube.world import KubeWorld, open_world
+from phalanx.ledger.accounted import Accounted
+from phalanx.ledger.store import Ledger
 from phalanx.metrics.collector import Leader, Scheduler
 from phalanx.metrics.decisions import Decisions, Measured
 from phalanx.model.policy import Policy
@@ -42,13 +46,14 @@ async def schedule(
     record: Path | None = None,
     metrics: Scheduler | None = None,
     admits: Callable[[AdmissionMode], None] = lambda _: None,
+    ledger: str | None = None,
 ) -> None:
     """As soon as no other leads (`leads` is called then), until cancelled. `record`: the recording that every step is
-    added to. `metrics`: told what this process does. `admits`: told what makes Jobs ours in this cluster. Raises
-    LeaseLost if another may lead."""
+    added to. `metrics`: told what this process does. `admits`: told what makes Jobs ours in this cluster. `ledger`: the
+    URL of the one in which every job is recorded. Raises LeaseLost if another may lead, LedgerError."""
     async with leading(lease):
         leads()
-        await _lead(connection, informers, lease, policies, record, metrics, admits)
+        await _lead(connection, informers, lease, policies, record, metrics, admits, ledger)
 
 
 async def _lead(
@@ -59,6 +64,7 @@ async def _lead(
     record: Path | None,
     metrics: Scheduler | None,
     admits: Callable[[AdmissionMode], None],
+    ledger: str | None,
 ) -> None:
     cluster, policy = Cluster(), policies.policy
     settings = KubeSettings(default_queue=policy.default_queue, dialects=policies.dialects)
@@ -71,7 +77,8 @@ async def _lead(
             asyncio.ensure_future(keep_usage(connection, cluster.usage, time.time, sight.may_write)),
         )
         try:
-            await _run(_measured(world, glance, metrics), cluster, policy, record)
+            with accounted(_measured(world, glance, metrics), world, informers, ledger) as whole:
+                await _run(whole, cluster, policy, record)
         finally:
             for task in keeping:
                 task.cancel()
@@ -91,6 +98,24 @@ def _measured(world: KubeWorld, glance: Glance, metrics: Scheduler | None) -> lo
         breaches=lambda: len(glance.cluster.breaches),
     )
     return Measured(world, glance.cluster, decisions)
+
+
+@contextmanager
+def accounted(
+    inner: loop.World, world: KubeWorld, informers: Callable[[Kind], Informer], url: str | None
+) -> Iterator[loop.World]:
+    """The inner world, with its jobs in the ledger. Raises LedgerError."""
+    if url is None:
+        yield inner
+        return
+    objects = Objects()
+    objects.follow(informers, world.caches.served)
+    with Ledger.open(url) as ledger:
+        found = Accounted(inner, ledger, objects.look)
+        try:
+            yield found
+        finally:
+            found.close()
 
 
 async def _run(world: loop.World, cluster: Cluster, policy: Policy, record: Path | None) -> None:

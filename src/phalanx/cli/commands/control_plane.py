@@ -41,6 +41,7 @@ from phalanx.kube.install.admission_policy import install_policy
 from phalanx.kube.install.definitions import install
 from phalanx.kube.leader import Lease, LeaseDurations
 from phalanx.kube.read.node import read_node
+from phalanx.ledger.store import url_of
 from phalanx.metrics.collector import Scheduler
 from phalanx.metrics.serving import address
 
@@ -103,7 +104,8 @@ async def _run_all(
         for part in _companions(connection, informers, directory, machines):
             group.create_task(part)
         group.create_task(_say_ready(informers, machines))
-        await schedule(connection, informers, lease, settings, record=record, metrics=metrics)
+        ledger = url_of(directory.ledger)
+        await schedule(connection, informers, lease, settings, record=record, metrics=metrics, ledger=ledger)
 
 
 def _companions(

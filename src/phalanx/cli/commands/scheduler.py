@@ -26,6 +26,7 @@ from phalanx.client.connection import Connection
 from phalanx.kube.install.admission_policy import AdmissionMode
 from phalanx.kube.leader import Lease, LeaseDurations
 from phalanx.kube.read.wire import WIRE_TYPES
+from phalanx.ledger.store import Ledger
 from phalanx.metrics.serving import address
 
 # Two containers of one host network have one host name, and each is process 1.
@@ -40,6 +41,7 @@ def scheduler(
     dialect: tuple[Literal["volcano", "kubeflow"], ...] = (),
     record: Path | None = None,
     metrics_address: str | None = None,
+    ledger: str | None = None,
     verbose: bool = False,
 ) -> None:
     """Schedule the jobs of a cluster, until Ctrl-C. (`phalanx up` does this too, for its own cluster.)
@@ -57,6 +59,7 @@ def scheduler(
         phalanx scheduler --dialect volcano
         phalanx scheduler --record monday.jsonl
         phalanx scheduler --metrics-address 127.0.0.1:9090
+        phalanx scheduler --ledger postgresql://phalanx@db/phalanx
 
     Parameters
     ----------
@@ -73,6 +76,10 @@ def scheduler(
     metrics_address
         Serve /metrics (for Prometheus), /healthz and /readyz there, without a token: nothing in them is secret, and
         they change nothing. Not served if this is not said. docs/guide/metrics.md lists what there is.
+    ledger
+        Record every job that runs in this database, for `phalanx history`: sqlite:///FILE or
+        postgresql://USER@HOST/NAME (the password in PGPASSWORD or a .pgpass file). docs/guide/slurm.md says what is
+        recorded.
     verbose
         Say more on standard error.
     """
@@ -82,16 +89,22 @@ def scheduler(
     if record is not None:
         require_recordable(record)
     where = None if metrics_address is None else address(metrics_address)
-    uvloop.run(_connected(target, settings, record, where))
+    if ledger is not None:
+        Ledger.open(ledger).close()  # what is wrong with it is said before anything starts
+    uvloop.run(_connected(target, settings, record, where, ledger))
 
 
 async def _connected(
-    target: Target | None, settings: Settings, record: Path | None, where: tuple[str, int] | None
+    target: Target | None,
+    settings: Settings,
+    record: Path | None,
+    where: tuple[str, int] | None,
+    ledger: str | None,
 ) -> None:
     # Renewals have a connection of their own: they wait for nobody, and are the only writes that need no lease.
     async with connected(target) as connection, connected(target) as apart:
         note(f"scheduling for {connection.server}, as soon as no other does; Ctrl-C stops it, and nothing that runs")
-        await until_stopped(_serve(connection, apart, settings, record, where))
+        await until_stopped(_serve(connection, apart, settings, record, where, ledger))
 
 
 async def _serve(
@@ -100,6 +113,7 @@ async def _serve(
     settings: Settings,
     record: Path | None,
     where: tuple[str, int] | None,
+    ledger: str | None,
 ) -> None:
     lease = Lease(apart, IDENTITY, terms=LeaseDurations(), policy=settings.text())
     connection.fence(lease.fence)
@@ -107,7 +121,7 @@ async def _serve(
     async with monitored(connection, lease, where) as metrics, asyncio.TaskGroup() as group:
         informers = Informers(connection, group, WIRE_TYPES)
         leads = lambda: note("this process leads")  # noqa: E731 (it is passed on, not called)
-        await schedule(connection, informers, lease, settings, leads, record, metrics, _say)
+        await schedule(connection, informers, lease, settings, leads, record, metrics, _say, ledger)
 
 
 def _say(admission: AdmissionMode) -> None:

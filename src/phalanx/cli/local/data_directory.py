@@ -39,6 +39,11 @@ class DataDirectory:
     def lock(self) -> Path:
         return self.path / "up.lock"
 
+    @property
+    def ledger(self) -> Path:
+        """Every job that ran (`phalanx history`)."""
+        return self.path / "ledger.sqlite3"
+
     def log(self, program: str) -> Path:
         return self.path / f"{program}.log"
 

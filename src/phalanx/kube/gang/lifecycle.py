@@ -154,7 +154,7 @@ class GangLifecycle:
             queue=spec.job.queue,
             count=seats.least,
             priority=spec.job.priority,
-            at_s=now_s,
+            at_s=decided.at_s or now_s,
             gang=gang,
             flavors=decided.flavors,
             limit_s=decided.limit_s,

@@ -83,6 +83,7 @@ class WireContainerStatus(TypedDict, total=False):
     name: str
     ready: bool
     resources: Any
+    state: Any
 
 
 class WirePodStatus(TypedDict, total=False):

@@ -1,0 +1,201 @@
+"""What the ledger asks of a job's objects: whose they are, how they ended, and with which exit code.
+
+The scheduler's events say what a job asks and where it runs; the rest stands in the objects, and is gone when they are.
+So they are looked at as they change, and what was last seen of those that are gone is kept until the job's end has been
+written, for a while.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from phalanx.client.connection import Object
+from phalanx.client.informer import Change, Informer
+from phalanx.client.kind import JOBS, PODS, Kind
+from phalanx.client.moment import MomentError, read_moment
+from phalanx.kube.read.labels import JOB, OURS, QUEUE, option
+from phalanx.kube.read.pod_group import pod_group_gang
+from phalanx.kube.read.workload.adapter import TRAINING_KINDS
+from phalanx.ledger.accountant import GANG, Facts
+from phalanx.model.job import Outcome
+
+WORDS = "slurm.phalanx.dev/"  # annotations that the ledger keeps, by what follows
+NUMBER = "number"
+_GROUPS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
+_GONE_KEPT = 10_000
+_WORDS_KEPT, _WORD_CHARS = 32, 1024  # of one job: what users write is bounded
+_SIGNALS = range(129, 193)  # a shell's exit codes of programs that a signal ended
+
+
+@dataclass(slots=True, kw_only=True)
+class _Seen:
+    """One job's objects: uid -> (created, what it is, how it ended). `ends`: pod uid -> (exit code, signal, end)."""
+
+    members: dict[str, tuple[str, str, tuple[Outcome, float | None, bool] | None]] = field(default_factory=dict)
+    ends: dict[str, tuple[int, int, float | None]] = field(default_factory=dict)
+    words: dict[str, str] = field(default_factory=dict)
+    named: bool = False  # several objects may bear its name
+
+
+class Objects:
+    """`look` is the ledger's. `owners`: the kinds, besides Jobs, whose pods are theirs."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, _Seen] = {}
+        self._gone: OrderedDict[str, Facts] = OrderedDict()
+        self._job_of: dict[str, str] = {}  # uid of a Job or training job -> job
+
+    def follow(self, informers: Callable[[Kind], Informer], served: Iterable[Kind]) -> None:
+        for kind in (JOBS, *(kind for kind in TRAINING_KINDS if kind in served)):
+            informers(kind).subscribe(self.on_owner)
+        informers(PODS).subscribe(self.on_pod)
+
+    def look(self, job: str) -> Facts | None:
+        seen = self._seen.get(job)
+        return self._gone.get(job) if seen is None else _facts(seen)
+
+    # --- changes ----------------------------------------------------------------------------------------------------
+
+    def on_owner(self, change: Change) -> None:
+        """A Job, or a training job."""
+        obj = change.new or change.old
+        assert obj is not None
+        meta = obj["metadata"]
+        named = option(meta, JOB)
+        if named is None and (QUEUE not in (meta.get("labels") or {})):
+            return
+        job = f"{meta['namespace']}/{named or meta['name']}"
+        if change.new is None:
+            self._note(job, meta["uid"], obj, outcome=_ending(obj) or (Outcome.DELETED, None, False))
+            self._lose(job, meta["uid"])
+            self._job_of.pop(meta["uid"], None)
+            return
+        self._job_of[meta["uid"]] = job
+        self._note(job, meta["uid"], obj, outcome=_ending(obj))
+        self._seen[job].named |= named is not None
+
+    def on_pod(self, change: Change) -> None:
+        obj = change.new or change.old
+        assert obj is not None
+        meta = obj["metadata"]
+        owner = next((one for one in meta.get("ownerReferences") or () if one.get("controller")), None)
+        job = self._job_of.get(owner["uid"]) if owner is not None else None
+        bare = job is None and obj["spec"].get("schedulerName") in OURS and owner is None
+        if bare:
+            job = _job_of_pod(meta)
+        if job is None or (job not in self._seen and not bare):
+            return
+        end = _exit(obj)
+        if bare:
+            outcome = _pod_outcome(obj, end)
+            self._note(job, meta["uid"], obj, outcome)
+            self._seen[job].named |= not job.endswith(f"/pod:{meta['name']}")
+        if end is not None and _counts(obj):
+            self._seen[job].ends[meta["uid"]] = end
+        if change.new is None and bare:
+            self._lose(job, meta["uid"])
+
+    def _note(self, job: str, uid: str, obj: Object, outcome: tuple[Outcome, float | None, bool] | None) -> None:
+        seen = self._seen.setdefault(job, _Seen())
+        meta = obj["metadata"]
+        seen.members[uid] = (meta.get("creationTimestamp") or "", str(obj.get("kind") or "Job"), outcome)
+        annotations: Mapping[str, str] = meta.get("annotations") or {}
+        told = {key.removeprefix(WORDS): text for key, text in annotations.items() if key.startswith(WORDS)}
+        seen.words |= {key: text[:_WORD_CHARS] for key, text in list(told.items())[:_WORDS_KEPT]}
+
+    def _lose(self, job: str, uid: str) -> None:
+        """When the last one goes, what was known is kept for a while."""
+        seen = self._seen[job]
+        if len(seen.members) == 1:
+            self._gone[job] = _facts(seen)
+            self._gone.move_to_end(job)
+            del self._seen[job]
+            if len(self._gone) > _GONE_KEPT:
+                self._gone.popitem(last=False)
+        else:
+            seen.members.pop(uid, None)
+
+
+def _facts(seen: _Seen) -> Facts:
+    members = sorted(seen.members.items(), key=lambda one: (one[1][0], one[0]))
+    (uid, (_, kind, _)) = members[0]
+    outcomes = [outcome for _, (_, _, outcome) in members if outcome is not None]
+    over = len(outcomes) == len(members)
+    exit_code, signal, _ = max(seen.ends.values(), key=lambda end: (end[0], end[1]), default=(None, None, None))
+    words = {name: text for name, text in seen.words.items() if name != NUMBER}
+    number = seen.words.get(NUMBER, "")
+    return Facts(
+        uid=uid,
+        kind=GANG if seen.named else kind,
+        outcome=_together([outcome for outcome, _, _ in outcomes]) if over else None,
+        end_s=max((end for _, end, _ in outcomes if end is not None), default=None) if over else None,
+        exit_code=exit_code,
+        signal=signal,
+        timed_out=any(timed_out for _, _, timed_out in outcomes),
+        number=int(number) if number.isascii() and number.isdigit() and len(number) < 12 else None,
+        words=words,
+    )
+
+
+def _together(outcomes: list[Outcome]) -> Outcome:
+    """Failed if any part of it did, deleted if nothing of it is known to have ended by itself."""
+    return next((end for end in (Outcome.FAILED, Outcome.SUCCEEDED) if end in outcomes), Outcome.DELETED)
+
+
+def _ending(obj: Object) -> tuple[Outcome, float | None, bool] | None:
+    """Of a Job, or a training job: how it ended, when, and whether its time was over."""
+    status = obj.get("status") or {}
+    for condition in status.get("conditions") or ():
+        if condition.get("status") == "True" and condition["type"] in ("Complete", "Failed", "Succeeded"):
+            outcome = Outcome.FAILED if condition["type"] == "Failed" else Outcome.SUCCEEDED
+            at_s = _moment(status.get("completionTime") or condition.get("lastTransitionTime"))
+            return outcome, at_s, condition.get("reason") == "DeadlineExceeded"
+    return None
+
+
+def _job_of_pod(meta: Object) -> str:
+    """The job of a pod that no Job controls."""
+    annotations = meta.get("annotations") or {}
+    if group := next((annotations[key] for key in _GROUPS if annotations.get(key)), ""):
+        return pod_group_gang(meta["namespace"], group)
+    return f"{meta['namespace']}/{option(meta, JOB) or 'pod:' + meta['name']}"
+
+
+def _pod_outcome(obj: Object, end: tuple[int, int, float | None] | None) -> tuple[Outcome, float | None, bool] | None:
+    status = obj.get("status") or {}
+    match status.get("phase"):
+        case "Succeeded":
+            return Outcome.SUCCEEDED, end and end[2], False
+        case "Failed":
+            return Outcome.FAILED, end and end[2], status.get("reason") == "DeadlineExceeded"
+        case _:
+            return None
+
+
+def _counts(obj: Object) -> bool:
+    """Its exit code is the program's own, and not that of a pod which was told to go to make room."""
+    return "deletionTimestamp" not in obj["metadata"] or (obj.get("status") or {}).get("phase") == "Succeeded"
+
+
+def _exit(obj: Object) -> tuple[int, int, float | None] | None:
+    """The highest exit code of the pod's containers, its signal, and when the last of them ended."""
+    statuses: list[Any] = (obj.get("status") or {}).get("containerStatuses") or []
+    ends = [one["state"]["terminated"] for one in statuses if (one.get("state") or {}).get("terminated")]
+    if not ends or len(ends) < len(statuses):
+        return None
+    worst = max(ends, key=lambda end: int(end.get("exitCode") or 0))
+    code = int(worst.get("exitCode") or 0)
+    signal = int(worst.get("signal") or 0) or (code - 128 if code in _SIGNALS else 0)
+    moments = [at_s for end in ends if (at_s := _moment(end.get("finishedAt"))) is not None]
+    return code, signal, max(moments, default=None)
+
+
+def _moment(text: Any) -> float | None:
+    if text:
+        with suppress(MomentError):
+            return read_moment(text)
+    return None

@@ -1,0 +1,284 @@
+"""From what a scheduler hears and decides to what the ledger says of each job.
+
+The accountant holds the entries of live jobs. It is told every event and every action in order, and keeps the entries
+that have changed since they were last taken (`take`). It does no I/O, and it is level-triggered like the world itself:
+after a restart the events describe what is, and an entry that nobody speaks of any more has ended meanwhile (`settle`).
+
+What events do not say (exit codes, whose object it is) is looked up: `Facts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from phalanx.ledger.entry import JobEntry, StartEntry, State
+from phalanx.model.event import Adopted, Event, Finished, QueueGone, QueueSeen, Refused, Started, Submitted
+from phalanx.model.job import Job, Outcome, Phase, Placement
+from phalanx.model.plan import Action, Place, Preempt, Start, Wait
+from phalanx.model.pod import PODS
+from phalanx.model.reason import ReasonCode
+
+# While it waits for these it could not run whatever room there is: Slurm calls it not eligible.
+_NOT_ELIGIBLE = {
+    ReasonCode.BEGIN_TIME,
+    ReasonCode.DEPENDENCY,
+    ReasonCode.DEPENDENCY_NEVER,
+    ReasonCode.HELD,
+    ReasonCode.WAITING_FOR_MEMBERS,
+}
+GANG = "Gang"  # the kind of a job that several objects form
+_ENDS = {Outcome.SUCCEEDED: State.COMPLETED, Outcome.FAILED: State.FAILED, Outcome.DELETED: State.CANCELLED}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What the objects of a job say that events do not. `uid`: of the oldest of them. `outcome`: how they ended, if
+    all have. `end_s`: when (seconds since the epoch), if they say. `timed_out`: its time limit ended it."""
+
+    uid: str
+    kind: str = "Job"
+    outcome: Outcome | None = None
+    end_s: float | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    timed_out: bool = False
+    number: int | None = None
+    words: Mapping[str, str] = field(default_factory=dict)
+
+
+Look = Callable[[str], Facts | None]  # job id -> what is known of it; None: nothing was ever seen of it
+
+
+class Accountant:
+    """`known`: entries that are live in the ledger, as a process before this one left them."""
+
+    def __init__(self, look: Look, now_s: Callable[[], float], known: Iterable[JobEntry] = ()) -> None:
+        self._look, self._now_s = look, now_s
+        self.live: dict[str, JobEntry] = {entry.job: entry for entry in known}
+        self._inherited = set(self.live)
+        self._sizes: dict[str, tuple[Mapping[str, int], ...]] = {}  # job id -> what a pod of each role asks
+        self._preempted: set[str] = set()
+        self._parents: dict[str, str] = {}
+        self._changed: dict[str, JobEntry] = {}  # by uid
+
+    def take(self) -> list[JobEntry]:
+        """The entries that have changed since they were last taken."""
+        changed, self._changed = list(self._changed.values()), {}
+        return changed
+
+    def heard(self, events: Sequence[Event]) -> None:
+        for event in events:
+            match event:
+                case QueueSeen(queue):
+                    self._parents[queue.name] = queue.parent
+                case QueueGone(name):
+                    self._parents.pop(name, None)
+                case Submitted(job):
+                    self._submitted(job)
+                case Adopted():
+                    self._adopted(event)
+                case Started(job, _):
+                    self._mark(job, State.RUNNING)
+                case Refused():
+                    self._refused(event)
+                case Finished(job, outcome):
+                    self._finished(job, outcome)
+
+    def settle(self) -> None:
+        """All that exists was told: what is live in the ledger and was not named has ended while nobody looked."""
+        for job in sorted(self._inherited & set(self.live)):
+            facts, entry = self._look(job), self.live[job]
+            if facts is not None and _is(entry, facts) and facts.outcome is not None:
+                self._end(entry, facts.outcome, facts)
+            else:
+                self._gone(entry)
+        self._inherited = set()
+
+    def planned(self, actions: Sequence[Action]) -> bool:
+        """Whether any of them starts a job: that is to be written before it is done."""
+        starts = False
+        for action in actions:
+            match action:
+                case Start():
+                    self._start(action)
+                    starts = True
+                case Place():
+                    self._place(action.job, action.placements)
+                case Preempt():
+                    self._preempted.add(action.job)
+                case Wait():
+                    self._waits(action)
+        return starts
+
+    # --- events -----------------------------------------------------------------------------------------------------
+
+    def _submitted(self, job: Job) -> None:
+        entry = self._entry(job)
+        now_s = self._now_s()
+        if entry.eligible_s is None and job.blocked is None and not job.after and (job.begin_s or 0.0) <= now_s:
+            entry = replace(entry, eligible_s=job.submitted_s)
+        if entry.starts and entry.starts[-1].end_s is None:  # it was taken back while nobody looked
+            ran = entry.starts[-1].state is State.RUNNING
+            state = State.REQUEUED if ran else State.LAUNCH_FAILED
+            entry = _ended_start(entry, state, now_s, "taken back while no scheduler was there")
+        self._keep(replace(entry, state=State.PENDING))
+
+    def _adopted(self, told: Adopted) -> None:
+        entry = self._entry(told.job)
+        state = State.RUNNING if told.phase in (Phase.RUNNING, Phase.STOPPING) else State.CONFIGURING
+        known = next((start for start in entry.starts if start.at_s == told.started_s), None)
+        if known is None:
+            before = [start if start.end_s is not None else _lost(start, told.started_s) for start in entry.starts]
+            entry = replace(entry, starts=(*before, StartEntry(at_s=told.started_s, state=state)))
+        entry = replace(entry, state=state, starts=(*entry.starts[:-1], replace(entry.starts[-1], state=state)))
+        eligible_s = entry.eligible_s if entry.eligible_s is not None else told.job.submitted_s
+        self._keep(self._allocated(replace(entry, eligible_s=eligible_s), told.placements, anew=True))
+
+    def _refused(self, event: Refused) -> None:
+        entry = self.live.get(event.job)
+        if entry is None or not entry.starts or entry.starts[-1].end_s is not None:
+            return
+        ran = entry.starts[-1].state is State.RUNNING
+        state = State.REQUEUED if ran else State.LAUNCH_FAILED
+        if event.job in self._preempted or event.reason.code is ReasonCode.PREEMPTED:
+            state = State.PREEMPTED
+        self._preempted.discard(event.job)
+        why = f"{event.reason.code}: {event.reason.text}"
+        entry = _ended_start(entry, state, self._now_s(), why)
+        self._keep(replace(entry, state=State.PENDING, waits_for=str(event.reason.code)))
+
+    def _finished(self, job: str, outcome: Outcome) -> None:
+        entry = self.live.get(job)
+        if entry is None:
+            return
+        facts = self._look(job)
+        self._end(entry, outcome, facts if facts is not None and _is(entry, facts) else None)
+
+    def _mark(self, job: str, state: State) -> None:
+        entry = self.live.get(job)
+        if entry is not None and entry.starts and entry.state is not state:
+            starts = (*entry.starts[:-1], replace(entry.starts[-1], state=state))
+            self._keep(replace(entry, state=state, starts=starts))
+
+    # --- decisions --------------------------------------------------------------------------------------------------
+
+    def _start(self, action: Start) -> None:
+        entry = self.live.get(action.job)
+        if entry is None:
+            return
+        eligible_s = entry.eligible_s if entry.eligible_s is not None else action.at_s
+        limit_s = entry.limit_s if action.limit_s is None else action.limit_s
+        entry = replace(entry, eligible_s=eligible_s, limit_s=limit_s, state=State.CONFIGURING, waits_for="")
+        starts = (*entry.starts, StartEntry(at_s=action.at_s, state=State.CONFIGURING))
+        self._keep(self._allocated(replace(entry, starts=starts), action.placements, anew=True))
+
+    def _place(self, job: str, placements: Sequence[Placement]) -> None:
+        entry = self.live.get(job)
+        if entry is not None and entry.starts:
+            self._keep(self._allocated(entry, placements, anew=False))
+
+    def _waits(self, action: Wait) -> None:
+        entry = self.live.get(action.job)
+        code = action.reason.code
+        if entry is None or entry.state is not State.PENDING or entry.waits_for == code:
+            return
+        eligible_s = entry.eligible_s
+        if eligible_s is None and code not in _NOT_ELIGIBLE:
+            eligible_s = self._now_s()
+        self._keep(replace(entry, waits_for=str(code), eligible_s=eligible_s))
+
+    # --- entries ----------------------------------------------------------------------------------------------------
+
+    def _entry(self, job: Job) -> JobEntry:
+        """The entry of a job that is described: the one that is known, described anew, or a new one."""
+        facts = self._look(job.id)
+        entry = self.live.get(job.id)
+        if entry is not None and facts is not None and not _is(entry, facts):
+            self._gone(entry)  # another object took its name
+            entry = None
+        self._inherited.discard(job.id)
+        self._sizes[job.id] = tuple(dict(role.shape.requests) for role in job.roles)
+        if entry is None:
+            uid = facts.uid if facts is not None else f"{job.id}@{job.submitted_s}"
+            entry = JobEntry(uid=uid, job=job.id, submit_s=job.submitted_s)
+        if facts is not None:
+            words = {**entry.words, **facts.words}
+            entry = replace(entry, kind=facts.kind, number=facts.number, words=words)
+        return replace(
+            entry,
+            user=job.user,
+            group=job.group,
+            queue=job.queue,
+            account=self._account(job.queue),
+            qos=job.qos,
+            priority=job.priority,
+            limit_s=job.limit_s if job.limit_s is not None else entry.limit_s,
+            pods=sum(role.count for role in job.roles) or entry.pods,
+            requested=_sum((role.shape.requests, role.count) for role in job.roles) or entry.requested,
+        )
+
+    def _account(self, queue: str) -> str:
+        path = [queue]
+        while (above := self._parents.get(path[-1], "")) and above not in path:
+            path.append(above)
+        return "/".join(reversed(path))
+
+    def _allocated(self, entry: JobEntry, placements: Sequence[Placement], *, anew: bool) -> JobEntry:
+        """With what its last start holds: these placements, or these besides what it holds already."""
+        sizes, start = self._sizes.get(entry.job, ()), entry.starts[-1]
+        placed = [one for one in placements if one.role < len(sizes)]
+        found = _sum((tuple(sizes[one.role].items()), 1) for one in placed)
+        nodes = [one.node for one in placements]
+        if not anew:
+            found = _sum([(tuple(start.allocated.items()), 1), (tuple(found.items()), 1)])
+            nodes += start.nodes
+        start = replace(start, nodes=tuple(sorted(nodes)), allocated=found)
+        return replace(entry, starts=(*entry.starts[:-1], start))
+
+    def _end(self, entry: JobEntry, outcome: Outcome, facts: Facts | None, *, exact: bool = True) -> None:
+        state, end_s = _ENDS[outcome], self._now_s()
+        if facts is not None:
+            state = State.TIMEOUT if facts.timed_out else state
+            end_s = facts.end_s if facts.end_s is not None else end_s
+            entry = replace(entry, exit_code=facts.exit_code, signal=facts.signal)
+        end_s = max(end_s, entry.submit_s, entry.start_s or 0.0)
+        if entry.starts and entry.starts[-1].end_s is None:
+            entry = _ended_start(entry, state, end_s, "")
+        self._keep(replace(entry, state=state, end_s=end_s, exact_end=exact))
+        self.live.pop(entry.job, None)
+        self._sizes.pop(entry.job, None)
+        self._preempted.discard(entry.job)
+
+    def _gone(self, entry: JobEntry) -> None:
+        self._end(entry, Outcome.DELETED, None, exact=False)
+
+    def _keep(self, entry: JobEntry) -> None:
+        if self.live.get(entry.job) != entry:
+            self.live[entry.job] = entry
+            self._changed[entry.uid] = entry
+
+
+def _is(entry: JobEntry, facts: Facts) -> bool:
+    """Of several objects with one name of their own, the oldest may go before the others."""
+    return entry.uid == facts.uid or entry.kind == facts.kind == GANG
+
+
+def _ended_start(entry: JobEntry, state: State, end_s: float, why: str) -> JobEntry:
+    start = replace(entry.starts[-1], state=state, end_s=max(end_s, entry.starts[-1].at_s), reason=why)
+    return replace(entry, starts=(*entry.starts[:-1], start))
+
+
+def _lost(start: StartEntry, next_s: float) -> StartEntry:
+    """A start that ended while no scheduler was there, before the one that followed."""
+    return replace(start, state=State.REQUEUED, end_s=max(start.at_s, next_s))
+
+
+def _sum(pieces: Iterable[tuple[Sequence[tuple[str, int]], int]]) -> dict[str, int]:
+    """Amounts times counts, without the pods themselves."""
+    found: dict[str, int] = {}
+    for amounts, count in pieces:
+        for name, amount in amounts:
+            if name != PODS:
+                found[name] = found.get(name, 0) + amount * count
+    return found

@@ -1,0 +1,139 @@
+"""A world whose jobs are in the ledger before they start.
+
+Entries are written by a thread of their own, in the order in which they changed; what changed while it wrote is one
+transaction. A plan that starts jobs waits until their entries are durable, so that no job that ran is unknown, however
+this process ends: what follows (that it ran, how it ended) is found again by whoever comes next, from the objects, or
+is at worst known to have ended at an unknown moment. The wait has a limit, for a database that hangs or is away must
+not stop the cluster: then jobs start, it is said once, and the writer goes on trying.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from phalanx.ledger.accountant import Accountant, Look
+from phalanx.ledger.entry import JobEntry
+from phalanx.ledger.store import Ledger, LedgerError
+from phalanx.model.event import Event
+from phalanx.model.plan import Plan
+
+log = logging.getLogger(__name__)
+
+_WAIT_S = 1.0  # so long may a start wait for the ledger
+_AGAIN_S = (0.2, 1.0, 5.0)
+_STOP_S = 5.0  # so long may the last write take
+
+
+class World(Protocol):
+    """`loop.World`."""
+
+    def events(self) -> Sequence[Event]: ...
+    def apply(self, plan: Plan) -> None: ...
+    async def wait(self, timeout_s: float | None) -> None: ...
+
+
+class Writer:
+    """Writes entries in a thread until it is closed. Newer entries of a job replace those that are not written yet."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._change = threading.Condition()
+        self._waiting: dict[str, JobEntry] = {}
+        self._given = self._written = 0  # batches
+        self._failing = self._closing = False
+        self._thread = threading.Thread(target=self._run, name="ledger", daemon=True)
+        self._thread.start()
+
+    def give(self, entries: Sequence[JobEntry]) -> int:
+        """Have them written; the number of this batch."""
+        with self._change:
+            if entries:
+                self._waiting.update((entry.uid, entry) for entry in entries)
+                self._given += 1
+                self._change.notify_all()
+            return self._given
+
+    def durable(self, batch: int, timeout_s: float) -> bool:
+        """Wait until that batch is written; whether it is. Does not wait while the database fails."""
+        with self._change:
+            return self._change.wait_for(lambda: self._written >= batch or self._failing, timeout_s) and (
+                self._written >= batch
+            )
+
+    def close(self) -> None:
+        """Write what is left, if the database lets us."""
+        with self._change:
+            self._closing = True
+            self._change.notify_all()
+        self._thread.join(_STOP_S)
+
+    def _run(self) -> None:
+        failures = 0
+        while True:
+            with self._change:
+                self._change.wait_for(lambda: self._waiting or self._closing)
+                entries, self._waiting, given = self._waiting, {}, self._given
+            if not entries:
+                return
+            try:
+                self._ledger.put(list(entries.values()))
+            except LedgerError as error:
+                if not self._failed(entries, failures, error):
+                    return
+                failures += 1
+                continue
+            failures = 0
+            with self._change:
+                if self._failing:
+                    log.warning("the ledger can be written again, and is complete")
+                self._written, self._failing = given, False
+                self._change.notify_all()
+
+    def _failed(self, entries: dict[str, JobEntry], failures: int, error: LedgerError) -> bool:
+        """Keep them and pause; whether to go on."""
+        with self._change:
+            if not self._failing:
+                log.warning("%s. Jobs start all the same; what is to be written is kept and tried again", error)
+            self._failing = True
+            self._waiting = {**entries, **self._waiting}
+            self._change.notify_all()
+            pause_s = _AGAIN_S[min(failures, len(_AGAIN_S) - 1)]
+            return not self._change.wait_for(lambda: self._closing, pause_s)
+
+
+class Accounted:
+    """`world`, with its jobs in the ledger. `look`: what the objects of a job say."""
+
+    def __init__(self, world: World, ledger: Ledger, look: Look, now_s: Callable[[], float] = time.time) -> None:
+        """Raises LedgerError."""
+        self._world = world
+        self.accountant = Accountant(look, now_s, ledger.live())
+        self._writer = Writer(ledger)
+        self._settled = False
+
+    def events(self) -> Sequence[Event]:
+        found = self._world.events()
+        self.accountant.heard(found)
+        if not self._settled:
+            self._settled = True
+            self.accountant.settle()
+        self._writer.give(self.accountant.take())
+        return found
+
+    def apply(self, plan: Plan) -> None:
+        starts = self.accountant.planned(plan.actions)
+        batch = self._writer.give(self.accountant.take())
+        if starts:
+            self._writer.durable(batch, _WAIT_S)
+        self._world.apply(plan)
+
+    async def wait(self, timeout_s: float | None) -> None:
+        await self._world.wait(timeout_s)
+
+    def close(self) -> None:
+        """Write what is left."""
+        self._writer.close()

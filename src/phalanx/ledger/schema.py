@@ -1,0 +1,103 @@
+"""The tables of a ledger, and how those of an older version become these.
+
+`MIGRATIONS[n]` leads from version n to version n + 1, so a new ledger goes through all of them and the last version is
+their number. Each runs in a transaction with the new version number: a process that dies within one leaves the old
+version. A ledger that is newer than this program is refused, never written to.
+
+What is asked for by range or by name has a column and an index; what is only shown stands in JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Connection,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    inspect,
+    select,
+)
+
+from phalanx.errors import PhalanxError
+
+# SQLite counts only an INTEGER PRIMARY KEY up by itself.
+NUMBER = BigInteger().with_variant(Integer, "sqlite")
+
+METADATA = MetaData()
+VERSION = Table("ledger_version", METADATA, Column("version", Integer, nullable=False))
+JOBS = Table(
+    "ledger_job",
+    METADATA,
+    Column("id", NUMBER, primary_key=True),
+    Column("uid", Text, nullable=False, unique=True),
+    Column("job", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("user_name", Text, nullable=False),
+    Column("group_name", Text, nullable=False),
+    Column("queue", Text, nullable=False),
+    Column("account", Text, nullable=False),
+    Column("qos", Text, nullable=False),
+    Column("priority", BigInteger, nullable=False),
+    Column("submit_s", Float(53), nullable=False),
+    Column("eligible_s", Float(53)),
+    Column("limit_s", Float(53)),
+    Column("pods", Integer, nullable=False),
+    Column("requested", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("waits_for", Text, nullable=False),
+    Column("end_s", Float(53)),
+    Column("exact_end", Boolean, nullable=False),
+    Column("exit_code", Integer),
+    Column("signal", Integer),
+    Column("number", BigInteger),
+    Column("words", Text, nullable=False),
+    Index("ledger_job_user", "user_name", "submit_s"),
+    Index("ledger_job_end", "end_s"),
+    Index("ledger_job_submit", "submit_s"),
+    Index("ledger_job_number", "number"),
+)
+STARTS = Table(
+    "ledger_start",
+    METADATA,
+    Column("job_id", NUMBER, ForeignKey("ledger_job.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    Column("at_s", Float(53), primary_key=True),
+    Column("state", Text, nullable=False),
+    Column("end_s", Float(53)),
+    Column("nodes", Text, nullable=False),
+    Column("allocated", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+)
+
+
+def _create(connection: Connection) -> None:
+    METADATA.create_all(connection, tables=[JOBS, STARTS], checkfirst=False)
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_create,)
+
+
+def upgrade(connection: Connection) -> None:
+    """Bring the tables to this program's version, within the caller's transaction.
+
+    Raises PhalanxError for a ledger that a newer program wrote."""
+    if not inspect(connection).has_table(VERSION.name):
+        VERSION.create(connection)
+        connection.execute(VERSION.insert().values(version=0))
+    version = connection.execute(select(VERSION.c.version)).scalar_one()
+    if version > len(MIGRATIONS):
+        raise PhalanxError(
+            f"the ledger has version {version}, and this program knows versions up to {len(MIGRATIONS)}: it was "
+            "written by a newer Phalanx. Nothing was changed. Use that one, or another ledger."
+        )
+    for number, migrate in enumerate(MIGRATIONS[version:], version + 1):
+        migrate(connection)
+        connection.execute(VERSION.update().values(version=number))

@@ -1,0 +1,253 @@
+"""A ledger in a database: SQLite beside the data directory, or PostgreSQL by its URL.
+
+A write takes whole entries and is one transaction: it replaces what the ledger knows of each job (by uid) and of each
+of its starts (by the moment of its decision), so that a write whose answer was lost is simply done again. An entry that
+has ended is never opened again by an older view of it: `put` leaves ended jobs alone.
+
+SQLite runs in WAL mode with synchronous=FULL: what was committed survives kill -9 and a loss of power, and readers do
+not wait for the writer.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from sqlalchemy import ColumnElement, Connection, Engine, Row, create_engine, delete, event, make_url, or_, select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+from phalanx.errors import PhalanxError
+from phalanx.ledger.entry import LIVE, JobEntry, StartEntry, State
+from phalanx.ledger.schema import JOBS, STARTS, upgrade
+from phalanx.ledger.selection import Selection
+
+FILE = "ledger.sqlite3"  # in a data directory
+_AT_ONCE = 500  # jobs a statement
+_DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg", "sqlite": "sqlite"}
+
+
+class LedgerError(PhalanxError):
+    """The database cannot be reached, read or written."""
+
+
+def url_of(file: Path) -> str:
+    """The URL of a ledger in a file."""
+    return f"sqlite:///{file}"
+
+
+class Ledger:
+    """Use as `with Ledger.open(url) as ledger`. Its methods may be called by one thread at a time."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._insert = postgresql.insert if engine.dialect.name == "postgresql" else sqlite.insert
+
+    @classmethod
+    def open(cls, url: str, *, read_only: bool = False) -> Ledger:
+        """`url`: `sqlite:///FILE` or `postgresql://USER@HOST/NAME`. Made, or brought to this version, unless it is
+        only to be read. Raises LedgerError."""
+        ledger = cls(_engine(url, read_only))
+        if not read_only:
+            with _told(url), ledger._engine.begin() as connection:
+                upgrade(connection)
+        return ledger
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    # --- writing ----------------------------------------------------------------------------------------------------
+
+    def put(self, entries: Sequence[JobEntry]) -> None:
+        """Write these, in one transaction. Raises LedgerError: then none of them was, or that is not known."""
+        with _told(self._engine.url.render_as_string()), self._engine.begin() as connection:
+            for at in range(0, len(entries), _AT_ONCE):
+                self._put(connection, entries[at : at + _AT_ONCE])
+
+    def _put(self, connection: Connection, entries: Sequence[JobEntry]) -> None:
+        rows = self._insert(JOBS).values([_job_row(entry) for entry in entries])
+        changed = {column.name: rows.excluded[column.name] for column in JOBS.c if column.name not in ("id", "uid")}
+        still_live = JOBS.c.state.in_([*LIVE])
+        connection.execute(rows.on_conflict_do_update(index_elements=["uid"], set_=changed, where=still_live))
+        found = connection.execute(select(JOBS.c.uid, JOBS.c.id).where(JOBS.c.uid.in_([one.uid for one in entries])))
+        ids: dict[str, int] = {row.uid: row.id for row in found}
+        starts = [_start_row(ids[entry.uid], start) for entry in entries for start in entry.starts]
+        if starts:
+            begun = self._insert(STARTS).values(starts)
+            renewed = {name: begun.excluded[name] for name in ("state", "end_s", "nodes", "allocated", "reason")}
+            key, ongoing = ["job_id", "at_s"], STARTS.c.end_s.is_(None)
+            connection.execute(begun.on_conflict_do_update(index_elements=key, set_=renewed, where=ongoing))
+
+    def purge(self, before_s: float) -> int:
+        """Forget jobs that ended before that moment (seconds since the epoch); how many they were."""
+        old = select(JOBS.c.id).where(JOBS.c.end_s < before_s)
+        with _told(self._engine.url.render_as_string()), self._engine.begin() as connection:
+            connection.execute(delete(STARTS).where(STARTS.c.job_id.in_(old)))
+            return int(connection.execute(delete(JOBS).where(JOBS.c.end_s < before_s)).rowcount)
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+
+    def live(self) -> list[JobEntry]:
+        """The jobs that have not ended."""
+        return list(self.jobs(Selection(states=tuple(sorted(LIVE)))))
+
+    def jobs(self, selection: Selection | None = None) -> Iterator[JobEntry]:
+        """In the order in which they were submitted. Raises LedgerError."""
+        asked = select(JOBS).where(*_conditions(selection or Selection())).order_by(JOBS.c.submit_s, JOBS.c.id)
+        with _told(self._engine.url.render_as_string()), self._engine.connect() as connection:
+            for rows in connection.execute(asked).partitions(_AT_ONCE):
+                ids = [row.id for row in rows]
+                starts: dict[int, list[StartEntry]] = {}
+                ordered = select(STARTS).where(STARTS.c.job_id.in_(ids)).order_by(STARTS.c.job_id, STARTS.c.at_s)
+                for row in connection.execute(ordered):
+                    starts.setdefault(row.job_id, []).append(_start(row))
+                yield from (_job(row, starts.get(row.id, ())) for row in rows)
+
+
+def _conditions(asked: Selection) -> Iterator[ColumnElement[bool]]:
+    if asked.since_s is not None:
+        yield or_(JOBS.c.end_s.is_(None), JOBS.c.end_s >= asked.since_s)
+    if asked.until_s is not None:
+        yield JOBS.c.submit_s <= asked.until_s
+    for column, values in (
+        (JOBS.c.user_name, asked.users),
+        (JOBS.c.queue, asked.queues),
+        (JOBS.c.state, asked.states),
+        (JOBS.c.job, asked.jobs),
+        (JOBS.c.number, asked.numbers),
+    ):
+        if values:
+            yield column.in_(values)
+    if asked.accounts:
+        path = "/" + JOBS.c.account + "/"
+        yield or_(*(path.contains(f"/{account}/", autoescape=True) for account in asked.accounts))
+    if asked.numbered:
+        yield JOBS.c.number.is_not(None)
+
+
+# --- rows -----------------------------------------------------------------------------------------------------------
+
+
+def _job_row(entry: JobEntry) -> dict[str, Any]:
+    same = ("uid", "job", "kind", "queue", "account", "qos", "priority", "submit_s", "eligible_s", "limit_s", "pods")
+    rest = ("waits_for", "end_s", "exact_end", "exit_code", "signal", "number")
+    return {
+        **{name: getattr(entry, name) for name in (*same, *rest)},
+        "user_name": entry.user,
+        "group_name": entry.group,
+        "state": str(entry.state),
+        "requested": _json(entry.requested),
+        "words": _json(entry.words),
+    }
+
+
+def _job(row: Row[Any], starts: Iterable[StartEntry]) -> JobEntry:
+    said = {name: value for name, value in row._mapping.items() if name not in ("id", "user_name", "group_name")}
+    return JobEntry(
+        **{
+            **said,
+            "user": row.user_name,
+            "group": row.group_name,
+            "state": State(row.state),
+            "requested": msgspec.json.decode(row.requested),
+            "words": msgspec.json.decode(row.words),
+            "starts": tuple(starts),
+        }
+    )
+
+
+def _start_row(job: int, start: StartEntry) -> dict[str, Any]:
+    return {
+        "job_id": job,
+        "at_s": start.at_s,
+        "state": str(start.state),
+        "end_s": start.end_s,
+        "nodes": _json(start.nodes),
+        "allocated": _json(start.allocated),
+        "reason": start.reason,
+    }
+
+
+def _start(row: Row[Any]) -> StartEntry:
+    return StartEntry(
+        at_s=row.at_s,
+        state=State(row.state),
+        end_s=row.end_s,
+        nodes=tuple(msgspec.json.decode(row.nodes)),
+        allocated=msgspec.json.decode(row.allocated),
+        reason=row.reason,
+    )
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+# --- the database ---------------------------------------------------------------------------------------------------
+
+
+class _told:  # noqa: N801 - used as a statement
+    """What the database says becomes a LedgerError that names it, without its password."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, SQLAlchemyError):
+            cause = str(getattr(error, "orig", None) or error).partition("\n")[0]
+            raise LedgerError(f"the ledger {_shown(self._url)} cannot be used: {cause}") from error
+
+
+def _shown(url: str) -> str:
+    return make_url(url).render_as_string(hide_password=True)
+
+
+def _engine(url: str, read_only: bool) -> Engine:
+    try:
+        parsed = make_url(url)
+        driver = _DRIVERS[parsed.drivername]
+    except (ArgumentError, KeyError):
+        scheme = url.partition(":")[0]
+        raise LedgerError(
+            f"the ledger {scheme}:… is not understood: write sqlite:///FILE or postgresql://USER@HOST/NAME"
+        ) from None
+    if driver != "sqlite":
+        return create_engine(parsed.set(drivername=driver), connect_args={"connect_timeout": 5}, pool_pre_ping=True)
+    file = Path(parsed.database or "")
+    if read_only and not file.exists():
+        raise LedgerError(f"there is no ledger {file}: `phalanx up` keeps one in its data directory, as {FILE}")
+    if not read_only:
+        _private(file)
+    engine = create_engine(parsed)
+    event.listen(engine, "connect", _prepare)
+    # The driver itself begins transactions late, and not before a CREATE: a migration would not be one.
+    event.listen(engine, "begin", lambda it: it.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE"))
+    return engine
+
+
+def _private(file: Path) -> None:
+    """Made before SQLite makes it, so that nobody else can read it at any moment."""
+    try:
+        os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise LedgerError(f"the ledger {file} cannot be written: {error.strerror}") from error
+
+
+def _prepare(connection: Any, _: object) -> None:
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "busy_timeout=5000"):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()

@@ -1,0 +1,85 @@
+"""What jobs took, summed per user, account, queue or day.
+
+A job's start counts in the part of it that lies within the period that is asked for, and a start that goes over
+midnight (UTC) counts in each of its days. Amounts are those allocated, whether or not they were used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from phalanx.ledger.entry import JobEntry
+
+_DAY_S = 86400.0
+CPU, MEMORY, GPU = "cpu", "memory", "nvidia.com/gpu"
+
+
+class By(StrEnum):
+    """What a sum is of."""
+
+    USER = "user"
+    ACCOUNT = "account"
+    QUEUE = "queue"
+    DAY = "day"
+
+
+@dataclass(slots=True, kw_only=True)
+class Sum:
+    """`jobs` that held anything, in seconds: of CPU cores, of GPUs, of bytes of memory; and of waiting."""
+
+    jobs: int = 0
+    cpu_s: float = 0.0
+    gpu_s: float = 0.0
+    memory_byte_s: float = 0.0
+
+
+def total(
+    entries: Iterable[JobEntry],
+    by: By,
+    now_s: float,
+    since_s: float | None = None,
+    until_s: float | None = None,
+) -> dict[str, Sum]:
+    """Name -> what its jobs held within the period; a day by its date, in seconds since the epoch."""
+    found: dict[str, Sum] = {}
+    first_s, last_s = since_s or 0.0, now_s if until_s is None else min(until_s, now_s)
+    for entry in entries:
+        seen = set()
+        for name, start, seconds in _pieces(entry, _NAMES.get(by), first_s, last_s, now_s):
+            one = found.setdefault(name, Sum())
+            seen.add(name)
+            one.cpu_s += entry.starts[start].allocated.get(CPU, 0) / 1000 * seconds
+            one.gpu_s += entry.starts[start].allocated.get(GPU, 0) * seconds
+            one.memory_byte_s += entry.starts[start].allocated.get(MEMORY, 0) * seconds
+        for name in seen:
+            found[name].jobs += 1
+    return found
+
+
+_NAMES: dict[By, Callable[[JobEntry], str]] = {
+    By.USER: lambda entry: entry.user,
+    By.ACCOUNT: lambda entry: entry.account,
+    By.QUEUE: lambda entry: entry.queue,
+}
+
+
+def _pieces(
+    entry: JobEntry, name: Callable[[JobEntry], str] | None, first_s: float, last_s: float, now_s: float
+) -> Iterator[tuple[str, int, float]]:
+    """(name, number of the start, seconds), by day where no name is given."""
+    for number, start in enumerate(entry.starts):
+        end_s = next(end for end in (start.end_s, entry.end_s, now_s) if end is not None)
+        begin_s, end_s = max(start.at_s, first_s), min(end_s, last_s)
+        if begin_s > end_s:
+            continue
+        if name is not None:
+            yield name(entry), number, end_s - begin_s
+            continue
+        while True:
+            midnight_s = (begin_s // _DAY_S + 1) * _DAY_S
+            yield str(int(begin_s // _DAY_S * _DAY_S)), number, min(midnight_s, end_s) - begin_s
+            if midnight_s >= end_s:
+                break
+            begin_s = midnight_s

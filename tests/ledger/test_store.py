@@ -1,0 +1,198 @@
+"""A ledger in SQLite and in PostgreSQL: written once, read by what is asked, upgraded, refused."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from phalanx.errors import PhalanxError
+from phalanx.ledger.entry import JobEntry, StartEntry, State
+from phalanx.ledger.schema import MIGRATIONS
+from phalanx.ledger.selection import Selection
+from phalanx.ledger.store import Ledger, LedgerError, url_of
+
+JOB = JobEntry(
+    uid="u1",
+    job="default/train",
+    user="ada",
+    queue="vision",
+    account="company/research/vision",
+    submit_s=100.0,
+    requested={"cpu": 4000},
+    words={"comment": 'it\'s "so" 100 % — ✓'},
+)
+RUNNING = replace(
+    JOB,
+    state=State.RUNNING,
+    starts=(StartEntry(at_s=110.25, state=State.RUNNING, nodes=("n1", "n2"), allocated={"cpu": 4000}),),
+)
+ENDED = replace(
+    RUNNING,
+    state=State.FAILED,
+    end_s=130.5,
+    exit_code=3,
+    starts=(replace(RUNNING.starts[0], state=State.FAILED, end_s=130.5),),
+)
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[str]:
+    """The URL of an empty PostgreSQL that listens on a socket in a directory of its own. It does not run as root."""
+    if shutil.which("initdb") is None or shutil.which("pg_ctl") is None:
+        pytest.skip("PostgreSQL is not installed")
+    user = "nobody" if os.geteuid() == 0 else None
+    with tempfile.TemporaryDirectory(prefix="pg-") as data:
+        if user is not None:
+            shutil.chown(data, user)
+
+        def call(*words: str) -> None:
+            done = subprocess.run(words, user=user, cwd="/", capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stdout + done.stderr
+
+        call("initdb", "-D", f"{data}/d", "-A", "trust", "-N", "-E", "UTF8", "--no-locale", "-U", "ledger")
+        options = f"-k {data} -c listen_addresses= -c fsync=off"
+        with open(f"{data}/log", "w") as log:
+            words = ["pg_ctl", "-D", f"{data}/d", "-w", "-o", options, "start"]
+            subprocess.run(words, user=user, cwd="/", check=True, stdout=log, stderr=log)
+        try:
+            yield f"postgresql://ledger@/postgres?host={data}"
+        finally:
+            call("pg_ctl", "-D", f"{data}/d", "-m", "immediate", "-w", "stop")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
+    url = url_of(tmp_path / "ledger.sqlite3") if request.param == "sqlite" else request.getfixturevalue("postgres")
+    with Ledger.open(url) as found:
+        yield found
+        found.purge(1e12)
+
+
+def test_what_is_written_is_read_again(ledger: Ledger) -> None:
+    for entry in (JOB, RUNNING, ENDED):
+        ledger.put([entry])
+        assert list(ledger.jobs()) == [entry]
+
+
+def test_writing_twice_changes_nothing(ledger: Ledger) -> None:
+    ledger.put([ENDED, replace(JOB, uid="u2", state=State.CANCELLED, end_s=3.0)])
+    before = list(ledger.jobs())
+    ledger.put([ENDED])
+    assert list(ledger.jobs()) == before
+
+
+def test_an_ended_job_is_not_opened_by_an_older_view_of_it(ledger: Ledger) -> None:
+    ledger.put([ENDED])
+    ledger.put([RUNNING])
+    assert list(ledger.jobs()) == [ENDED]
+
+
+def test_the_live_ones_are_those_that_have_not_ended(ledger: Ledger) -> None:
+    second = replace(RUNNING, uid="u2", job="default/other")
+    ledger.put([ENDED, second])
+    assert ledger.live() == [second]
+    ledger.put([replace(second, state=State.COMPLETED, end_s=140.0)])
+
+
+def test_more_jobs_than_a_statement_takes(ledger: Ledger) -> None:
+    many = [replace(ENDED, uid=f"u{number}", submit_s=float(number)) for number in range(1201)]
+    ledger.put(many)
+    assert list(ledger.jobs()) == many
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        (Selection(), {"a", "b", "c"}),
+        (Selection(users=("ada",)), {"a", "b"}),
+        (Selection(queues=("vision",)), {"a"}),
+        (Selection(accounts=("research",)), {"a", "b"}),
+        (Selection(accounts=("resear",)), set()),
+        (Selection(accounts=("res_arch",)), set()),  # no pattern
+        (Selection(states=(State.FAILED,)), {"a", "b"}),
+        (Selection(since_s=131.0), {"c"}),
+        (Selection(since_s=120.0, until_s=125.0), {"a", "b"}),
+        (Selection(until_s=99.0), set()),
+        (Selection(numbers=(7,)), {"b"}),
+        (Selection(numbered=True), {"b"}),
+        (Selection(jobs=("default/train",), users=("bob",)), {"c"}),
+    ],
+)
+def test_what_is_asked_for(ledger: Ledger, asked: Selection, found: set[str]) -> None:
+    ledger.put(
+        [
+            replace(ENDED, uid="a"),
+            replace(ENDED, uid="b", queue="text", account="company/research/text", number=7),
+            replace(JOB, uid="c", user="bob", queue="ops", account="ops", submit_s=130.0, state=State.CANCELLED,
+                    end_s=200.0),
+        ]
+    )  # fmt: skip
+    assert {entry.uid for entry in ledger.jobs(asked)} == found
+
+
+def test_purging_forgets_what_ended_before(ledger: Ledger) -> None:
+    later = replace(ENDED, uid="u2", end_s=500.0)
+    ledger.put([ENDED, later])
+    assert ledger.purge(400.0) == 1
+    assert list(ledger.jobs()) == [later]
+
+
+def test_it_is_its_owners_alone(tmp_path: Path) -> None:
+    file = tmp_path / "ledger.sqlite3"
+    with Ledger.open(url_of(file)) as ledger:
+        ledger.put([JOB])
+        assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
+
+
+def test_one_that_a_newer_program_wrote_is_refused(tmp_path: Path) -> None:
+    url = url_of(tmp_path / "ledger.sqlite3")
+    Ledger.open(url).close()
+    with sqlite3.connect(tmp_path / "ledger.sqlite3") as connection:
+        connection.execute("UPDATE ledger_version SET version = ?", (len(MIGRATIONS) + 1,))
+    with pytest.raises(PhalanxError, match=f"version {len(MIGRATIONS) + 1}"):
+        Ledger.open(url)
+
+
+def test_a_migration_that_is_killed_leaves_what_was(tmp_path: Path) -> None:
+    """Its tables are there and its version is not: the transaction was not one."""
+    file = tmp_path / "ledger.sqlite3"
+    script = (
+        "import os, sys\nfrom phalanx.ledger import schema\nfrom phalanx.ledger.store import Ledger, url_of\n"
+        "made = schema.MIGRATIONS[0]\n"
+        "def dying(connection):\n    made(connection)\n    os.kill(os.getpid(), 9)\n"
+        "schema.MIGRATIONS = (dying,)\nLedger.open(sys.argv[1])\n"
+    )
+    assert subprocess.run([sys.executable, "-c", script, url_of(file)], check=False).returncode == -9
+    with Ledger.open(url_of(file)) as ledger:
+        ledger.put([JOB])
+        assert list(ledger.jobs()) == [JOB]
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("mysql://u@h/x", "the ledger mysql:… is not understood"),
+        ("nonsense", "is not understood"),
+        ("sqlite:////nowhere/at/all.db", "cannot be written"),
+        ("postgresql://u:secret@127.0.0.1:1/x", r"postgresql://u:\*\*\*@127.0.0.1:1/x"),
+    ],
+)
+def test_what_cannot_be_is_said_without_its_password(url: str, words: str) -> None:
+    with pytest.raises(LedgerError, match=words) as error:
+        Ledger.open(url)
+    assert "secret" not in str(error.value)
+
+
+def test_reading_makes_none(tmp_path: Path) -> None:
+    with pytest.raises(LedgerError, match="there is no ledger"):
+        Ledger.open(url_of(tmp_path / "ledger.sqlite3"), read_only=True)
+    assert not list(tmp_path.iterdir())
