@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
+import pytest
+
+from .test_rooms import listed, rooms_of
 from .test_structure import ALLOWED, ROOT, SOURCE
 
 PAGE = (ROOT / "docs" / "guide" / "architecture.md").read_text()
@@ -18,10 +20,10 @@ def paths() -> set[str]:
     return set(PATH.findall(PAGE))
 
 
-def parts(folder: Path) -> set[str]:
-    """Return the folders and modules of a package, as the page would name them within it."""
-    modules = {path.name for path in folder.glob("*.py") if path.name != "__init__.py"}
-    return modules | {f"{path.parent.name}/" for path in folder.glob("*/__init__.py")}
+def inside(package: str) -> list[str]:
+    """Return the parts of a package in the order of its table on the page, without the package and their endings."""
+    table = PAGE.partition(f"## Inside `{package}/`")[2].partition("\n## ")[0]
+    return re.findall(rf"^\| `{package}/([a-z_]+)(?:/|\.py)` \|", table, re.MULTILINE)
 
 
 def test_what_the_page_names_exists() -> None:
@@ -29,18 +31,14 @@ def test_what_the_page_names_exists() -> None:
     assert [path for path in sorted(paths()) if not (SOURCE / path).exists()] == []
 
 
-def test_no_package_is_left_out() -> None:
-    assert parts(SOURCE) - paths() == set()
-
-
-def test_no_part_of_the_scheduler_is_left_out() -> None:
-    every = {f"{package}/{part}" for package in WHOLE for part in parts(SOURCE / package)}
-    assert every - paths() == set()
+@pytest.mark.parametrize("package", WHOLE)
+def test_no_part_is_left_out_and_the_lowest_comes_first(package: str) -> None:
+    assert inside(package) == listed(SOURCE / package)
 
 
 def test_its_table_says_who_may_import_whom() -> None:
-    said = dict(ROW.findall(PAGE.partition("## The packages")[2].partition("##")[0]))
+    said: dict[str, str] = dict(ROW.findall(PAGE.partition("## The packages")[2].partition("##")[0]))
     shown = {"nothing of ours": "", "everything": "*"}
     rows = {package: set(shown.get(text, text).split(", ")) - {""} for package, text in said.items()}
     assert rows == {package: allowed for package, allowed in ALLOWED.items() if package in rows}
-    assert {part.removesuffix("/").removesuffix(".py") for part in parts(SOURCE)} == set(rows)
+    assert set(rows) == set(rooms_of(SOURCE))
