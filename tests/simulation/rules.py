@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
-from phalanx.model.job import Group, Job, Role, Slot
+from phalanx.model.job import Group, Job, Phase, Role, Slot
 from phalanx.model.node import Node, TopologyRequest
-from phalanx.model.plan import Place, Plan, Shrink, Start
+from phalanx.model.plan import Nominate, Place, Plan, Shrink, Start
 from phalanx.model.pod import PodAffinityTerm, Shape, with_pod_count
 from phalanx.state.cluster import Cluster, JobRecord
 from tests.core.brute import matches
@@ -37,6 +37,8 @@ def judge(cluster: Cluster, plan: Plan) -> Iterator[str]:
     for each in plan.actions:
         if isinstance(each, Place | Shrink):
             yield from member_in_part(cluster, each)
+        if isinstance(each, Start | Nominate):
+            yield from out_of_turn(cluster, cluster.jobs[each.job].job)
     placed = [action for action in plan.actions if isinstance(action, Start | Place) and action.placements]
     if not placed:
         return
@@ -70,6 +72,17 @@ def member_in_part(cluster: Cluster, action: Place | Shrink) -> Iterator[str]:
             whole = all(there[role] >= min(job.roles[role].minimum, there[role] + wanted[role]) for role in member)
         if touched and not whole:
             yield f"of roles {sorted(member)} of {action.job} only {dict(there)} are there, after {action}"
+
+
+def out_of_turn(cluster: Cluster, job: Job) -> Iterator[str]:
+    """With it more of its array, or of its name, run or are promised room than may."""
+    there = [each.job for each in cluster.jobs.values() if each.phase is not Phase.QUEUED or each.nominated]
+    beside = [each.id for each in there if each.user == job.user and each.array == job.array]
+    if job.array_cap is not None and len(beside) > job.array_cap:
+        yield f"{job.id} is given room, and of the array {job.array} there are {beside}"
+    alike = [each.id for each in there if each.user == job.user and each.singleton == job.singleton]
+    if job.singleton and len(alike) > 1:
+        yield f"{job.id} is given room, and of those named {job.singleton} there are {alike}"
 
 
 def members_to_spare(job: Job) -> Iterator[set[int]]:

@@ -14,7 +14,7 @@ from phalanx.core.quota import shares
 from phalanx.model.job import Phase, pods_by_role
 from phalanx.model.pod import Amount, Amounts
 from phalanx.model.queue import Queue
-from phalanx.report.recount import index_errors
+from phalanx.report.recount import index_errors, related_truly, residents_truly
 from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.pending.line import Bid
 from phalanx.state.queue_tree import Charge, Key, QueueTree, QueueUsage
@@ -36,6 +36,8 @@ def check_invariants(cluster: Cluster) -> None:
         *layout_is_true(cluster),
         *others_add_up(cluster),
         *index_errors(cluster),
+        *related_truly(cluster),
+        *residents_truly(cluster),
         *usage_errors(cluster, held),
         *holders_are_true(cluster, held),
         *jobs_are_whole(cluster),
@@ -201,7 +203,7 @@ def equal(one: QueueUsage, other: QueueUsage) -> bool:
         and alike(one.total, other.total)
         and alike(one.claimed, other.claimed)
         and alike(one.own, other.own)
-        and (one.users == other.users == one.groups == other.groups or tallied(one) == tallied(other))
+        and tallied(one) == tallied(other)
     )
 
 
@@ -215,10 +217,10 @@ def alike(one: Mapping[Key, Amount] | Mapping[str, Amount], other: Mapping[Key, 
 
 
 def tallied(account: QueueUsage) -> list[object]:
-    """Of each user and each group."""
+    """Of each user, each group and each job."""
     return [
         (name, each.running, {key: used for key, used in each.used.items() if used})
-        for tallies in (account.users, account.groups)
+        for tallies in (account.users, account.groups, account.jobs)
         for name, each in sorted(tallies.items())
     ]
 

@@ -1,15 +1,22 @@
-"""What pods hold besides amounts, counted anew: kinds, host ports, devices and NUMA zones. `report.invariants` compares
-it with what the book has kept up to date pod by pod."""
+"""What the book keeps beside its records, counted anew from them: what pods hold besides amounts (kinds, host ports,
+devices, NUMA zones), which jobs wait for which (dependencies, singletons, arrays), and the columns of who runs where.
+`report.invariants` compares it with what was kept up to date event by event."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from phalanx.core.fold.job_dependencies import contends
+from phalanx.model.job import Phase
 from phalanx.model.pod import HostPort
+from phalanx.state import cluster as residency
 from phalanx.state.classes import AffinityClass
-from phalanx.state.cluster import Cluster
+from phalanx.state.cluster import Cluster, JobRecord
+from phalanx.state.dependencies import JobDependencies
 from phalanx.state.nodes.devices import DeviceTable, device_use
 from phalanx.state.nodes.pod_index import PodIndex
+from phalanx.state.pending.line import Bid
+from phalanx.state.running import RunningPods
 
 
 def index_errors(cluster: Cluster) -> Iterator[str]:
@@ -80,3 +87,54 @@ def of_devices(devices: DeviceTable, row: int) -> object:
         if table[row, at]
     }
     return left, zones, devices.shared(row)
+
+
+def related_truly(cluster: Cluster) -> Iterator[str]:
+    """Who waits for whom, and how many of an array are active, is what the jobs say. One that is to be looked at anew
+    keeps the turn that it has until then, or has none yet."""
+    noted, anew = cluster.dependencies, JobDependencies()
+    for record in cluster.jobs.values():
+        anew.enter(record.job)
+        if has_turn(cluster, record) or (noted.contends(record.job) and Bid(record.job.id) in cluster.waiting.fresh):
+            anew.work(record.job)
+    for what, kept, true in (
+        ("jobs that others wait for", noted.dependents, anew.dependents),
+        ("singletons", noted.singletons, anew.singletons),
+        ("arrays", noted.arrays, anew.arrays),
+        ("active jobs of arrays", noted.active, anew.active),
+    ):
+        if kept != true:
+            yield f"{what} are noted as {kept}, the jobs say {true}"
+
+
+def residents_truly(cluster: Cluster) -> Iterator[str]:
+    """The columns of who runs where become, brought up to date, what columns made anew are."""
+    if (known := cluster.running_pods) is None:
+        return
+    kept = of_residents(residency.residents(cluster))
+    cluster.running_pods = None
+    anew = of_residents(residency.residents(cluster))
+    cluster.running_pods = known
+    if kept != anew:
+        yield f"who runs where is kept as {kept}, the records say {anew}"
+
+
+def of_residents(residents: RunningPods) -> object:
+    """By job: what decides whether it may be asked, and its entries, in any order."""
+    about = ("priority", "preemptible", "started_s", "submitted_s")
+    entry = {name: residents.entry(name).tolist() for name in ("role", "row", "leaving", "pods", "spare")}
+    return {
+        job: (
+            residents.queues[residents.of_jobs("queue")[number]],
+            [residents.of_jobs(name)[number].item() for name in about],
+            sorted(tuple(entry[name][at] for name in entry) for at in residents.entries_of(number)),
+        )
+        for job, number in residents.number_of.items()
+    }
+
+
+def has_turn(cluster: Cluster, record: JobRecord) -> bool:
+    """Of its array: it has started, is promised room, or stands in a line and may start some day."""
+    if record.phase is not Phase.QUEUED or record.nominated:
+        return True
+    return cluster.waiting.stands(Bid(record.job.id)) and contends(record)

@@ -19,8 +19,9 @@ Members: TypeAlias = list[tuple[float, str]]  # (submitted, seconds since the ep
 
 
 class JobDependencies:
-    """`dependents[job]`: live jobs that name it. `active[array]`: its jobs that have started, or stand in a line and
-    may start some day. `passed`: jobs of arrays that were found not to, whose turn is another's."""
+    """`dependents[job]`: live jobs that name it. `active[array]`: its jobs that have started, are promised room,
+    or stand in a line and may start some day. `passed`: jobs of arrays that were found not to, whose turn is
+    another's."""
 
     def __init__(self) -> None:
         self.dependents: dict[str, dict[str, None]] = {}

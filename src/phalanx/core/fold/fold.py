@@ -76,6 +76,8 @@ def fold(cluster: Cluster, news: Iterable[News]) -> None:
     if cluster.tree.stale or cluster.tree.pool_stale:
         circumstance.tree_changed(cluster)
     cluster.waiting.rouse(cluster.columns, cluster.tree, cluster.now_s)
+    if cluster.waiting.hopeless and cluster.waiting.awake:
+        renew_turns(cluster)
 
 
 def fold_plan(cluster: Cluster, plan: Plan) -> None:
@@ -184,7 +186,8 @@ def refused(cluster: Cluster, event: Refused) -> None:
     cluster.waiting.refresh(Bid(event.job))
     cluster.ends.drop(event.job)
     watch_deadline(cluster, record.job)
-    cluster.dependencies.rest(record.job)
+    if not record.nominated:  # else it is moved, and keeps its turn
+        cluster.dependencies.rest(record.job)
     refresh_related(cluster, record.job)
 
 
@@ -327,6 +330,8 @@ def nominate_job(cluster: Cluster, action: Nominate) -> None:
     record.flavors, record.nominated_until_s = action.flavors, action.until_s
     nominate(cluster, record, action.placements)
     settle_charge(cluster, record)
+    if record.nominated:
+        cluster.dependencies.work(record.job)
     if record.phase is Phase.QUEUED:
         cluster.waiting.refresh(Bid(action.job))
 
@@ -406,7 +411,8 @@ def store_findings(cluster: Cluster, findings: Findings) -> None:
 
 
 def note_arrays(cluster: Cluster, findings: Findings) -> None:
-    """Jobs of arrays that contend from now on; and those that do not, so that it is another's turn."""
+    """Jobs of arrays that contend from now on; and those that do not, so that it is another's turn. Whoever is promised
+    room, or has just started in it, stands in no line and has its turn all the same."""
     relations = cluster.dependencies
     for bid in (joined.entry.bid for joined in findings.joined):
         if job_dependencies.contends(cluster.jobs[bid.job]):
@@ -414,8 +420,9 @@ def note_arrays(cluster: Cluster, findings: Findings) -> None:
         else:
             relations.passed[bid.job] = None
     for bid in (*findings.parked, *(bid for bid, _ in findings.resting)):
-        if bid.slot is None:
-            relations.rest(cluster.jobs[bid.job].job)
+        record = cluster.jobs[bid.job]
+        if bid.slot is None and record.phase is Phase.QUEUED and not record.nominated:
+            relations.rest(record.job)
             relations.passed[bid.job] = None
     passed, relations.passed = relations.passed, {}
     for name in passed:
@@ -432,6 +439,15 @@ def pass_turn(cluster: Cluster, record: JobRecord) -> None:
         following := job_dependencies.next_of_array(cluster, record.job)
     ):
         waiting.refresh(Bid(following))
+
+
+def renew_turns(cluster: Cluster) -> None:
+    """Jobs of arrays that could never start have given up their turn. If their line may now, they need one first."""
+    waiting = cluster.waiting
+    for bid in list(waiting.hopeless):
+        line = waiting.line_of(bid.job)
+        if line is not None and line.key in waiting.awake:
+            waiting.refresh(bid)
 
 
 def add_job(cluster: Cluster, job: Job) -> JobRecord:
