@@ -5,7 +5,8 @@ Written from the Kubernetes rules, not from `core.placement.filters.matching`; t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 
 from phalanx.model.job import Role
@@ -82,3 +83,55 @@ def gang_fits(nodes: Sequence[Node], free: Mapping[str, Mapping[str, int]], role
 
     start = tuple(tuple(free[node.name].get(resource, 0) for resource in resources) for node in nodes)
     return rest_fits(0, start)
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """A gang that runs and may be asked to give way: pods of `gpus` each; `held`: GPUs by node."""
+
+    name: str
+    queue: str
+    priority: int
+    gpus: int
+    held: Mapping[str, int]
+    ran_s: float
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    @property
+    def total(self) -> int:
+        return sum(self.held.values())
+
+
+def price(gone: Iterable[Runner]) -> tuple[float, ...]:
+    """What it costs that they give way: the highest priority, whole gangs, work lost, GPUs freed."""
+    gone = list(gone)
+    highest = max((each.priority for each in gone), default=-(2**63))
+    return highest, len(gone), sum(each.ran_s * each.total for each in gone), sum(each.total for each in gone)
+
+
+def fair(gone: frozenset[Runner], runners: Sequence[Runner], enough: Collection[frozenset[Runner]]) -> bool:
+    """No queue is asked while richer ones could be asked in its place, each richer still each time. Of queues that are
+    guaranteed nothing, side by side, with equal weights."""
+    return not any(replaceable(each, gone, runners, enough) for each in gone)
+
+
+def replaceable(
+    one: Runner, gone: frozenset[Runner], runners: Sequence[Runner], enough: Collection[frozenset[Runner]]
+) -> bool:
+    rest = gone - {one}
+    left: dict[str, int] = {}
+    for each in runners:
+        if each not in rest:
+            left[each.queue] = left.get(each.queue, 0) + each.total
+    for other in enough:
+        extra = other - rest
+        if not rest <= other or not extra or any(each.queue == one.queue for each in extra):
+            continue
+        by_queue: dict[str, list[int]] = {}
+        for each in extra:
+            by_queue.setdefault(each.queue, []).append(each.total)
+        if all(left[queue] - sum(sizes) + max(sizes) > left[one.queue] for queue, sizes in by_queue.items()):
+            return True
+    return False

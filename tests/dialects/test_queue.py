@@ -23,6 +23,7 @@ from phalanx.model.queue import (
     Quota,
     ReclaimFloor,
     ReclaimWithinCohort,
+    VictimOrder,
     WithinQueue,
 )
 
@@ -45,6 +46,7 @@ EVERYTHING: dict[str, Any] = {
         "within": "lower-or-newer",
         "reclaim": "any",
         "downTo": "fair-share",
+        "victims": "cheapest",
         "borrowing": True,
         "borrowingThreshold": -1,
         "minRun": "1h30m",
@@ -90,6 +92,7 @@ def test_every_field_is_read() -> None:
             within=WithinQueue.LOWER_OR_NEWER,
             reclaim=ReclaimWithinCohort.ANY,
             down_to=ReclaimFloor.FAIR_SHARE,
+            victims=VictimOrder.CHEAPEST,
             borrowing=True,
             borrowing_threshold=-1,
             min_run_s=5400.0,

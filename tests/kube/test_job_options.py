@@ -19,6 +19,7 @@ EVERYTHING = {
     "phalanx.dev/user": "alice",
     "phalanx.dev/time-limit": "1h30m",
     "phalanx.dev/estimate": "45m",
+    "phalanx.dev/checkpoint": "10m",
     "phalanx.dev/begin": "1970-01-01T00:02:00Z",
     "phalanx.dev/deadline": "1970-01-01T03:00:00+01:00",
     "phalanx.dev/after": "prepare, other/data:any",
@@ -54,6 +55,7 @@ def test_every_word_is_read() -> None:
     assert (job.user, job.group, job.singleton, job.array, job.array_cap) == ("alice", "lab", "nightly", "sweep", 3)
     assert (job.limit_s, job.estimate_s, job.begin_s, job.deadline_s) == (5400.0, 2700.0, 120.0, 7200.0)
     assert job.after == (Dependency(job="default/prepare"), Dependency(job="other/data", after=DependencyType.ANY))
+    assert job.checkpoint_s == 600.0
     assert (job.requires_any, job.reservation, job.nice, job.qos) == (True, "week", -5, "high")
     assert (job.preemptible, job.preempts, job.size) == (False, True, GangSize.FIXED_AT_START)
     assert job.closeness == TopologyRequest(level="rack", balanced=True, slice_level="host", slice_pods=2)

@@ -12,7 +12,8 @@ A block that does not say `cycle` decides nothing. `read` makes steps of a file;
         role NAME pods=2 min=1 cpu=1 select:zone=a require:arch=In:x,y&gen=Gt:3 tolerate:gpu tolerate:*
       job options: queue=q priority=5 at=30 (submitted, in seconds; else the order in the file) blocked=Held
         user=u group=g limit=600 estimate=60 begin=100 deadline=900 after=other:ok after-any singleton=name array=a/2
-        reservation=r qos=high nice=5 fixed-at-start not-preemptible preempts-not close=rack close=rack?balanced
+        reservation=r qos=high nice=5 checkpoint=600 fixed-at-start not-preemptible preempts-not
+        close=rack close=rack?balanced
         sub=left (a group of roles: sub=left/min=1/close=rack/in=parent); a role says in=left, close=…
       `close=LEVEL` is required, `close=LEVEL?` preferred; `+balanced`, `+slice=4@host` behind it
     adopted NAME#2 running started=10 … worker/0@a worker/1@?    as `job`, with attempt, phase, placements, open slots
@@ -323,6 +324,7 @@ def job_options(words: Words) -> dict[str, Any]:
         "array": array,
         "array_cap": int(cap) if cap else None,
         "nice": int(words.option("nice", "0")),
+        "checkpoint_s": seconds if (seconds := float(words.option("checkpoint", "0"))) else None,
         "size": GangSize.FIXED_AT_START if words.flag("fixed-at-start") else GangSize.ELASTIC,
         "preemptible": not words.flag("not-preemptible"),
         "preempts": not words.flag("preempts-not"),

@@ -32,6 +32,7 @@ from phalanx.model.queue import (
     Quota,
     ReclaimFloor,
     ReclaimWithinCohort,
+    VictimOrder,
     Weights,
     WithinQueue,
 )
@@ -94,6 +95,7 @@ def preemption(words: Words) -> QueuePreemption:
         within=WithinQueue(words.option("within", "never")),
         reclaim=ReclaimWithinCohort(words.option("reclaim", "never")),
         down_to=ReclaimFloor(words.option("down-to", "guarantee")),
+        victims=VictimOrder(words.option("victims", "fairest")),
         borrowing=words.flag("borrowing") or bool(threshold),
         borrowing_threshold=int(threshold) if threshold else None,
         min_run_s=float(words.option("min-run", "0")),

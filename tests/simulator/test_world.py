@@ -98,6 +98,7 @@ def test_a_checkpoint_keeps_what_was_saved() -> None:
     driven = Driven(task("a", 0, 100), {0: plan}, checkpoint_s=10)
     assert driven.fate.lost_s == 5
     assert driven.world.live["a"].worked_s == 30
+    assert driven.world.live["a"].job.checkpoint_s == 10  # whoever looks for somebody to give way knows it
 
 
 def test_a_job_that_ends_within_its_grace_has_ended() -> None:

@@ -23,6 +23,7 @@ from phalanx.model.queue import (
     Quota,
     ReclaimFloor,
     ReclaimWithinCohort,
+    VictimOrder,
     WithinQueue,
 )
 
@@ -102,6 +103,7 @@ def _preemption(said: Fields) -> QueuePreemption:
         within=said.choice("within", WithinQueue.NEVER),
         reclaim=said.choice("reclaim", ReclaimWithinCohort.NEVER),
         down_to=said.choice("downTo", ReclaimFloor.GUARANTEE),
+        victims=said.choice("victims", VictimOrder.FAIREST),
         borrowing=said.flag("borrowing"),
         borrowing_threshold=said.whole_or_none("borrowingThreshold", least=-(2**31)),
         min_run_s=said.seconds("minRun"),

@@ -112,6 +112,7 @@ class Job:
     `singleton`: one of the user's jobs of that name runs at a time.
     `array`, `array_cap`: at most so many jobs of the same user and array run at a time.
     `reservation`: the advance reservation that the job asks to run in.
+    `checkpoint_s`: the job saves its work that often, so that a preemption loses no more; None: never.
     `preempted`: how often the job was preempted before this scheduler knew it, as its world remembers."""
 
     id: str
@@ -140,6 +141,7 @@ class Job:
     nice: int = 0
     qos: str = ""
     preempted: int = 0
+    checkpoint_s: float | None = None
 
 
 class Phase(StrEnum):

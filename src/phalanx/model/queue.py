@@ -46,11 +46,18 @@ class ReclaimFloor(StrEnum):
     FAIR_SHARE = "fair-share"  # also beyond the guarantees, while its share stays below the victim's
 
 
+class VictimOrder(StrEnum):
+    """Who goes first of those who may be asked (`core.preemption.victim_sets`)."""
+
+    FAIREST = "fairest"  # of the queue whose share is highest just then; of each the cheapest
+    CHEAPEST = "cheapest"  # the cheapest, of whatever queue; of those that cost the same the fairest
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePreemption:
     """What the jobs of a queue may preempt, and what protects its own.
 
-    `within`, `reclaim`, `down_to`: whom jobs of this queue may preempt.
+    `within`, `reclaim`, `down_to`: whom jobs of this queue may preempt; `victims`: whom first.
     `borrowing`: they may preempt also while their own queue borrows: victims of lower priority, at most
         `borrowing_threshold` if one is set (Kueue's borrowWithinCohort).
     `min_run_s`: jobs of this queue are spared until they have run that long.
@@ -63,6 +70,7 @@ class QueuePreemption:
     within: WithinQueue = WithinQueue.NEVER
     reclaim: ReclaimWithinCohort = ReclaimWithinCohort.NEVER
     down_to: ReclaimFloor = ReclaimFloor.GUARANTEE
+    victims: VictimOrder = VictimOrder.FAIREST
     borrowing: bool = False
     borrowing_threshold: int | None = None
     min_run_s: float = 0.0

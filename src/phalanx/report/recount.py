@@ -121,7 +121,7 @@ def residents_truly(cluster: Cluster) -> Iterator[str]:
 
 def of_residents(residents: RunningPods) -> object:
     """By job: what decides whether it may be asked, and its entries, in any order."""
-    about = ("priority", "preemptible", "started_s", "submitted_s")
+    about = ("priority", "preemptible", "started_s", "submitted_s", "checkpoint_s")
     entry = {name: residents.entry(name).tolist() for name in ("role", "row", "leaving", "pods", "spare")}
     return {
         job: (

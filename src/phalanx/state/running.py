@@ -44,7 +44,8 @@ class RunningPods:
     """Entries: `row`, `job` (its number), `role`, `demand` (its number), `pods`, `leaving` (told to go already) and
     `spare` (so many of them could go, alone, without breaking the gang).
 
-    By job number: `priority`, `queue` (its number), `started_s`, `submitted_s`, `preemptible`."""
+    By job number: `priority`, `queue` (its number), `started_s`, `submitted_s`, `preemptible`, `checkpoint_s` (how
+    often it saves its work; 0: never)."""
 
     def __init__(self) -> None:
         self.touched: dict[str, None] = {}
@@ -63,7 +64,7 @@ class RunningPods:
         }
         self._jobs: dict[str, NDArray[Any]] = {
             **{name: np.zeros(FIRST, np.int64) for name in ("priority", "queue", "preemptible")},
-            **{name: np.zeros(FIRST, np.float64) for name in ("started_s", "submitted_s")},
+            **{name: np.zeros(FIRST, np.float64) for name in ("started_s", "submitted_s", "checkpoint_s")},
         }
         self._written: list[tuple[int, ...]] = []  # entries that are not in the columns yet
         self._told: list[tuple[Any, ...]] = []  # the same of jobs
@@ -136,7 +137,7 @@ class RunningPods:
         `settle` is called, before which a job is written once."""
         number = self._number(job.id)
         self._empty(number)
-        about = (self.queue_number(queue), job.preemptible, started_s, job.submitted_s)
+        about = (self.queue_number(queue), job.preemptible, started_s, job.submitted_s, job.checkpoint_s or 0.0)
         self._told.append((number, clamped_priority(job.priority), *about))
         counted: dict[tuple[int, int, bool], int] = {}
         for slot, row in placed.items():

@@ -22,8 +22,7 @@ from phalanx.core.preemption import consolidation, guard, nomination
 from phalanx.core.preemption import search as preempt
 from phalanx.core.preemption.candidates import Victim
 from phalanx.core.preemption.context import PreemptionContext
-from phalanx.core.preemption.nomination import NominationState
-from phalanx.core.preemption.overcommit import with_overcommitted
+from phalanx.core.preemption.nomination import NominationState, with_overcommitted
 from phalanx.core.preemption.policy import PreemptionPolicy, next_chance_s, queue_preemption
 from phalanx.core.preemption.search import PreemptionPlan
 from phalanx.core.quota.flavor_assignment import FlavorAssignment

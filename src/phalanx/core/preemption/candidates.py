@@ -79,6 +79,7 @@ class VictimCandidates:
         self.field = CandidateTable(
             self.draft,
             residents,
+            self.rights.now_s,
             entry=np.concatenate((spare, entries)),
             unit=np.concatenate((np.arange(above), self.gang_unit[entry("job")[entries]])),
             pods=np.concatenate((np.ones(above, np.int64), entry("pods")[entries])),
@@ -215,7 +216,7 @@ class VictimCandidates:
         """Of those that go: gangs before single pods, one's own queue's before others', the highest priority, the
         longest run."""
         field, at = self.field, np.fromiter(self.going, np.int64, len(self.going))
-        keys = (at, field.started_s[at], -field.priority[at], -field.tier[at], at < self.above)
+        keys = (at, -field.ran_s[at], -field.priority[at], -field.tier[at], at < self.above)
         found: list[int] = at[np.lexsort(keys)].tolist()
         return found
 

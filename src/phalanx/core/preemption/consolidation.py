@@ -36,6 +36,8 @@ ATTEMPTS = 8
 class MovePolicy(PreemptionPolicy):
     """Whoever may be moved may be asked."""
 
+    preempts = False
+
     def may_be_asked(self) -> tuple[Mask, NDArray[np.int64]]:
         queues = self.running_pods.queues
         latest = np.full(len(queues), -np.inf)

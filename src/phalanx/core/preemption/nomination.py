@@ -24,6 +24,7 @@ from functools import cached_property
 import numpy as np
 
 from phalanx.core.backfill import advance
+from phalanx.core.placement.draft import Draft
 from phalanx.core.placement.filters import matching as fit
 from phalanx.model.job import Slot
 from phalanx.state.classes import Demand
@@ -160,3 +161,28 @@ def nominated_capacity(cluster: Cluster, record: JobRecord, demand: Demand, now_
 def leavers(record: JobRecord, others: LeavingPods) -> Sequence[str]:
     """Who is still on the nodes that the job is promised."""
     return sorted({job for node in set(record.nominated.values()) for job in others.jobs_on.get(node, ())})
+
+
+def with_overcommitted(cluster: Cluster, draft: Draft, others: LeavingPods) -> Draft | None:
+    """Return the draft, and beside it the nodes that are overcommitted no more when `others` have left.
+
+    These are shut until a search takes their pods to be gone: only then may it place anything there. So on a cluster of
+    one node a second preemptor need not wait until the first has started. None: there are no such nodes, or this cycle
+    has given away more than the state knows."""
+    columns = draft.columns
+    if not (cluster.nominated and cluster.leaving and draft.untouched):
+        return None
+    leaving = [row for row in others.released if columns.attributes.ready[row] and columns.least_free(row) < 0]
+    rows = [row for row in leaving if not is_overcommitted(cluster, row, others.released[row])]
+    if not rows:
+        return None
+    free = {name: column.copy() for name, column in columns.free.items()}
+    for column in free.values():
+        column[rows] = np.maximum(column[rows], 0)  # for only what is not overfull is laid out
+    wider = Draft(columns.with_free(free), draft.topologies, draft.score, draft.expected)
+    for position in np.isin(wider.rows, rows).nonzero()[0].tolist():
+        row = int(wider.rows[position])
+        lacking = [(name, -int(column[row])) for name, column in columns.free.items() if column[row] < 0]
+        wider.take(position, tuple(lacking), 1)
+        wider.shut(position)
+    return wider

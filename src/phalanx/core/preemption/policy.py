@@ -35,10 +35,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phalanx.core.preemption.context import PreemptionContext
-from phalanx.core.quota import shares
+from phalanx.core.quota import shares as share
 from phalanx.core.quota.shares import DominantShare
 from phalanx.model.job import Job
-from phalanx.model.queue import HOUR_S, NO_PREEMPTION, QueuePreemption, ReclaimFloor, ReclaimWithinCohort, WithinQueue
+from phalanx.model.queue import (
+    HOUR_S,
+    NO_PREEMPTION,
+    QueuePreemption,
+    ReclaimFloor,
+    ReclaimWithinCohort,
+    VictimOrder,
+    WithinQueue,
+)
 from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.queue_tree import Branch, Charge, Cost, Key
 from phalanx.state.running import clamped_priority
@@ -78,7 +86,10 @@ class QueueRelation:
 
 
 class PreemptionPolicy:
-    """Of one job that would be charged `cost`. Who goes already is given back in the ledger."""
+    """Of one job that would be charged `cost`. Who goes already is given back in the ledger. `preempts`: who is asked
+    gives way, and is not moved."""
+
+    preempts = True
 
     def __init__(self, scene: PreemptionContext, job: Job, cost: Cost) -> None:
         self.cluster, self.ledger, self.running_pods = scene.cluster, scene.ledger, scene.running_pods
@@ -87,6 +98,7 @@ class PreemptionPolicy:
         self.queue = self.cluster.queue_of(job)
         self.branch = self.cluster.tree.branch(self.queue)
         self.preemption = queue_preemption(self.cluster, self.queue)
+        self.fairest = self.preemption.victims is VictimOrder.FAIREST  # shares say which queue's turn it is
         self.spent = dict(scene.spent)  # queue -> jobs of it that go whole
         others = self.preemption.reclaim is not ReclaimWithinCohort.NEVER or self.preemption.borrowing
         self.counts = others or not self.branch.unbounded  # it matters what is charged to whom
@@ -97,6 +109,7 @@ class PreemptionPolicy:
         self._hurdle = 2.0 ** min(self.cluster.jobs[job.id].preempted, HIGHEST_HURDLE)
         self._with_it: dict[str, DominantShare] = {}  # by side, its share with the job, as often as it was preempted
         self._seen = -1  # the ledger, as those shares have it
+        self._ways: dict[int, Sequence[Branch]] = {}  # by number of a queue, from the root's child down to it
 
     # Who may be asked at all
 
@@ -245,7 +258,7 @@ class PreemptionPolicy:
             self._with_it.clear()
         known = self._with_it.get(ours.name)
         if known is None:
-            known = self._with_it[ours.name] = shares.scaled_share(self.ledger.share(ours, self.cost), self._hurdle)
+            known = self._with_it[ours.name] = share.scaled_share(self.ledger.share(ours, self.cost), self._hurdle)
         return known
 
     def _tie(self, queue: str) -> QueueRelation:
@@ -269,10 +282,18 @@ class PreemptionPolicy:
     def is_under(self, queue: str, branch: str) -> bool:
         return any(each.name == branch for each in self.cluster.tree.branch(queue).path)
 
-    def share_of(self, number: int) -> DominantShare:
-        """Of the side on which the queue (by its number among the residents) is: for whose turn it is to give."""
-        queue = self.running_pods.queues[number]
-        return self.ledger.share(self._tie(queue).theirs or self.cluster.tree.branch(queue))
+    def share_of(self, number: int) -> tuple[DominantShare, ...]:
+        """Of the queue (by its number among the residents), for whose turn it is to give: of each branch among its
+        siblings, from the root's child down to the queue, and of its own jobs beside its children. Compared, they say
+        which is richer where the ways of two queues part, as Kueue's tournament of cohorts does."""
+        way = self._ways.get(number)
+        if way is None:
+            branch = self.cluster.tree.branch(self.running_pods.queues[number])
+            way = self._ways[number] = branch.path[-2::-1]
+        shares = [self.ledger.share(each) for each in way]
+        if way and way[-1].children:
+            shares.append(share.own_share(way[-1], self.ledger.account(way[-1]).own, self.cluster.tree.pool))
+        return tuple(shares)
 
 
 def queue_relation(ours: Branch, theirs: Branch) -> QueueRelation:
@@ -288,7 +309,7 @@ def richest_children(scene: PreemptionContext) -> Mapping[str, DominantShare]:
     """By branch, the highest share of those of its children in which anybody has run."""
     version, richest = scene.ledger.version, scene.richest.get(scene.ledger.version)
     if richest is None:
-        tree, richest = scene.cluster.tree, dict.fromkeys(scene.cluster.tree.branches, shares.NOTHING)
+        tree, richest = scene.cluster.tree, dict.fromkeys(scene.cluster.tree.branches, share.NOTHING)
         sides = dict.fromkeys(side for queue in scene.running_pods.queues for side in tree.branch(queue).path)
         for side in sides:
             if side.parent is not None:

@@ -25,11 +25,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from phalanx.core.placement import gang
 from phalanx.core.placement.filters.devices import asks_devices
 from phalanx.core.placement.packing import PackedPods, fill
-from phalanx.core.preemption import nomination
+from phalanx.core.preemption import nomination, victim_sets
 from phalanx.core.preemption.candidates import Victim, VictimCandidates
 from phalanx.core.preemption.context import PreemptionContext
 from phalanx.core.preemption.policy import PreemptionPolicy, PreemptionRule
@@ -39,13 +40,11 @@ from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.model.job import Job, Placement, Role
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster
-from phalanx.state.pending import bars
 from phalanx.state.queue_tree import Cost
 
 TRIALS = 20  # each makes twice as much more room as the last
 TRIED_AGAIN = 64  # units that are put back by placing the gang anew, where its place depends on more than amounts
 FEW = 16  # with so few units that is worth it in any case
-RECLAIM_RULES = {bars.Rule.LIMIT, bars.Rule.GUARANTEE, bars.Rule.POOL}  # what others may be made to give way for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +60,7 @@ class PreemptionPlan:
 
 def find_victims(scene: PreemptionContext, job: Job, offer: FlavorAssignment) -> PreemptionPlan | None:
     """Whose going lets the job start as the offer says. Draft and ledger are as before afterwards."""
-    if offer.short is not None and offer.short.bar.rule not in RECLAIM_RULES:
+    if offer.short is not None and offer.short.bar.rule not in ledger.RECLAIM_RULES:
         return None
     if offer.short is None and not may_help(scene, job, offer.charge.cost):
         return None
@@ -128,6 +127,8 @@ class VictimSearch:
         self.offer = offer if charge is offer.charge else offer._replace(charge=charge)
         self.rights = rights(scene, job, charge.cost)
         self.units = VictimCandidates(scene, self.rights, spared)
+        self.share_of = self.rights.share_of if self.rights.fairest else None
+        self._scarce: NDArray[np.float64] | None = None
         ordinary = all(self.draft.ordinary(demand) for demand in self.gang.demands)
         named = any(asks_devices(scene.cluster.columns, demand.asks) for demand in self.gang.demands)
         self.stays_by_amounts = ordinary and not named  # they say whether a place that was found stays one
@@ -144,8 +145,12 @@ class VictimSearch:
             if not isinstance(placements, gang.PlacementShortfall):
                 if not self.by_amounts or len(self.units.going) <= FEW:
                     self.draft.rewind(mark)
-                    placements = self.placed_again(placements)
-                return self.settled(placements)
+                    self.stay_who_can(placements)
+                    mark = self.draft.mark()
+                    placed = gang.place(self.draft, self.gang)
+                    assert not isinstance(placed, gang.PlacementShortfall)  # it was placed with as much room
+                    placements = placed
+                return self.settled(placements, mark)
             if extra and len(self.units.going) == known and not self.more_go(extra):
                 return None
             extra = max(1, 2 * extra)
@@ -173,7 +178,7 @@ class VictimSearch:
         missing = fill(self.draft, demand, role, minimum + extra, filled)
         if not missing:
             return True
-        _, still = collect_victims(self.units.field, demand, missing, self.units, self.rights.share_of)
+        _, still = collect_victims(self.units.field, demand, missing, self.units, self.share_of)
         if not last:
             fill(self.draft, demand, role, missing - still, filled)
         return still <= extra or not self.by_amounts
@@ -182,7 +187,7 @@ class VictimSearch:
         """What is lacking cannot be counted: so many of those that may be asked go, in victim order; if any did."""
         field, known = self.units.field, len(self.units.going)
         left = (~field.gone).nonzero()[0]
-        keys = (-field.started_s[left], field.priority[left], field.tier[left])
+        keys = (field.ran_s[left], field.priority[left], field.tier[left])
         for unit in left[np.lexsort(keys)].tolist():
             if len(self.units.going) >= known + count:
                 break
@@ -195,7 +200,7 @@ class VictimSearch:
     def ease_quota(self) -> bool:
         """Units go until the queue tree allows the job; whether it does."""
         while (short := self.quota_short()) is not None:
-            if short.bar.rule not in RECLAIM_RULES or not self.ease(short):
+            if short.bar.rule not in ledger.RECLAIM_RULES or not self.ease(short):
                 return False
         return True
 
@@ -206,45 +211,73 @@ class VictimSearch:
     def ease(self, short: ledger.QuotaShortfall) -> bool:
         """Units that are charged where it binds go, until less is missing; whether any did."""
         units, field = self.units, self.units.field
-        for unit in in_victim_order(self.charged_there(short), field.tier, field.group, self.rights.share_of):
+        for unit in in_victim_order(self.charged_there(short), field.tier, field.group, self.share_of):
             if field.gone[unit] or not units.evict(unit):
                 field.gone[unit] = True
                 continue
             now = self.quota_short()
-            if now is None or now.bar != short.bar or missing_amount(now) < missing_amount(short):
+            if now is None or now.bar != short.bar or ledger.missing_amount(now) < ledger.missing_amount(short):
                 return True
         return False
 
     def charged_there(self, short: ledger.QuotaShortfall) -> Ints:
         """The units, in victim order, that are charged to that branch for what is short there."""
-        field, (flavor, resource) = self.units.field, short.bar.key
-        count = len(field.job)
-        held = np.bincount(field.unit, field.costs(resource), count)
-        under = np.array(
-            [self.rights.is_under(queue, short.bar.queue) for queue in self.units.running_pods.queues], np.bool_
-        )
-        at = ((held > 0) & ~field.gone & under[field.group]).nonzero()[0]
-        if flavor:
-            at = at[[flavor in self.units.record(unit).flavors for unit in at.tolist()]]
+        field, held = self.units.field, self.held_there(short)
+        at = ((held > 0) & ~field.gone).nonzero()[0]
         held = held[at]
-        cost = field.weight[at] / np.minimum(1.0, held / missing_amount(short))
-        waste = np.maximum(0.0, held - missing_amount(short))
-        order: Ints = at[np.lexsort((-field.started_s[at], waste, cost, field.priority[at], field.tier[at]))]
+        cost = field.weight[at] / np.minimum(1.0, held / ledger.missing_amount(short))
+        work = field.work_s[at] * held
+        waste = np.maximum(0.0, held - ledger.missing_amount(short))
+        order: Ints = at[np.lexsort((field.ran_s[at], waste, work, cost, field.priority[at], field.tier[at]))]
         return order
+
+    def held_there(self, short: ledger.QuotaShortfall) -> NDArray[np.float64]:
+        """By unit, what that branch is charged with for it of what is short there."""
+        field, (flavor, resource) = self.units.field, short.bar.key
+        held = np.bincount(field.unit, field.costs(resource), len(field.job)).astype(np.float64)
+        queues = self.units.running_pods.queues
+        under = np.array([self.rights.is_under(queue, short.bar.queue) for queue in queues], np.bool_)
+        held[~under[field.group]] = 0.0
+        if flavor:
+            for unit in held.nonzero()[0].tolist():
+                held[unit] *= flavor in self.units.record(unit).flavors
+        return held
+
+    def scarce(self) -> NDArray[np.float64]:
+        """By unit, what it holds of what the job is short of: of a queue's quota, else of nodes."""
+        if self._scarce is None:
+            field, short = self.units.field, self.offer.short
+            if self.at_once and short is not None:
+                self._scarce = self.held_there(short)
+            else:
+                asks = max(self.gang.demands, key=self.draft.part_of_node).asks
+                scales = self.draft.node_order.scales
+                resource = field.scarce or max(asks, key=lambda ask: ask[1] / scales.get(ask[0], 1))[0]
+                self._scarce = np.bincount(field.unit, field.amounts(resource), len(field.job)).astype(np.float64)
+        return self._scarce
 
     # The answer
 
-    def settled(self, placements: list[Placement]) -> PreemptionPlan:
+    def settled(self, placements: list[Placement], mark: int | None = None) -> PreemptionPlan:
         """With the job in its place: whoever can stay, stays. (Where rules or devices decide, that was found out by
-        placing it anew.)"""
+        placing it anew.) Then others go instead, if that is better. `mark`: the draft without the job in its place;
+        None: it has its place in any case."""
+        stayed = []
         if self.stays_by_amounts or self.at_once:
             for unit in self.units.field.could_stay(self.units.most_precious_first()):
-                if not self.units.goes_with_its_gang(unit) and self.units.field.can_stay(unit):
-                    self.stay_if_allowed(unit)
+                alone = not self.units.goes_with_its_gang(unit)
+                if alone and self.units.field.can_stay(unit) and self.stay_if_allowed(unit) is not None:
+                    stayed.append(unit)
+        if self.rights.preempts and self.units.going:
+            if mark is not None:
+                self.draft.rewind(mark)
+                for unit in stayed:
+                    self.units.field.come_back(unit)
+            placements = victim_sets.improve(self, placements)
         victims = tuple(self.units.victims())
         return PreemptionPlan(offer=self.offer, placements=tuple(placements), victims=victims, at_once=self.at_once)
 
-    def placed_again(self, placements: list[Placement]) -> list[Placement]:
+    def stay_who_can(self, placements: list[Placement]) -> None:
         """Whose staying lets the gang still be placed, stays, found by placing it anew each time."""
         units, rows = self.units, self.units.cluster.columns.row_of
         places = {int(units.field.position_of[rows[placement.node]]) for placement in placements}
@@ -254,9 +287,6 @@ class VictimSearch:
         for unit in [unit for unit in precious if unit in units.going][:TRIED_AGAIN]:
             if not units.goes_with_its_gang(unit):
                 self.try_without([unit])
-        placed = gang.place(self.draft, self.gang)
-        assert not isinstance(placed, gang.PlacementShortfall)  # it was placed with as much room
-        return placed
 
     def try_without(self, units: Sequence[int]) -> None:
         """They stay, if the gang can still be placed."""
@@ -276,7 +306,3 @@ class VictimSearch:
             return rule
         self.units.go(unit, rule)
         return None
-
-
-def missing_amount(short: ledger.QuotaShortfall) -> float:
-    return float(short.used + short.asked - short.allowed)

@@ -9,12 +9,14 @@ as in `docs/decisions/0007-preemption.md`), and taken cheapest first:
 1. the tier (who may be asked first), then the lowest priority among those that must go (as kube-scheduler picks a
    node: the least of the highest priorities, PickOneNodeForPreemption),
 2. the fewest units per pod gained, counting no more pods than are needed,
-3. the least that is freed and not used,
-4. those that started last.
+3. the least work that is lost (run time times what is held of what is scarce),
+4. the least that is freed and not used.
 
-Where several queues are asked in one tier, each package is taken from the queue whose share is highest just then.
+Where several queues are asked in one tier, and fairness comes first, each package is taken from the queue whose share
+is highest just then; on one node the richest queue's go first.
 A package that touches a node already freed is looked at again with what is free there now. What is taken here is a
-first answer, not yet minimal: who takes it puts back what turns out not to be needed.
+first answer, not yet minimal and not always the best: who takes it puts back what turns out not to be needed, and looks
+among few for a better one (`core.preemption.victim_sets`).
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from phalanx.state.classes import Demand
 from phalanx.state.running import RunningPods
 
 PASSES = 64
+FIRST = 16  # so many packages are remembered as those that come next
 
 Ints: TypeAlias = NDArray[np.int64]
 
@@ -58,12 +61,15 @@ class Evictions(Protocol):
 class CandidateTable:
     """All units that may be asked, laid over the draft's positions.
 
-    By unit: `job` (its number), `tier`, `priority`, `started_s`, `group` (the queue whose share decides its turn),
-    `weight` (what it counts among the fewest), `gone` (goes already, or may not go). By entry: `entry` (number among
-    the residents), `unit`, `position`, `demand` (its number), `pods`. Of the residents' entries only those count that
-    are on nodes which are laid out; `position_of`: by row, -1 for none."""
+    By unit: `job` (its number), `tier`, `priority`, `ran_s` (since it started) and `work_s` (since it last saved its
+    work), both in seconds, `group` (the queue whose share decides its turn), `weight` (what it counts among the
+    fewest), `gone` (goes already, or may not go). By entry: `entry` (number among the residents), `unit`, `position`,
+    `demand` (its number), `pods`. Of the residents' entries only those count that are on nodes which are laid out;
+    `position_of`: by row, -1 for none."""
 
-    def __init__(self, draft: Draft, residents: RunningPods, entry: Ints, unit: Ints, pods: Ints, job: Ints) -> None:
+    def __init__(
+        self, draft: Draft, residents: RunningPods, now_s: float, *, entry: Ints, unit: Ints, pods: Ints, job: Ints
+    ) -> None:
         """`entry`, `unit` and `pods` by entry, `job` by unit."""
         self.draft, self.running_pods = draft, residents
         self.position_of = np.full(draft.columns.capacity, -1, np.int64)
@@ -74,9 +80,13 @@ class CandidateTable:
         self.position, self.job = position[laid_out], job
         self.demand = residents.entry("demand")[self.entry]
         self.priority = residents.of_jobs("priority")[job]
-        self.started_s = residents.of_jobs("started_s")[job]
+        self.ran_s = residents.of_jobs("started_s")[job]
+        np.subtract(now_s, self.ran_s, out=self.ran_s)
         self.group = residents.of_jobs("queue")[job]
+        self.work_s = lost_s(self.ran_s, residents.of_jobs("checkpoint_s"), job)
         self.tier = np.zeros(len(job), np.int64)
+        self.scarce = ""  # what is lacking on most nodes, as first found
+        self.next_best: list[int] = []  # positions on which somebody would have gone first, best first
         self.weight = np.ones(len(job), np.float64)
         self.gone = np.zeros(len(job), np.bool_)
         self.given: dict[int, int] = {}  # entry -> pods of it that are free already, as units of their own
@@ -89,6 +99,10 @@ class CandidateTable:
 
     def entries_of(self, unit: int) -> memoryview[int]:
         return self._by_unit[self._starts[unit] : self._starts[unit + 1]]
+
+    def units_on(self, position: int) -> list[int]:
+        """Whoever holds anything there."""
+        return list(dict.fromkeys(self.unit[self.position == position].tolist()))
 
     def holdings(self, unit: int) -> list[CandidatePods]:
         """Per entry of the unit, or per pod if its pods have devices by name; less what is free already."""
@@ -156,20 +170,30 @@ class CandidateTable:
         return all(views[resource][position] >= amount for (position, resource), amount in held.items())
 
 
+def lost_s(ran_s: NDArray[np.float64], checkpoint_s: NDArray[np.float64], job: Ints) -> NDArray[np.float64]:
+    """By unit, for how long it has run since it started or last saved its work. `checkpoint_s`: by job, 0 for never."""
+    if not checkpoint_s.any():
+        return ran_s
+    every_s, since_s = checkpoint_s[job], ran_s.copy()
+    since_s[every_s > 0] %= every_s[every_s > 0]
+    return since_s
+
+
 class VictimPackages:
     """The packages of one moment for one demand, in columns: `units[start[i]:stop[i]]` go together for `gain[i]` pods
     on one position, units `alone` on all of their nodes. `order`: what is taken first; below `len(alone)` units alone,
     then runs."""
 
-    def __init__(self, field: CandidateTable, demand: Demand, need: int) -> None:
-        """By position, `_base` pods find room, and the next lacks so much (`_lacks`, of what is lacking anywhere)."""
-        self.field, self.demand, self.need = field, demand, need
+    def __init__(self, field: CandidateTable, demand: Demand, need: int, rank: Ints | None) -> None:
+        """By position, `_base` pods find room, and the next lacks so much (`_lacks`, of what is lacking anywhere).
+        `rank`: by group, whose turn it is before whose; None: all are as one."""
+        self.field, self.demand, self.need, self._rank_of = field, demand, need, rank
         free = self._free = field.draft.free
         self._base = node_resources.pods_held(free, demand.asks, np.arange(len(field.draft)))
         lacks = {resource: ask - (free[resource] - self._base * ask) for resource, ask in demand.asks}
         nodes = {resource: int(np.count_nonzero(each > 0)) for resource, each in lacks.items()}
         self._lacks = {resource: each for resource, each in lacks.items() if nodes[resource]}
-        self._scarce = max(nodes, key=lambda resource: nodes[resource])  # what is lacking on most nodes
+        self.scarce = max(nodes, key=lambda resource: nodes[resource])  # what is lacking on most nodes
         allowed = field.draft.allowed(demand.where)
         live = ~field.gone[field.unit]
         if allowed is not None:
@@ -184,13 +208,14 @@ class VictimPackages:
         field = self.field
         for resource, lacks in self._lacks.items():
             at = at[field.amounts(resource)[at] >= lacks[field.position[at]]]
-        held = {resource: field.amounts(resource)[at] for resource in self.demand.amounts}
+        amounts = {resource: field.amounts(resource)[at] for resource in self.demand.amounts}
         count = len(field.job)
-        gain = np.bincount(field.unit[at], self._gain(field.position[at], held), count).astype(np.int64)
+        gain = np.bincount(field.unit[at], self._gain(field.position[at], amounts), count).astype(np.int64)
         self.alone: Ints = gain.nonzero()[0]
         self.alone_gain = gain[self.alone]
-        freed = np.bincount(field.unit, field.amounts(self._scarce), count)[self.alone]
-        self.alone_waste = self._waste(freed, self.alone_gain)
+        held = np.bincount(field.unit, field.amounts(self.scarce), count)
+        self._lost = held * field.work_s * field.weight
+        self.alone_waste = self._waste(held[self.alone], self.alone_gain)
 
     def _gain(self, position: Ints, freed: Mapping[str, Ints]) -> Ints:
         """How many pods more those positions hold with what is freed there."""
@@ -202,12 +227,12 @@ class VictimPackages:
 
     def _waste(self, freed: NDArray[Any], gain: Ints) -> NDArray[np.float64]:
         """What is freed and not used, as a part of what a pod asks."""
-        waste: NDArray[np.float64] = freed / self.demand.amounts[self._scarce] - np.minimum(gain, self.need)
+        waste: NDArray[np.float64] = freed / self.demand.amounts[self.scarce] - np.minimum(gain, self.need)
         return waste
 
     def _in_order(self, at: Ints) -> Ints:
         """The entries that free anything that the next pod on their node lacks, node by node in victim order: tier,
-        priority, those that free the largest part of that, and the newest."""
+        whose turn it is, priority, those that free the largest part of that, and those that ran least."""
         field, position = self.field, self.field.position[at]
         part = np.zeros(len(at), np.float64)
         for resource, lacks in self._lacks.items():
@@ -217,7 +242,10 @@ class VictimPackages:
         helps = part > 0
         at, part = at[helps], part[helps]
         unit = field.unit[at]
-        at = at[np.lexsort((-field.started_s[unit], -part, field.priority[unit], field.tier[unit]))]
+        turn = field.tier[unit]
+        if self._rank_of is not None:
+            turn = turn * len(self._rank_of) + self._rank_of[field.group[unit]]
+        at = at[np.lexsort((field.work_s[unit], -part, field.priority[unit], turn))]
         # By position, with what is behind it in one number: sorting numbers is faster than keeping their order.
         in_turn = np.sort(field.position[at] * len(at) + np.arange(len(at)))
         ordered: Ints = at[in_turn % max(1, len(at))]
@@ -243,22 +271,38 @@ class VictimPackages:
         stop = (enough & ~before).nonzero()[0]
         stop = stop[stop > start[stop]]
         self.start, self.stop = start[stop], stop + 1
+        self.where = position[stop]
         freed = {resource: amounts[stop] for resource, amounts in freed.items()}
         self.gain = self._gain(position[stop], freed)
-        self.waste = self._waste(freed[self._scarce], self.gain)
+        self.waste = self._waste(freed[self.scarce], self.gain)
 
     def _rank(self) -> None:
         field = self.field
         last = self.units[self.stop - 1]
         lasts = np.concatenate((self.alone, last))
         gain = np.concatenate((self.alone_gain, self.gain))
-        many = np.cumsum(field.weight[self.units])
-        size = many[self.stop - 1] - many[self.start] + field.weight[self.units[self.start]]
-        size = np.concatenate((field.weight[self.alone], size))
-        cost = size / np.minimum(gain, self.need)
+        used = np.minimum(gain, self.need)
+        cost, lost = self._together(field.weight) / used, self._together(self._lost) / used
         waste = np.concatenate((self.alone_waste, self.waste))
         self.gains, self.lasts = gain, lasts
-        self.order = np.lexsort((-field.started_s[lasts], waste, cost, field.priority[lasts], field.tier[lasts]))
+        self.order = np.lexsort((waste, lost, cost, field.priority[lasts], field.tier[lasts]))
+
+    def _together(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """By package, the sum of its units' values."""
+        total = np.cumsum(values[self.units])
+        runs = total[self.stop - 1] - total[self.start] + values[self.units[self.start]]
+        return np.concatenate((values[self.alone], runs))
+
+    def first_positions(self) -> list[int]:
+        """Where the first packages are, which are on one node each."""
+        runs = [package - len(self.alone) for package in self.order[:FIRST].tolist()]
+        found = [
+            self.field.position[self.field.entries_of(int(self.alone[run]))].tolist()
+            if run < 0
+            else [int(self.where[run])]
+            for run in runs
+        ]
+        return list(dict.fromkeys(each[0] for each in found if len(each) == 1))
 
     def members(self, package: int) -> list[int]:
         """Its units, each once, in victim order."""
@@ -277,7 +321,9 @@ def collect_victims(
     if not len(field.unit) or field.draft.asked(demand) is None:
         return chosen, need
     for _ in range(PASSES):
-        packages = VictimPackages(field, demand, need)
+        packages = VictimPackages(field, demand, need, in_turns(field, share))
+        if not field.scarce:
+            field.scarce, field.next_best = packages.scarce, packages.first_positions()
         tried, gone = len(chosen), np.count_nonzero(field.gone)
         touched: set[int] = set()
         for package in in_victim_order(packages.order, field.tier[packages.lasts], field.group[packages.lasts], share):
@@ -293,6 +339,18 @@ def collect_victims(
         if np.count_nonzero(field.gone) == gone:
             break  # nobody went, and nobody was found not to help: the next pass would find the same
     return chosen, need
+
+
+def in_turns(field: CandidateTable, share: Callable[[int], Any] | None) -> Ints | None:
+    """By group, whose turn it would be before whose: the highest share's first. None: all are as one."""
+    groups = [] if share is None else np.bincount(field.group).nonzero()[0].tolist()
+    if share is None or len(groups) < 2:
+        return None
+    shares = {group: Descending(share(group)) for group in groups}
+    rank = np.zeros(max(groups) + 1, np.int64)
+    for nth, group in enumerate(sorted(groups, key=lambda group: shares[group])):
+        rank[group] = nth
+    return rank
 
 
 def gained(

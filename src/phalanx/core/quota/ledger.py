@@ -21,6 +21,8 @@ NOTHING = SubjectUsage()
 UNCHARGED = QueueUsage()
 SLIVER = Fraction(1, 1000)  # the least that can be charged of anything
 
+RECLAIM_RULES = {Rule.LIMIT, Rule.GUARANTEE, Rule.POOL}  # rules for which others may be preempted
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaShortfall:
@@ -254,3 +256,8 @@ def within_guarantee(ledger: QuotaLedger, branch: Branch, contested: set[Key], c
     """Whether the branch stays within what is its by right, of all that it or a sibling is guaranteed."""
     total = ledger.account(branch).total
     return all(total.get(key, 0) + asked <= branch.guaranteed.get(key, 0) for key, asked in cost if key in contested)
+
+
+def missing_amount(short: QuotaShortfall) -> float:
+    """How much less would have to be charged there."""
+    return float(short.used + short.asked - short.allowed)

@@ -11,7 +11,15 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from phalanx.model.queue import BorrowingPolicy, QueueOrder, QueueState, ReclaimFloor, ReclaimWithinCohort, WithinQueue
+from phalanx.model.queue import (
+    BorrowingPolicy,
+    QueueOrder,
+    QueueState,
+    ReclaimFloor,
+    ReclaimWithinCohort,
+    VictimOrder,
+    WithinQueue,
+)
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -134,6 +142,8 @@ PREEMPTION = obj(
                                  " those of equal priority that were submitted later."),
         "reclaim": one_of(ReclaimWithinCohort, "Whom its jobs may preempt in queues that use more than is theirs."),
         "downTo": one_of(ReclaimFloor, "How far reclaiming goes: to the guarantees, or to the fair shares."),
+        "victims": one_of(VictimOrder, "Who goes first of those who may be asked: those of the queue whose share is"
+                                       " highest just then (the default), or whoever costs least, of whatever queue."),
         "borrowing": flag("Its jobs may preempt also while this queue itself borrows: jobs of lower priority."),
         "borrowingThreshold": whole("With `borrowing`: victims have at most this priority.", -(2**31)),
         "minRun": seconds("Jobs of this queue are spared until they have run that long."),

@@ -34,6 +34,7 @@ ARRAY_CAP = "phalanx.dev/array-cap"  # so many of the array run at a time
 RESERVATION = "phalanx.dev/reservation"  # it asks to run in that one
 NICE = "phalanx.dev/nice"  # lowers its multifactor priority
 QOS = "phalanx.dev/qos"  # its class, for multifactor priority
+CHECKPOINT = "phalanx.dev/checkpoint"  # how often it saves its work, so that it loses no more when it gives way
 PREEMPTIBLE = "phalanx.dev/preemptible"  # `false`: nobody may preempt it
 SIZE = "phalanx.dev/size"  # elastic, or fixed-at-start
 CLOSENESS = "phalanx.dev/closeness"  # all pods in one domain of this topology level

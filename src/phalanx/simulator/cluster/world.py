@@ -170,6 +170,8 @@ class World:
         if job.submitted_s <= self._arrived_s:  # at equal times the trace's order counts, and not the names
             job = replace(job, submitted_s=nextafter(self._arrived_s, inf))
         self._arrived_s = job.submitted_s
+        if self.checkpoint_s:
+            job = replace(job, checkpoint_s=self.checkpoint_s)
         if self.rounds is not None:
             job = replace(job, priority=self.rounds.priority(fate.task, fate.work_s, *self.counted))
         self.live[job.id] = Live(job, fate)

@@ -56,6 +56,7 @@ def job_options(members: OptionSource, namespace: str) -> dict[str, Any]:
         "qos": single_value(members, labels.QOS),
         "limit_s": _read(members, labels.TIME_LIMIT, _length),
         "estimate_s": _read(members, labels.ESTIMATE, _length),
+        "checkpoint_s": _read(members, labels.CHECKPOINT, _length),
         "begin_s": _read(members, labels.BEGIN, moment_s),
         "deadline_s": _read(members, labels.DEADLINE, moment_s),
         "after": _read(members, labels.AFTER, lambda text: dependencies(text, namespace)),

@@ -1,0 +1,314 @@
+"""Of few that may be asked, every set is tried: who gives way, of all whose going would do.
+
+The first answer (`core.preemption.search`) takes package after package and then puts back whom it can spare. That is
+quick, and need not be the best: of 3, 2 and 2 it may take 3 and 2 where 2 and 2 do. So it is looked at again in small
+*pools*: all who may be asked if they are few, else those on each node that is touched, and on the nodes that came next.
+For all sets of a pool at once, sums over columns say which make room and what they cost; they are gone through cheapest
+first, and the first that the rights allow, in which everything is needed, and that is *fair*, goes.
+
+What a set costs, the first that differs decides:
+
+1. whose: pods above a minimum alone; gangs of other queues; gangs of one's own,
+2. the highest priority of its gangs,
+3. how many whole gangs are broken,
+4. the work that is lost: the time that each gang ran since it started, or since its last checkpoint, times what it
+   holds of what is scarce,
+5. what is freed of that, which is more than is used,
+6. how many pods above a minimum go, and the newest first.
+
+*Fair*: no queue is asked while a richer one could be asked in its place, and would be richer still each time. Shares
+are those that there are just then, with whoever goes already gone, compared where the paths of the two queues part
+(`PreemptionPolicy.share_of`). By `VictimOrder.FAIREST` only fair sets go; by `CHEAPEST` fairness decides between sets
+that cost the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phalanx.core.placement import gang
+from phalanx.core.placement.draft import Draft
+from phalanx.core.placement.filters import node_resources
+from phalanx.core.preemption.candidates import SURPLUS, VictimCandidates
+from phalanx.core.preemption.policy import PreemptionPolicy
+from phalanx.core.preemption.victims import Descending
+from phalanx.core.quota.ledger import QuotaShortfall, missing_amount
+from phalanx.model.job import Placement
+from phalanx.state.classes import Demand, Gang
+
+OWN = 1  # the tier of one's own queue's gangs, after those of others
+LEAST = -(2**62) - 1  # below every priority
+MANY = 2  # queues of others: with fewer there is nothing to be fair between
+MOST_UNITS = 13  # of a pool, which has 2^13 sets
+NODES = 8  # so many that are touched are looked at again, each by itself
+NEXT = 8  # and so many that came next, with each of them
+SETS = 128  # of a pool that are tried one by one
+TRIED_INSTEAD = 32  # and so many sets of others that could go instead of one of them
+
+Ints: TypeAlias = NDArray[np.int64]
+Mask: TypeAlias = NDArray[np.bool_]
+
+
+class SearchForVictims(Protocol):
+    """What a set is tried on: a search that has found victims. `at_once`: nodes are free, and quota alone is short."""
+
+    draft: Draft
+    gang: Gang
+    at_once: bool
+    rights: PreemptionPolicy
+    units: VictimCandidates
+
+    def quota_short(self) -> QuotaShortfall | None:
+        """Return what the queue tree refuses, if anything."""
+
+    def held_there(self, short: QuotaShortfall) -> NDArray[np.float64]:
+        """Return by unit what it holds of the quota that is short."""
+
+    def scarce(self) -> NDArray[np.float64]:
+        """Return by unit what it holds of what the job is short of."""
+
+
+def improve(hunt: SearchForVictims, placements: list[Placement]) -> list[Placement]:
+    """The best sets of small pools go instead of what was found in them; the job's place then."""
+    if len(hunt.units.going) > NODES * MOST_UNITS:
+        return placements
+    for pool in pools(hunt):
+        if (found := Choice(hunt, pool).settle()) is not None:
+            placements = found
+    return placements
+
+
+def pools(hunt: SearchForVictims) -> Iterator[list[int]]:
+    """Everybody who may be asked, if they are few; else those on each node that somebody leaves, and with them those on
+    the next best nodes."""
+    field, going = hunt.units.field, hunt.units.going
+    everybody = range(len(field.job))
+    if len(everybody) <= MOST_UNITS:
+        yield list(everybody)
+        return
+    touched = dict.fromkeys(each.position for unit in going for each in field.holdings(unit))
+    if len(touched) > NODES:
+        return
+    for position in touched:
+        yield fewest(going, field.units_on(position))
+    others = [position for position in field.next_best if position not in touched]
+    for position in others[: max(1, NEXT // len(touched))]:
+        for left in touched:
+            yield fewest(going, dict.fromkeys((*field.units_on(left), *field.units_on(position))))
+
+
+def fewest(going: Collection[int], there: Collection[int]) -> list[int]:
+    """Those on a node or two, those of them that go first; and if they are few enough, all others that go."""
+    found = sorted(there, key=lambda unit: unit not in going)[:MOST_UNITS]
+    others = [unit for unit in going if unit not in there]
+    return found + others if len(found) + len(others) <= MOST_UNITS else found
+
+
+class Choice:
+    """All sets of the pool's units. A set is a number, of which bit i says whether `pool[i]` is in it."""
+
+    def __init__(self, hunt: SearchForVictims, pool: Sequence[int]) -> None:
+        self.hunt, self.units, self.field = hunt, hunt.units, hunt.units.field
+        self.pool, self.sets = list(pool), np.arange(1 << len(pool))
+        self.bit_of = {unit: 1 << at for at, unit in enumerate(self.pool)}
+        self.found = [unit for unit in self.pool if unit in self.units.going]
+        self.rules = {unit: self.units.going[unit] for unit in self.found}
+        self.fairest = hunt.rights.fairest
+        self.rivals = len({self.field.group[unit] for unit in self.pool if self.field.tier[unit] < OWN})
+        self._placed: dict[int, list[Placement] | None] = {}
+
+    def settle(self) -> list[Placement] | None:
+        """The best set of the pool goes, instead of what of the pool went until now: the job's place then. None: what
+        went is the best."""
+        if not self.found:
+            return None
+        for unit in reversed(self.found):
+            self.units.restore(unit)
+        self.field.gone[self.pool] = False
+        self.enough = self._enough()
+        chosen = self._chosen(self._number(self.found))
+        if chosen is not None:
+            self._go(chosen)
+            return self._placed[chosen]
+        for unit in self.found:
+            self.units.go(unit, self.rules[unit])
+        return None
+
+    def _chosen(self, before: int) -> int | None:
+        """The best set; None: none is better than `before`."""
+        best, best_cost = None, None
+        order, costs = self._cheapest_first()
+        for chosen, cost in islice(zip(order, costs, strict=True), SETS):
+            if best is not None and cost != best_cost:
+                break
+            if self._go(chosen) and self._is_enough(chosen) and self._everybody_is_needed(chosen):
+                if self.rivals < MANY or self._is_fair(chosen):
+                    best = chosen
+                elif not self.fairest and best is None:
+                    best, best_cost = chosen, cost
+            self._come_back()
+            if best is not None and best_cost is None:
+                break
+        return None if best == before else best
+
+    # Sets as numbers
+
+    def _number(self, units: Iterable[int]) -> int:
+        return sum(self.bit_of[unit] for unit in units)
+
+    def _members(self, chosen: int) -> list[int]:
+        return [unit for unit, bit in self.bit_of.items() if chosen & bit]
+
+    def _summed(self, values: Iterable[Any], dtype: Any = np.int64) -> NDArray[Any]:
+        """By set, the sum of its units' values, which may be arrays."""
+        found: NDArray[Any] = np.zeros((1, *np.shape(next(iter(values), 0))), dtype)
+        for value in values:
+            found = np.concatenate((found, found + value))
+        return found
+
+    def _highest(self, values: Iterable[int], least: int) -> Ints:
+        found = np.array([least])
+        for value in values:
+            found = np.concatenate((found, np.maximum(found, value)))
+        return found
+
+    # What makes room, and what it costs
+
+    def _enough(self) -> Mask:
+        """By set, whether its going could be enough, by counting alone: room for each role by itself, and quota where
+        it binds."""
+        enough: Mask = np.ones(len(self.sets), np.bool_)
+        for unit in self.pool:
+            with_its_gang = self.bit_of.get(int(self.units.gang_unit[self.field.job[unit]]))
+            if not self.units.is_gang(unit) and with_its_gang is not None:
+                both = self.bit_of[unit] | with_its_gang
+                enough &= self.sets & both != both
+        if not self.hunt.at_once:
+            for role, demand in zip(self.hunt.gang.roles, self.hunt.gang.demands, strict=True):
+                enough &= self._room(demand) >= role.minimum
+        if (short := self.hunt.quota_short()) is not None:
+            held = self.hunt.held_there(short)
+            enough &= self._summed([held[unit] for unit in self.pool], np.float64) >= missing_amount(short)
+        return enough
+
+    def _room(self, demand: Demand) -> Ints:
+        """By set, how many pods of the demand fit when it has gone."""
+        draft, holdings = self.hunt.draft, [self.field.holdings(unit) for unit in self.pool]
+        positions = sorted({each.position for held in holdings for each in held})
+        at = {position: number for number, position in enumerate(positions)}
+        allowed = draft.allowed(demand.where)
+        may = np.ones(len(draft), np.bool_) if allowed is None else allowed.astype(np.bool_)
+        room = np.where(may, np.maximum(0, node_resources.pods_held(draft.free, demand.asks, np.arange(len(draft)))), 0)
+        fits = np.full((len(self.sets), len(positions)), np.iinfo(np.int64).max, np.int64)
+        for resource, ask in demand.asks:
+            freed = np.zeros((len(self.pool), len(positions)), np.int64)
+            for number, held in enumerate(holdings):
+                for position, other, pods, _ in held:
+                    freed[number, at[position]] += other.amounts.get(resource, 0) * pods
+            np.minimum(fits, (draft.free[resource][positions] + self._summed(freed)) // ask, out=fits)
+        there: Ints = np.where(may[positions], np.maximum(0, fits), 0).sum(axis=1)
+        return there + int(room.sum() - room[positions].sum())
+
+    def _cheapest_first(self) -> tuple[list[int], list[tuple[float, ...]]]:
+        """The sets that could be enough, and what each costs."""
+        field, units, pool = self.field, self.units, self.pool
+        gangs = [int(units.is_gang(unit)) for unit in pool]
+        priority = [int(field.priority[unit]) for unit in pool]
+        held = self.hunt.scarce()
+        work = [float(field.work_s[unit] * held[unit]) * gang for unit, gang in zip(pool, gangs, strict=True)]
+        costs = (
+            self._highest([int(field.tier[unit]) for unit in pool], SURPLUS),
+            self._highest([each if gang else LEAST for each, gang in zip(priority, gangs, strict=True)], LEAST),
+            self._summed(gangs),
+            self._summed(work, np.float64),
+            self._summed([held[unit] for unit in pool], np.float64),
+            self._highest([LEAST if gang else each for each, gang in zip(priority, gangs, strict=True)], LEAST),
+            self._summed([1 - gang for gang in gangs]),
+        )
+        oldest = self._summed([float(field.ran_s[unit]) for unit in pool], np.float64)
+        at = self.enough.nonzero()[0]
+        order = at[np.lexsort((oldest[at], *(cost[at] for cost in reversed(costs))))][:SETS]
+        return order.tolist(), list(zip(*(cost[order].tolist() for cost in costs), strict=True))
+
+    # One set
+
+    def _go(self, chosen: int) -> bool:
+        """Its units go, of those that there are the richest queue's first, and of these the smallest; whether they all
+        may, and leave enough quota."""
+        return all(map(self.units.evict, self._in_turn(self._members(chosen)))) and self.hunt.quota_short() is None
+
+    def _in_turn(self, left: list[int]) -> Iterator[int]:
+        """Whoever asks for the next has let go the last, or asks no more."""
+        share_of, field, held = self.hunt.rights.share_of, self.field, self.hunt.scarce()
+        while left:
+            shares = {group: Descending(share_of(group)) for group in {int(field.group[unit]) for unit in left}}
+            unit = min(left, key=lambda unit: (field.tier[unit], shares[int(field.group[unit])], held[unit], unit))
+            left.remove(unit)
+            yield unit
+
+    def _come_back(self) -> None:
+        for unit in [unit for unit in reversed(self.units.going) if unit in self.bit_of]:
+            self.units.restore(unit)
+
+    def _is_enough(self, gone: int) -> bool:
+        """Of what has gone: the job has its place then, and quota."""
+        if not self.enough[gone] or self.hunt.quota_short() is not None:
+            return False
+        if self.hunt.at_once:
+            return True
+        if gone not in self._placed:
+            mark = self.hunt.draft.mark()
+            placed = gang.place(self.hunt.draft, self.hunt.gang)
+            self.hunt.draft.rewind(mark)
+            self._placed[gone] = None if isinstance(placed, gang.PlacementShortfall) else placed
+        return self._placed[gone] is not None
+
+    def _everybody_is_needed(self, chosen: int) -> bool:
+        for unit in self._members(chosen):
+            rule = self.units.going[unit]
+            self.units.restore(unit)
+            needed = not self._is_enough(chosen ^ self.bit_of[unit])
+            self.units.go(unit, rule)
+            if not needed:
+                return False
+        return True
+
+    def _is_fair(self, chosen: int) -> bool:
+        """Of what has gone: nobody went in whose place richer queues could have been asked."""
+        asked = [unit for unit in self._members(chosen) if self.field.tier[unit] < OWN]
+        return not any(self._could_be_replaced(unit, chosen) for unit in asked)
+
+    def _could_be_replaced(self, unit: int, chosen: int) -> bool:
+        """Whether, were it not asked, richer queues could be, each of them richer just then than its own would be."""
+        rule, rest = self.units.going[unit], chosen ^ self.bit_of[unit]
+        self.units.restore(unit)
+        found = any(self._could_go_besides(extra, unit) for extra in islice(self._extras(unit, rest), TRIED_INSTEAD))
+        self.units.go(unit, rule)
+        return found
+
+    def _extras(self, unit: int, rest: int) -> Iterator[int]:
+        """Units of other queues which with the rest could be enough, the fewest first."""
+        group, tier = self.field.group[unit], self.field.tier[unit]
+        others = [each for each in self.pool if self.field.group[each] != group and self.field.tier[each] <= tier]
+        may = rest | self._number(others)
+        at = self.enough & (self.sets & rest == rest) & (self.sets & ~may == 0)
+        extras = (self.sets[at] ^ rest).tolist()
+        yield from sorted(extras, key=lambda extra: extra.bit_count())
+
+    def _could_go_besides(self, extra: int, unit: int) -> bool:
+        """Those, as long as the queue whose turn it is would be richer than the unit's."""
+        rights, group, went = self.hunt.rights, int(self.field.group[unit]), list[int]()
+        for each in self._in_turn(self._members(extra)):
+            richer = rights.share_of(int(self.field.group[each])) > rights.share_of(group)
+            if not (richer and self.units.evict(each)):
+                break
+            went.append(each)
+        found = len(went) == extra.bit_count() and self._is_enough(self._number(self.units.going.keys() & self.bit_of))
+        for each in reversed(went):
+            self.units.restore(each)
+        return found

@@ -1,0 +1,140 @@
+"""Who gives way, held against trying every set of those who may be asked: the cheapest, by default of the fair ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from random import Random
+
+import pytest
+
+from phalanx.core.decide import decide
+from phalanx.core.fold.fold import fold
+from phalanx.model.event import Adopted, Event, NodeSeen, QueueSeen, Submitted, Ticked
+from phalanx.model.job import Job, Phase, Placement, Role
+from phalanx.model.node import Node
+from phalanx.model.plan import Plan, Preempt, Shrink
+from phalanx.model.pod import Shape, amounts
+from phalanx.model.policy import Policy
+from phalanx.model.queue import Queue, QueuePreemption, Quota, ReclaimWithinCohort, VictimOrder, WithinQueue
+from phalanx.state.cluster import Cluster
+from tests.core.brute import Runner, fair, price
+from tests.seeds import mostly_slow
+
+NOW_S = 1000.0
+POLICY = Policy()
+QUEUES = ("a", "b", "c")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """Nodes by name with their GPUs, all that runs, and one job of `pods` times `gpus` that finds no room."""
+
+    nodes: dict[str, int]
+    runners: list[Runner]
+    pods: int
+    gpus: int
+
+
+def case(seed: Random, queues: tuple[str, ...], priorities: tuple[int, ...]) -> Case:
+    """Full nodes, gangs of one to three pods anywhere on them."""
+    nodes = {f"node-{at}": seed.choice((4, 8)) for at in range(seed.randint(1, 3))}
+    free, runners = dict(nodes), list[Runner]()
+    while len(runners) < 11 and any(free.values()):
+        gpus, held = seed.choice((1, 1, 2, 2, 3, 4)), dict[str, int]()
+        for _ in range(seed.choice((1, 1, 1, 2, 3))):
+            fitting = [name for name, left in free.items() if left >= gpus]
+            if fitting:
+                name = seed.choice(fitting)
+                free[name] -= gpus
+                held[name] = held.get(name, 0) + gpus
+        if held:
+            ran_s = float(seed.choice((10, 100, 500)))
+            name, queue = f"job-{len(runners)}", seed.choice(queues)
+            runners.append(Runner(name, queue, seed.choice(priorities), gpus, held, ran_s))
+    return Case(nodes=nodes, runners=runners, pods=seed.choice((1, 1, 2)), gpus=seed.choice((1, 2, 3, 4, 4, 8)))
+
+
+def job(name: str, queue: str, priority: int, pods: int, gpus: int) -> Job:
+    role = Role(name="worker", count=pods, minimum=pods, shape=Shape(requests=amounts({"gpu": gpus})))
+    return Job(id=name, queue=queue, roles=(role,), priority=priority)
+
+
+def events(of: Case, wants: QueuePreemption, priority: int) -> Iterator[Event]:
+    for name, gpus in of.nodes.items():
+        yield NodeSeen(Node(name=name, allocatable=amounts({"gpu": gpus, "pods": 110})))
+    everything = (Quota(guaranteed=(("gpu", sum(of.nodes.values())),)),)
+    yield QueueSeen(Queue(name="own", quotas=everything, preemption=wants))
+    yield from (QueueSeen(Queue(name=name)) for name in QUEUES)
+    for each in of.runners:
+        nodes = [name for name, gpus in each.held.items() for _ in range(gpus // each.gpus)]
+        placed = tuple(Placement(0, at, node) for at, node in enumerate(nodes))
+        runs = job(each.name, each.queue, each.priority, len(placed), each.gpus)
+        yield Adopted(runs, 1, Phase.RUNNING, placed, started_s=NOW_S - each.ran_s)
+    yield Submitted(job("new", "own", priority, of.pods, of.gpus))
+    yield Ticked(NOW_S)
+
+
+def decided(of: Case, wants: QueuePreemption, priority: int = 0) -> Plan:
+    cluster = Cluster()
+    fold(cluster, events(of, wants, priority))
+    return decide(cluster, POLICY, NOW_S)
+
+
+def victims(of: Case, plan: Plan) -> frozenset[Runner]:
+    assert not any(isinstance(action, Shrink) for action in plan.actions)
+    gone = {action.job for action in plan.actions if isinstance(action, Preempt)}
+    return frozenset(each for each in of.runners if each.name in gone)
+
+
+def sets(runners: list[Runner]) -> Iterator[frozenset[Runner]]:
+    for count in range(len(runners) + 1):
+        yield from map(frozenset, combinations(runners, count))
+
+
+def makes_room(of: Case, gone: frozenset[Runner]) -> bool:
+    held = {name: sum(each.held.get(name, 0) for each in of.runners if each not in gone) for name in of.nodes}
+    return sum((gpus - held[name]) // of.gpus for name, gpus in of.nodes.items()) >= of.pods
+
+
+@pytest.mark.parametrize("block", mostly_slow(range(0, 300, 30), fast=2))
+def test_of_lower_priorities_the_cheapest_give_way(block: int) -> None:
+    for number in range(block, block + 30):
+        of = case(Random(number), ("own",), (-2, -1, -1))
+        found = victims(of, decided(of, QueuePreemption(within=WithinQueue.LOWER)))
+        enough = [each for each in sets(of.runners) if makes_room(of, each)]
+        if not enough:
+            assert not found, number
+            continue
+        assert makes_room(of, found), number
+        assert price(found) == min(map(price, enough)), number
+
+
+@pytest.mark.parametrize("block", mostly_slow(range(0, 300, 30), fast=2))
+def test_of_other_queues_the_cheapest_of_those_that_it_is_fair_to_ask(block: int) -> None:
+    for number in range(block, block + 30):
+        of = case(Random(number), QUEUES, (0, 0, 1))
+        found = victims(of, decided(of, QueuePreemption(reclaim=ReclaimWithinCohort.ANY)))
+        enough = {each for each in sets(of.runners) if makes_room(of, each)}
+        if not enough:
+            assert not found, number
+            continue
+        assert found in enough, number
+        assert fair(found, of.runners, enough), number
+        assert price(found) == min(
+            price(each) for each in enough if minimal(each, enough) and fair(each, of.runners, enough)
+        ), number
+
+
+@pytest.mark.parametrize("block", mostly_slow(range(0, 300, 30), fast=2))
+def test_of_other_queues_the_cheapest_where_the_queue_says_so(block: int) -> None:
+    for number in range(block, block + 30):
+        of = case(Random(number), QUEUES, (0, 0, 1))
+        wants = QueuePreemption(reclaim=ReclaimWithinCohort.ANY, victims=VictimOrder.CHEAPEST)
+        found, enough = victims(of, decided(of, wants)), [each for each in sets(of.runners) if makes_room(of, each)]
+        assert (price(found) == min(map(price, enough))) if enough else not found, number
+
+
+def minimal(gone: frozenset[Runner], enough: set[frozenset[Runner]]) -> bool:
+    return not any(gone - {each} in enough for each in gone)
