@@ -57,11 +57,12 @@ class Killed(Exception):
 
 @dataclass
 class Api:
-    """The server. `writes` lists what the scheduler wrote, as `verb kind/name`."""
+    """The server. `writes` lists what the scheduler wrote, as `verb kind/name`; `broken` what it broke on."""
 
     objects: dict[Kind, dict[str, Object]] = field(default_factory=lambda: {kind: {} for kind in KINDS})
     version: int = 0
     writes: list[str] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)
     watchers: list[deque[tuple[Kind, str, Object]]] = field(default_factory=list)
 
     def put(self, kind: Kind, obj: Object) -> Object:
@@ -99,7 +100,8 @@ class Api:
 
 class Client:
     """A connection of one process. `fault(write)` is asked before every write and may say `kill` (before it happens),
-    `kill after`, `lost` (it happens, the answer does not come), or the text of a refusal."""
+    `kill after`, `lost` (it happens, the answer does not come), `broken: TEXT` (a 5xx: it does not happen), or the text
+    of a refusal."""
 
     def __init__(self, api: Api, fault: Callable[[str], str | None] = lambda write: None) -> None:
         self.api, self.fault, self.dead = api, fault, False
@@ -139,6 +141,9 @@ class Client:
         if fault == "kill":
             self.dead = True
             raise Killed
+        if fault and fault.startswith("broken: "):
+            self.api.broken.append(what)
+            raise ApiUnknown(f"the API server answered 500: {fault.removeprefix('broken: ')}")
         if fault and fault not in {"kill after", "lost"}:
             raise ApiRefusal(403, "Forbidden", fault)
         answer = happen()

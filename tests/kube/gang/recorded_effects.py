@@ -71,7 +71,7 @@ class RecordedEffects:
     def waits_no_more(self, gang: str, members: Iterable[BatchJob | Pod]) -> None:
         self.reports.append((gang, "waits no more"))
 
-    def later(self, gang: str, call: Callable[[], None]) -> None:
+    def later(self, gang: str, refusals: int, call: Callable[[], None]) -> None:
         self.waiting.append(call)
 
     def resume(self, gang: str, roles: Sequence[RoleStart], record: StartRecord, answered: Answered) -> None:

@@ -80,6 +80,38 @@ def test_a_refused_mark_is_tried_again_until_another_decision_comes() -> None:
     assert marked == []
 
 
+def test_where_marks_cannot_be_written_nobody_is_preempted() -> None:
+    effects, start, preemption, marked = scene("a")
+    preemption.preempt(decided())
+    effects.asked.pop().answered("")
+    for _ in range(3):
+        effects.answer("mark", Answer.REFUSED, "a webhook is down")
+        effects.try_again()
+    assert effects.asked == []
+    assert marked == []
+    assert start.guarded_s == effects.time_s + effects.timeouts.guarded_s
+
+
+def test_a_job_that_cannot_be_suspended_is_waited_for_only_while_a_pod_is_on_a_node() -> None:
+    effects, start, _, _ = scene(job_runs=True)
+    pod = start.objects.pods["p"] = a_pod("p", job="j")
+    departure = Departure(start, BACK)
+    departure.begin()
+    for _ in range(3):
+        assert not departure.left
+        effects.answer("suspend", Answer.REFUSED, "a webhook is down")
+        effects.try_again()
+    assert departure.left
+    assert departure.why.text == "too late; Job j could not be suspended: a webhook is down"
+    start.objects.pods["p"] = a_pod("p", job="j", node="n1")
+    assert not departure.left
+    start.objects.end_pod(pod)
+    departure.end()
+    effects.answer("suspend", Answer.REFUSED, "a webhook is down")
+    effects.try_again()
+    assert effects.asked == [], "the next start takes care of it"
+
+
 def test_bare_pods_are_evicted_once_each_and_again_when_refused() -> None:
     effects, start, _, _ = scene("a", "b")
     departure = Departure(start, WHY, mark=PreemptionMark(by="default/b", start_s=1.0), grace_s=5.0)

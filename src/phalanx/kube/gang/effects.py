@@ -102,5 +102,6 @@ class Effects(Protocol):
     def waits_no_more(self, gang: str, members: Iterable[Member]) -> None:
         """What was to be written of why it waits is not written."""
 
-    def later(self, gang: str, call: Callable[[], None]) -> None:
-        """Call in a while: what was refused is tried again. The gang draws its conclusions then."""
+    def later(self, gang: str, refusals: int, call: Callable[[], None]) -> None:
+        """Call in a while, which is longer the more `refusals` there were in a row: what was refused is tried again.
+        The gang draws its conclusions then."""

@@ -388,6 +388,7 @@ class GangLifecycle:
         departure.evict_bare()
         if not departure.left:
             return
+        departure.end()
         failed = not departure.preempted and departure.why.code is not ReasonCode.HELD
         self.history.failures += failed
         rest_s = self.effects.timeouts.rest_s(self.history.failures) if failed else 0.0

@@ -5,7 +5,9 @@ crash goes on with it. A Job's mark is part of the PATCH that suspends it; its c
 do not count as failures. Bare pods are marked one by one, and evicted when all are; who would break a
 PodDisruptionBudget by that stays, and is spared for a while.
 
-A gang that leaves suspends its Jobs, and has left when no pod of it is left: only then the core is told.
+A gang that leaves suspends its Jobs, and has left when no pod of it is left: only then the core is told. Where the API
+server does not let a Job be suspended, however often it is asked, the start ends all the same as soon as nothing of it
+is on a node: room that nobody uses is held for nobody. Where marks cannot be written, nobody is preempted.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ from phalanx.kube.read.records import PreemptionMark
 from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.model.plan import Preempt
 from phalanx.model.reason import Reason, ReasonCode
+
+_GIVE_UP = 3  # refusals in a row, each after several attempts: what was asked for will not happen soon
 
 
 @dataclass(slots=True, kw_only=True)
@@ -72,15 +76,19 @@ class Preemption:
         bare = [pod for pod in self._start.bare_pods() if pod.mark != request.mark]
         request.unmarked = {pod.uid for pod in bare}
         for pod in bare:
-            self._write_mark(request, pod)
+            self._write_mark(request, pod, 0)
         self._check(request)
 
-    def _write_mark(self, request: PreemptionRequest, pod: Pod) -> None:
+    def _write_mark(self, request: PreemptionRequest, pod: Pod, refusals: int) -> None:
         def answered(answer: Answer, text: str) -> None:
             if request is not self._request:
                 return
+            if answer is Answer.REFUSED and refusals + 1 >= _GIVE_UP:
+                self._request = None
+                self._start.guard()
+                return
             if answer is Answer.REFUSED:
-                self._effects.later(self._start.id, lambda: self._write_mark(request, pod))
+                self._effects.later(self._start.id, refusals + 1, lambda: self._write_mark(request, pod, refusals + 1))
                 return
             request.unmarked.discard(pod.uid)
             self._check(request)
@@ -109,7 +117,9 @@ class Departure:
     ) -> None:
         self.why, self.mark = why, mark
         self._start, self._effects, self._grace_s, self._hold = start, start.effects, grace_s, hold
-        self._suspending: set[str] = set()
+        self._suspending: dict[str, int] = {}  # Jobs whose suspension was asked for -> how often that was refused
+        self._stuck: set[str] = set()  # of these, those that the API server does not let be suspended
+        self._over = False
         self._evicted: set[str] = set()  # bare pods that were told to go
 
     @property
@@ -121,7 +131,7 @@ class Departure:
         for job in self._start.objects.jobs.values():
             runs = not job.suspended or job.uid in self._start.resuming
             if runs and job.queued and not job.finished:
-                self._suspending.add(job.uid)
+                self._suspending[job.uid] = 0
                 self._suspend(job)
         self.evict_bare()
 
@@ -136,48 +146,68 @@ class Departure:
         for pod in self._start.bare_pods() if self.preempted else ():
             if pod.uid not in self._evicted:
                 self._evicted.add(pod.uid)
-                self._evict(pod)
+                self._evict(pod, 0)
 
     def lose_job(self, uid: str) -> None:
-        self._suspending.discard(uid)
+        self._suspending.pop(uid, None)
+        self._stuck.discard(uid)
+
+    def end(self) -> None:
+        """What was refused is not tried again."""
+        self._over = True
 
     @property
     def left(self) -> bool:
         """No pod of it is left, and no write of it is on its way."""
-        queued = {job.uid for job in self._start.objects.jobs.values() if job.queued}
-        pods = self._start.objects.pods.values()
-        alive = any(pod.node or (pod.owner is not None and pod.owner[1] in queued) for pod in pods)
-        return not (self._suspending or self._start.resuming or alive or self._start.bare_pods())
+        awaited = self._suspending.keys() - self._stuck
+        return not (awaited or self._start.resuming or any(map(self._stays, self._start.objects.pods.values())))
+
+    def _stays(self, pod: Pod) -> bool:
+        """The pod is on a node, or will end with its Job."""
+        if pod.node or self._start.on_its_way(pod):
+            return True
+        job = self._start.objects.job_of(pod)
+        return job is not None and job.queued and job.uid not in self._stuck
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
     def _suspend(self, job: BatchJob) -> None:
         def answered(answer: Answer, text: str) -> None:
             if answer is Answer.REFUSED and job.uid in self._start.objects.jobs:
-                self._effects.later(self._start.id, lambda: self._suspend_again(job.uid))
+                self._refused(job, text)
             else:
                 self._suspended(job.uid, text if answer is Answer.DONE else "")
 
         self._effects.jobs.suspend(self._start.id, job, self.why, self.mark, self._hold, answered)
 
     def _suspend_again(self, uid: str) -> None:
-        if (job := self._start.objects.jobs.get(uid)) is not None:
+        if (job := self._start.objects.jobs.get(uid)) is not None and not self._over:
             self._suspend(job)
+
+    def _refused(self, job: BatchJob, text: str) -> None:
+        refusals = self._suspending[job.uid] = self._suspending.get(job.uid, 0) + 1
+        if refusals == _GIVE_UP:
+            self._stuck.add(job.uid)
+            said = f"Job {job.name} could not be suspended: {text}"
+            self._effects.report(job, "SuspendFailed", said, warning=True)
+            self.why = replace(self.why, text=f"{self.why.text}; {said}")
+        self._effects.later(self._start.id, refusals, lambda: self._suspend_again(job.uid))
 
     def _suspended(self, uid: str, quote: str) -> None:
         """The Job is suspended again; `quote` is what its controller said about pods that it could not create."""
-        self._suspending.discard(uid)
+        self._suspending.pop(uid, None)
+        self._stuck.discard(uid)
         if quote:
             self.why = replace(self.why, text=f"{self.why.text}; the Job controller says: {quote}")
         if self.mark is not None and self._grace_s is not None:
             for pod in self._start.objects.pods.values():
                 if pod.node and pod.owner is not None and pod.owner[1] == uid and pod.grace_s > self._grace_s:
-                    self._evict(pod)
+                    self._evict(pod, 0)
 
-    def _evict(self, pod: Pod) -> None:
+    def _evict(self, pod: Pod, refusals: int) -> None:
         def answered(answer: Answer, text: str) -> None:
             if answer is Answer.REFUSED:
-                self._effects.later(self._start.id, lambda: self._evict(pod))
+                self._effects.later(self._start.id, refusals + 1, lambda: self._evict(pod, refusals + 1))
 
-        if pod.uid in self._start.objects.pods:
+        if pod.uid in self._start.objects.pods and not self._over:
             self._effects.pods.evict(self._start.id, pod, self._grace_s, answered)

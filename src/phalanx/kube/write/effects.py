@@ -18,7 +18,7 @@ from phalanx.kube.write.writer import Writer
 from phalanx.model.event import Event
 from phalanx.model.node import Flavor
 
-_AGAIN_S = 5.0
+_AGAIN_S, _MOST_S = 5.0, 300.0  # after the first refusal, and at most
 
 
 class ApiEffects:
@@ -61,12 +61,12 @@ class ApiEffects:
     def waits_no_more(self, gang: str, members: Iterable[Member]) -> None:
         self.reporter.forget(gang, members)
 
-    def later(self, gang: str, call: Callable[[], None]) -> None:
+    def later(self, gang: str, refusals: int, call: Callable[[], None]) -> None:
         def again() -> None:
             call()
             self._conclude(gang)
 
-        asyncio.get_running_loop().call_later(_AGAIN_S, again)
+        asyncio.get_running_loop().call_later(min(_MOST_S, _AGAIN_S * 2.0 ** min(refusals - 1, 10)), again)
 
 
 def _may_write(fence: Callable[[], float] | None) -> Callable[[], bool]:

@@ -5,6 +5,11 @@ sent again and never counted as failed: the object is read, and it tells whether
 in the same way: perhaps it was our own write whose answer was lost. So each kind of write says, besides what it sends,
 how to judge an object that was read.
 
+A write that does not come through (a webhook that is down, an object that changes all the time) rests outside of the
+`width` places, longer each time, so that it takes no turn from others. When it was tried often enough, and the object
+says that it did not happen, it counts as refused, with the words of the server: whoever asked for it decides what then.
+As long as the object cannot be read, nobody knows, and it is asked for again.
+
 No write is sent past the fence (the renew deadline of the leader's lease): what is not sent by then is dropped and the
 process ends, for somebody else may lead by now.
 """
@@ -15,6 +20,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from enum import Enum
 from itertools import count
 from typing import Any, NamedTuple
@@ -25,7 +31,7 @@ from phalanx.kube.gang.effects import Answer
 
 _CONCURRENCY = 32
 _BACKOFF_S = (0.02, 0.1, 0.5, 1.0, 2.0, 5.0)
-_CONFLICTS = 8  # a write that finds its object changed so often in a row is refused
+_ATTEMPTS = 8  # so often is a write sent before it counts as refused
 
 
 class LeaseLost(PhalanxError):
@@ -61,13 +67,22 @@ class Write(ABC):
 AnswerCallback = Callable[[Answer, Object | None, str], None]
 
 
-class _Turn(NamedTuple):
-    """`number` tells all turns apart, so that what follows is never compared."""
+@dataclass(slots=True, eq=False, kw_only=True)
+class _Turn:
+    """A write on its way. `sent`: how often. `unknown`: it was sent, and perhaps it happened. `unread`: how often its
+    object could not be read since. `text`: what the server said last."""
 
-    begins: bool
-    number: int
     write: Write
     done: AnswerCallback
+    sent: int = 0
+    unknown: bool = False
+    unread: int = 0
+    text: str = ""
+
+
+class _Ended(NamedTuple):
+    answer: Answer
+    obj: Object | None = None
 
 
 class Writer:
@@ -78,19 +93,21 @@ class Writer:
 
     def __init__(self, api: Connection, fence: Callable[[], float] | None = None, width: int = _CONCURRENCY) -> None:
         self._api, self._fence, self._width = api, fence, width
-        self._ready: asyncio.PriorityQueue[_Turn] = asyncio.PriorityQueue()
-        self._turns = count()
-        self._behind: dict[str, deque[tuple[Write, AnswerCallback]]] = {}  # key -> what waits for the write under way
+        self._ready: asyncio.PriorityQueue[tuple[bool, int, _Turn]] = asyncio.PriorityQueue()
+        self._numbers = count()
+        self._behind: dict[str, deque[_Turn]] = {}  # key -> what waits for the write under way
+        self._resting = 0
 
     def put(self, write: Write, done: AnswerCallback) -> None:
+        turn = _Turn(write=write, done=done)
         if write.key in self._behind:
-            self._behind[write.key].append((write, done))
+            self._behind[write.key].append(turn)
         else:
             self._behind[write.key] = deque()
-            self._line_up(write, done)
+            self._line_up(turn)
 
-    def _line_up(self, write: Write, done: AnswerCallback) -> None:
-        self._ready.put_nowait(_Turn(write.begins, next(self._turns), write, done))
+    def _line_up(self, turn: _Turn) -> None:
+        self._ready.put_nowait((turn.write.begins, next(self._numbers), turn))
 
     @property
     def idle(self) -> bool:
@@ -106,6 +123,11 @@ class Writer:
         """Of those, objects whose write waits for one of the `width` places."""
         return self._ready.qsize()
 
+    @property
+    def resting(self) -> int:
+        """Of those, objects whose write did not come through, and rests before it is tried again."""
+        return self._resting
+
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
             for _ in range(self._width):
@@ -113,53 +135,64 @@ class Writer:
 
     async def _work(self) -> None:
         while True:
-            _, _, write, done = await self._ready.get()
-            answer, obj, text = await self._perform(write)
-            behind = self._behind[write.key]
+            _, _, turn = await self._ready.get()
+            ended = await self._attempt(turn)
+            if ended is None:
+                self._rest(turn)
+                continue
+            behind = self._behind[turn.write.key]
             if behind:
-                self._line_up(*behind.popleft())
+                self._line_up(behind.popleft())
             else:
-                del self._behind[write.key]
-            done(answer, obj, text)
+                del self._behind[turn.write.key]
+            turn.done(ended.answer, ended.obj, "" if ended.answer is Answer.DONE else turn.text)
 
-    async def _perform(self, write: Write) -> tuple[Answer, Object | None, str]:
-        conflicts, text = 0, ""
-        while conflicts < _CONFLICTS:
+    def _rest(self, turn: _Turn) -> None:
+        def again() -> None:
+            self._resting -= 1
+            self._line_up(turn)
+
+        self._resting += 1
+        rest_s = _BACKOFF_S[min(turn.unread if turn.unknown else turn.sent, len(_BACKOFF_S) - 1)]
+        asyncio.get_running_loop().call_later(rest_s, again)
+
+    async def _attempt(self, turn: _Turn) -> _Ended | None:
+        """Send it, and read what is not known; None: it is not at its end, and rests."""
+        if not turn.unknown:
             try:
-                return Answer.DONE, await self._fenced(write.send(self._api)), ""
+                turn.sent += 1
+                return _Ended(Answer.DONE, await self._fenced(turn.write.send(self._api)))
             except ApiRefusal as error:
+                turn.text = str(error)
                 if error.code not in {404, 409}:
-                    return Answer.REFUSED, None, str(error)
-                text = str(error)
-                conflicts += 1
+                    return _Ended(Answer.REFUSED)
             except ApiUnknown as error:
-                text = str(error)
-                await asyncio.sleep(_BACKOFF_S[0])
-            verdict, obj = await self._look(write)
-            match verdict:
-                case Verdict.ACHIEVED:
-                    return Answer.DONE, obj, ""
-                case Verdict.GONE:
-                    return Answer.GONE, None, text
-                case Verdict.LOST:
-                    return Answer.REFUSED, obj, text
-            await asyncio.sleep(_BACKOFF_S[min(conflicts, len(_BACKOFF_S) - 1)])
-        return Answer.REFUSED, None, text
+                turn.text, turn.unknown, turn.unread = str(error), True, 0
+                return None
+        return await self._look(turn)
 
-    async def _look(self, write: Write) -> tuple[Verdict, Object | None]:
-        """Read until there is an answer: until then nobody knows, and what the write would hold stays held."""
-        failures = 0
-        while True:
-            try:
-                obj = await self._fenced(write.read(self._api))
-                return write.judge(obj), obj
-            except ApiRefusal as error:
-                if error.code == 404:
-                    return Verdict.GONE, None
-                failures += 1
-            except ApiError:
-                failures += 1
-            await asyncio.sleep(_BACKOFF_S[min(failures, len(_BACKOFF_S) - 1)])
+    async def _look(self, turn: _Turn) -> _Ended | None:
+        """What the object says about the write. Until it can be read nobody knows, and what the write would hold stays
+        held."""
+        try:
+            obj = await self._fenced(turn.write.read(self._api))
+        except ApiError as error:
+            if isinstance(error, ApiRefusal) and error.code == 404:
+                return _Ended(Answer.GONE)
+            turn.unknown = True
+            turn.unread += 1
+            return None
+        turn.unknown = False
+        match turn.write.judge(obj):
+            case Verdict.ACHIEVED:
+                return _Ended(Answer.DONE, obj)
+            case Verdict.GONE:
+                return _Ended(Answer.GONE)
+            case Verdict.LOST:
+                return _Ended(Answer.REFUSED, obj)
+            case Verdict.AGAIN if turn.sent >= _ATTEMPTS:
+                return _Ended(Answer.REFUSED, obj)
+        return None
 
     async def _fenced(self, call: Coroutine[Any, Any, Object]) -> Object:
         if self._fence is None:

@@ -33,6 +33,7 @@ class ElasticParallelism:
         self.leaving: dict[Slot, Reason] = {}
         self._start, self._barrier, self._seats, self._effects = start, barrier, start.seats, start.effects
         self._resizing: set[str] = set()  # Jobs whose resize is not answered yet
+        self._refused: dict[str, int] = {}  # Jobs -> how often their resize was, in a row
         self._offer_s = 0.0  # no empty seats are offered before that time
 
     def grant(self, counts: Sequence[int]) -> None:
@@ -160,8 +161,10 @@ class ElasticParallelism:
     def _send(self, job: BatchJob, parallelism: int) -> None:
         def answered(answer: Answer, text: str) -> None:
             if answer is Answer.REFUSED:
-                self._effects.later(self._start.id, lambda: self._resizing.discard(job.uid))
+                refusals = self._refused[job.uid] = self._refused.get(job.uid, 0) + 1
+                self._effects.later(self._start.id, refusals, lambda: self._resizing.discard(job.uid))
             else:
+                self._refused.pop(job.uid, None)
                 self._resizing.discard(job.uid)
 
         why = next((reason for slot, reason in self.leaving.items() if self._start.job_of_role(slot.role) is job), None)

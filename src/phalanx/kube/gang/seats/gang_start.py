@@ -51,9 +51,9 @@ class GangStart:
         """Its pods on nodes, or on their way to one, that no Job would take back."""
         queued = {job.uid for job in self.objects.jobs.values() if job.queued}
         bare = (pod for pod in self.objects.pods.values() if pod.owner is None or pod.owner[1] not in queued)
-        return [pod for pod in bare if pod.node or self._on_its_way(pod)]
+        return [pod for pod in bare if pod.node or self.on_its_way(pod)]
 
-    def _on_its_way(self, pod: Pod) -> bool:
+    def on_its_way(self, pod: Pod) -> bool:
         """Its binding was sent, and perhaps answered; the watch has not shown it yet."""
         slot = self.seats.slot_of.get(pod.uid)
         return slot is not None and (self.seats[slot].sent or self.seats[slot].bound)
