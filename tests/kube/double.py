@@ -270,15 +270,24 @@ class Controller:
     def __init__(self, api: Api, refuse: Callable[[str, int], str] = lambda job, k: "") -> None:
         self.api, self.refuse, self.made = api, refuse, 0
         self.slow = False  # no pod ends, however long it terminates
+        self.collects = True  # pods whose Job is no more are deleted
 
     def turn(self) -> None:
         self.bury()
+        if self.collects:
+            jobs = {
+                job["metadata"]["uid"] for kind in (JOBS, *TRAINING_KINDS) for job in self.api.objects[kind].values()
+            }
+            owned = [(pod, pod["metadata"].get("ownerReferences", ())) for pod in self.api.pods()]
+            self._delete([pod for pod, owners in owned if owners and owners[0]["uid"] not in jobs])
         for job in list(self.api.objects[JOBS].values()):
             name, spec = job["metadata"]["name"], job["spec"]
             pods = [pod for pod in self.api.pods(name) if "deletionTimestamp" not in pod["metadata"]]
             done = sum(pod["status"]["phase"] == "Succeeded" for pod in pods)
             alive = [pod for pod in pods if pod["status"]["phase"] in {"Pending", "Running"}]
-            if spec.get("suspend"):
+            if any(one["type"] == "Failed" for one in job["status"].get("conditions", ())):
+                self._delete(alive if self.collects else ())
+            elif spec.get("suspend"):
                 self._delete(alive)
             elif len(alive) > spec["parallelism"]:
                 self._delete(alive[spec["parallelism"] :])

@@ -1,11 +1,13 @@
-"""Seeded disturbance: kills, lost answers, refusals, foreign pods and failing pods at random moments. Safety at every
-binding (no node over its room by our hand, no gang bound in part), and at the end everything that could run has run."""
+"""Seeded disturbance: kills, lost answers, refusals, foreign pods, failing pods and deleted members at random moments.
+Safety at every binding (no node over its room by our hand, no gang bound in part) and at every moment (whose first pod
+is bound is bound whole soon, or goes back), and at the end everything that could run has run."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import random
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -17,6 +19,8 @@ from tests.kube.double import Client, Object, job, node, pod
 from tests.kube.stage import Stage
 from tests.seeds import mostly_slow
 
+SIZES = {"a": 4, "b": 3, "pair": 6, "mpi": 3, "duo": 4}
+WHOLE_S = 400.0  # so long may a gang be bound in part, while it is completed or taken back
 SEEDS = range(int(os.environ.get("PHALANX_KUBE_SEEDS", "25")))
 
 
@@ -32,6 +36,9 @@ class Disturbed:
         self.stage.fault = self.fault
         said = {"job": "pair", "job_roles": "2"}
         self.stage.put(job("a", 4), job("b", 3, "2"), job("ps", 1, "2", **said), job("w", 5, **said))
+        self.stage.put(*(job(name, 2, job="duo", job_roles="2") for name in ("d1", "d2")))
+        self.whole: set[str] = set()  # gangs that were bound whole
+        self.in_part_s: dict[str, float] = {}  # gangs that are bound in part -> since when
         self.stage.put(*(pod(f"m{i}", job="mpi", min_available="3") for i in range(3)))
 
     def fault(self, write: str) -> str | None:
@@ -50,17 +57,30 @@ class Disturbed:
         pending = [one for one in mine if one["status"]["phase"] == "Pending"]
         done = sum(one["status"]["phase"] == "Succeeded" for one in mine)
         if not done and not any(one["spec"].get("nodeName") for one in pending) and gang not in self.begun:
-            assert len(pending) == {"a": 4, "b": 3, "pair": 6, "mpi": 3}[gang], (
-                f"{gang} is bound with {len(pending)} pods"
-            )
+            assert len(pending) == SIZES[gang], f"{gang} is bound with {len(pending)} pods"
         self.begun.add(gang)
+
+    def check_together(self) -> None:
+        """Whoever has a pod on a node has all of its minimum there soon, or none."""
+        pods = [one for one in self.stage.api.pods() if "theirs" not in one["metadata"]["name"]]
+        on_nodes = Counter(_gang(one) for one in pods if one["spec"].get("nodeName"))
+        self.whole |= {gang for gang, count in on_nodes.items() if count >= SIZES[gang]}
+        in_part = on_nodes.keys() - self.whole
+        now_s = self.stage.now_s
+        self.in_part_s = {gang: self.in_part_s.get(gang, now_s) for gang in in_part}
+        late = {gang: now_s - since_s for gang, since_s in self.in_part_s.items() if now_s - since_s > WHOLE_S}
+        assert not late, f"bound in part: {late}, {self.stage.api.bound()}"
 
     def happen(self) -> None:
         """Something of the outside."""
         stage, dice = self.stage, self.dice
         running = [
-            one for one in stage.api.pods() if one["spec"].get("nodeName") and one["status"]["phase"] == "Pending"
+            one
+            for one in stage.api.pods()
+            if one["spec"].get("nodeName") and one["status"]["phase"] == "Pending" and _gang(one) in {*self.whole, ""}
         ]
+        if "duo" not in self.whole and not self.calm and len(self.duo()) == 2 and dice.random() < 0.03:
+            stage.api.drop(JOBS, f"default/{dice.choice(self.duo())}")
         if running and dice.random() < 0.3:
             victim = dice.choice(running)["metadata"]["name"]
             failed = not self.calm and dice.random() < 0.3 and not victim.startswith("m")
@@ -70,6 +90,9 @@ class Disturbed:
             where = dice.choice(["n1", "n2", "n3"])
             if room(stage, where) >= 1000:
                 stage.put(pod(f"theirs-{self.externally_managed}", "1", scheduler="default-scheduler", node=where))
+
+    def duo(self) -> list[str]:
+        return [name for name in ("d1", "d2") if f"default/{name}" in self.stage.api.objects[JOBS]]
 
     def passes_s(self) -> float:
         """Time goes slowly while something starts or runs, and fast while all rest."""
@@ -87,18 +110,21 @@ class Disturbed:
                         self.stage.now_s += self.passes_s()
                         self.happen()
                         await self.stage.turn()
+                        self.check_together()
                         if not self.stage.world.effects.writer.idle:
                             await asyncio.sleep(0.001)
 
     def over(self) -> bool:
-        done = all(one.get("status", {}).get("conditions") for one in self.stage.api.objects[JOBS].values())
+        left = self.duo() if len(self.duo()) == 1 else []  # it waits for a member that will never come
+        jobs = [one for one in self.stage.api.objects[JOBS].values() if one["metadata"]["name"] not in left]
+        done = all(one.get("status", {}).get("conditions") for one in jobs)
         return self.calm and done and all(one["status"]["phase"] != "Pending" for one in self.stage.api.pods())
 
 
 def _gang(one: Object) -> str:
     labels = one["metadata"]["labels"]
     name = labels.get("job") or ("mpi" if "phalanx.dev/job" in labels else "")
-    return "pair" if name in {"ps", "w"} else str(name)
+    return {"ps": "pair", "w": "pair", "d1": "duo", "d2": "duo"}.get(name, str(name))
 
 
 def room(stage: Stage, name: str, *, ours: bool = False) -> int:

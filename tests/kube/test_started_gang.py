@@ -186,6 +186,7 @@ def test_a_deleted_job_keeps_its_room_until_its_pods_are_gone() -> None:
         async with stage.scheduler():
             await stage.until(lambda: len(stage.api.bound()) == 4)
             stage.put(job("waits", 4))
+            stage.controller.collects = False
             stage.api.drop(JOBS, "default/j")
             await settle(stage)
             assert stage.api.job("waits")["spec"]["suspend"] is True

@@ -62,3 +62,8 @@ def binding_timeout_reason(*, schedulers: str, bound: int, needed: int, exist: i
     """Why it is taken back though the barrier was reached: other `schedulers` were let bind, and did not bind all."""
     text = f"its start was taken back: {schedulers} bound {bound} of {needed} pods in {waited_s:.0f} s"
     return Reason(code=ReasonCode.BACKOFF, text=text, numbers={"ready": bound, "needed": needed, "exist": exist})
+
+
+def member_went_reason(member: str) -> Reason:
+    """Why it is taken back before the barrier: what it needs will not come. It is planned anew with what is left."""
+    return Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=f"its start was taken back: {member}")

@@ -9,7 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from phalanx.kube.gang.barrier import barrier_timeout_reason, binding_timeout_reason, start_timeout_reason
+from phalanx.kube.gang.barrier import (
+    barrier_timeout_reason,
+    binding_timeout_reason,
+    member_went_reason,
+    start_timeout_reason,
+)
 from phalanx.kube.gang.effects import Answer, Effects
 from phalanx.kube.gang.objects import GangObjects
 from phalanx.kube.gang.preemption import Departure, PreemptionRequest
@@ -231,6 +236,8 @@ class GangLifecycle:
         if self._suspended_by_others(parts):
             self.go_back(parts, Reason(code=ReasonCode.HELD, text="suspended by somebody else after it was admitted"))
             return
+        if self._lost_a_member(parts):
+            return
         for pod in parts.seating.fresh():
             parts.seating.look_at(pod)
             if pod.ready and isinstance(self.state, Running) and self.state.unready:
@@ -252,6 +259,15 @@ class GangLifecycle:
         if self.parts is not None:
             self.parts.preemption.cancel()
         self.state, self.history = Waiting(), StartHistory()
+
+    def _lost_a_member(self, parts: StartedParts) -> bool:
+        """Before all is bound, a member went that it needs: it is taken back. Not where bare pods are bound already."""
+        starting = isinstance(self.state, Starting) and parts.start.record.gang
+        gone = parts.start.short_member() if starting else ""
+        if not gone:
+            return False
+        self.go_back(parts, member_went_reason(gone))
+        return self.stage is not Stage.STARTING
 
     def _suspended_by_others(self, parts: StartedParts) -> bool:
         resuming = parts.start.resuming
@@ -389,7 +405,7 @@ class GangLifecycle:
         if not departure.left:
             return
         departure.end()
-        failed = not departure.preempted and departure.why.code is not ReasonCode.HELD
+        failed = not departure.preempted and departure.why.code is ReasonCode.BACKOFF
         self.history.failures += failed
         rest_s = self.effects.timeouts.rest_s(self.history.failures) if failed else 0.0
         until_s = self.effects.now_s() + rest_s if rest_s else 0.0

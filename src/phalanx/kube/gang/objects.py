@@ -38,6 +38,10 @@ class GangObjects:
         """Pods that the Job could still use at once; its status may not count yet what its pods show."""
         return job.size(len(self._succeeded.get(job.uid, ())))
 
+    def has_succeeded(self, job: BatchJob) -> bool:
+        """A pod of the Job has succeeded, or all of it."""
+        return bool(job.succeeded or self._succeeded.get(job.uid)) or job.outcome is Outcome.SUCCEEDED
+
     def job_of(self, pod: Pod) -> BatchJob | None:
         """The member that the pod belongs to; None: it is a bare pod."""
         return self.jobs.get(pod.owner[1]) if pod.owner is not None else None

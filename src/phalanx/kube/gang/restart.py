@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from phalanx.kube.gang.barrier import member_went_reason
 from phalanx.kube.gang.lifecycle import GangLifecycle
 from phalanx.kube.gang.seats.seat_table import GangSeats, pod_source
 from phalanx.kube.gang.spec.gang_spec import FuturePods, GangDefaults, GangMembers, GangSpec, gang_spec
@@ -124,8 +125,9 @@ def adopt(gang: GangLifecycle, begun: UnfinishedStart) -> None:
 
 def _go_on(gang: GangLifecycle, parts: StartedParts, begun: UnfinishedStart) -> None:
     """The core is told how it stands, and what is left to do is done."""
+    short = _missing_members(parts) if isinstance(gang.state, Starting) and begun.record.gang else 0
     interrupted = Reason(code=ReasonCode.BACKOFF, text="its start was being taken back")
-    if not begun.leaving:
+    if not begun.leaving and not short:
         parts.start.restate()
         gang.resume_jobs(parts)
     elif begun.mark is not None:
@@ -133,7 +135,16 @@ def _go_on(gang: GangLifecycle, parts: StartedParts, begun: UnfinishedStart) -> 
         parts.preemption.resume(begun.mark)
     else:
         parts.start.restate(None if parts.start.bare_pods() else Phase.STOPPING)
-        gang.go_back(parts, interrupted)
+        gang.go_back(parts, member_went_reason(f"{short} of its pods will not come") if short else interrupted)
+
+
+def _missing_members(parts: StartedParts) -> int:
+    """Pods that the start needed when it was decided, and that nobody will create any more. A Job of which something
+    has succeeded had its pods."""
+    objects, record = parts.start.objects, parts.start.record
+    if any(map(objects.has_succeeded, objects.jobs.values())):
+        return 0
+    return max(0, record.count - parts.start.seats.least)
 
 
 def _was_left_out(job: BatchJob | None) -> bool:

@@ -81,6 +81,9 @@ class WorkloadWatch:
             before.lose_job(uid)
             del self._job_gang[uid]
             self._changed(before.id)
+            if name is None:
+                for pod_uid in self._pods_of.get(uid, ()):
+                    self._route(self._pods[pod_uid])
         if job is None or name is None:
             return
         gang = self._job_gang[uid] = self._gang_of(name)
@@ -139,6 +142,7 @@ class WorkloadWatch:
         before, name = self._pod_gang.get(pod.uid), self._gang_of_pod(pod)
         if before is not None and before.id != name:
             before.lose_pod(pod)
+            self.foreign_pods.touch(pod.uid)  # what it holds on its node is no gang's now
             del self._pod_gang[pod.uid]
             self._changed(before.id)
         if name is not None:
@@ -150,8 +154,6 @@ class WorkloadWatch:
         if pod.owner is not None:
             if (gang := self._job_gang.get(pod.owner[1])) is not None:
                 return gang.id
-            if (known := self._pod_gang.get(pod.uid)) is not None:
-                return known.id
             if pod.pinned or not self._exists(f"{pod.namespace}/{pod.owner[0]}", pod.owner[1].partition("/")[0]):
                 return None
         if pod.group:

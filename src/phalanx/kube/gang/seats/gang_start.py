@@ -12,7 +12,7 @@ from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.records import StartRecord
 from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.model.event import Adopted
-from phalanx.model.job import Phase
+from phalanx.model.job import Outcome, Phase
 
 
 class GangStart:
@@ -46,6 +46,19 @@ class GangStart:
         """The name of the flavor that the pods of this Job get; empty: none."""
         role = self.seats.role_of(JobPods(job.uid))
         return self.record.flavors[role] if role is not None and role < len(self.record.flavors) else ""
+
+    def short_member(self) -> str:
+        """Which Job will not have the pods that this start needs of it, and why; empty: each will."""
+        for row in self.seats.rows:
+            if isinstance(row.source, JobPods) and row.reached < row.least:
+                job = self.objects.jobs.get(row.source.uid)
+                if job is None or (job.finished and job.outcome is not Outcome.SUCCEEDED):
+                    return f"its member {row.role.name} {'was deleted' if job is None else 'ended'}"
+                left = self.objects.size(job) if job.ours else 0
+                seen = self.objects.has_succeeded(job) or row.reached - row.bound + left >= row.least
+                if not seen:
+                    return f"its member {row.role.name} asks for {left} pods now, and not for {row.least}"
+        return ""
 
     def bare_pods(self) -> list[Pod]:
         """Its pods on nodes, or on their way to one, that no Job would take back."""

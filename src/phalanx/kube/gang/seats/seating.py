@@ -101,13 +101,14 @@ class Seating:
                 self._fresh[uid] = None
 
     def fit(self, wanted: Callable[[BatchJob], int]) -> None:
-        """Give back seats that a Job can no longer use, and wait for no pod that it will not create. `wanted`: how many
-        seats a Job is to have."""
+        """Give back seats that a Job can no longer use. `wanted`: how many seats a Job is to have. A gang that runs
+        needs no pod that a Job will not create; what one needs that starts was decided with its start."""
+        frozen = self._start.record.gang and self._start.phase is not Phase.RUNNING
         for number, row in enumerate(self._seats.rows):
             if isinstance(row.source, JobPods):
                 job = self._start.job_of_role(number)
                 seats = wanted(job) if job is not None and job.ours else 0
-                if seats < row.role.minimum:
+                if seats < row.role.minimum and not frozen:
                     row.role = replace(row.role, minimum=seats)
                 self._barrier.release(self._seats.surplus(number, seats))
 
