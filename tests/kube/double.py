@@ -51,7 +51,7 @@ def sent(obj: Any) -> Any:
     return msgspec.json.decode(msgspec.json.encode(obj))
 
 
-class Killed(Exception):
+class Killed(BaseException):
     """The process that calls was killed: it gets no answer, and nothing it sends later arrives."""
 
 
@@ -227,7 +227,10 @@ def merge(obj: Object, patch: Object) -> None:
 
 def lean(kind: Kind, obj: Object) -> Object:
     """As the scheduler's watch decodes it: with the fields that it is said to need, and no others."""
-    return msgspec.json.decode(msgspec.json.encode(obj), type=WIRE_TYPES.get(kind, dict))
+    try:
+        return msgspec.json.decode(msgspec.json.encode(obj), type=WIRE_TYPES.get(kind, dict))
+    except msgspec.ValidationError:  # as the informer: what is not as the type has it is decoded whole
+        return sent(obj)
 
 
 class Caches:
@@ -271,6 +274,7 @@ class Controller:
         self.api, self.refuse, self.made = api, refuse, 0
         self.slow = False  # no pod ends, however long it terminates
         self.collects = True  # pods whose Job is no more are deleted
+        self.skips: set[str] = set()  # names of Jobs that it does not look at
 
     def turn(self) -> None:
         self.bury()
@@ -280,7 +284,7 @@ class Controller:
             }
             owned = [(pod, pod["metadata"].get("ownerReferences", ())) for pod in self.api.pods()]
             self._delete([pod for pod, owners in owned if owners and owners[0]["uid"] not in jobs])
-        for job in list(self.api.objects[JOBS].values()):
+        for job in [job for job in self.api.objects[JOBS].values() if job["metadata"]["name"] not in self.skips]:
             name, spec = job["metadata"]["name"], job["spec"]
             pods = [pod for pod in self.api.pods(name) if "deletionTimestamp" not in pod["metadata"]]
             done = sum(pod["status"]["phase"] == "Succeeded" for pod in pods)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phalanx.kube.routing.foreign_pods import ForeignPods
+from phalanx.kube.capacity.foreign_pods import ForeignPods
 from phalanx.kube.routing.timers import GangTimers
 from phalanx.model.event import Occupied, Vacated
 from tests.kube.gang.recorded_effects import a_pod

@@ -11,6 +11,7 @@ Use as `async with open_world(connection, informers) as world: await loop.run(wo
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
@@ -31,6 +32,8 @@ from phalanx.kube.status.usage import load_usage
 from phalanx.kube.write.effects import ApiEffects
 from phalanx.model.event import Event, OutcomeTold, Refused
 from phalanx.model.plan import Nominate, Place, Plan, Preempt, Shrink, Start, Wait
+
+log = logging.getLogger(__name__)
 
 
 @asynccontextmanager
@@ -79,6 +82,7 @@ class KubeWorld:
             tell=self._tell,
             mark=self._mark,
             wake=self._wake,
+            invalid=self._tell_invalid,
         )
         self.effects = ApiEffects(
             api,
@@ -129,12 +133,10 @@ class KubeWorld:
         self.watch.read_again()
         self._dirty.update(dict.fromkeys(self._timers.due(self._clock())))
         self._dirty.update(dict.fromkeys(self.watch.with_headroom()))
-        defaults = self.watch.defaults()
         dirty, self._dirty = self._dirty, {}
         for name in dirty:
             if (gang := self.gangs.get(name)) is not None:
-                gang.advance(defaults)
-                self._settle(gang)
+                self._advance(gang)
         self._out += self.watch.foreign_pods()
         if self.watch.headroom.quotas.news:
             self._news.set()
@@ -188,6 +190,14 @@ class KubeWorld:
         for gang, begun in sorted(adopted, key=lambda entry: adoption_order(*entry)):
             adopt(gang, begun)
 
+    def _advance(self, gang: GangLifecycle) -> None:
+        """What raises while a gang draws its conclusions concerns that gang alone."""
+        try:
+            gang.advance(self.watch.defaults())
+            self._settle(gang)
+        except Exception:
+            log.exception("the gang %s could not be looked at: it is again when something of it changes", gang.id)
+
     def _start(self, gang: GangLifecycle, action: Start) -> None:
         """Resume it, unless a start decided before it was promised what is left of their quota."""
         whole = self.watch.defaults().gang(gang.queue)
@@ -215,6 +225,9 @@ class KubeWorld:
     def _tell(self, event: Event) -> None:
         """Without a wake-up: who concludes is heard at once."""
         self._out.append(event)
+
+    def _tell_invalid(self, *about: Any) -> None:
+        self.effects.tell_invalid(*about)
 
     def _wake(self) -> None:
         self._news.set()

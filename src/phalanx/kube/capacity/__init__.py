@@ -3,5 +3,6 @@
 Rooms:
 
     node_allocations    what every node is charged with: a second opinion right before a binding
+    foreign_pods        what pods hold that no gang is charged for
     resource_quota      the ResourceQuotas of namespaces, and what counts against each
 """

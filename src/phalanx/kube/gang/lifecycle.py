@@ -73,6 +73,10 @@ class GangLifecycle:
                 return Stage.LEAVING
 
     @property
+    def waits(self) -> bool:
+        return isinstance(self._state, Waiting)
+
+    @property
     def done(self) -> bool:
         """Nothing of it is left."""
         return isinstance(self.state, Waiting) and self.objects.empty

@@ -7,7 +7,9 @@ not change what is meant); the label wins. What Phalanx writes is annotations on
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 SCHEDULER_NAME = "phalanx"  # spec.schedulerName of the pods that we bind
 OURS = frozenset({SCHEDULER_NAME})
@@ -82,3 +84,24 @@ def held(meta: Mapping[str, Any]) -> bool:
     """The user asks to keep it queued: any value but `false` does."""
     value = option(meta, HOLD)
     return value is not None and value.strip().lower() not in {"false", "0", "no"}
+
+
+# --- what stands in them, which nobody has checked --------------------------------------------------------------------
+
+MOST = 2**31 - 1  # as numbers of the API go
+Found = TypeVar("Found")
+
+
+def whole_number(text: str | None, least: int = 0) -> int | None:
+    """The number from `least` to 2,147,483,647 that a text is in plain digits; None: it is none."""
+    if text is None or not text.isascii() or not text.isdigit() or len(text) > len(str(MOST)):
+        return None
+    return number if least <= (number := int(text)) <= MOST else None
+
+
+def read_json(text: str, type: type[Found]) -> Found:
+    """The value that a text says. Raises ValueError for whatever is no JSON of that type."""
+    try:
+        return msgspec.json.decode(text, type=type)
+    except (msgspec.MsgspecError, RecursionError, TypeError) as error:
+        raise ValueError(str(error)) from None

@@ -12,7 +12,7 @@ import msgspec
 
 from phalanx.client.connection import Object
 from phalanx.client.quantity import QuantityError, amount, whole
-from phalanx.kube.read.labels import DEVICES, ZONES
+from phalanx.kube.read.labels import DEVICES, ZONES, read_json
 from phalanx.model.node import Device, Node, Taint, Zone
 from phalanx.model.pod import Amounts, amounts
 
@@ -54,12 +54,12 @@ def _devices(meta: Object) -> tuple[Device, ...]:
     """What its annotation lists: `[{"name": "0", "memory": "80Gi", "zone": "0"}]`. One that cannot be read counts as
     none: its devices are then counted, and not told apart."""
     try:
-        listed = msgspec.json.decode((meta.get("annotations") or {}).get(DEVICES, "[]"), type=list[_Device])
+        listed = read_json((meta.get("annotations") or {}).get(DEVICES, "[]"), list[_Device])
         return tuple(
             Device(name=one.name, resource=one.resource, memory_bytes=max(0, whole(one.memory)), zone=one.zone)
             for one in listed
         )
-    except (msgspec.MsgspecError, QuantityError) as error:
+    except (ValueError, ArithmeticError, QuantityError) as error:
         log.warning("node %s: its annotation %s is passed over: %s", meta["name"], DEVICES, error)
         return ()
 
@@ -67,10 +67,10 @@ def _devices(meta: Object) -> tuple[Device, ...]:
 def _zones(meta: Object) -> tuple[Zone, ...]:
     """`[{"name": "0", "allocatable": {"cpu": "32", "memory": "256Gi"}}]`."""
     try:
-        listed = msgspec.json.decode((meta.get("annotations") or {}).get(ZONES, "[]"), type=list[_Zone])
+        listed = read_json((meta.get("annotations") or {}).get(ZONES, "[]"), list[_Zone])
         each = [{name: amount(name, text) for name, text in one.allocatable.items()} for one in listed]
         return tuple(Zone(name=one.name, allocatable=amounts(has)) for one, has in zip(listed, each, strict=True))
-    except (msgspec.MsgspecError, QuantityError) as error:
+    except (ValueError, ArithmeticError, QuantityError) as error:
         log.warning("node %s: its annotation %s is passed over: %s", meta["name"], ZONES, error)
         return ()
 

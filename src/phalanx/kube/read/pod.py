@@ -107,7 +107,6 @@ def read_pod(
     meta, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
     ask = shapes.of_pod(spec, status, meta)
     annotations = meta.get("annotations") or {}
-    index = annotations.get(labels.COMPLETION_INDEX)
     bound_by_us = spec.get("schedulerName") in answers_to
     gates = {gate["name"] for gate in spec["schedulingGates"] or ()} if "schedulingGates" in spec else _NO_GATES
     pin = annotations.get(labels.PINNED, "") if labels.GATE not in gates else ""
@@ -130,7 +129,7 @@ def read_pod(
         shape=ask.shape,
         obstacle=ask.obstacle,
         owner=owner,
-        index=int(index) if index is not None and index.isdigit() else None,
+        index=labels.whole_number(annotations.get(labels.COMPLETION_INDEX)),
         priority=int(spec.get("priority") or 0),
         created_s=epoch_s(meta.get("creationTimestamp")),
         grace_s=float(spec.get("terminationGracePeriodSeconds", 30)),

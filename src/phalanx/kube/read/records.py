@@ -10,23 +10,29 @@ The mark stands in `phalanx.dev/preempted`. It names the start that it ends: one
 
 from __future__ import annotations
 
-import msgspec
+from typing import Annotated, TypeAlias
 
-from phalanx.kube.read.labels import ADMITTED, PREEMPTED
+import msgspec
+from msgspec import Meta
+
+from phalanx.dialects.fields import LONGEST_S
+from phalanx.kube.read.labels import ADMITTED, MOST, PREEMPTED, read_json
+
+Moment: TypeAlias = Annotated[float, Meta(ge=0.0, le=253402300799.0)]  # until the year 9999
 
 
 class StartRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`at_s`: when it was decided (seconds since the epoch). `gang=False`: its pods are placed one by one. `flavors`:
     the flavor of each role, if its queue names any. `limit_s`: it is stopped when it has run that long."""
 
-    attempt: int
+    attempt: Annotated[int, Meta(ge=1, le=MOST)]
     queue: str
-    count: int
-    priority: int = 0
-    at_s: float = 0.0
+    count: Annotated[int, Meta(ge=0, le=MOST)]
+    priority: Annotated[int, Meta(ge=-MOST, le=MOST)] = 0
+    at_s: Moment = 0.0
     gang: bool = True
     flavors: tuple[str, ...] = ()
-    limit_s: float | None = None
+    limit_s: Annotated[float, Meta(gt=0.0, le=LONGEST_S)] | None = None
 
     def text(self) -> str:
         return msgspec.json.encode(self).decode()
@@ -36,7 +42,7 @@ class PreemptionMark(msgspec.Struct, frozen=True, kw_only=True):
     """`by`: the job that gets the room. `start_s`: `at_s` of the start that ends."""
 
     by: str
-    start_s: float
+    start_s: Moment
 
     def text(self) -> str:
         return msgspec.json.encode(self).decode()
@@ -46,8 +52,8 @@ def read_start_record(annotations: dict[str, str] | None) -> StartRecord | None:
     if not annotations or ADMITTED not in annotations:
         return None
     try:
-        return msgspec.json.decode(annotations[ADMITTED], type=StartRecord)
-    except (msgspec.MsgspecError, TypeError):
+        return read_json(annotations[ADMITTED], StartRecord)
+    except ValueError:
         return None
 
 
@@ -55,6 +61,6 @@ def read_preemption_mark(annotations: dict[str, str] | None) -> PreemptionMark |
     if not annotations or PREEMPTED not in annotations:
         return None
     try:
-        return msgspec.json.decode(annotations[PREEMPTED], type=PreemptionMark)
-    except (msgspec.MsgspecError, TypeError):
+        return read_json(annotations[PREEMPTED], PreemptionMark)
+    except ValueError:
         return None

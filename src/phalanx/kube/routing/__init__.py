@@ -3,11 +3,11 @@
 Rooms, lowest first:
 
     settings        how Phalanx is to behave on a cluster
+    fence           one odd object concerns itself alone
     timers          when gangs are looked at again though nothing changes
     caches          which kinds are watched
     volume_users    which pods and Jobs name a claim, and are read again when it changes
     quota_headroom  gangs against the ResourceQuotas of their namespaces
-    foreign_pods    what pods hold that no gang is charged for
     capacity_watch  nodes, queues, flavors, reservations
     workload_watch  Jobs and pods to their gangs
     watch           all that is watched, in order

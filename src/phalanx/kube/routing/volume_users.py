@@ -7,7 +7,7 @@ costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
@@ -19,9 +19,8 @@ from phalanx.kube.read.template.pod_shape import PodRequirements, volume_claims
 from phalanx.kube.read.template.volumes import VolumeClaims, with_claims
 from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.kube.routing.caches import ObjectCaches
+from phalanx.kube.routing.fence import Take
 from phalanx.model.node import Node
-
-Take = Callable[[Change], None]
 
 
 class VolumeUsers:

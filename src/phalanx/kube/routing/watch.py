@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from phalanx.client.connection import Object
 from phalanx.client.informer import Change
 from phalanx.client.kind import JOBS, NODES, PODS, RESOURCE_QUOTAS, Kind
 from phalanx.kube.gang.lifecycle import GangLifecycle
 from phalanx.kube.gang.spec.gang_spec import GangDefaults
-from phalanx.kube.gang.stages import Stage
 from phalanx.kube.install import volcano
 from phalanx.kube.install.definitions import FLAVORS, QUEUES, RESERVATIONS
 from phalanx.kube.read.pod_group import POD_GROUPS, PodGroupCache
 from phalanx.kube.routing.caches import STORAGE, ObjectCaches
 from phalanx.kube.routing.capacity_watch import CapacityWatch
+from phalanx.kube.routing.fence import Fence
 from phalanx.kube.routing.quota_headroom import QuotaHeadroom
 from phalanx.kube.routing.volume_users import VolumeUsers
 from phalanx.kube.routing.workload_watch import WorkloadWatch
@@ -27,7 +28,8 @@ from phalanx.model.event import Event
 
 class ClusterWatch:
     """`gangs`: all of them, by id; `gang_of` makes those that are not there. `tell`: hands events to the core. `mark`:
-    has a gang draw its conclusions. `wake`: something happened that may concern the core, or a gang."""
+    has a gang draw its conclusions. `wake`: something happened that may concern the core, or a gang. `invalid`: an
+    object cannot be taken in, and why."""
 
     def __init__(
         self,
@@ -39,12 +41,17 @@ class ClusterWatch:
         tell: Callable[[Event], None],
         mark: Callable[[str], None],
         wake: Callable[[], None],
+        invalid: Callable[[Kind, Object, str], None],
     ) -> None:
         self._caches, self._gangs, self._new_gang = caches, gangs, new_gang
         self._tell, self._mark, self._wake = tell, mark, wake
         self.groups = PodGroupCache(lambda name: caches.admission.priority({"priorityClassName": name}))
         self.headroom = QuotaHeadroom(caches)
-        self._storage = VolumeUsers(caches, {JOBS: self._on_job, PODS: self._on_pod, NODES: self._on_node})
+        self._fence = Fence(invalid)
+        around = self._fence.around
+        self._take_job, self._take_pod = around(self._on_job), around(self._on_pod)
+        self._take_node = around(self._on_node)
+        self._storage = VolumeUsers(caches, {JOBS: self._take_job, PODS: self._take_pod, NODES: self._take_node})
         self.capacity = CapacityWatch(
             with_places=self._storage.node, clock=clock, tell=self._tell_now, queue_changed=self._on_queue_told
         )
@@ -54,17 +61,18 @@ class ClusterWatch:
 
     def subscribe(self) -> None:
         """From now on changes are routed as they come; what there is already comes at once."""
+        around = self._fence.around
         order: tuple[tuple[Kind, Callable[[Change], None]], ...] = (
-            (RESOURCE_QUOTAS, self._on_quota),
-            (NODES, self._on_node),
-            *((kind, self._storage.on_change) for kind in STORAGE),
-            (FLAVORS, self.capacity.on_flavor),
-            (RESERVATIONS, self.capacity.on_reservation),
-            (volcano.QUEUES, self.capacity.on_queue),
-            (QUEUES, self.capacity.on_queue),
-            (POD_GROUPS, self._on_pod_group),
-            *((kind, self._on_job) for kind in self._caches.job_kinds),
-            (PODS, self._on_pod),
+            (RESOURCE_QUOTAS, around(self._on_quota)),
+            (NODES, self._take_node),
+            *((kind, around(self._storage.on_change)) for kind in STORAGE),
+            (FLAVORS, around(self.capacity.on_flavor)),
+            (RESERVATIONS, around(self.capacity.on_reservation)),
+            (volcano.QUEUES, around(self.capacity.on_queue)),
+            (QUEUES, around(self.capacity.on_queue)),
+            (POD_GROUPS, around(self._on_pod_group)),
+            *((kind, self._take_job) for kind in self._caches.job_kinds),
+            (PODS, self._take_pod),
         )
         for kind, take in order:
             if self._caches.watches(kind):
@@ -72,7 +80,7 @@ class ClusterWatch:
 
     def read_again(self) -> None:
         """What has another shape since somebody selects pods by a label that nobody did before."""
-        self._workloads.read_again()
+        self._workloads.read_again(self._take_job, self._take_pod)
 
     def foreign_pods(self) -> Iterable[Event]:
         """What pods hold that no gang is charged for, as far as it changed."""
@@ -117,7 +125,7 @@ class ClusterWatch:
 
     def _on_queue_told(self, queue: str) -> None:
         for gang in self._gangs.values():
-            if gang.stage is Stage.WAITING and gang.queue == queue:
+            if gang.waits and gang.queue == queue:
                 self._mark(gang.id)
 
     def _on_pod_group(self, change: Change) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from phalanx.client.connection import Object
 from phalanx.client.informer import Change
 from phalanx.client.kind import PODS
+from phalanx.kube.capacity.foreign_pods import ForeignPods
 from phalanx.kube.capacity.node_allocations import NodeAllocations
 from phalanx.kube.gang.lifecycle import GangLifecycle
 from phalanx.kube.read import labels
@@ -19,7 +20,7 @@ from phalanx.kube.read.pod_group import PodGroupCache, pod_group_gang
 from phalanx.kube.read.workload.adapter import adapters
 from phalanx.kube.read.workload.batch_job import BatchJob, read_job
 from phalanx.kube.routing.caches import ObjectCaches
-from phalanx.kube.routing.foreign_pods import ForeignPods
+from phalanx.kube.routing.fence import Take
 from phalanx.kube.routing.volume_users import VolumeUsers
 from phalanx.model.pod import Amounts
 
@@ -47,12 +48,12 @@ class WorkloadWatch:
         self._read_version = 0  # of `ShapeCache`, when everything was read
         self.foreign_pods = ForeignPods(self._pods, self._excess)
 
-    def read_again(self) -> None:
+    def read_again(self, on_job: Take, on_pod: Take) -> None:
         """Somebody selects pods by a label that nobody did before: it belongs to the shape of all that carry it."""
         while self._read_version != self._caches.admission.shapes.version:
             self._read_version = self._caches.admission.shapes.version
             for kind in (*self._caches.job_kinds, PODS):
-                take = self.on_pod if kind is PODS else self.on_job
+                take = on_pod if kind is PODS else on_job
                 for obj in list(self._caches.objects(kind).values()):
                     take(Change(kind=kind, old=obj, new=obj))
 

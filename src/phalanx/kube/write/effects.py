@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 
-from phalanx.client.connection import Connection
+from phalanx.client.connection import Connection, Object
 from phalanx.client.informer import Informer
 from phalanx.client.kind import Kind
 from phalanx.kube.capacity.node_allocations import NodeAllocations
@@ -57,6 +57,10 @@ class ApiEffects:
 
     def report(self, about: Member, reason: str, text: str, *, warning: bool = False) -> None:
         self.reporter.event(about, reason, text, warning=warning)
+
+    def tell_invalid(self, kind: Kind, obj: Object, why: str) -> None:
+        """To people: the object cannot be read."""
+        self.reporter.object_event(kind, obj["metadata"], "Invalid", why, warning=True)
 
     def waits_no_more(self, gang: str, members: Iterable[Member]) -> None:
         self.reporter.forget(gang, members)

@@ -71,19 +71,22 @@ class EventReporter:
             self._written.pop(_uid(about), None)
 
     def event(self, about: BatchJob | Pod, reason: str, text: str, *, warning: bool = False) -> None:
+        meta = {"namespace": about.namespace, "name": about.name, "uid": _uid(about)}
+        self.object_event(_kind(about), meta, reason, text, warning=warning)
+
+    def object_event(self, kind: Kind, meta: Object, reason: str, text: str, *, warning: bool = False) -> None:
+        """`meta`: the object's metadata. What stands in no namespace is told of in `default`, as the API has it."""
         now = datetime.fromtimestamp(self._clock(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        kind = _kind(about)
+        space = meta.get("namespace") or "default"
         self._events.append(
             {
                 "apiVersion": EVENTS.api_version,
                 "kind": EVENTS.name,
-                "metadata": {"name": f"{about.name}.{uuid4().hex[:16]}", "namespace": about.namespace},
+                "metadata": {"name": f"{meta['name']}.{uuid4().hex[:16]}", "namespace": space},
                 "involvedObject": {
                     "apiVersion": kind.api_version,
                     "kind": kind.name,
-                    "namespace": about.namespace,
-                    "name": about.name,
-                    "uid": _uid(about),
+                    **{part: meta[part] for part in ("namespace", "name", "uid") if part in meta},
                 },
                 "reason": reason,
                 "message": text[:1024],

@@ -17,6 +17,7 @@ process ends, for somebody else may lead by now.
 from __future__ import annotations
 
 import asyncio
+import logging
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Coroutine
@@ -28,6 +29,8 @@ from typing import Any, NamedTuple
 from phalanx.client.connection import ApiError, ApiRefusal, ApiUnknown, Connection, Object
 from phalanx.errors import PhalanxError
 from phalanx.kube.gang.effects import Answer
+
+log = logging.getLogger(__name__)
 
 _CONCURRENCY = 32
 _BACKOFF_S = (0.02, 0.1, 0.5, 1.0, 2.0, 5.0)
@@ -136,7 +139,7 @@ class Writer:
     async def _work(self) -> None:
         while True:
             _, _, turn = await self._ready.get()
-            ended = await self._attempt(turn)
+            ended = await self._fence_off(turn)
             if ended is None:
                 self._rest(turn)
                 continue
@@ -155,6 +158,17 @@ class Writer:
         self._resting += 1
         rest_s = _BACKOFF_S[min(turn.unread if turn.unknown else turn.sent, len(_BACKOFF_S) - 1)]
         asyncio.get_running_loop().call_later(rest_s, again)
+
+    async def _fence_off(self, turn: _Turn) -> _Ended | None:
+        """A write that cannot be made from the object as it is concerns that object alone."""
+        try:
+            return await self._attempt(turn)
+        except LeaseLost:
+            raise
+        except Exception as error:
+            log.exception("the write %s is given up", turn.write.key)
+            turn.text = f"{type(error).__name__}: {error}"
+            return _Ended(Answer.REFUSED)
 
     async def _attempt(self, turn: _Turn) -> _Ended | None:
         """Send it, and read what is not known; None: it is not at its end, and rests."""

@@ -343,6 +343,6 @@ def _number(members: GangMembers, key: str) -> int | None:
 
 
 def _count(text: str, key: str, who: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise GangSpecError(f'{who} says {key} {text!r}, which is no number of at least 1: write for instance "4"')
-    return int(text)
+    if (number := labels.whole_number(text, 1)) is None:
+        raise GangSpecError(f'{who} says {key} {text[:60]!r}, which is no number of at least 1: write for instance "4"')
+    return number

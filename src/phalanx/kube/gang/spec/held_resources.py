@@ -12,10 +12,9 @@ from collections.abc import Iterable, Mapping
 from math import ceil
 from typing import Any
 
-import msgspec
-
 from phalanx.client.quantity import amount
 from phalanx.errors import PhalanxError
+from phalanx.kube.read.labels import read_json
 from phalanx.model.pod import PODS, Amounts, Shape, amounts
 
 _MOST_BLOCKS = 10_000
@@ -29,13 +28,13 @@ def read_resources(text: str) -> dict[str, int]:
     """`{"cpu": "3", "memory": "3Gi"}` or `cpu=3,memory=3Gi`. Raises DeclarationError."""
     try:
         if text.lstrip().startswith("{"):
-            pairs: Mapping[str, Any] = msgspec.json.decode(text, type=dict[str, Any])
+            pairs: Mapping[str, Any] = read_json(text, dict[str, Any])
         else:
             pairs = dict(_pair(part) for part in text.split(",") if part.strip())
         return {name: amount(name, value) for name, value in pairs.items() if name != PODS}
-    except (msgspec.MsgspecError, PhalanxError, ValueError, TypeError) as error:
+    except (PhalanxError, ArithmeticError, ValueError, TypeError) as error:
         raise GangSpecError(
-            f"phalanx.dev/min-resources says {text!r}, which cannot be read ({error}): "
+            f"phalanx.dev/min-resources says {text[:60]!r}, which cannot be read ({error}): "
             'write for instance {"cpu": "3", "memory": "3Gi"} or cpu=3,memory=3Gi'
         ) from error
 

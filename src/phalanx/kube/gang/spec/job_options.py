@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Protocol, TypeVar
 
-import msgspec
-
 from phalanx.dialects.fields import Fields, Misread, duration_s, moment_s
 from phalanx.kube.gang.spec.held_resources import GangSpecError
 from phalanx.kube.read import labels
@@ -20,6 +18,7 @@ from phalanx.model.node import TopologyRequest
 
 Value = TypeVar("Value")
 Choice = TypeVar("Choice", bound=StrEnum)
+_MOST_SUBGROUPS = 256  # of one job; they may stand in each other
 _TRUE, _FALSE = ("true", "1", "yes"), ("false", "0", "no")
 
 
@@ -93,9 +92,9 @@ def _read(members: OptionSource, key: str, read: Callable[[str], Value]) -> Valu
         return None
     try:
         return read(text)
-    except (Misread, ValueError) as error:
+    except (Misread, ValueError, ArithmeticError) as error:
         why = error.text if isinstance(error, Misread) else str(error)
-        raise GangSpecError(f"{members.options(key)[text]} says {key} {text!r}: {why}") from None
+        raise GangSpecError(f"{members.options(key)[text]} says {key} {text[:60]!r}: {why}") from None
 
 
 def _length(text: str) -> float:
@@ -150,11 +149,13 @@ def _dependency(text: str, namespace: str) -> Dependency:
 def subgroups(text: str) -> tuple[Group, ...]:
     """A JSON list of {name, parent, minimum, closeness, preferredCloseness}."""
     try:
-        listed: Sequence[Any] = msgspec.json.decode(text, type=list[Any])
-    except msgspec.MsgspecError as error:
+        listed: Sequence[Any] = labels.read_json(text, list[Any])
+    except ValueError as error:
         raise ValueError(
             f'it is no JSON list ({error}): write for instance [{{"name": "left", "minimum": 1}}]'
         ) from None
+    if len(listed) > _MOST_SUBGROUPS:
+        raise ValueError(f"it names {len(listed)} groups: {_MOST_SUBGROUPS} are the most")
     return tuple(subgroup(Fields(entry, (at,))) for at, entry in enumerate(listed))
 
 

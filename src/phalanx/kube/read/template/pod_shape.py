@@ -46,6 +46,8 @@ _PARTS = (
     "tolerations",
     "topologySpreadConstraints",
 )
+# What reading something raises that is not as the API has it: a server that checks less than it should, or an odd kind.
+ODD = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 _REMEMBERED = 50_000
 _NO_META: Spec = {}
 
@@ -215,7 +217,7 @@ def _read(spec: Spec, status: Mapping[str, Any], meta: Spec) -> PodRequirements:
             ports=pod_affinity.host_ports(spec),
             share=pod_affinity.device_share(meta.get("annotations") or {}),
         )
-    except (QuantityError, ValueError, KeyError) as error:
+    except (QuantityError, *ODD) as error:
         text = f"its demands cannot be read: {error}; correct the pod template"
         return PodRequirements(Shape(requests=((PODS, 1),)), Reason(code=ReasonCode.INVALID, text=text))
     return PodRequirements(shape, unsupported(spec), bool(_claims(spec)))

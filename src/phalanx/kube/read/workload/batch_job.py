@@ -130,7 +130,7 @@ def read_job(obj: Object, around: AdmissionDefaults, form: JobAdapter = BATCH_JO
         preempts=around.preempts(pod),
         record=read_start_record(meta.get("annotations")),
         mark=read_preemption_mark(meta.get("annotations")),
-        preempted=_preempted((meta.get("annotations") or {}).get(labels.PREEMPTIONS, "")),
+        preempted=labels.whole_number((meta.get("annotations") or {}).get(labels.PREEMPTIONS)) or 0,
         options=_said(meta),
         adapter=form,
     )
@@ -150,18 +150,22 @@ def _active_s(meta: Object, active_s: int | None) -> int | None:
     """What its user gave it. Where he has changed it since, that counts."""
     now, of, own = (meta.get("annotations") or {}).get(labels.LIMITED, "").partition(" of ")
     if of and now == str(active_s):
-        return int(own) if own.isascii() and own.isdigit() else None
+        return labels.whole_number(own, 1)
     return active_s
-
-
-def _preempted(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
 def _wished(meta: Object, parallelism: int) -> int:
     """What its user asked for. Where he has changed the parallelism since, that counts."""
     now, of, asked = (meta.get("annotations") or {}).get(labels.PARALLELISM, "").partition(" of ")
-    return int(asked) if of and now == str(parallelism) and asked.isascii() and asked.isdigit() else parallelism
+    requested = labels.whole_number(asked) if of and now == str(parallelism) else None
+    return parallelism if requested is None else requested
+
+
+class _Written(msgspec.Struct, frozen=True, rename="camel"):
+    """What a template said before it was given a flavor."""
+
+    node_selector: dict[str, str] | None = None
+    tolerations: list[dict[str, Any]] | None = None
 
 
 def original_template(meta: Object, spec: Object) -> Object:
@@ -170,9 +174,10 @@ def original_template(meta: Object, spec: Object) -> Object:
     if text is None:
         return spec
     try:
-        return {**spec, **msgspec.json.decode(text, type=dict[str, Any])}
-    except msgspec.MsgspecError:
+        said = labels.read_json(text, _Written)
+    except ValueError:
         return spec
+    return {**spec, "nodeSelector": said.node_selector, "tolerations": said.tolerations}
 
 
 def _pod_meta(meta: Object, template: Object) -> Object:

@@ -1,0 +1,50 @@
+"""The fence around what people write: one odd object concerns itself alone.
+
+Readers refuse what they know to be wrong. Whatever else raises while an object is taken in makes that object invalid:
+its last state that could be read counts further (a new object counts as absent), people are told once, and the world
+goes on. Nothing that anybody can write may end the scheduler, and so everybody's work.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TypeAlias
+
+from phalanx.client.connection import Object
+from phalanx.client.informer import Change, key_of
+from phalanx.client.kind import Kind
+
+log = logging.getLogger(__name__)
+
+Take: TypeAlias = Callable[[Change], None]
+
+
+class Fence:
+    """`invalid`: called for each object that cannot be taken in, with why; once until it could be."""
+
+    def __init__(self, invalid: Callable[[Kind, Object, str], None]) -> None:
+        self._invalid = invalid
+        self._told: dict[str, str] = {}  # uid -> why
+
+    def around(self, take: Take) -> Take:
+        def fenced(change: Change) -> None:
+            try:
+                take(change)
+            except Exception as error:
+                self._tell(change, error)
+            else:
+                if self._told:
+                    self._told.pop((change.new or change.old or {})["metadata"]["uid"], None)
+
+        return fenced
+
+    def _tell(self, change: Change, error: Exception) -> None:
+        obj = change.new or change.old or {}
+        uid, why = obj["metadata"]["uid"], f"it cannot be read: {type(error).__name__}: {error}"[:500]
+        if self._told.get(uid) == why:
+            return
+        self._told[uid] = why
+        log.warning("%s %s counts as it was before, or as absent: %s", change.kind.name, key_of(obj), why)
+        log.debug("where it was read", exc_info=error)
+        self._invalid(change.kind, obj, why)

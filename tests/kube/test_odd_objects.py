@@ -1,0 +1,155 @@
+"""One odd object never ends the scheduler: it is invalid, which is told, and the world goes on.
+
+The readers refuse by themselves whatever stands in labels and annotations, which nobody checks. Around them is a fence:
+whatever else raises while an object is taken in concerns that object alone."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from hypothesis import given, settings
+from phalanx.model.cluster import Cluster
+
+from phalanx.client.kind import JOBS, NODES, PODS
+from phalanx.core.decide import decide
+from phalanx.core.fold import fold, fold_plan
+from phalanx.kube.gang.spec.gang_spec import GangDefaults, GangMembers, gang_spec
+from phalanx.kube.install.definitions import QUEUES
+from phalanx.kube.read.node import read_node
+from phalanx.kube.read.pod import read_pod
+from phalanx.kube.read.records import StartRecord
+from phalanx.kube.read.template.admission import AdmissionDefaults
+from phalanx.kube.read.template.pod_shape import ShapeCache
+from phalanx.kube.read.workload.batch_job import read_job
+from phalanx.kube.write.job_patch import ResumeJob
+from phalanx.model.event import NodeSeen, PolicySeen, Submitted, Ticked
+from phalanx.model.policy import Policy
+from tests.kube.double import Object, job, node, pod
+from tests.kube.odd_objects import CHAIN, DEEP, NESTED, job_parts, junk, pod_parts, status_parts, with_words, words
+from tests.kube.stage import Stage
+from tests.kube.test_barrier import play, settle
+
+DEFAULTS = GangDefaults(largest={"cpu": 4000, "pods": 110})
+META = {"uid": "u", "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}
+
+
+def known(obj: Object) -> Object:
+    return {**obj, "metadata": {**obj["metadata"], **META}}
+
+
+@given(words, words)
+def test_whatever_a_job_says_is_read_and_decided_on(annotations: dict[str, str], said: dict[str, str]) -> None:
+    obj = with_words(known(job("j", 4)), annotations, said)
+    read = read_job(obj, AdmissionDefaults())
+    spec = gang_spec(GangMembers(id="default/j", jobs=[read], pods=[]), DEFAULTS)
+    cluster = Cluster()
+    fold(cluster, (PolicySeen(Policy()), Ticked(1e9), NodeSeen(read_node(node("n1"))), Submitted(spec.job)))
+    fold_plan(cluster, decide(cluster, Policy(), 1e9))
+    record = StartRecord(attempt=1, queue="default", count=4)
+    ResumeJob(read, record, obj).change()
+
+
+@given(words, words)
+def test_whatever_a_pod_says_is_read_and_decided_on(annotations: dict[str, str], said: dict[str, str]) -> None:
+    read = read_pod(with_words(known(pod("p")), annotations, said), ShapeCache())
+    spec = gang_spec(GangMembers(id="default/p", jobs=[], pods=[read]), DEFAULTS)
+    cluster = Cluster()
+    fold(cluster, (PolicySeen(Policy()), Ticked(1e9), NodeSeen(read_node(node("n1"))), Submitted(spec.job)))
+    decide(cluster, Policy(), 1e9)
+
+
+@given(words)
+def test_whatever_a_node_says_is_read(annotations: dict[str, str]) -> None:
+    read_node(with_words({**node("n1"), "metadata": {"name": "n1", "labels": {}}}, annotations, {}))
+
+
+# --- the fence ------------------------------------------------------------------------------------------------------
+
+
+async def beside(*odd: tuple[object, Object]) -> Stage:
+    """A healthy Job starts beside those objects; then the scheduler is started again, and the next one starts."""
+    stage = Stage(nodes=[node("n1", 4)])
+    stage.controller.skips = {"odd"}
+    for kind, obj in odd:
+        stage.api.put(kind, obj)  # type: ignore[arg-type]
+    for name in ("first", "second"):
+        async with stage.scheduler():
+            stage.put(job(name, 1))
+            await stage.until(lambda name=name: f"{name}-" in " ".join(stage.api.bound()), turns=30)
+            await settle(stage, 3)
+    return stage
+
+
+def odd_job(parts: Object, spec: Object, annotations: dict[str, str]) -> Object:
+    obj = with_words(job("odd", 1), annotations, {})
+    template = {"spec": {**obj["spec"]["template"]["spec"], **parts}}
+    return {**obj, "spec": {**obj["spec"], **spec, "template": template}}
+
+
+@settings(max_examples=25)
+@given(pod_parts, job_parts, words, status_parts)
+def test_an_odd_job_ends_nobody(parts: Object, spec: Object, annotations: dict[str, str], status: Object) -> None:
+    play(_quiet(beside((JOBS, {**odd_job(parts, spec, annotations), "status": status}))))
+
+
+@settings(max_examples=25)
+@given(pod_parts, words, status_parts)
+def test_an_odd_pod_ends_nobody(parts: Object, annotations: dict[str, str], status: Object) -> None:
+    obj = with_words(pod("odd"), annotations, {})
+    play(_quiet(beside((PODS, {**obj, "spec": {**obj["spec"], **parts}, "status": status}))))
+
+
+@settings(max_examples=15)
+@given(junk, junk, junk)
+def test_odd_nodes_queues_and_specs_end_nobody(spec: object, status: object, queue: object) -> None:
+    odd_node = {"metadata": {"name": "odd"}, "spec": spec, "status": status}
+    odd_queue = {"metadata": {"name": "odd"}, "spec": queue}
+    play(_quiet(beside((NODES, odd_node), (QUEUES, odd_queue))))
+
+
+async def _quiet(scene: object) -> None:
+    logging.disable(logging.CRITICAL)
+    try:
+        await scene  # type: ignore[misc]
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [
+        {"batch.kubernetes.io/job-completion-index": "²"},
+        {"phalanx.dev/parallelism": "1 of " + "9" * 5000},
+        {"phalanx.dev/limited": "none of " + "9" * 5000},
+        {"phalanx.dev/subgroups": DEEP},
+        {"phalanx.dev/subgroups": CHAIN},
+        {"phalanx.dev/admitted": NESTED},
+        {"phalanx.dev/template": NESTED},
+        {"phalanx.dev/min-available": "9" * 5000},
+    ],
+    ids=lambda annotations: next(iter(annotations)).partition("/")[2],
+)
+def test_what_was_found(annotations: dict[str, str]) -> None:
+    play(beside((JOBS, odd_job({}, {}, annotations)), (PODS, with_words(pod("odd"), annotations, {}))))
+
+
+def test_an_object_that_cannot_be_read_says_so_in_an_event_and_a_log_line(caplog: pytest.LogCaptureFixture) -> None:
+    """Once, however often it is seen; when it is mended it counts."""
+
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", 4)])
+        stage.api.put(JOBS, odd_job({}, {"parallelism": {"a": 1}}, {}))
+        async with stage.scheduler():
+            await settle(stage)
+            stage.change("odd", {}, {"note": "still odd"})
+            await settle(stage)
+            events = [one for one in stage.world.effects.reporter._events if one["reason"] == "Invalid"]
+            assert [one["involvedObject"]["name"] for one in events] == ["odd"]
+            assert "cannot be read" in events[0]["message"]
+            stage.controller.skips = set()
+            stage.change("odd", {"parallelism": 1})
+            await stage.until(lambda: len(stage.api.bound()) == 1)
+        assert len([one for one in caplog.records if "Job default/odd" in one.message]) == 1
+
+    play(scene())
