@@ -57,12 +57,14 @@ class Killed(BaseException):
 
 @dataclass
 class Api:
-    """The server. `writes` lists what the scheduler wrote, as `verb kind/name`; `broken` what it broke on."""
+    """The server. `writes` lists what the scheduler wrote, as `verb kind/name`; `broken` what it broke on. `release`:
+    `1.35`, `1.36.0` or `1.36`, by whose rules a Job's template may change."""
 
     objects: dict[Kind, dict[str, Object]] = field(default_factory=lambda: {kind: {} for kind in KINDS})
     version: int = 0
     writes: list[str] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
+    release: str = "1.36"
     watchers: list[deque[tuple[Kind, str, Object]]] = field(default_factory=list)
 
     def put(self, kind: Kind, obj: Object) -> Object:
@@ -170,7 +172,7 @@ class Client:
         before = sent(obj)
         merge(obj, body)
         if kind in {JOBS, PODS}:
-            (_check_job if kind is JOBS else _check_pod)(before, obj)
+            _check_job(before, obj, self.api.release) if kind is JOBS else _check_pod(before, obj)
         return self.api.put(kind, obj)
 
     def _bind(self, body: Object, namespace: str, name: str) -> Object:
@@ -199,10 +201,17 @@ class Client:
         return {"kind": "Status", "status": "Success"}
 
 
-def _check_job(before: Object, after: Object) -> None:
-    """Only the template of a suspended Job may change (validateJob, KEP-2926)."""
-    if not before["spec"].get("suspend") and before["spec"]["template"] != after["spec"]["template"]:
+def _check_job(before: Object, after: Object, release: str) -> None:
+    """Only the template of a suspended Job may change (validateJob, KEP-2926): before 1.36 if it has no startTime,
+    since then if it is seen to be suspended, or has none (at first: only if it is seen to be)."""
+    spec, status = before["spec"], before.get("status") or {}
+    seen = any(one["type"] == "Suspended" and one["status"] == "True" for one in status.get("conditions", ()))
+    fresh = "startTime" not in status
+    free = {"1.35": fresh, "1.36.0": seen, "1.36": seen or fresh}[release]
+    if not (spec.get("suspend") and free) and spec["template"] != after["spec"]["template"]:
         raise ApiRefusal(422, "Invalid", "spec.template: field is immutable")
+    if "startTime" in status and "startTime" not in (after.get("status") or {}) and not spec.get("suspend"):
+        raise ApiRefusal(422, "Invalid", "status.startTime: startTime cannot be removed for unsuspended job")
 
 
 def _check_pod(before: Object, after: Object) -> None:
@@ -275,6 +284,7 @@ class Controller:
         self.slow = False  # no pod ends, however long it terminates
         self.collects = True  # pods whose Job is no more are deleted
         self.skips: set[str] = set()  # names of Jobs that it does not look at
+        self.says = False  # the status of Jobs says whether they are suspended, and since when they run
 
     def turn(self) -> None:
         self.bury()
@@ -285,6 +295,7 @@ class Controller:
             owned = [(pod, pod["metadata"].get("ownerReferences", ())) for pod in self.api.pods()]
             self._delete([pod for pod, owners in owned if owners and owners[0]["uid"] not in jobs])
         for job in [job for job in self.api.objects[JOBS].values() if job["metadata"]["name"] not in self.skips]:
+            job = self._note(job) if self.says else job
             name, spec = job["metadata"]["name"], job["spec"]
             pods = [pod for pod in self.api.pods(name) if "deletionTimestamp" not in pod["metadata"]]
             done = sum(pod["status"]["phase"] == "Succeeded" for pod in pods)
@@ -300,6 +311,18 @@ class Controller:
             else:
                 missing = min(spec["parallelism"], spec["completions"] - done) - len(alive)
                 self._create(job, min(missing, max(1, len(alive))))
+
+    def _note(self, job: Object) -> Object:
+        """Its status says whether it is suspended, and since when it runs."""
+        wanted, status = "True" if job["spec"].get("suspend") else "False", job["status"]
+        ended = any(one["type"] in {"Complete", "Failed"} for one in status.get("conditions", ()))
+        if ended or (
+            wanted == ("True" if _suspended(job) else "False") and ("startTime" in status or wanted == "True")
+        ):
+            return job
+        conditions = [{"type": "Suspended", "status": wanted}]
+        since = {"startTime": "2026-01-01T00:00:00Z"} if wanted == "False" else {}
+        return self.api.put(JOBS, {**job, "status": {**status, "conditions": conditions, **since}})
 
     def bury(self) -> None:
         """What terminates since the last turn is gone."""
@@ -340,6 +363,11 @@ class Controller:
         conditions = [{"type": "Complete", "status": "True"}]
         if job.get("status", {}).get("conditions") != conditions:
             self.api.put(JOBS, {**job, "status": {"succeeded": done, "conditions": conditions}})
+
+
+def _suspended(job: Object) -> bool:
+    conditions = job["status"].get("conditions", ())
+    return any(one["type"] == "Suspended" and one["status"] == "True" for one in conditions)
 
 
 class OtherScheduler:

@@ -115,7 +115,7 @@ def test_a_job_that_cannot_be_resumed_gives_its_node_back_and_says_what_the_serv
         async with stage.scheduler():
             await settle(stage)
             stage.put(job("good", 4))
-            await pass_time(stage, 40)
+            await pass_time(stage, 90)
             assert len(stage.api.bound()) == 4
             assert {one["metadata"]["labels"]["job"] for one in stage.api.pods()} == {"good"}
             tried = len(stage.api.broken)

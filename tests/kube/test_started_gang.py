@@ -246,6 +246,7 @@ def test_a_node_whose_devices_go_for_a_while_takes_nothing_new_and_nobody_is_har
         async with stage.scheduler():
             await stage.until(lambda: len(stage.api.bound()) == 3)
             stage.api.put(NODES, node("n1", 0))
+            stage.caches.deliver(all=True)
             important = job("waits", 1)
             important["spec"]["template"]["spec"]["priority"] = 1000
             stage.put(important)

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 
 from phalanx.client.connection import ApiError, Connection, Object
-from phalanx.client.kind import EVENTS
+from phalanx.client.kind import EVENTS, JOBS
 from phalanx.kube.read import labels
 from phalanx.kube.read.records import PreemptionMark, StartRecord, read_start_record
-from phalanx.kube.read.workload.adapter import Annotations, adapters, merge_patches
+from phalanx.kube.read.workload.adapter import BATCH_JOB, Annotations, adapters, merge_patches
 from phalanx.kube.read.workload.batch_job import (
     BatchJob,
     original_template,
@@ -62,7 +62,9 @@ class ResumeJob(JobPatch):
     was placed, and the time limit of the start becomes the Job's own, so that its controller stops it.
 
     The same write changes the template, for only that of a suspended Job may change (KEP-2926): where another scheduler
-    binds the pods, our gate goes in; and pods that are given a flavor get its labels and tolerations.
+    binds the pods, our gate goes in; and pods that are given a flavor get its labels and tolerations. Before Kubernetes
+    1.36 it may not change either once the Job has run, unless `status.startTime` is taken away (which resuming sets
+    anew); and a server of 1.36 may want to see the Job suspended first, so a 422 is tried again.
 
     `beside`: the resumes of other roles of the same object, which this write does as well."""
 
@@ -83,7 +85,20 @@ class ResumeJob(JobPatch):
         self.parallelism = job.requested_parallelism if parallelism is None else parallelism
 
     async def send(self, api: Connection) -> Object:
-        return await self.patch(api, *(each.change() for each in (self, *self.beside)))
+        changes = [each.change() for each in (self, *self.beside)]
+        if "template" in changes[0][0] and self.job.adapter is BATCH_JOB:
+            self.retried = frozenset({422})
+            if (self.obj.get("status") or {}).get("startTime"):
+                await self._forget_start(api)
+        return await self.patch(api, *changes)
+
+    async def _forget_start(self, api: Connection) -> None:
+        """The Job has never run, as far as its template is concerned."""
+        meta = {"resourceVersion": self.version, "uid": self.job.object_uid}
+        body = {"metadata": meta, "status": {"startTime": None}}
+        at = self.job
+        shown = await api.patch(JOBS, at.name, body, at.namespace, "status", fieldManager=labels.FIELD_MANAGER)
+        self.rebase(shown)
 
     def change(self) -> tuple[Object, Annotations]:
         spec: dict[str, Any] = {"suspend": False}

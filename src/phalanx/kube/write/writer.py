@@ -52,10 +52,12 @@ class Verdict(Enum):
 
 class Write(ABC):
     """`key` names the object: writes with the same key are sent one after the other. `begins`: it makes more work for
-    others (a Job that is resumed gets pods); such writes wait for those that finish what is begun, or free room."""
+    others (a Job that is resumed gets pods); such writes wait for those that finish what is begun, or free room.
+    `retried`: codes of refusals that may pass by themselves."""
 
     key: str
     begins = False
+    retried: frozenset[int] = frozenset()
 
     @abstractmethod
     async def send(self, api: Connection) -> Object: ...
@@ -178,7 +180,7 @@ class Writer:
                 return _Ended(Answer.DONE, await self._fenced(turn.write.send(self._api)))
             except ApiRefusal as error:
                 turn.text = str(error)
-                if error.code not in {404, 409}:
+                if error.code not in {404, 409} | turn.write.retried:
                     return _Ended(Answer.REFUSED)
             except ApiUnknown as error:
                 turn.text, turn.unknown, turn.unread = str(error), True, 0
