@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 
 from phalanx.kube.gang.effects import Answer
@@ -146,7 +148,7 @@ def test_after_three_starts_whose_pods_were_not_ready_it_is_held() -> None:
     assert isinstance(gang.state, Leaving)
     assert [one.words[2] for one in effects.asked if one.what == "suspend"] == ["3 starts in a row came to nothing"]
     assert gang.history.timeouts == 0
-    assert gang.history.avoided == {"n1": None}
+    assert gang.history.avoided == {"n1": inf}
 
 
 def test_placements_for_who_waits_are_given_back() -> None:

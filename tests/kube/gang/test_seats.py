@@ -78,7 +78,9 @@ def test_what_lost_its_room_before_the_first_binding_is_planned_again_and_nothin
     scene.see(a_pod("a", job="j"), a_pod("b", job="j"))
     assert scene.bound == {}
     assert scene.effects.of(Opened) == [Opened("default/j", (Slot(0, 1),))]
-    assert scene.effects.allocations.fits("n1", (("cpu", 4000),)), "what was held for the first is free again"
+    assert scene.effects.allocations.fits("n1", Shape(requests=(("cpu", 4000),))), (
+        "what was held for the first is free again"
+    )
     scene.seating.place([Placement(0, 1, "n1")])
     scene.see()
     assert scene.bound == {"a": "n1", "b": "n1"}
@@ -98,7 +100,7 @@ def test_a_refused_binding_rests_and_asks_for_another_node() -> None:
     scene.see()
     assert scene.effects.of(Opened) == []
     assert scene.barrier.resting
-    assert scene.effects.allocations.fits("n1", (("cpu", 4000),))
+    assert scene.effects.allocations.fits("n1", Shape(requests=(("cpu", 4000),)))
     scene.effects.time_s += 31
     scene.see()
     assert scene.effects.of(Opened) == [Opened("default/j", (Slot(0, 0),))]

@@ -7,8 +7,8 @@ checked once more here, against the pods that the API shows and the bindings tha
 
 from __future__ import annotations
 
-from phalanx.model.node import Node
-from phalanx.model.pod import Amounts
+from phalanx.model.node import Node, Taint
+from phalanx.model.pod import Amounts, Shape, Toleration
 
 
 class NodeAllocations:
@@ -51,10 +51,22 @@ class NodeAllocations:
         for name, value in requests:
             self._used[node][name] -= value
 
-    def fits(self, node: str, requests: Amounts) -> bool:
-        """Whether one more pod may be bound there now."""
+    def fits(self, node: str, shape: Shape) -> bool:
+        """Whether one more pod of this shape may be bound there now: by what the node has, and whom it repels."""
         known = self.nodes.get(node)
-        if known is None or known.unschedulable or not known.ready:
+        if known is None or known.unschedulable or not known.ready or _repels(known.taints, shape.tolerations):
             return False
         allocatable, used = self._allocatable[node], self._used.get(node, {})
-        return all(used.get(name, 0) + value <= allocatable.get(name, 0) for name, value in requests)
+        return all(used.get(name, 0) + value <= allocatable.get(name, 0) for name, value in shape.requests)
+
+
+def _repels(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> bool:
+    hard = (taint for taint in taints if taint.effect in {"NoSchedule", "NoExecute"})
+    return not all(any(_tolerates(one, taint) for one in tolerations) for taint in hard)
+
+
+def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """As `ToleratesTaint` of k8s.io/component-helpers/scheduling."""
+    key = not toleration.key or toleration.key == taint.key
+    effect = not toleration.effect or toleration.effect == taint.effect
+    return key and effect and (toleration.operator == "Exists" or toleration.value == taint.value)

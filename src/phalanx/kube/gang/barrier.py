@@ -18,15 +18,16 @@ from phalanx.model.reason import Reason, ReasonCode
 class GangTimeouts:
     """How long things may take, in seconds. `start_s` and `start_share_s` (per pod): from the resume to the barrier.
     `place_s`: a started gang's pod without a node. `hold_s`: room held for pods that a driver has not created yet.
-    `regrow_s`: from giving pods up to asking for more again. `guarded_s`: nobody tries again to preempt what a
-    PodDisruptionBudget protected. `start_attempts`: so often may its pods be bound and not become ready in the time
-    that its queue gives them; then it is held. `backoff_s` after a start that came to nothing, doubled each time up to
-    `backoff_most_s`."""
+    `avoid_s`: other nodes are preferred to one whose kubelet refused a pod. `regrow_s`: from giving pods up to asking
+    for more again. `guarded_s`: nobody tries again to preempt what a PodDisruptionBudget protected. `start_attempts`:
+    so often may its pods be bound and not become ready in the time that its queue gives them; then it is held.
+    `backoff_s` after a start that came to nothing, doubled each time up to `backoff_most_s`."""
 
     start_s: float = 60.0
     start_share_s: float = 0.5
     place_s: float = 300.0
     hold_s: float = 600.0
+    avoid_s: float = 600.0
     regrow_s: float = 60.0
     guarded_s: float = 300.0
     start_attempts: int = 3

@@ -8,6 +8,7 @@ parts that asked. Seeing is cheap; `advance` draws the conclusions, once for how
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
 from phalanx.kube.gang.barrier import (
     barrier_timeout_reason,
@@ -129,16 +130,22 @@ class GangLifecycle:
     def lose_pod(self, pod: Pod) -> None:
         self.objects.end_pod(pod)
         if pod.rejected:
-            self._tell_rejected(pod)
+            self._rejected(pod)
         if self.parts is not None:
             self.parts.seating.vacate(pod)
         if isinstance(self.state, Running):
             self.state.unready.pop(pod.uid, None)
 
-    def _tell_rejected(self, pod: Pod) -> None:
-        """A kubelet would not have the pod: its Job says so, also if it fails by that (backoffLimit 0)."""
+    def _rejected(self, pod: Pod) -> None:
+        """A kubelet would not have the pod: its Job says so, also if it fails by that (backoffLimit 0). For a while the
+        gang's pods rather go to other nodes."""
+        now_s, avoid_s = self.effects.now_s(), self.effects.timeouts.avoid_s
+        if pod.node:
+            self.history.avoided[pod.node] = max(now_s + avoid_s, self.history.avoided.get(pod.node, 0.0))
+            if self.parts is not None:
+                self.parts.start.prefer(self.history.preference(now_s))
         said = f": {pod.message}" if pod.message else ""
-        text = f"the kubelet of {pod.node} refused pod {pod.name} ({pod.reason}{said})"
+        text = f"the kubelet of {pod.node} refused pod {pod.name} ({pod.reason}{said}); other nodes are preferred"
         job = self.objects.job_of(pod)
         self.effects.report(job or pod, "Rejected", text, warning=True)
         if job is not None:
@@ -228,7 +235,7 @@ class GangLifecycle:
                 self.effects.tell(Finished(self.id, self.objects.outcome))
             waiting.spec = None
             return
-        spec = self.history.avoiding(gang_spec(members, defaults))
+        spec = self.history.avoiding(gang_spec(members, defaults), self.effects.now_s())
         if waiting.spec is None or spec.job != waiting.spec.job:
             self.effects.tell(Submitted(spec.job))
         waiting.spec = spec
@@ -353,7 +360,7 @@ class GangLifecycle:
         """Not all became ready in time: elsewhere perhaps, and not for ever."""
         late, running.unready = [self.pods[uid] for uid in running.unready], {}
         history, hold = self.history, ""
-        history.avoided |= {pod.node: None for pod in late if pod.node}
+        history.avoided |= {pod.node: inf for pod in late if pod.node}
         history.timeouts += 1
         history.failures = history.timeouts - 1
         if history.timeouts >= self.effects.timeouts.start_attempts:

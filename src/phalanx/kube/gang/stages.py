@@ -125,23 +125,28 @@ NEXT: Mapping[type[State], frozenset[type[State]]] = {
 @dataclass(slots=True, kw_only=True)
 class StartHistory:
     """Starts of before that came to nothing. `failures`: in a row. `timeouts`: of these, how often its pods were bound
-    and did not become ready; `avoided`: the nodes on which they did not."""
+    and did not become ready. `avoided`: nodes on which they did not, or whose kubelets refused pods of this gang, and
+    until when (seconds since the epoch) other nodes are preferred."""
 
     failures: int = 0
     timeouts: int = 0
-    avoided: dict[str, None] = field(default_factory=dict)
+    avoided: dict[str, float] = field(default_factory=dict)
 
     def forgive(self) -> None:
         """All pods of a start became ready."""
         self.timeouts = 0
         self.avoided.clear()
 
-    def avoiding(self, spec: GangSpec) -> GangSpec:
+    def preference(self, now_s: float) -> NodePreference | None:
         """Rather elsewhere than on those nodes: if there is no elsewhere, there."""
-        if not self.avoided:
+        nodes = tuple(node for node, until_s in self.avoided.items() if now_s < until_s)
+        other = Requirement("metadata.name", Operator.NOT_IN, nodes, field=True)
+        return NodePreference(100, (other,)) if nodes else None
+
+    def avoiding(self, spec: GangSpec, now_s: float) -> GangSpec:
+        """The spec, with that preference."""
+        if (preference := self.preference(now_s)) is None:
             return spec
-        other = Requirement("metadata.name", Operator.NOT_IN, tuple(self.avoided), field=True)
-        preference = NodePreference(100, (other,))
         shapes = (replace(r.shape, preferences=(*r.shape.preferences, preference)) for r in spec.job.roles)
         roles = tuple(replace(role, shape=shape) for role, shape in zip(spec.job.roles, shapes, strict=True))
         return replace(spec, job=replace(spec.job, roles=roles))

@@ -21,7 +21,10 @@ from phalanx.model.pod import Amounts, Shape
 from phalanx.model.reason import Reason
 
 # How the kubelet says that it would not run the pod: k8s.io/kubernetes/pkg/kubelet/lifecycle and kubelet.go.
-_REJECTIONS = ("OutOf", "NodeAffinity", "UnexpectedAdmissionError", "TopologyAffinityError", "NodeShutdown", "Taint")
+_REJECTIONS = (
+    *("OutOf", "NodeAffinity", "NodeName", "NodePorts", "UnexpectedAdmissionError", "TopologyAffinityError", "Taint"),
+    *("NodeShutdown", "Terminated", "Evicted", "Preempting", "VolumeAttachmentLimitExceeded"),
+)
 _OURS = "phalanx.dev/"
 _NO_GATES: frozenset[str] = frozenset()
 _NOTHING: Object = {}

@@ -113,9 +113,9 @@ class BindBarrier:
         taken, lost = [], []
         for slot in self.pending:
             seat = self._seats[slot]
-            requests = self._start.objects.pods[seat.pod].requests
-            if allocations.fits(seat.node, requests):
-                allocations.allocate(seat.pod, seat.node, requests)
+            shape = self._start.objects.pods[seat.pod].shape
+            if allocations.fits(seat.node, shape):
+                allocations.allocate(seat.pod, seat.node, shape.requests)
                 taken.append(seat.pod)
             else:
                 lost.append(slot)
@@ -134,7 +134,7 @@ class BindBarrier:
             if seat.sent or pod.unplaced:
                 continue
             allocations.release(pod.uid)
-            if not allocations.fits(seat.node, pod.requests):
+            if not allocations.fits(seat.node, pod.shape):
                 lost.append(slot)
                 continue
             allocations.allocate(pod.uid, seat.node, pod.requests)

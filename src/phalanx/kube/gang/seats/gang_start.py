@@ -13,6 +13,7 @@ from phalanx.kube.read.records import StartRecord
 from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.model.event import Adopted
 from phalanx.model.job import Outcome, Phase
+from phalanx.model.shape import NodePreference
 
 
 class GangStart:
@@ -28,6 +29,7 @@ class GangStart:
         self.since_s = effects.now_s()
         self.guarded_s = 0.0
         self.resuming: set[str] = set()
+        self._preference: NodePreference | None = None  # beside those of its pods
 
     @property
     def id(self) -> str:
@@ -70,6 +72,16 @@ class GangStart:
         """Its binding was sent, and perhaps answered; the watch has not shown it yet."""
         slot = self.seats.slot_of.get(pod.uid)
         return slot is not None and (self.seats[slot].sent or self.seats[slot].bound)
+
+    def prefer(self, preference: NodePreference | None) -> None:
+        """From now on pods of it that need a node rather go where this says."""
+        for row in self.seats.rows:
+            own = tuple(one for one in row.role.shape.preferences if one != self._preference)
+            beside = (preference,) if preference is not None else ()
+            row.role = replace(row.role, shape=replace(row.role.shape, preferences=(*own, *beside)))
+        self._preference = preference
+        if self.going_on:
+            self.restate()
 
     def guard(self) -> None:
         """A PodDisruptionBudget protects it: nobody is to try again for a while."""
