@@ -9,7 +9,7 @@ from phalanx.client.connection import ApiUnknown
 from phalanx.kube.gang.effects import Answer
 from phalanx.kube.write.writer import Verdict, Write, Writer
 from phalanx.model.plan import Preempt
-from phalanx.model.reason import Code, Reason
+from phalanx.model.reason import Reason, ReasonCode
 from tests.kube.double import Controller, Object, job, node
 from tests.kube.stage import Stage
 from tests.kube.test_barrier import play, settle
@@ -178,5 +178,5 @@ def test_a_running_job_that_cannot_be_suspended_keeps_what_its_pods_use() -> Non
 
 def _preempt(stage: Stage) -> Preempt:
 
-    why = Reason(code=Code.PREEMPTED, text="for default/good")
+    why = Reason(code=ReasonCode.PREEMPTED, text="for default/good")
     return Preempt("default/bad", stage.cluster.jobs["default/bad"].attempt, "default/good", why)

@@ -7,13 +7,13 @@ import pytest
 from phalanx.client.kind import NODES
 from phalanx.kube.install.definitions import FLAVORS, QUEUES
 from phalanx.model.plan import Preempt
-from phalanx.model.reason import Code, Reason
+from phalanx.model.reason import Reason, ReasonCode
 from tests.kube.double import Object, OtherScheduler, job, node
 from tests.kube.stage import Stage
 from tests.kube.test_barrier import play, settle
 
 RELEASES = ["1.35", "1.36.0", "1.36"]
-WHY = Reason(code=Code.PREEMPTED, text="for default/other")
+WHY = Reason(code=ReasonCode.PREEMPTED, text="for default/other")
 
 
 def labelled(name: str, **labels: str) -> Object:

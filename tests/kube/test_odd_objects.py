@@ -9,11 +9,10 @@ import logging
 
 import pytest
 from hypothesis import given, settings
-from phalanx.model.cluster import Cluster
 
 from phalanx.client.kind import JOBS, NODES, PODS
 from phalanx.core.decide import decide
-from phalanx.core.fold import fold, fold_plan
+from phalanx.core.fold.fold import fold, fold_plan
 from phalanx.kube.gang.spec.gang_spec import GangDefaults, GangMembers, gang_spec
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.read.node import read_node
@@ -25,6 +24,7 @@ from phalanx.kube.read.workload.batch_job import read_job
 from phalanx.kube.write.job_patch import ResumeJob
 from phalanx.model.event import NodeSeen, PolicySeen, Submitted, Ticked
 from phalanx.model.policy import Policy
+from phalanx.state.cluster import Cluster
 from tests.kube.double import Object, job, node, pod
 from tests.kube.odd_objects import CHAIN, DEEP, NESTED, job_parts, junk, pod_parts, status_parts, with_words, words
 from tests.kube.stage import Stage

@@ -13,7 +13,7 @@ from phalanx.kube.read.records import StartRecord
 from phalanx.kube.read.workload.batch_job import BatchJob
 from phalanx.model.event import Adopted
 from phalanx.model.job import Outcome, Phase
-from phalanx.model.shape import NodePreference
+from phalanx.model.pod import NodePreference
 
 
 class GangStart:
