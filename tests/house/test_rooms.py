@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from .test_structure import SOURCE, SOURCES, module, where
+from .test_structure import ROOT, SOURCE, SOURCES, module, where
 
 PACKAGES = ("model", "state", "core", "report", "kube")  # they keep to all of it; these to the order of their rooms:
 LISTED = (*PACKAGES, "embedded", "simulator", "cli")
-ROOMS, FAN_OUT = 9, 15
+ROOMS, FAN_OUT, OWN_TERMS = 9, 15, 12
 WIDE = {"src/phalanx/cli", "src/phalanx/cli/commands"}  # a room a command
 
 # folder of core -> the folders of core that it may import
@@ -141,3 +141,12 @@ def test_a_class_name_means_one_thing() -> None:
                 found.setdefault(node.name, []).append(name)
     twice = {name: modules for name, modules in found.items() if len(modules) > 1 and name not in NOT_YET_ONCE}
     assert not twice, f"give each its own name: {twice}"
+
+
+def test_few_terms_are_our_own() -> None:
+    rows = re.findall(r"^\| (\w[\w, ]*) \| (.+) \| (.+) \|$", (ROOT / "docs" / "glossary.md").read_text(), re.MULTILINE)
+    terms = [row[0] for row in rows if row[0] != "term"]
+    assert 0 < len(terms) <= OWN_TERMS, f"{len(terms)} terms of our own: find the one that the field uses"
+    text = "\n".join(MODULES[name].read_text() for name in OURS)
+    unused = [term for names in terms for term in names.split(", ") if not re.search(rf"\b{term}", text)]
+    assert not unused, f"nobody uses {unused}"
