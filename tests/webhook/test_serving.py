@@ -10,6 +10,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,13 @@ from phalanx.client.http import Answer, Http
 from phalanx.embedded.apiserver.auth.authority import Pair, make_authority, make_server
 from phalanx.errors import PhalanxError
 from phalanx.metrics.admissions import Admissions
-from phalanx.webhook.serving import BODY_LIMIT_BYTES, Answerer, Files, serving, show, tls_context
+from phalanx.webhook.serving import LIMITS, Answerer, Files, serving, show, tls_context
 from tests.webhook.reviews import QUEUE, Case, patched, review
 
 ANY = review(Case(name="any").job())
 NOW = dt.datetime.now(dt.UTC)
 DAY = dt.timedelta(days=1)
+BODY_LIMIT_BYTES = LIMITS.body_bytes
 AUTHORITY = make_authority("test", NOW, 10 * DAY)
 
 
@@ -174,8 +176,8 @@ def test_plain_http_and_silence_get_nothing() -> None:
 
 def test_bodies_that_never_end_cost_no_more_than_is_set_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who opens many connections and sends each almost the largest body is cut off; others are answered."""
-    limit = 4 * BODY_LIMIT_BYTES
-    monkeypatch.setattr("phalanx.webhook.serving.HELD_LIMIT_BYTES", limit)
+    limits = replace(LIMITS, held_bytes=4 * BODY_LIMIT_BYTES)
+    monkeypatch.setattr("phalanx.webhook.serving.LIMITS", limits)
     head = f"POST /admit HTTP/1.1\r\nhost: x\r\ncontent-length: {BODY_LIMIT_BYTES}\r\n\r\n".encode()
 
     async def greedy(port: int) -> bool:

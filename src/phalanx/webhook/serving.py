@@ -21,7 +21,7 @@ from pathlib import Path
 import msgspec
 
 from phalanx.embedded.apiserver.auth.authority import Pair
-from phalanx.embedded.apiserver.transport.http import Application, Connection, RawRequest
+from phalanx.embedded.apiserver.transport.http import Application, Connection, Limits, RawRequest
 from phalanx.embedded.apiserver.transport.request import Response
 from phalanx.errors import PhalanxError
 from phalanx.kube.install.admission_policy import PATH
@@ -31,11 +31,10 @@ from phalanx.webhook.review import Unreadable, judge, read
 log = logging.getLogger(__name__)
 
 # An API server takes objects of 3 MiB; a review holds one as it was and one as it is to be.
-BODY_LIMIT_BYTES = 8 * 2**20
-HELD_LIMIT_BYTES = 64 * 2**20  # of bodies that are not whole yet, of all connections together
+# They let go of connections that they do not use after 90 s.
+LIMITS = Limits(body_bytes=8 * 2**20, held_bytes=64 * 2**20, idle_s=100.0)
 CONNECTIONS = 1024  # beyond these the one that has been silent longest goes
-_SMALL_BYTES = 256 * 2**10  # what every connection may hold, as almost every Job does
-SILENT_S = 100.0  # API servers let go of connections that they do not use after 90 s
+_SWEEP_S = 10.0
 _HANDSHAKE_S = 5.0
 
 
@@ -127,20 +126,6 @@ def _text(code: int, text: str) -> Response:
     return Response(code=code, body=f"{text}\n".encode(), media="text/plain")
 
 
-class _Caller(Connection):
-    """A connection that is cut off where it would hold more than there is for all."""
-
-    def __init__(self, app: Application, opened: set[Connection]) -> None:
-        super().__init__(app, opened, BODY_LIMIT_BYTES)
-        self._all = opened
-
-    def on_body(self, body: bytes) -> None:
-        super().on_body(body)
-        if self.held_bytes > _SMALL_BYTES and sum(one.held_bytes for one in self._all) > HELD_LIMIT_BYTES:
-            log.warning("a connection was cut off: all bodies together are larger than %d bytes", HELD_LIMIT_BYTES)
-            self.abort()
-
-
 @asynccontextmanager
 async def serving(where: tuple[str, int], context: ssl.SSLContext, answerer: Application) -> AsyncIterator[int]:
     """Inside, it is served there; the port (0 in `where` takes any free one). Raises PhalanxError if it is taken."""
@@ -149,7 +134,7 @@ async def serving(where: tuple[str, int], context: ssl.SSLContext, answerer: App
     def accept() -> Connection:
         if len(opened) >= CONNECTIONS:
             min(opened, key=lambda one: one.active_s).abort()
-        return _Caller(answerer, opened)
+        return Connection(answerer, opened, LIMITS)
 
     host, port = where
     try:
@@ -170,9 +155,9 @@ async def serving(where: tuple[str, int], context: ssl.SSLContext, answerer: App
 
 async def _sweep(opened: set[Connection]) -> None:
     while True:
-        await asyncio.sleep(SILENT_S / 10)
+        await asyncio.sleep(_SWEEP_S)
         for connection in tuple(opened):
-            connection.close_if_idle(time.monotonic() - SILENT_S)
+            connection.expire(time.monotonic())
 
 
 async def _finish(opened: set[Connection]) -> None:

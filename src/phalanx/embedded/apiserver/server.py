@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import fcntl
 import os
+import resource
 import secrets
 import socket
 import ssl
@@ -34,12 +35,16 @@ from phalanx.embedded.apiserver.registry.routing import Registry
 from phalanx.embedded.apiserver.storage.journal import Journal
 from phalanx.embedded.apiserver.storage.settings import Settings
 from phalanx.embedded.apiserver.storage.store import Store
-from phalanx.embedded.apiserver.transport.http import IDLE_LIMIT_S, Connection
+from phalanx.embedded.apiserver.transport.http import Connection, Limits
 from phalanx.errors import PhalanxError
 
 ADMIN = "admin"
 _BACKLOG = 512
+_CONNECTIONS = 16_384  # beyond these the one that has been silent longest goes
 _GRACE_S = 5.0
+_SWEEP_S = 5.0
+_HANDSHAKE_S = 10.0
+_OWN_FILES = 64  # of the process: database, logs, connections to webhooks and nodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,9 +105,16 @@ class _Sockets:
         self._stopped.set()
 
     async def run(self, listener: socket.socket, tls: ssl.SSLContext, ready: Callable[[], object]) -> None:
-        loop, limit = asyncio.get_running_loop(), self._api.settings.body_limit_bytes
+        loop, limits = asyncio.get_running_loop(), Limits(body_bytes=self._api.settings.body_limit_bytes)
+
+        def accept() -> Connection:
+            if len(self._open) >= most:
+                min(self._open, key=lambda one: one.active_s).abort()
+            return Connection(self._api, self._open, limits)
+
+        most = _most_connections()
         server = await loop.create_server(
-            lambda: Connection(self._api, self._open, limit), sock=listener, ssl=tls, backlog=_BACKLOG
+            accept, sock=listener, ssl=tls, backlog=_BACKLOG, ssl_handshake_timeout=_HANDSHAKE_S
         )
         sweep = asyncio.ensure_future(self._sweep())
         try:
@@ -114,12 +126,12 @@ class _Sockets:
             await self._finish()
 
     async def _sweep(self) -> None:
-        """Close connections that nobody uses."""
+        """Close connections that nobody uses, or that nobody gets on with."""
         while True:
-            await asyncio.sleep(IDLE_LIMIT_S / 10)
-            before_s = time.monotonic() - IDLE_LIMIT_S
+            await asyncio.sleep(_SWEEP_S)
+            now_s = time.monotonic()
             for connection in tuple(self._open):
-                connection.close_if_idle(before_s)
+                connection.expire(now_s)
 
     async def _finish(self) -> None:
         """End the streams, give what is being answered some seconds, cut off the rest."""
@@ -129,6 +141,13 @@ class _Sockets:
             await asyncio.wait(tasks, timeout=_GRACE_S)
         for connection in tuple(self._open):
             connection.abort()
+
+
+def _most_connections() -> int:
+    """As many as files can be open; the process is allowed all that it may have."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return min(_CONNECTIONS, max(_OWN_FILES, hard - _OWN_FILES))
 
 
 # --- the data directory ------------------------------------------------------------------------------------------

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
-from phalanx.embedded.apiserver.transport.http import Connection, RawRequest
+import pytest
+
+from phalanx.embedded.apiserver.transport.http import Connection, Limits, RawRequest
 from phalanx.embedded.apiserver.transport.request import Response
 
 
@@ -37,13 +41,16 @@ async def echo(request: RawRequest) -> Response:
     return Response(body=text.encode(), media="text/plain", warnings=('a "quote"\r\nX-Evil: 1',))
 
 
+LIMITS = Limits(body_bytes=1000)
+
+
 def talk(*pieces: bytes, app: Callable[[RawRequest], Awaitable[Response]] = echo, until: bytes) -> bytes:
     """Send pieces one after the other, and read until the answer ends so."""
 
     async def run() -> bytes:
         open_connections: set[Any] = set()
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(lambda: Connection(app, open_connections, 1000), "127.0.0.1", 0)
+        server = await loop.create_server(lambda: Connection(app, open_connections, LIMITS), "127.0.0.1", 0)
         reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
         for piece in pieces:
             writer.write(piece)
@@ -108,3 +115,102 @@ def test_a_stream_is_closed_when_its_client_goes() -> None:
 
     talk(b"GET /stream HTTP/1.0\r\n\r\n", app=app, until=b"")
     assert stream.closed
+
+
+def test_a_url_beyond_the_limit_is_refused() -> None:
+    assert talk(b"GET /" + b"x" * 70_000, until=b"").startswith(b"HTTP/1.1 414 ")
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not holds():  # noqa: ASYNC110 -- what is waited for is in the protocol
+            await asyncio.sleep(0.001)
+
+
+@contextlib.asynccontextmanager
+async def one_connection(
+    limits: Limits, app: Callable[[RawRequest], Awaitable[Response]] = echo
+) -> AsyncIterator[tuple[Connection, asyncio.StreamReader, asyncio.StreamWriter]]:
+    """The server's end of a connection, and the client's."""
+    opened: set[Connection] = set()
+    server = await asyncio.get_running_loop().create_server(lambda: Connection(app, opened, limits), "127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+    try:
+        await until(lambda: bool(opened))
+        (connection,) = opened
+        yield connection, reader, writer
+    finally:
+        writer.transport.abort()
+        server.close()
+
+
+HALF = {
+    "a head": b"POST / HTTP/1.1\r\nHost: x\r\nContent-Le",
+    "a body": b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nabc",
+    "a chunk": b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
+    "a second request": b"GET / HTTP/1.1\r\nHost: x\r\n\r\nGET / HT",
+}
+
+
+@pytest.mark.parametrize("written", HALF.values(), ids=HALF)
+def test_a_request_that_does_not_end_is_given_up(written: bytes) -> None:
+    async def run() -> bytes:
+        async with one_connection(replace(LIMITS, request_s=10.0)) as (connection, reader, writer):
+            writer.write(written)
+            await until(lambda: connection._begun_s is not None and connection._task is None)
+            assert connection._begun_s is not None
+            connection.expire(connection._begun_s + 9.0)
+            assert not connection._transport.is_closing()
+            connection.expire(connection._begun_s + 11.0)
+            return await asyncio.wait_for(reader.read(), 30)
+
+    assert b"HTTP/1.1 408 " in asyncio.run(run())
+
+
+def test_an_answer_that_nobody_reads_is_given_up() -> None:
+    async def large(_: RawRequest) -> Response:
+        return Response(body=b"x" * 64 * 2**20)
+
+    async def run() -> None:
+        async with one_connection(replace(LIMITS, unread_s=10.0), large) as (connection, _, writer):
+            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            await until(lambda: connection._unread_s is not None)
+            assert connection._unread_s is not None
+            connection.expire(connection._unread_s + 9.0)
+            assert not connection._transport.is_closing()
+            connection.expire(connection._unread_s + 11.0)
+            assert connection._transport.is_closing()
+
+    asyncio.run(run())
+
+
+def test_a_connection_that_nobody_uses_is_closed() -> None:
+    async def run() -> bytes:
+        async with one_connection(LIMITS) as (connection, reader, _):
+            connection.expire(connection.active_s + LIMITS.idle_s + 1.0)
+            return await asyncio.wait_for(reader.read(), 30)
+
+    assert asyncio.run(run()) == b""
+
+
+def test_where_bodies_take_too_much_the_one_that_came_longest_goes() -> None:
+    limits = Limits(body_bytes=1000, held_bytes=1500, small_bytes=100)
+
+    async def run() -> tuple[bytes, bytes]:
+        opened: set[Connection] = set()
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(lambda: Connection(echo, opened, limits), "127.0.0.1", 0)
+        first, second = [await asyncio.open_connection(*server.sockets[0].getsockname()) for _ in range(2)]
+        head = b"POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 1000\r\n\r\n"
+        first[1].write(head + b"x" * 900)
+        await until(lambda: sum(one.held_bytes for one in opened) >= 900)
+        second[1].write(head + b"y" * 1000)
+        answers = [await asyncio.wait_for(reader.read(), 30) for reader, _ in (first, second)]
+        for _, writer in (first, second):
+            writer.close()
+        server.close()
+        return answers[0], answers[1]
+
+    slow, quick = asyncio.run(run())
+    assert slow.startswith(b"HTTP/1.1 429 ")
+    assert quick.startswith(b"HTTP/1.1 200 ")

@@ -39,7 +39,7 @@ def mount_token(spec: Object) -> None:
 
 
 def _containers(spec: Object) -> list[Object]:
-    return [*(spec.get("initContainers") or ()), *spec["containers"]]
+    return [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
 
 
 def _mount_paths(container: Object) -> list[str]:

@@ -1,5 +1,7 @@
 """What every API is made of, as k8s.io/apimachinery is for Kubernetes. Pure: plain objects in, plain objects out.
 
+caching       results kept by what users write, within bounds
+limits        how deep and how large what one user sends may be
 schema        types of fields, their values, and objects that follow them
 meta          what all kinds share: errors, ObjectMeta, selectors
 expressions   JSONPath and CEL

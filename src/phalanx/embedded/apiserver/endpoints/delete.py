@@ -24,13 +24,16 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import (
     not_found,
     not_supported,
 )
+from phalanx.embedded.apiserver.apimachinery.schema import schema
 from phalanx.embedded.apiserver.endpoints.write import as_revision, is_graceful
 from phalanx.embedded.apiserver.registry.routing import Target
 from phalanx.embedded.apiserver.storage.store import Object, Store, Stored, decode, encode
-from phalanx.embedded.apiserver.transport.options import dry_run
+from phalanx.embedded.apiserver.transport import negotiation
+from phalanx.embedded.apiserver.transport.options import dry_run, number
 from phalanx.embedded.apiserver.transport.request import Request
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
+_OPTIONS = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 _POLICIES = ("Background", "Foreground", "Orphan")
 _PROTECTED_NAMESPACES = ("default", "kube-system", "kube-public")
 
@@ -47,14 +50,13 @@ class DeleteOptions:
 
 
 def delete_options(request: Request, body: Any) -> DeleteOptions:
-    """From the body (a DeleteOptions object) and the query. Raises `ApiError` 400 or 422."""
-    given = body if isinstance(body, dict) else {}
+    """From the body (a DeleteOptions object, or None) and the query. Raises `ApiError` 400 or 422."""
+    given = _decoded(body)
     grace = given.get("gracePeriodSeconds")
-    if grace is None and (text := request.text("gracePeriodSeconds")):
-        try:
-            grace = int(text)
-        except ValueError:
-            raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+    if grace is None:
+        grace = number(request, "gracePeriodSeconds")
+    if grace is not None and grace < 0:
+        grace = 1  # of the documentation: negative values are treated as one second
     policy = given.get("propagationPolicy") or request.text("propagationPolicy")
     orphan = given.get("orphanDependents")
     if orphan is None and "orphanDependents" in request.query:
@@ -69,12 +71,27 @@ def delete_options(request: Request, body: Any) -> DeleteOptions:
         policy = "Orphan" if orphan else "Background"
     conditions = given.get("preconditions") or {}
     return DeleteOptions(
-        grace_s=max(0, grace) if grace is not None else None,
+        grace_s=grace,
         policy=policy,
         uid=conditions.get("uid") or "",
         version=conditions.get("resourceVersion") or "",
         dry_run=dry_run(request, "DeleteOptions", given.get("dryRun")),
     )
+
+
+def _decoded(body: Any) -> Object:
+    """What is said of the deletion. Nothing is deleted for a body that says it wrongly. Raises `ApiError` 400."""
+    if body is None:
+        return {}
+    if not isinstance(body, dict):
+        raise negotiation.no_object(body, encode(body), "DeleteOptions")
+    if (body.get("kind") or "DeleteOptions") != "DeleteOptions":
+        raise bad_request("decoded object cannot be converted to DeleteOptions")
+    try:
+        schema.decode(schema.type_of(_OPTIONS), body)
+    except schema.DecodeError as error:
+        raise bad_request(str(error)) from None
+    return body
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,11 +218,11 @@ def _mark_gracefully(resource: Resource, obj: Object, options: DeleteOptions) ->
         if options.grace_s is None or options.grace_s >= before:
             return False, True
         since = dt.datetime.fromisoformat(meta["deletionTimestamp"]) - dt.timedelta(seconds=before)
-        meta["deletionTimestamp"] = objectmeta.time_text(since + dt.timedelta(seconds=options.grace_s))
+        meta["deletionTimestamp"] = objectmeta.later_text(since, options.grace_s)
         meta["deletionGracePeriodSeconds"] = options.grace_s
         return True, False
     grace_s = resource.strategy.deletion_grace_s(obj, options.grace_s)
-    meta["deletionTimestamp"] = objectmeta.time_text(dt.datetime.now(dt.UTC) + dt.timedelta(seconds=grace_s))
+    meta["deletionTimestamp"] = objectmeta.later_text(dt.datetime.now(dt.UTC), grace_s)
     meta["deletionGracePeriodSeconds"] = grace_s
     _raise_generation(meta)
     return True, False

@@ -205,7 +205,9 @@ def touched_fields(media: str, patch: Any, current: Object) -> set[str]:
     """The top-level fields of an object that a patch can change, `metadata` always being one of them."""
     found = {"metadata"}
     match media, patch:
-        case ((patches.MERGE_PATCH | patches.STRATEGIC_MERGE_PATCH), dict()) if "$patch" not in patch:
+        case ((patches.MERGE_PATCH | patches.STRATEGIC_MERGE_PATCH), dict()) if (
+            not {"$patch", "$retainKeys"} & patch.keys()
+        ):
             return found | {key for key in patch if key not in ("kind", "apiVersion")}
         case patches.JSON_PATCH, list():
             pointers = [one.get(key) for one in patch if isinstance(one, dict) for key in ("path", "from")]

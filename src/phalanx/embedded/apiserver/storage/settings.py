@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from phalanx.embedded.apiserver.apimachinery.limits import OBJECT_BYTES
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
@@ -33,7 +35,7 @@ class Settings:
     # A watch without timeoutSeconds ends after between one and two of these, as with the real server.
     watch_timeout_s: float = 1800.0
     # The largest body of a write; the real server's limit.
-    body_limit_bytes: int = 3 * 2**20
+    body_limit_bytes: int = OBJECT_BYTES
 
     @property
     def database(self) -> Path:

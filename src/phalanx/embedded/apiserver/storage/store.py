@@ -32,6 +32,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from phalanx.embedded.apiserver.apimachinery.limits import OBJECT_BYTES
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.storage.journal import DELETE, PUT, Journal, Prune, Row
 from phalanx.embedded.apiserver.storage.reserve import SIZE_BYTES, Reserve
@@ -252,9 +253,13 @@ class Store:
 
     def put(self, key: Key, namespace: str, name: str, obj: Object) -> asyncio.Future[Stored]:
         """Store `obj`, which the store owns from now on; its resourceVersion is set here. The result is what is
-        stored, once it is durable. The caller has checked the head in the same turn of the event loop."""
+        stored, once it is durable. The caller has checked the head in the same turn of the event loop. Raises
+        `ApiError` 413 for an object that is too large."""
         version = self._take_version(obj)
-        return self._submit((key, namespace, name), _Head(Stored(version, encode(obj), obj), gone=False))
+        data = encode(obj)
+        if len(data) > OBJECT_BYTES:
+            raise ApiError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {OBJECT_BYTES}")
+        return self._submit((key, namespace, name), _Head(Stored(version, data, obj), gone=False))
 
     def delete(self, key: Key, namespace: str, name: str, last: Object) -> asyncio.Future[Stored]:
         """Remove an object; `last` is its last state, as the DELETED event shows it."""

@@ -7,6 +7,10 @@ which is why there is none here: docs/decisions/0010.) Requests of one connectio
 A stream is sent in chunks and waits while the client does not read (`pause_writing`), so a client that stops reading
 holds only what its own watch buffers. A client that goes away ends its stream; a write of its that has been decided
 is carried out.
+
+Nobody holds a connection or memory for ever (`Limits`): a request that does not come to its end, an answer that is not
+read and a connection that is not used are given up (`expire`, which whoever serves calls every few seconds), and where
+all bodies together take too much, the one that has been coming longest is cut off.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import http
 import logging
+import math
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -34,8 +39,7 @@ _KEPT_HEADERS = frozenset({b"authorization", b"accept", b"content-type", b"user-
 }
 _WRITE_HIGH_WATER_BYTES = 2**20
 _PIPELINE_LIMIT = 16
-_HEADERS_LIMIT_BYTES = 64 * 1024
-IDLE_LIMIT_S = 300.0
+_HEADERS_LIMIT_BYTES = 64 * 1024  # and the URL
 _STATUS_LINES = {one.value: f"HTTP/1.1 {one.value} {one.phrase}\r\n".encode() for one in http.HTTPStatus}
 
 
@@ -56,11 +60,25 @@ class RawRequest:
 Application = Callable[[RawRequest], Awaitable[Response]]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one connection may take. `held_bytes`: of bodies that are not answered yet, of all connections together;
+    who is below `small_bytes` is not cut off for it. `request_s`: from the first byte of a request to its last.
+    `unread_s`: an answer that the client does not go on reading."""
+
+    body_bytes: int
+    held_bytes: int = 256 * 2**20
+    small_bytes: int = 256 * 2**10
+    idle_s: float = 300.0
+    request_s: float = 60.0
+    unread_s: float = 60.0
+
+
 class Connection(asyncio.Protocol):
     """One client connection."""
 
-    def __init__(self, app: Application, open_connections: set[Connection], body_limit_bytes: int) -> None:
-        self._app, self._open, self._body_limit_bytes = app, open_connections, body_limit_bytes
+    def __init__(self, app: Application, open_connections: set[Connection], limits: Limits) -> None:
+        self._app, self._open, self._limits = app, open_connections, limits
         self._parser = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport
         self._url = b""
@@ -70,12 +88,15 @@ class Connection(asyncio.Protocol):
         self._body: list[bytes] = []
         self._body_bytes = 0
         self._waiting: deque[RawRequest] = deque()
+        self._waiting_bytes = 0
         self._task: asyncio.Task[None] | None = None
         self._streaming = False
         self._listener: Listener | None = None  # of what follows a request for another protocol
         self._websocket = False  # it was agreed to
         self._resumed: asyncio.Future[None] | None = None  # set while the client does not read
         self._closing = False
+        self._begun_s: float | None = None  # since when a request comes that is not whole yet
+        self._unread_s: float | None = None  # since when the client does not read
         self.active_s = time.monotonic()
 
     # --- the transport's side ------------------------------------------------------------------------------------
@@ -90,6 +111,7 @@ class Connection(asyncio.Protocol):
         self._open.discard(self)
         self._closing = True
         self._waiting.clear()
+        self._body = []
         self.resume_writing()
         if self._streaming and self._task is not None:
             self._task.cancel()
@@ -121,25 +143,30 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     def pause_writing(self) -> None:
-        self._resumed = asyncio.get_running_loop().create_future()
+        self._resumed, self._unread_s = asyncio.get_running_loop().create_future(), time.monotonic()
 
     def resume_writing(self) -> None:
+        self._unread_s = None
         if self._resumed is not None and not self._resumed.done():
             self._resumed.set_result(None)
         self._resumed = None
 
     @property
     def held_bytes(self) -> int:
-        """What has come of a body that is not whole yet."""
-        return min(self._body_bytes, self._body_limit_bytes)
+        """What has come of bodies that are not answered yet."""
+        return min(self._body_bytes, self._limits.body_bytes) + self._waiting_bytes
 
     # --- the parser's side ---------------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
         self._url, self._headers, self._headers_bytes, self._websocket_key = b"", {}, 0, b""
-        self._body, self._body_bytes = [], 0
+        self._body, self._body_bytes, self._begun_s = [], 0, time.monotonic()
 
     def on_url(self, url: bytes) -> None:
+        self._headers_bytes += len(url)
+        if self._headers_bytes > _HEADERS_LIMIT_BYTES:
+            self._refuse(414, "the URL of the request is too long")
+            return
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -157,18 +184,31 @@ class Connection(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         self._body_bytes += len(body)
-        if self._body_bytes <= self._body_limit_bytes:
-            self._body.append(body)
+        if self._body_bytes > self._limits.body_bytes or self._closing:
+            return
+        self._body.append(body)
+        if self.held_bytes > self._limits.small_bytes:
+            self._make_room()
+
+    def _make_room(self) -> None:
+        """Where all hold too much, the one goes whose request has been coming for the longest time."""
+        holding = [one for one in self._open if one.held_bytes > self._limits.small_bytes]
+        if sum(one.held_bytes for one in holding) <= self._limits.held_bytes:
+            return
+        _log.warning("a connection was cut off: all bodies are larger than %d bytes", self._limits.held_bytes)
+        longest = min(holding, key=lambda one: math.inf if one._begun_s is None else one._begun_s)
+        longest._refuse(429, "the server holds as many bodies of requests as it can; try again")
 
     def on_message_complete(self) -> None:
+        self._begun_s = None
         if self._closing:
             return
         path, _, query = self._url.partition(b"?")
         if not path.startswith(b"/"):  # the absolute form, which proxies use
             path = httptools.parse_url(self._url).path or b"/"
         text = path.decode("latin-1")
-        if self._body_bytes > self._body_limit_bytes:
-            self._refuse(413, f"Request entity too large: limit is {self._body_limit_bytes}")
+        if self._body_bytes > self._limits.body_bytes:
+            self._refuse(413, f"Request entity too large: limit is {self._limits.body_bytes}")
             return
         request = RawRequest(
             self._parser.get_method().decode("latin-1"),
@@ -186,7 +226,8 @@ class Connection(asyncio.Protocol):
             self._start(request)
             return
         self._waiting.append(request)
-        if len(self._waiting) >= _PIPELINE_LIMIT:
+        self._waiting_bytes += len(request.body)
+        if len(self._waiting) >= _PIPELINE_LIMIT or self._waiting_bytes > self._limits.body_bytes:
             self._transport.pause_reading()
 
     # --- answering -----------------------------------------------------------------------------------------------
@@ -218,7 +259,9 @@ class Connection(asyncio.Protocol):
         self._task, self._streaming = None, False
         self.active_s = time.monotonic()
         if self._waiting and not self._closing:
-            self._start(self._waiting.popleft())
+            request = self._waiting.popleft()
+            self._waiting_bytes -= len(request.body)
+            self._start(request)
             self._transport.resume_reading()
 
     async def _send_stream(self, response: Response, stream: Stream, request: RawRequest) -> None:
@@ -242,7 +285,9 @@ class Connection(asyncio.Protocol):
 
     def _refuse(self, code: int, why: str) -> None:
         """Answer what is no request, and close."""
-        self._closing = True
+        if self._closing:
+            return
+        self._closing, self._body = True, []
         body = why.encode()
         head = _STATUS_LINES[code] + b"content-type: text/plain\r\nconnection: close\r\ncontent-length: %d\r\n\r\n"
         self._transport.write(head % len(body) + body)
@@ -262,8 +307,15 @@ class Connection(asyncio.Protocol):
             self._task.cancel()
         self._transport.abort()
 
-    def close_if_idle(self, before_s: float) -> None:
-        if self._task is None and self.active_s < before_s:
+    def expire(self, now_s: float) -> None:
+        """Give up what has taken too long, at this moment of the monotonic clock."""
+        limits = self._limits
+        if self._unread_s is not None and self._unread_s < now_s - limits.unread_s:
+            self.abort()
+        elif self._task is None and self._begun_s is not None:
+            if self._begun_s < now_s - limits.request_s:
+                self._refuse(408, "the request did not come to its end in time")
+        elif self._task is None and self.active_s < now_s - limits.idle_s:
             self._transport.close()
 
 

@@ -7,7 +7,9 @@ the next alternative; when none is left the answer is 406.
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -16,7 +18,7 @@ import msgspec
 import yaml
 
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request
-from phalanx.embedded.apiserver.transport import go_json
+from phalanx.embedded.apiserver.transport import bounds, go_json
 from phalanx.embedded.apiserver.transport.protobuf import protobuf
 
 JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
@@ -91,6 +93,18 @@ def unsupported() -> ApiError:
 
 
 _decode = msgspec.json.Decoder().decode
+# A text that is wrong and longer than this is not looked through for Go's words about it.
+_EXPLAINED_BYTES = 64 * 1024
+
+
+def decode_json(body: bytes) -> Any:
+    """The value of a JSON text. Raises `ValueError` with Go's words: it is no JSON, or too deep."""
+    bounds.check_json(body)
+    try:
+        return _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        why = go_json.syntax_error(body) if len(body) <= _EXPLAINED_BYTES else ""
+        raise ValueError(why or str(error)) from None
 
 
 def decode_body(body: bytes, content_type: str, kind: str) -> Any:
@@ -98,9 +112,9 @@ def decode_body(body: bytes, content_type: str, kind: str) -> Any:
     media = media_type(content_type)
     if media in ("", JSON):
         try:
-            return _decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            why = go_json.syntax_error(body) or str(error)
+            return decode_json(body)
+        except ValueError as error:
+            why = str(error)
             raise _unrecognized(f"couldn't get version/kind; json parse error: {why}", body, kind) from None
     if media in (YAML, "application/yml"):
         try:
@@ -131,9 +145,9 @@ def no_object(value: Any, body: bytes, kind: str) -> ApiError:
 def decode_patch(body: bytes) -> Any:
     """The value in a JSON patch of any kind. Raises `ApiError` 400."""
     try:
-        return _decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise bad_request(go_json.syntax_error(body) or str(error)) from None
+        return decode_json(body)
+    except ValueError as error:
+        raise bad_request(str(error)) from None
 
 
 class Yaml11Loader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):  # type: ignore[misc]
@@ -146,11 +160,25 @@ Yaml11Loader.yaml_implicit_resolvers = {
 }
 
 
+def _numeric(read: Callable[[yaml.SafeLoader, yaml.Node], Any]) -> Callable[[yaml.SafeLoader, yaml.Node], Any]:
+    """Numbers to the base 60 (`1:30`) are text, as with go-yaml."""
+
+    def construct(loader: yaml.SafeLoader, node: yaml.Node) -> Any:
+        return node.value if ":" in node.value else read(loader, node)
+
+    return construct
+
+
+Yaml11Loader.add_constructor("tag:yaml.org,2002:int", _numeric(Yaml11Loader.construct_yaml_int))
+Yaml11Loader.add_constructor("tag:yaml.org,2002:float", _numeric(Yaml11Loader.construct_yaml_float))
+
+
 def decode_yaml(body: bytes) -> Any:
     """A YAML document as a JSON value: every key becomes text. Raises `ApiError` 400."""
     try:
+        bounds.check_yaml(yaml.parse(body, Loader=Yaml11Loader))
         return _textual(yaml.load(body, Loader=Yaml11Loader))  # noqa: S506 (a safe loader without timestamps)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError, KeyError) as error:  # KeyError: `!!bool x`
         raise bad_request(f"error converting YAML to JSON: yaml: {_yaml_error(error)}") from None
 
 
@@ -170,8 +198,12 @@ def _textual(value: Any) -> Any:
             return {_key(key): _textual(one) for key, one in value.items()}
         case list():
             return [_textual(one) for one in value]
-        case _:
+        case float() if not math.isfinite(value):
+            raise ValueError(f"json: unsupported value: {value}")
+        case str() | int() | float() | None:
             return value
+        case _:
+            raise ValueError(f"cannot represent {type(value).__name__} in JSON")
 
 
 def _key(key: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from phalanx.embedded.apiserver.apimachinery.meta.status import (
@@ -18,6 +19,8 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import (
 )
 from phalanx.embedded.apiserver.transport.request import Request
 
+_INTEGER = re.compile("[+-]?[0-9]+")
+_INTEGER_SIGNS = 40  # leading zeros included
 _GROUP = "meta.k8s.io"
 _MANAGER_BYTES = 128
 NOT_OLDER, EXACT = "NotOlderThan", "Exact"
@@ -50,12 +53,12 @@ def list_options(request: Request, *, watch: bool) -> ListOptions:
         field_selector=text("fieldSelector"),
         version=None,
         version_match=text("resourceVersionMatch"),
-        limit=max(0, _number(request, "limit") or 0),
+        limit=max(0, number(request, "limit") or 0),
         token=text("continue"),
         watch=watch,
         bookmarks=request.flag("allowWatchBookmarks"),
         send_initial_events=request.flag("sendInitialEvents") if "sendInitialEvents" in query else None,
-        timeout_s=_number(request, "timeoutSeconds"),
+        timeout_s=number(request, "timeoutSeconds"),
     )
     raw = text("resourceVersion")
     if causes := _contradictions(found, raw):
@@ -63,14 +66,16 @@ def list_options(request: Request, *, watch: bool) -> ListOptions:
     return _with_version(found, raw) if raw else found
 
 
-def _number(request: Request, name: str) -> int | None:
+def number(request: Request, name: str) -> int | None:
+    """A parameter that is an integer of 64 bits; None without it. Raises `ApiError` 400."""
     text = request.text(name)
     if not text:
         return None
-    try:
-        return int(text)
-    except ValueError:
-        raise bad_request(f"strconv.ParseInt: parsing {shown(text)}: invalid syntax") from None
+    if _INTEGER.fullmatch(text) is None:
+        raise bad_request(f"strconv.ParseInt: parsing {shown(text)}: invalid syntax")
+    if len(text) > _INTEGER_SIGNS or not -(2**63) <= (value := int(text)) < 2**63:
+        raise bad_request(f"strconv.ParseInt: parsing {shown(text)}: value out of range")
+    return value
 
 
 def _contradictions(options: ListOptions, version: str) -> list[Cause]:

@@ -37,6 +37,14 @@ def time_text(at: dt.datetime) -> str:
     return at.astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def later_text(at: dt.datetime, seconds: int) -> str:
+    """So many seconds after `at`, or the last moment that can be written."""
+    try:
+        return time_text(at + dt.timedelta(seconds=seconds))
+    except OverflowError:
+        return "9999-12-31T23:59:59Z"
+
+
 def new_uid() -> str:
     """A random UUID (version 4). Cheaper than uuid.uuid4, which builds an object to take it apart again.
 

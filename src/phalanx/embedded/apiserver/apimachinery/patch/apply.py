@@ -90,7 +90,7 @@ def apply(
         raise conflict_error(found)
     if live is not None and former is not None and not change and former.fields == mine.fields:
         return live
-    result = {**after, "metadata": dict(after["metadata"])}
+    result = {**after, "metadata": dict(after.get("metadata") or {})}
     store(result, [*taken(others, change), mine])
     return result
 
@@ -143,6 +143,8 @@ def _check(resource: Resource, config: Any, kind: Type) -> None:
     if not isinstance(config, dict):
         raise bad_request("error decoding YAML: the body of an apply patch must be an object")
     version, name = config.get("apiVersion") or "", config.get("kind") or ""
+    if not isinstance(version, str) or not isinstance(name, str):
+        raise bad_request("error decoding YAML: apiVersion and kind must be strings")
     if (version, name) != (resource.api_version, resource.kind):
         raise bad_request(f"invalid object type: {_group_version_kind(version, name)}")
     metadata = config.get("metadata")

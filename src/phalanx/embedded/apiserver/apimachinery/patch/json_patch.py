@@ -8,13 +8,20 @@ document here is never changed, and what a patch does not touch is shared with t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
+from phalanx.embedded.apiserver.apimachinery.limits import DEPTH, extent
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request
 
 # k8s.io/apiserver/pkg/endpoints/handlers/patch.go
 MAX_OPERATIONS = 10_000
+# Values that all operations together may copy: the real server bounds the bytes that its `copy` copies.
+_WORK = 2_000_000
+_INDEX = re.compile("-?[0-9]{1,9}")
 
 
 class _DoesNotApply(Exception):
@@ -29,12 +36,35 @@ def json_patch(current: Any, patch: Any) -> Any:
         text = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(patch)}"
         raise ApiError(413, "RequestEntityTooLarge", f"Request entity is too large: {text}")
     try:
+        budget = _WORK
         for operation in patch:
+            budget -= _cost(current, operation)
+            if budget < 0:
+                why = "Request entity is too large: the JSON patch copies more than it may"
+                raise ApiError(413, "RequestEntityTooLarge", why)
             current = _apply(current, operation)
     except (_DoesNotApply, KeyError, IndexError, TypeError) as error:
         message = "the server rejected our request due to an error in our request"
         raise ApiError(422, "Invalid", message, details={}) from error
     return current
+
+
+def _cost(document: Any, operation: Mapping[str, Any]) -> int:
+    """What the operation takes: values of the containers on its way, which are copied, and ten times those of a copy,
+    which is made from its text."""
+    op, path = operation["op"], _parts(operation["path"])
+    if op == "test":
+        return 1
+    cost, at = len(path), document
+    for part in path:
+        cost += len(at) if isinstance(at, list | dict) else 0
+        at = _step(at, part) if isinstance(at, dict) or (isinstance(at, list) and part != "-") else None
+    moved = op in ("copy", "move")
+    value = _get(document, _parts(operation["from"])) if moved else operation.get("value")
+    values, levels = extent(value, _WORK)
+    if len(path) + levels > DEPTH:
+        raise _DoesNotApply
+    return cost + (10 * values if op == "copy" else 0)
 
 
 def _apply(document: Any, operation: Mapping[str, Any]) -> Any:
@@ -50,14 +80,17 @@ def _apply(document: Any, operation: Mapping[str, Any]) -> Any:
             source = _parts(operation["from"])
             return _add(_remove(document, source), path, _get(document, source))
         case "copy":
-            return _add(document, path, _get(document, _parts(operation["from"])))
+            held = msgspec.json.encode(_get(document, _parts(operation["from"])))
+            return _add(document, path, msgspec.json.decode(held))  # what stands twice may come to differ
         case "test" if _equal(_get(document, path), operation.get("value")):
             return document
     raise _DoesNotApply
 
 
-def _parts(pointer: str) -> list[str]:
+def _parts(pointer: Any) -> list[str]:
     """`/metadata/labels/ex.io~1y` -> metadata, labels, ex.io/y."""
+    if not isinstance(pointer, str):
+        raise _DoesNotApply
     if not pointer.startswith("/"):
         if pointer:
             raise _DoesNotApply
@@ -67,7 +100,7 @@ def _parts(pointer: str) -> list[str]:
 
 def _index(items: list[Any], part: str, *, end: int) -> int:
     """The place that `part` names, counted from the end if negative; `end` is the first place too far."""
-    place = int(part) if part.lstrip("-").isdigit() else None
+    place = int(part) if _INDEX.fullmatch(part) else None
     if place is None or not -end <= place < end:
         raise _DoesNotApply
     return place + end if place < 0 else place

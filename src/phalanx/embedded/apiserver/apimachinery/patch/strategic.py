@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from msgspec.json import encode
+
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request
 from phalanx.embedded.apiserver.apimachinery.schema.schema import Type
 
@@ -88,7 +90,7 @@ def _retained(current: Json, patch: Json) -> Json:
         return dict(current)
     names = patch[RETAIN_KEYS]
     set_here = {key for key, value in patch.items() if value is not None and not key.startswith("$")}
-    if not isinstance(names, list) or not set_here <= set(names):
+    if not isinstance(names, list) or not all(key in names for key in set_here):
         raise bad_request("invalid patch format of retainKeys")
     return {key: value for key, value in current.items() if key in names}
 
@@ -124,14 +126,13 @@ def _all_objects(items: list[Any]) -> bool:
 
 
 def _merge_items(old: list[Json], patch: list[Json], kind: Type) -> list[Json]:
-    key, merged, plain, replaced = kind.merge_key, list(old), [], False
+    key, plain, gone, replaced = kind.merge_key, list[Json](), set[Any](), False
     for item in patch:
         match item.get(DIRECTIVE):
             case None:
                 plain.append(item)
             case "delete":
-                gone = _key_of(item, key)
-                merged = [one for one in merged if one.get(key) != gone]
+                gone.add(_key_of(item, key))
             case "replace":
                 replaced = True
             case "merge":
@@ -140,6 +141,7 @@ def _merge_items(old: list[Json], patch: list[Json], kind: Type) -> list[Json]:
                 raise _failure(f"unknown patch type found: {_go(other)} in map: {_go(item)}")
     if replaced:
         return plain
+    merged = [one for one in old if one.get(key) not in gone]
     places = _places(merged, lambda item: item.get(key))
     for item in plain:
         value = _key_of(item, key)
@@ -154,6 +156,8 @@ def _merge_items(old: list[Json], patch: list[Json], kind: Type) -> list[Json]:
 def _key_of(item: Json, key: str) -> Any:
     if key not in item:
         raise _failure(f"map: {_go(item)} does not contain declared merge key: {key}")
+    if isinstance(item[key], dict | list):
+        raise bad_request(f"map: {_go(item)} has no scalar as its merge key: {key}")
     return item[key]
 
 
@@ -175,12 +179,14 @@ def _ordered(merged: list[Any], old: list[Any], order: list[Any], key: Callable[
     before = _places(old, key)
     others.sort(key=lambda item: before.get(key(item), -1))
     woven: list[Any] = []
+    at = 0  # of the others, those before it are in `woven`
     for item in named:
         place = before.get(key(item))
-        while others and place is not None and before.get(key(others[0]), place) < place:
-            woven.append(others.pop(0))
+        while at < len(others) and place is not None and before.get(key(others[at]), place) < place:
+            woven.append(others[at])
+            at += 1
         woven.append(item)
-    return woven + others
+    return woven + others[at:]
 
 
 def _places(items: list[Any], key: Callable[[Any], Any]) -> dict[Any, int]:
@@ -194,7 +200,7 @@ def _places(items: list[Any], key: Callable[[Any], Any]) -> dict[Any, int]:
 def _merge_ordered(result: Json, patch: Json, name: str, kind: Type | None) -> None:
     """`$setElementOrder/name`: merge the list that the patch may have under `name`, then order it."""
     order, old, new = patch[ELEMENT_ORDER + name], result.get(name), patch.get(name)
-    if not isinstance(order, list):
+    if not isinstance(order, list) or not isinstance(new or [], list) or not _can_order(order, old, new):
         raise bad_request("invalid patch format of setElementOrder list")
     if new is not None:
         _check_order(new, order, kind.merge_key if kind is not None else "")
@@ -203,6 +209,12 @@ def _merge_ordered(result: Json, patch: Json, name: str, kind: Type | None) -> N
     if old is None:
         new = _fresh(new)
     result[name] = _merge_list(old or [], new or [], kind, order)
+
+
+def _can_order(order: list[Any], *lists: list[Any] | None) -> bool:
+    """Objects order objects, by a scalar; scalars order scalars."""
+    of_objects = any(isinstance(item, dict) for items in lists for item in items or ())
+    return all(isinstance(item, dict) == of_objects and not isinstance(item, list) for item in order)
 
 
 def _check_order(items: list[Any], order: list[Any], key: str) -> None:
@@ -222,7 +234,8 @@ def _delete_from_primitive_list(result: Json, name: str, gone: Any) -> None:
     if not isinstance(gone, list):
         raise bad_request("invalid patch format of primitive list")
     if isinstance(result.get(name), list):
-        result[name] = [item for item in result[name] if item not in gone]
+        texts = {encode(item) for item in gone}
+        result[name] = [item for item in result[name] if encode(item) not in texts]
 
 
 _GONE = object()

@@ -142,6 +142,8 @@ def _moment(text: str, layout: str) -> datetime:
         raise DecodeError(f'parsing time "{text}" as "{layout}": cannot parse "{text}" as "2006"')
     try:
         return datetime.fromisoformat(text).astimezone(UTC)
+    except OverflowError:
+        raise DecodeError(f'parsing time "{text}": year out of range') from None
     except ValueError:
         raise DecodeError(f'parsing time "{text}": {_out_of_range(text)} out of range') from None
 

@@ -302,7 +302,7 @@ def _plain_class(node: Type) -> type | None:
 
 
 def _prefix(unknown: list[str], start: int, key: str) -> None:
-    unknown[start:] = [f"{key}{path}" if path[0] == "[" else f"{key}.{path}" for path in unknown[start:]]
+    unknown[start:] = [f"{key}{path}" if path[:1] == "[" else f"{key}.{path}" for path in unknown[start:]]
 
 
 def _droppable(node: Type) -> frozenset[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from phalanx.embedded.apiserver.apimachinery.meta import objectmeta
+from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request, conflict, not_found
 from phalanx.embedded.apiserver.endpoints import answers
 from phalanx.embedded.apiserver.endpoints.delete import Deleter, delete_options
@@ -19,6 +20,24 @@ from phalanx.embedded.apiserver.transport.request import Request, Response
 
 PODS = ("", "pods")
 BUDGETS = ("policy", "poddisruptionbudgets")
+BINDING = Resource(
+    group="",
+    version="v1",
+    kind="Binding",
+    plural="bindings",
+    namespaced=True,
+    verbs=("create",),
+    schema_name="io.k8s.api.core.v1.Binding",
+)
+EVICTION = Resource(
+    group="policy",
+    version="v1",
+    kind="Eviction",
+    plural="evictions",
+    namespaced=True,
+    verbs=("create",),
+    schema_name="io.k8s.api.policy.v1.Eviction",
+)
 SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
@@ -30,13 +49,11 @@ class PodActions:
 
     async def act(self, target: Target, body: Any, intent: Intent, request: Request) -> Response:
         """Raises `ApiError`."""
-        if not isinstance(body, dict):
-            raise bad_request("the body is not an object")
         match target.sub or target.resource.kind:
             case "binding" | "Binding":
-                return await self._bind(target, body, intent, request)
+                return await self._bind(target, self._writer.checked(BINDING, body, intent), intent, request)
             case "eviction":
-                return await self._evict(target, body, intent, request)
+                return await self._evict(target, self._writer.checked(EVICTION, body, intent), intent, request)
         raise ApiError(404, "NotFound", "the server could not find the requested resource", details={})
 
     async def _bind(self, target: Target, body: Object, intent: Intent, request: Request) -> Response:

@@ -17,6 +17,15 @@ from phalanx.embedded.apiserver.registry.routing import Target
 from phalanx.embedded.apiserver.storage.store import Store, decode
 
 _SCALE = "io.k8s.api.autoscaling.v1.Scale"
+SCALE = Resource(
+    group="autoscaling",
+    version="v1",
+    kind="Scale",
+    plural="scales",
+    namespaced=True,
+    verbs=("get", "update", "patch"),
+    schema_name=_SCALE,
+)
 _METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
@@ -76,6 +85,7 @@ class Scales:
         return scale_of(target.resource, self._object(target))
 
     async def update(self, target: Target, scale: Any, intent: Intent) -> Object:
+        scale = self._writer.checked(SCALE, scale, intent)
         resource, obj = target.resource, self._object(target)
         wanted = scaled(resource, obj, scale)
         version = ((scale.get("metadata") or {}).get("resourceVersion")) or obj["metadata"]["resourceVersion"]

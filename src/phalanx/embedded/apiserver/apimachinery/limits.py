@@ -1,0 +1,29 @@
+"""How deep and how large what one user sends may be.
+
+Everything that handles objects walks them by recursion, so how deep they may be is decided before anything looks at
+them. The real server takes 10,000 levels of JSON; no kind of Kubernetes has 50.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+DEPTH = 200
+OBJECT_BYTES = 3 * 2**20  # of one object as JSON; of one request, too (the real server's limit of these)
+
+
+def extent(value: Any, most: int) -> tuple[int, int]:
+    """(values in `value`, levels of it); counting ends at `most` values, however large it is."""
+    values, levels, row = 0, 0, [value]
+    while row and values <= most:
+        values, levels = values + len(row), levels + 1
+        below: list[Any] = []
+        for one in row:
+            if one.__class__ is dict:
+                below += one.values()
+            elif one.__class__ is list:
+                below += one
+            if values + len(below) > most:
+                return most + 1, levels
+        row = below
+    return values, levels

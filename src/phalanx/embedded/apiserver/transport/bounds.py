@@ -1,0 +1,67 @@
+"""What a body may be besides right: so deep, and, as YAML, so much larger than its text.
+
+An alias of YAML stands for all that its anchor holds, so a few lines can mean billions of values: they are counted
+before any is made. (The real server reads YAML with go-yaml, which counts them too and says the same of them.)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import accumulate
+
+import yaml
+
+from phalanx.embedded.apiserver.apimachinery.limits import DEPTH
+
+# A body of more values takes longer to read than a server may be busy with one request.
+YAML_VALUES = 100_000
+_STRINGS = re.compile(rb'"(?:[^"\\]+|\\.)*+"?', re.DOTALL)
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_STEPS = [1 if sign in b"[{" else -1 for sign in range(256)]
+
+
+class Unbounded(ValueError):
+    """A body that is not read. The text is the real server's where it has one."""
+
+
+def check_json(body: bytes) -> None:
+    """Raises `Unbounded` if a text that looks like JSON is too deep. It need not be right."""
+    if body.count(b"[") + body.count(b"{") <= DEPTH:
+        return
+    brackets = _STRINGS.sub(b"", body).translate(None, _NO_BRACKETS)
+    for place, depth in enumerate(accumulate(map(_STEPS.__getitem__, brackets))):
+        if depth > DEPTH:
+            raise Unbounded(f"invalid character '{chr(brackets[place])}' exceeded max depth")
+
+
+def check_yaml(events: Iterator[yaml.Event]) -> None:
+    """Read the events of a document to its end. Raises `Unbounded`: too deep, too many values, aliases that stand for
+    too much, an anchor within itself."""
+    sizes: dict[str | None, int] = {}  # anchor -> values, itself and aliases below it included
+    open_: list[tuple[str | None, int]] = []  # of each collection around this place: its anchor, values before it
+    values = aliased = 0
+    for event in events:
+        match event:
+            case yaml.AliasEvent(anchor=name):
+                if any(name == one for one, _ in open_):
+                    raise Unbounded(f"anchor '{name}' value contains itself")
+                values += sizes.get(name, 0) + 1
+                aliased += sizes.get(name, 0)
+            case yaml.ScalarEvent(anchor=name):
+                values += 1
+                if name is not None:
+                    sizes[name] = 1
+            case yaml.CollectionStartEvent(anchor=name):
+                open_.append((name, values))
+                values += 1
+                if len(open_) > DEPTH:
+                    raise Unbounded("exceeded max depth")
+            case yaml.CollectionEndEvent():
+                name, before = open_.pop()
+                if name is not None:
+                    sizes[name] = values - before
+        if values > YAML_VALUES:
+            if aliased > values // 2:
+                raise Unbounded("document contains excessive aliasing")
+            raise Unbounded(f"document contains more than {YAML_VALUES} values; send it as JSON")
