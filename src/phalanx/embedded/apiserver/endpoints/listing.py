@@ -24,7 +24,7 @@ from phalanx.embedded.apiserver.registry.routing import Target
 from phalanx.embedded.apiserver.storage.settings import Settings
 from phalanx.embedded.apiserver.storage.store import Key, Store, Stored, encode
 from phalanx.embedded.apiserver.storage.watch import Hub, Watch, line_of
-from phalanx.embedded.apiserver.transport.options import EXACT, ListOptions, list_options
+from phalanx.embedded.apiserver.transport.options import EXACT, ListOptions, list_options, not_unsigned
 from phalanx.embedded.apiserver.transport.request import Request, Response
 
 Found = tuple[str, str, Stored]  # namespace, name, object
@@ -93,9 +93,8 @@ class Reader:
     def check_version(self, request: Request) -> None:
         """A GET of one object may ask for a version that is at least so new. Raises `ApiError`: 504, 500."""
         if raw := request.text("resourceVersion"):
-            if not raw.isdigit():
-                parsing = f"strconv.ParseUint: parsing {shown(raw)}: invalid syntax"
-                raise ApiError(500, "", f"resourceVersion: Invalid value: {shown(raw)}: {parsing}")
+            if why := not_unsigned(raw):
+                raise ApiError(500, "", f"resourceVersion: Invalid value: {shown(raw)}: {why}")
             self._check_not_future(int(raw))
 
     def _check_not_future(self, version: int | None) -> None:

@@ -33,6 +33,7 @@ from phalanx.embedded.apiserver.registry.kinds.pods.pod import PodStrategy
 from phalanx.embedded.apiserver.registry.routing import Registry, Target
 from phalanx.embedded.apiserver.storage.store import Object, Store, Stored, decode, encode
 from phalanx.embedded.apiserver.transport import negotiation
+from phalanx.embedded.apiserver.transport.options import not_unsigned
 
 _GENERATE_ATTEMPTS = 8
 _PATCH_ATTEMPTS = 5
@@ -168,8 +169,8 @@ class Writer:
 
     def _check_version(self, resource: Resource, meta: objectmeta.Meta, old: Stored, target: Target) -> None:
         raw = meta.get("resourceVersion") or ""
-        if raw and not raw.isdigit():
-            raise ApiError(500, "", f'strconv.ParseUint: parsing "{raw}": invalid syntax')
+        if raw and (why := not_unsigned(raw)):
+            raise ApiError(500, "", why)
         if raw in ("", "0"):
             if not resource.strategy.allow_unconditional_update:
                 cause = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")

@@ -116,13 +116,22 @@ def _watch_contradictions(options: ListOptions) -> list[Cause]:
 
 
 def _with_version(options: ListOptions, raw: str) -> ListOptions:
-    if not raw.isascii() or not raw.isdigit():
-        why = f"resourceVersion: Invalid value: {shown(raw)}: strconv.ParseUint: parsing {shown(raw)}: invalid syntax"
+    if why := not_unsigned(raw):
+        why = f"resourceVersion: Invalid value: {shown(raw)}: {why}"
         if options.watch:
             raise ApiError(500, "", why)
         raise bad_request(f"invalid resource version: {why}")
     fields = {name: getattr(options, name) for name in ListOptions.__slots__}
     return ListOptions(**(fields | {"version": int(raw)}))
+
+
+def not_unsigned(text: str) -> str:
+    """Why a text is no unsigned integer of 64 bits, in Go's words; "" for one that is."""
+    if not text.isascii() or not text.isdigit():
+        return f"strconv.ParseUint: parsing {shown(text)}: invalid syntax"
+    if len(text) > _INTEGER_SIGNS or int(text) >= 2**64:
+        return f"strconv.ParseUint: parsing {shown(text)}: value out of range"
+    return ""
 
 
 def dry_run(request: Request, kind: str, body_values: list[str] | None = None) -> bool:

@@ -50,3 +50,39 @@ def test_printing_keeps_the_amount_and_is_stable(number: int, suffix: str) -> No
 def test_sums_stay_in_the_family_of_the_first() -> None:
     assert quantity.add("1Gi", "1024Mi") == "2Gi"
     assert quantity.add("500m", "1") == "1500m"
+
+
+GREATEST = str(2**63 - 1)
+
+
+@pytest.mark.parametrize(
+    ("written", "printed"),
+    [
+        ("1e999999999", GREATEST),
+        ("1e100000", GREATEST),
+        ("-1e999999999", f"-{GREATEST}"),
+        ("1e-999999999", "1e-9"),
+        ("0e999999999", "0"),
+        ("9" * 1_000_000, GREATEST),
+        ("0" * 1_000_000 + "1", "1"),
+        ("0." + "0" * 1_000_000 + "1", "1n"),
+        ("1." + "3" * 1_000_000, "1333333334n"),
+        ("10E", "10E"),
+    ],
+    ids=lambda text: text[:16],
+)
+def test_what_is_far_beyond_the_greatest_costs_no_more_than_its_text(written: str, printed: str) -> None:
+    assert quantity.canonical(written) == printed
+
+
+def test_an_exponent_that_is_no_integer_of_64_bits_is_refused() -> None:
+    with pytest.raises(quantity.QuantityError):
+        quantity.canonical(f"1e{'9' * 20}")
+
+
+@pytest.mark.parametrize(
+    "text", ["9" * 1_000_000 + "!", "1" + "E" * 1_000_000, "9." * 500_000], ids=lambda text: text[-4:]
+)
+def test_a_long_text_that_is_no_quantity_is_refused_at_once(text: str) -> None:
+    with pytest.raises(quantity.QuantityError):
+        quantity.canonical(text)

@@ -1,6 +1,7 @@
 """Expressions over objects.
 
 jsonpath           paths of printed columns and of the scale subresource
+pattern            regular expressions
 cel                CEL: compiled once, looked at lazily
 admission_policy   ValidatingAdmissionPolicy and MutatingAdmissionPolicy, as far as they are pure
 """

@@ -16,6 +16,8 @@ from functools import cache, lru_cache
 from types import ModuleType
 from typing import Any
 
+from phalanx.embedded.apiserver.apimachinery.caching import cached
+from phalanx.embedded.apiserver.apimachinery.expressions.pattern import compiled as regular
 from phalanx.embedded.apiserver.apimachinery.schema.quantity import QuantityError
 from phalanx.embedded.apiserver.apimachinery.schema.quantity import parse as parse_quantity
 
@@ -81,8 +83,8 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "isGreaterThan": lambda one, other: _compare_to(one, other) > 0,
     "escapeKey": _escape_key,
     "charAt": lambda text, at: text[at],
-    "find": lambda text, pattern: match[0] if (match := re.search(pattern, text)) else "",
-    "findAll": lambda text, pattern: [match[0] for match in re.finditer(pattern, text)],
+    "find": lambda text, pattern: match[0] if (match := regular(pattern).search(text)) else "",
+    "findAll": lambda text, pattern: [match[0] for match in regular(pattern).finditer(text)],
     "indexOf": _index_of,
     "isSorted": lambda values: values == sorted(values),
     "join": lambda values, separator="": separator.join(values),

@@ -39,7 +39,7 @@ class _Tokens:
     """The words and signs of a label selector, read from left to right."""
 
     def __init__(self, text: str) -> None:
-        self.text, self.items, self.at = text, _TOKEN.findall(text), 0
+        self.text, self.items, self.at = text, _TOKEN.findall(text.rstrip()), 0
 
     def peek(self) -> str:
         return self.items[self.at] if self.at < len(self.items) else ""

@@ -21,6 +21,7 @@ from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resour
 from phalanx.embedded.apiserver.apimachinery.schema import schema
 from phalanx.embedded.apiserver.apimachinery.schema.field_set import (
     MEMBER,
+    SELF,
     Node,
     difference,
     intersection,
@@ -82,6 +83,33 @@ def read(metadata: Mapping[str, Any]) -> list[Owner]:
         return [_owner(entry) for entry in metadata.get("managedFields") or () if entry]
     except (KeyError, TypeError, AttributeError):
         return []
+
+
+def _is_record(sent: Any) -> bool:
+    """Has what a client sent the form of field sets? If not, the record stays as it was, as with the real server."""
+    return isinstance(sent, list) and all(
+        isinstance(entry, dict) and _is_set(entry.get("fieldsV1") or {}) for entry in sent
+    )
+
+
+def _is_set(node: Any) -> bool:
+    return isinstance(node, dict) and all(
+        (key == SELF or _is_element(key)) and _is_set(below) for key, below in node.items()
+    )
+
+
+def _is_element(key: str) -> bool:
+    """f:FIELD, k:{"name":"x"}, v:VALUE, i:INDEX"""
+    form, rest = key[:2], key[2:]
+    try:
+        match form:
+            case "k:":
+                return isinstance(msgspec.json.decode(rest), dict)
+            case "v:":
+                return msgspec.json.decode(rest) is not None
+    except msgspec.DecodeError:
+        return False
+    return form == "f:" or (form == "i:" and rest.isascii() and rest.isdigit())
 
 
 def _owner(entry: Mapping[str, Any]) -> Owner:
@@ -212,7 +240,7 @@ def track_update(resource: Resource, obj: Object, old: Object, manager: str, sub
     if sent == [{}] or not (sent or held):
         obj["metadata"].pop("managedFields", None)
         return
-    owners = read(obj["metadata"]) or read(old["metadata"])
+    owners = (read(obj["metadata"]) if sent == held or _is_record(sent) else []) or read(old["metadata"])
     bare, bare_old = _untracked(obj), _untracked(old)
     difference_ = compare(bare_old, bare, type_for(resource))
     if not difference_ and (not sent or sent == held):

@@ -14,8 +14,13 @@ from functools import lru_cache
 from math import ceil
 
 NANO = 10**9
-_FORM = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([A-Za-z]*)([+-]?[0-9]*)")
-_LOOSE = re.compile(r"^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$")
+# Of the documentation: "no quantity may represent a number greater than 2^63-1 in magnitude … will be capped".
+GREATEST = 2**63 - 1
+_EXACT_DIGITS = 40  # beyond so many digits before or behind the point nothing is exact any more
+_EXPONENT_DIGITS = 19  # as many as a 64 bit integer has
+_DIGITS = Context(prec=2 * _EXACT_DIGITS, rounding=ROUND_UP, Emin=MIN_EMIN, Emax=MAX_EMAX)
+_FORM = re.compile(r"([+-]?)([0-9]*+)(?:\.([0-9]*+))?([A-Za-z]*+)([+-]?[0-9]*+)")
+_LOOSE = re.compile(r"^([+-]?[0-9.]++)([eEinumkKMGTP]*+[-+]?[0-9]*+)$")
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _DECIMAL_SUFFIX = {power: suffix for suffix, power in _DECIMAL.items()}

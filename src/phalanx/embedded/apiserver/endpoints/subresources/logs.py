@@ -14,6 +14,7 @@ from urllib.parse import quote, urlencode
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request, invalid, invalid_value, not_found
 from phalanx.embedded.apiserver.storage.settings import Settings
 from phalanx.embedded.apiserver.storage.store import Object, Store
+from phalanx.embedded.apiserver.transport.options import number
 from phalanx.embedded.apiserver.transport.request import Request, Response, text_response
 
 if TYPE_CHECKING:
@@ -118,16 +119,10 @@ def _endpoint(node: Object) -> tuple[str, int]:
 def _check_options(name: str, request: Request) -> None:
     causes = []
     for key, least in (("tailLines", 0), ("limitBytes", 1), ("sinceSeconds", 1)):
-        text = request.text(key)
-        if not text:
-            continue
-        try:
-            number = int(text)
-        except ValueError:
-            raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
-        if number < least:
+        value = number(request, key)
+        if value is not None and value < least:
             bound = "or equal to 0" if least == 0 else "0"
-            causes.append(invalid_value(key, number, f"must be greater than {bound}"))
+            causes.append(invalid_value(key, value, f"must be greater than {bound}"))
     if causes:
         raise invalid("", "PodLogOptions", name, causes)
 

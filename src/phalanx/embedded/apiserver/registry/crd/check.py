@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from phalanx.embedded.apiserver.apimachinery.expressions.jsonpath import steps_of
+from phalanx.embedded.apiserver.apimachinery.expressions.pattern import PatternError, compiled
 from phalanx.embedded.apiserver.apimachinery.meta.status import Cause, duplicate, invalid_value, not_supported, required
 from phalanx.embedded.apiserver.registry.crd.rules import RULES, mistakes
 from phalanx.embedded.apiserver.registry.crd.structural import causes
@@ -231,6 +232,8 @@ def schema_causes(schema: Json, path: str, *, root: bool = False) -> Iterator[Ca
     if schema.get("properties") and isinstance(schema.get("additionalProperties"), Mapping):
         text = "additionalProperties and properties are mutual exclusive"
         yield Cause("FieldValueForbidden", f"Forbidden: {text}", f"{path}.additionalProperties")
+    if pattern := schema.get("pattern"):
+        yield from _pattern_causes(pattern, f"{path}.pattern")
     yield from _list_type_causes(schema, path)
     yield from _rule_causes(schema, path, root=root)
     for key, inner in sorted((schema.get("properties") or {}).items()):
@@ -250,6 +253,13 @@ def schema_causes(schema: Json, path: str, *, root: bool = False) -> Iterator[Ca
             return
         yield from _typed(items, f"{path}.items", "must not be empty for specified array items")
         yield from schema_causes(items, f"{path}.items")
+
+
+def _pattern_causes(pattern: str, path: str) -> Iterator[Cause]:
+    try:
+        compiled(pattern)
+    except PatternError as error:
+        yield invalid_value(path, pattern, f"must be a valid regular expression, but isn't: {error}")
 
 
 def _list_type_causes(schema: Json, path: str) -> Iterator[Cause]:

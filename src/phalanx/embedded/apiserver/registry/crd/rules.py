@@ -23,10 +23,10 @@ from phalanx.embedded.apiserver.registry.crd.structural import Schema, correlate
 
 RULES = "x-kubernetes-validations"
 _OLD_SELF = re.compile(r"\boldSelf\b")
-_STRINGS = re.compile(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'")
+_STRINGS = re.compile(r"\"(?:\\.|[^\"\\])*+\"?|'(?:\\.|[^'\\])*+'?")
 _SELF_PATH = re.compile(r"(?<![\w.])(?:self|oldSelf)((?:\.[A-Za-z_]\w*)+)(\s*\()?")
-_OPTIONAL = re.compile(r"\.\?|\[\s*\?")
-_CALL = re.compile(r"([A-Za-z_]\w*)\s*\(")
+_OPTIONAL = re.compile(r"\.\?|\[\s*+\?")
+_CALL = re.compile(r"\b([A-Za-z_]\w*+)\s*+\(")
 _KNOWN_CALLS = frozenset(
     (
         *("all", "exists", "exists_one", "filter", "has", "map", "in"),

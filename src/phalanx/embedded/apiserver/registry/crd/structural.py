@@ -11,13 +11,13 @@ Sources: k8s.io/apiextensions-apiserver/pkg/apiserver/schema (pruning, defaultin
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 
+from phalanx.embedded.apiserver.apimachinery.expressions.pattern import PatternError, compiled
 from phalanx.embedded.apiserver.apimachinery.meta.status import (
     Cause,
     duplicate,
@@ -186,20 +186,19 @@ def _string_causes(value: str, schema: Schema, path: str) -> Iterator[Cause]:
         yield too_long(path, longest)
     if shortest is not None and len(value) < shortest:
         yield _wrong(path, value, f"should be at least {shortest} chars long")
-    if pattern and not _pattern(pattern).search(value):
+    if pattern and not _matches(pattern, value):
         yield _wrong(path, value, f"should match '{pattern}'")
     if not string_format.fits(value, schema.get("format") or ""):
         said = _in_body(path, f"must be of type {schema['format']}: {_shown(value)}")
         yield Cause("FieldValueTypeInvalid", f"Invalid value: {_shown(value)}: {said}", path)
 
 
-@lru_cache(maxsize=1024)
-def _pattern(pattern: str) -> re.Pattern[str]:
-    """RE2 and Python agree on what CRDs use; a pattern that Python cannot read matches everything."""
+def _matches(pattern: str, value: str) -> bool:
+    """A pattern that cannot be read, which no definition is accepted with, matches everything."""
     try:
-        return re.compile(pattern)
-    except re.error:
-        return re.compile("")
+        return compiled(pattern).search(value) is not None
+    except PatternError:
+        return True
 
 
 def _number_causes(value: float, schema: Schema, path: str) -> Iterator[Cause]:

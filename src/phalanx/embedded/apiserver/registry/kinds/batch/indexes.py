@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+_DIGITS = 20  # more than any count of completions has
+
 
 class IndexListError(ValueError):
     """The text is no list of indexes; the message is the real server's."""
@@ -35,7 +37,7 @@ def _interval(part: str, completions: int) -> tuple[int, int]:
 def _number(text: str, completions: int) -> int:
     if not text.isascii() or not text.isdigit():
         raise IndexListError(f'cannot convert string to integer for index: "{text}"')
-    if int(text) >= completions:
+    if len(text) > _DIGITS or int(text) >= completions:
         raise IndexListError(f'too large index: "{text}"')
     return int(text)
 

@@ -66,7 +66,7 @@ def _amount(found: Found, value: int | str, path: str) -> None:
             found.append(invalid_value(path, value, "must be greater than or equal to 0"))
     elif not re.fullmatch("[0-9]+%", value):
         found.append(invalid_value(path, value, PERCENT_ERROR))
-    elif int(value[:-1]) > 100:
+    elif len(value.lstrip("0")) > 4 or int(value[:-1]) > 100:
         found.append(invalid_value(path, value, "must not be greater than 100%"))
 
 
