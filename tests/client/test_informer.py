@@ -221,3 +221,19 @@ def test_what_is_not_as_a_lean_watch_expects_is_taken_whole() -> None:
     for odd in ({"spec": {"a": "x"}}, {"spec": None}, {"metadata": None, "spec": {"a": 1}}):
         event = {"type": "ADDED", "object": odd}
         assert decode(json.dumps(event).encode()) == event
+
+
+def test_a_subscriber_that_cannot_take_a_change_keeps_it_from_nobody() -> None:
+    """Neither those after it nor the watch end, and what comes next is told to it again."""
+    informer, taken = Informer(Server([], []), PODS), dict[str, list[str]](picky=[], other=[])
+
+    def picky(change: Change) -> None:
+        assert change.new is not None
+        taken["picky"].append(change.new["spec"]["nodeName"])
+
+    informer.observe(pod("early", 1))
+    informer.subscribe(picky)
+    informer.subscribe(lambda change: taken["other"].append(seen(change)))
+    informer.observe(pod("broken", 2))
+    informer.observe(pod("sound", 3, spec={"nodeName": "n"}))
+    assert taken == {"picky": ["n"], "other": ["+early", "+broken", "+sound"]}

@@ -101,7 +101,8 @@ def _trimmer(lean: type) -> Callable[[Any], Any]:
 
 
 class Informer:
-    """`objects` maps `namespace/name` to the newest known state. Subscribers are called in order, synchronously."""
+    """`objects` maps `namespace/name` to the newest known state. Subscribers are called in order, synchronously; one
+    that raises misses that change and is told the next."""
 
     def __init__(
         self, connection: Connection, kind: Kind, *, namespace: str = "", lean: type | None = None, **selectors: str
@@ -125,7 +126,7 @@ class Informer:
         """Every later change; what is cached already is told at once as additions."""
         self._subscribers.append(subscriber)
         for obj in list(self.objects.values()):
-            subscriber(Change(kind=self.kind, old=None, new=obj))
+            self._tell_one(subscriber, Change(kind=self.kind, old=None, new=obj))
 
     def observe(self, obj: Object) -> bool:
         """Take in a state read from the watch or from an answer; False if something newer was known."""
@@ -286,4 +287,13 @@ class Informer:
 
     def _tell(self, change: Change) -> None:
         for subscriber in self._subscribers:
+            self._tell_one(subscriber, change)
+
+    def _tell_one(self, subscriber: Subscriber, change: Change) -> None:
+        """What a subscriber cannot take must end neither the watch nor what others are told."""
+        try:
             subscriber(change)
+        except Exception:  # a defect of the subscriber's that this object brings out
+            obj = change.new or change.old
+            key = "" if obj is None else key_of(obj)
+            log.exception("%s %s: a subscriber cannot take its change, and goes on without", self.kind.name, key)

@@ -56,7 +56,7 @@ TABLE: Mapping[str, Use] = {
 
 def roles(kind: str, obj: Object) -> list[str]:
     """Its replica types that have pods, leaders first."""
-    specs = obj["spec"].get(SPECS[kind]) or {}
+    specs = (obj.get("spec") or {}).get(SPECS[kind]) or {}
     order = {name: place for place, name in enumerate(_FIRST)}
     return sorted((name for name in specs if _count(specs[name])), key=lambda name: (order.get(name, len(order)), name))
 

@@ -34,9 +34,10 @@ from phalanx.embedded.controllers.nodes.node_health import NodeHealth
 from phalanx.embedded.controllers.nodes.taint_eviction import TaintEviction
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock, Informers
 from phalanx.embedded.controllers.runtime.pod_index import PodIndex
-from phalanx.embedded.controllers.runtime.recorder import Recorder
+from phalanx.embedded.controllers.runtime.recorder import Recorder, marking
 from phalanx.embedded.controllers.training.controller import TrainingController
 from phalanx.embedded.controllers.training.definition import PYTORCH_JOBS, install_training
+from phalanx.embedded.endless import endless
 
 _NEEDED: tuple[Kind, ...] = (
     *(PODS, JOBS, NAMESPACES, NODES, LEASES, DISRUPTION_BUDGETS, CRDS, VOLUME_CLAIMS, VOLUMES, PYTORCH_JOBS),
@@ -85,10 +86,16 @@ async def run_controllers(
     for controller in (jobs, namespaces, accounts, ttl, budgets, nodes, evictions, protection, training):
         controller.start()
     leftovers = PodCollector(calls, most_finished=settings.most_finished_pods, clock=clock)
+    about = {JOBS: (jobs.queues[0], ttl.queue), NAMESPACES: (namespaces.queue,), NODES: (nodes.queue,)}
+    about |= {DISRUPTION_BUDGETS: (budgets.queue,), PODS: (evictions.queue,)}
+    for kind, queues in about.items():
+        for queue in queues:
+            queue.on_defect = marking(recorder, calls.cache(kind))
     await asyncio.gather(*(calls.cache(kind).synced.wait() for kind in _NEEDED))
     async with asyncio.TaskGroup() as group:
         others = (namespaces, accounts, ttl, budgets, nodes, evictions, protection, training)
         for queue in (*jobs.queues, *(controller.queue for controller in others)):
             group.create_task(queue.run())
-        for task in (recorder.run(), garbage.run(), nodes.watch(), leftovers.run()):
-            group.create_task(task)
+        loops = {"events": recorder.run, "garbage": garbage.run, "nodes": nodes.watch, "old pods": leftovers.run}
+        for name, loop in loops.items():
+            group.create_task(endless(name, loop))

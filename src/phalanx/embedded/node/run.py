@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -16,6 +16,7 @@ from phalanx.client.connection import ApiUnknown, Connection, Object
 from phalanx.client.informer import Informer
 from phalanx.client.kind import NODES, PODS, SERVICES, Kind
 from phalanx.client.quantity import amount
+from phalanx.embedded.endless import endless
 from phalanx.embedded.node.agent.agent import Agent
 from phalanx.embedded.node.agent.server import serving, shared_token
 from phalanx.embedded.node.container.cgroup import CONTROLLERS, Cgroups
@@ -77,10 +78,14 @@ async def _run_node(connection: Connection, informers: Informers, settings: Node
         _warn_of_limits(around, node)
         uid, patience = node["metadata"]["uid"], settings.patience
         async with asyncio.TaskGroup() as group:
-            group.create_task(around.tell.run())
-            group.create_task(naming.run())
-            group.create_task(keep_registered(connection, registration, nodes, patience.heartbeat_s))
-            group.create_task(keep_lease(connection, name, uid, patience.lease_renew_s, patience.lease_duration_s))
+            loops: dict[str, Callable[[], Awaitable[None]]] = {
+                "events of pods": around.tell.run,
+                "names of pods": naming.run,
+                "node": lambda: keep_registered(connection, registration, nodes, patience.heartbeat_s),
+                "lease": lambda: keep_lease(connection, name, uid, patience.lease_renew_s, patience.lease_duration_s),
+            }
+            for what, loop in loops.items():
+                group.create_task(endless(what, loop))
             group.create_task(agent.run(pods))
 
 

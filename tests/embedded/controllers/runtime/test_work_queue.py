@@ -99,3 +99,23 @@ def test_of_two_delays_the_earlier_counts() -> None:
 def test_the_delay_grows_to_its_limit() -> None:
     retry = Retry(first_s=1, most_s=60)
     assert [retry.after_s(failures) for failures in (1, 2, 3, 7, 500)] == [1, 2, 4, 60, 60]
+
+
+def test_a_defect_is_told_and_an_answer_of_the_api_is_not() -> None:
+    async def scenario() -> list[str]:
+        told: list[str] = []
+        errors = {"defect": KeyError("spec"), "answer": ApiUnknown("no answer")}
+        seen: set[str] = set()
+
+        async def work(key: str) -> None:
+            seen.add(key)
+            raise errors[key]
+
+        queue = WorkQueue("test", work, retry=Retry(first_s=1000.0))
+        queue.on_defect = lambda key, error: told.append(f"{key}: {error!r}")
+        for key in errors:
+            queue.add(key)
+        await running(queue, lambda: len(seen) == 2 and not len(queue))
+        return told
+
+    assert clockwork.run(scenario()) == ["defect: KeyError('spec')"]

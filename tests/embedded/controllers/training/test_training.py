@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from phalanx.client.connection import ApiRefusal, Object
-from phalanx.client.kind import PODS, SERVICES
-from phalanx.embedded.controllers.training.definition import PYTORCH_JOBS, install_training
+from phalanx.client.kind import EVENTS, PODS, SERVICES
+from phalanx.embedded.controllers.training.definition import PYTORCH_JOBS, definition, install_training
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.controllers.cluster import Cluster, scenario
 
@@ -168,3 +169,57 @@ def test_what_makes_no_sense_is_refused(api_server: ServerProcess) -> None:
             await here.make(PYTORCH_JOBS, "x", spec={"pytorchReplicaSpecs": {"Chief": replicas(1)}})
 
     scenario(api_server, play)
+
+
+WRONG: dict[str, Object] = {
+    "no spec": {},
+    "no replicas": {"spec": {}},
+    "a spec that is text": {"spec": "x"},
+    "replicas that are a list": {"spec": {"pytorchReplicaSpecs": []}},
+    "more than there may be": {"spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 2_000_000_000}}}},
+    "fewer than none": {"spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": -1}}}},
+}
+
+
+def test_what_is_no_training_job_is_refused(api_server: ServerProcess) -> None:
+    async def play(here: Cluster) -> None:
+        await install_training(here.connection)
+        for name, wrong in WRONG.items():
+            with pytest.raises(ApiRefusal) as refusal:
+                await here.make(PYTORCH_JOBS, "ddp", **wrong)
+            assert refusal.value.code == 422, name
+
+    scenario(api_server, play, settings=None)
+
+
+def test_a_job_that_cannot_be_dealt_with_says_so_and_others_go_on(tmp_path: Path) -> None:
+    """The definition may be another's, who takes what ours does not: before ours such a job is stored, too."""
+
+    async def play(here: Cluster) -> None:
+        for name, wrong in (("a", {}), ("b", {"spec": "x"}), ("c", WRONG["more than there may be"])):
+            await here.make(PYTORCH_JOBS, name, **wrong)
+        await submit(here, replicas(1))
+        (pod,) = await here.pods(1)
+        assert pod["metadata"]["name"] == "ddp-master-0"
+        jobs = await here.until(lambda: broken(here), lambda jobs: all(job.get("status") for job in jobs))
+        conditions = [[(one["type"], one["status"]) for one in job["status"]["conditions"]] for job in jobs]
+        assert conditions == [[("ReconcileError", "True")]] * 3
+        told = await here.until(lambda: here.list(EVENTS), lambda events: len(about(events)) == 3)
+        assert about(told) == {"a", "b", "c"}
+        await here.set(PYTORCH_JOBS, "a", spec={"pytorchReplicaSpecs": {"Worker": replicas(1)}})
+        await here.pods(2)
+        job = await here.until(lambda: here.get(PYTORCH_JOBS, "a"), lambda job: len(job["status"]["conditions"]) > 1)
+        assert ("ReconcileError", "False") in {(one["type"], one["status"]) for one in job["status"]["conditions"]}
+
+    async def broken(here: Cluster) -> list[Object]:
+        return [job for job in await here.list(PYTORCH_JOBS) if job["metadata"]["name"] != "ddp"]
+
+    def about(events: list[Object]) -> set[str]:
+        return {one["involvedObject"]["name"] for one in events if one["reason"] == "ReconcileError"}
+
+    with ServerProcess.started(tmp_path / "data") as server:
+        lax = definition()
+        anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        lax["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = anything
+        server.ask("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", lax)
+        scenario(server, play)

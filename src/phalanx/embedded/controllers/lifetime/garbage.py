@@ -77,8 +77,8 @@ class GarbageCollector:
                     await self._wait_for_change()
                     await self._refresh(group)
         finally:
-            for task in self._watches.values():
-                task.cancel()
+            for kind in list(self._watches):
+                self._unwatch(kind)
 
     # --- what is watched ------------------------------------------------------------------------------------------
 

@@ -14,15 +14,18 @@ import logging
 import secrets
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from phalanx.client.connection import ApiError, Object
+from phalanx.client.informer import Informer
 from phalanx.client.kind import EVENTS
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock
 from phalanx.embedded.controllers.runtime.timestamp import rfc3339
 
 log = logging.getLogger(__name__)
 
+BROKEN = "ReconcileError"  # of an object that a controller cannot deal with, a defect or not
 COMBINED = "(combined from similar events): "
 _SIMILAR = 3  # so many messages of one reason are written one by one
 _MOST_WAITING = 10_000
@@ -139,3 +142,19 @@ def event_of(topic: Topic, message: str, count: int, now_s: float) -> Object:
         "eventTime": None,
         "count": count,
     }
+
+
+def marking(
+    recorder: Recorder, cache: Informer, component: str = "controllermanager"
+) -> Callable[[str, Exception], None]:
+    """For `WorkQueue.on_defect`: say at the object, which its key names, that its controller cannot deal with it."""
+
+    def mark(key: str, error: Exception) -> None:
+        if (about := cache.objects.get(key)) is not None:
+            recorder.tell(component, about, "Warning", BROKEN, broken_message(error))
+
+    return mark
+
+
+def broken_message(error: Exception) -> str:
+    return f"the controller cannot deal with it, and tries again: {type(error).__name__}: {error}"

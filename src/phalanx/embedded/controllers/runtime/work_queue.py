@@ -29,7 +29,8 @@ class Retry:
 
 
 class WorkQueue:
-    """`work(key)` is called for every added key. An exception means: again, after a delay that grows."""
+    """`work(key)` is called for every added key. An exception means: again, after a delay that grows. `on_defect`,
+    where it is set, is told of exceptions that are no answer of the API: (key, exception)."""
 
     def __init__(
         self,
@@ -47,6 +48,7 @@ class WorkQueue:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._failures: dict[str, int] = {}
         self._wake = asyncio.Semaphore(0)
+        self.on_defect: Callable[[str, Exception], None] | None = None
 
     def __len__(self) -> int:
         """Keys that are ready or being worked on; delayed ones are not counted."""
@@ -112,6 +114,8 @@ class WorkQueue:
             log.info("%s %s: %s; again in %.1f s", self._name, key, error, delay_s)
         else:
             log.exception("%s %s: again in %.1f s", self._name, key, delay_s, exc_info=error)
+            if self.on_defect is not None:
+                self.on_defect(key, error)
         self.add_after(key, delay_s)
 
     def _push(self, key: str) -> None:

@@ -1,1 +1,1 @@
-"""PyTorchJobs: `definition` (the kind), `pods` (from replica specs), `status` (from pods), `controller`."""
+"""PyTorchJobs: `pods` (from replica specs), `definition` (the kind), `status` (from pods), `controller`."""

@@ -6,20 +6,24 @@ write the status if it is another. Pods are created and deleted by name, so that
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import time
 from typing import Any
 
-from phalanx.client.connection import ApiRefusal, Object
+from phalanx.client.connection import ApiError, ApiRefusal, Object
 from phalanx.client.informer import Change, key_of
 from phalanx.client.kind import PODS, SERVICES, Kind
 from phalanx.embedded.controllers.runtime.calls import Calls, Clock, gone
 from phalanx.embedded.controllers.runtime.pod_index import PodIndex
 from phalanx.embedded.controllers.runtime.pod_state import controller_of, is_deleting
-from phalanx.embedded.controllers.runtime.recorder import Recorder
+from phalanx.embedded.controllers.runtime.recorder import BROKEN, Recorder, broken_message
 from phalanx.embedded.controllers.runtime.work_queue import Retry, WorkQueue
 from phalanx.embedded.controllers.training.definition import PYTORCH_JOBS
 from phalanx.embedded.controllers.training.pods import OPERATOR, make_pod, make_service, replicas
-from phalanx.embedded.controllers.training.status import Verdict, finished, judge
+from phalanx.embedded.controllers.training.status import Verdict, broken_status, finished, judge
+
+log = logging.getLogger(__name__)
 
 _MANAGER = "kubeflow.org/training-operator"
 
@@ -39,6 +43,8 @@ class TrainingController:
         self._calls, self._index, self._recorder, self._clock = calls, index, recorder, clock
         self._jobs = calls.cache(PYTORCH_JOBS)
         self.queue = WorkQueue("pytorchjob", self._look, workers=4, retry=retry)
+        self.queue.on_defect = self._mark
+        self._marks: set[asyncio.Task[None]] = set()  # under way; the loop itself keeps none
 
     def start(self) -> None:
         self._jobs.subscribe(self._job_changed)
@@ -69,6 +75,24 @@ class TrainingController:
         await self._do(job, found)
         if found.look_s:
             self.queue.add_after(key, found.look_s - now_s)
+
+    def _mark(self, key: str, error: Exception) -> None:
+        """Say at the job that it cannot be dealt with, by an Event and in its status."""
+        job = self._jobs.objects.get(key)
+        if job is None:
+            return
+        message = broken_message(error)
+        self._recorder.tell(OPERATOR, job, "Warning", BROKEN, message)
+        task = asyncio.ensure_future(self._write_mark(job, message))
+        self._marks.add(task)
+        task.add_done_callback(self._marks.discard)
+
+    async def _write_mark(self, job: Object, message: str) -> None:
+        try:
+            body = {"status": broken_status(job, message, self._clock())}
+            await self._calls.patch(PYTORCH_JOBS, job, body, subresource="status")
+        except ApiError as refusal:
+            log.info("pytorchjob %s: %s", key_of(job), refusal)
 
     async def _do(self, job: Object, found: Verdict) -> None:
         for pod in found.delete:

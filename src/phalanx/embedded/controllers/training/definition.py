@@ -11,6 +11,7 @@ from typing import Any
 
 from phalanx.client.connection import ApiRefusal, ApiUnknown, Connection, Object
 from phalanx.client.kind import CRDS, Kind
+from phalanx.embedded.controllers.training.pods import MOST_REPLICAS
 
 PYTORCH_JOBS = Kind(group="kubeflow.org", plural="pytorchjobs", name="PyTorchJob")
 _ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -26,7 +27,7 @@ _REPLICAS = _of(
     "object",
     description="The pods of one replica type.",
     properties={
-        "replicas": {**_COUNT, "description": "How many; default 1."},
+        "replicas": {**_COUNT, "maximum": MOST_REPLICAS, "description": "How many; default 1."},
         "restartPolicy": _of("string", enum=["Always", "OnFailure", "Never", "ExitCode"], description="OnFailure."),
         "template": {**_ANYTHING, "description": "As a pod's. Its container `pytorch` is told who it is."},
     },
@@ -80,6 +81,10 @@ _SPEC = _of(
 )
 
 
+# The operator's webhook refuses a job without a spec; here the schema does.
+_WHOLE = _of("object", required=["spec"], properties={"spec": _SPEC, "status": _ANYTHING})
+
+
 def definition() -> Object:
     state = {"name": "State", "type": "string", "jsonPath": ".status.conditions[-1:].type"}
     age = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
@@ -87,7 +92,7 @@ def definition() -> Object:
         "name": "v1",
         "served": True,
         "storage": True,
-        "schema": {"openAPIV3Schema": _of("object", properties={"spec": _SPEC, "status": _ANYTHING})},
+        "schema": {"openAPIV3Schema": _WHOLE},
         "additionalPrinterColumns": [state, age],
         "subresources": {"status": {}},
     }

@@ -18,6 +18,7 @@ OPERATOR = "pytorchjob-controller"
 _GROUP = "training.kubeflow.org"
 JOB, TYPE, INDEX = f"{_GROUP}/job-name", f"{_GROUP}/replica-type", f"{_GROUP}/replica-index"
 _PORT_NAME, _PORT = "pytorchjob-port", 23456
+MOST_REPLICAS = 10_000  # of one type
 TYPES = ("Master", "Worker")  # in the order of their ranks
 
 
@@ -38,8 +39,11 @@ def replica_specs(job: Object) -> dict[str, Mapping[str, Any]]:
 
 
 def count(spec: Mapping[str, Any]) -> int:
-    found = spec.get("replicas")
-    return 1 if found is None else int(found)
+    """Raises ValueError for more than there may be."""
+    found = 1 if spec.get("replicas") is None else int(spec["replicas"])
+    if found > MOST_REPLICAS:
+        raise ValueError(f"{found} replicas, which are more than {MOST_REPLICAS}")
+    return found
 
 
 def restart_policy(spec: Mapping[str, Any]) -> str:

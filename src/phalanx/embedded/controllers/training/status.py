@@ -13,6 +13,7 @@ from typing import Any
 
 from phalanx.client.connection import Object
 from phalanx.embedded.controllers.runtime.pod_state import condition, is_active, is_deleting, phase, restarts
+from phalanx.embedded.controllers.runtime.recorder import BROKEN
 from phalanx.embedded.controllers.runtime.timestamp import rfc3339, seconds
 from phalanx.embedded.controllers.training.pods import (
     TYPE,
@@ -26,6 +27,7 @@ from phalanx.embedded.controllers.training.pods import (
 
 FINISHED = ("Succeeded", "Failed")
 _RETRYABLE = 128
+_WHOLE = {"type", "status", "reason", "lastTransitionTime"}  # what a condition of ours has
 _NAME = "PyTorchJob"
 
 
@@ -78,6 +80,7 @@ def judge(job: Object, pods: Sequence[Object], now_s: float) -> Verdict:
     old, now = job.get("status") or {}, rfc3339(now_s)
     conditions = _Conditions([dict(one) for one in old.get("conditions") or ()], now)
     name, policy = job["metadata"]["name"], job["spec"].get("runPolicy") or {}
+    conditions.deny(BROKEN)
     conditions.set("Created", f"{_NAME}Created", f"{_NAME} {name} is created.")
     status: dict[str, Any] = {**old, "conditions": conditions.entries}
     if finished(job):
@@ -91,6 +94,17 @@ def judge(job: Object, pods: Sequence[Object], now_s: float) -> Verdict:
         conditions.set("Suspended", f"{_NAME}Resumed", f"{_NAME} {name} is resumed.", value=False)
     status["startTime"] = old.get("startTime") or now
     return _live(job, status, conditions, pods, now_s)
+
+
+def broken_status(job: Object, message: str, now_s: float) -> dict[str, Any]:
+    """The status of a job that cannot be dealt with: what it was, and a condition that says so."""
+    old = job.get("status")
+    held = old.get("conditions") if isinstance(old, dict) else None
+    listed = held if isinstance(held, list) else []
+    usable = [dict(one) for one in listed if isinstance(one, dict) and one.keys() >= _WHOLE]
+    conditions = _Conditions(usable, rfc3339(now_s))
+    conditions.set(BROKEN, BROKEN, message)
+    return {"conditions": conditions.entries}
 
 
 def finished(job: Object) -> bool:

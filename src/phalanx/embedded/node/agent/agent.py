@@ -49,7 +49,10 @@ class Agent:
             mine = {pod["metadata"]["uid"]: pod for pod in pods.objects.values() if self._is_mine(pod)}
             self._find_again(mine)
             for pod in sorted(mine.values(), key=lambda pod: pod["metadata"]["creationTimestamp"]):
-                self._consider(pod)
+                try:
+                    self._consider(pod)
+                except Exception:  # a defect that one pod brings out must not end all the others
+                    log.exception("pod %s/%s", pod["metadata"]["namespace"], pod["metadata"]["name"])
             pods.subscribe(self._take)
             await asyncio.Event().wait()
 

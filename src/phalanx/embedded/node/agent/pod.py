@@ -90,10 +90,8 @@ class Pod:
 
     async def _turn(self) -> float | None:
         """When to look again (Unix time) without any news."""
-        if not self.holds:
-            return await self._finish()
         try:
-            return await self._work()
+            return await (self._work() if self.holds else self._finish())
         except (ApiError, OSError) as error:
             log.warning("pod %s/%s: %s", self.record.namespace, self.record.name, error)
             return time.time() + _RETRY_S

@@ -14,6 +14,7 @@ import asyncio
 import datetime as dt
 import heapq
 import logging
+import math
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
@@ -25,6 +26,7 @@ from phalanx.client.connection import MERGE_PATCH, ApiError, ApiRefusal, ApiUnkn
 from phalanx.client.informer import Change, Informer
 from phalanx.client.kind import JOBS, NODES, PODS, Kind
 from phalanx.client.quantity import amount
+from phalanx.embedded.endless import endless
 from phalanx.embedded.node.machine.registration import Registration, register, renew_lease
 from phalanx.embedded.node.machine.settings import SimulatedSettings
 from phalanx.embedded.node.pod.admission import Rejection, admit
@@ -93,8 +95,8 @@ class SimulatedNodes:
         self._jobs.subscribe(self._gangs.take_job)
         self._pods.subscribe(self._take)
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._keep_leases())
-            group.create_task(self._finish_in_time())
+            group.create_task(endless("leases of simulated nodes", self._keep_leases))
+            group.create_task(endless("ends of simulated pods", self._finish_in_time))
             for _ in range(self._settings.writes_at_once):
                 group.create_task(self._write())
 
@@ -208,6 +210,8 @@ class SimulatedNodes:
     def _run_out(self, pod: Object) -> None:
         """All pods of its job are ready: its time begins. Or it began before this process did."""
         seconds = float(pod["metadata"]["annotations"][RUN_SECONDS]) / self._settings.time_scale
+        if not math.isfinite(seconds):
+            return  # it runs for ever
         since_s, now_s = _ready_since_s(pod), time.time()
         begun_s = since_s if since_s < self._born_s - 1 else now_s  # the API's times are whole seconds
         heapq.heappush(self._due, (begun_s + seconds, pod["metadata"]["uid"]))
@@ -249,6 +253,8 @@ class SimulatedNodes:
                 log.info("simulated pod, to be repeated: %s", error)
                 await asyncio.sleep(_RETRY_S)
                 self._push(write)
+            except Exception:  # a defect that one pod brings out: the others go on
+                log.exception("simulated pod")
 
     async def _patch(self, pod: Object, status: Mapping[str, Any]) -> None:
         meta = pod["metadata"]

@@ -1,0 +1,27 @@
+"""Work that goes on for ever, also after a defect: what one object brings out must not end what serves all others."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+log = logging.getLogger(__name__)
+
+_FIRST_S, _MOST_S = 1.0, 60.0
+_WELL_S = 300.0  # who has worked for so long has got over what was wrong
+
+
+async def endless(name: str, work: Callable[[], Awaitable[None]], *, first_s: float = _FIRST_S) -> None:
+    """Do `work`, until cancelled; again after a pause that grows, when it ends or fails. Failures are logged."""
+    loop, pause_s = asyncio.get_running_loop(), first_s
+    while True:
+        began_s = loop.time()
+        try:
+            await work()
+        except Exception:  # a defect of ours, whoever brought it out
+            log.exception("%s: again in %.0f s", name, pause_s)
+        if loop.time() - began_s > _WELL_S:
+            pause_s = first_s
+        await asyncio.sleep(pause_s)
+        pause_s = min(2 * pause_s, _MOST_S)
