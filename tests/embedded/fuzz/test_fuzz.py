@@ -18,6 +18,7 @@ GROWTH_BYTES = 48 * 2**20  # caches, and what is kept of the past
 
 
 @pytest.mark.parametrize("as_admin", [False, True], ids=["hostile", "admin"])
+@pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_no_request_stops_the_server(tmp_path: Path, as_admin: bool) -> None:
     played = asyncio.run(play(tmp_path / "data", REQUESTS // (4 if as_admin else 1), SEED, as_admin=as_admin))

@@ -126,7 +126,8 @@ BODIES: dict[str, tuple[bytes, str, str]] = {
         "document contains excessive aliasing",
     ),
     "an anchor in itself": (b"a: &a [*a]", "application/yaml", "value contains itself"),
-    "too many values": (b"a: [" + b"1," * 200_000 + b"]", "application/yaml", "more than 100000 values"),
+    "too many values": (b"a: [" + b"1," * 200_000 + b"]", "application/yaml", "more than 50000 values"),
+    "too many values of JSON": (b'{"a": [' + b"1," * 60_000 + b"1]}", "application/json", "more than 50000 values"),
     "a number that is none": (b"a: .nan", "application/yaml", "unsupported value"),
     "a tag that JSON does not have": (b"a: !!set {b}", "application/yaml", "cannot represent set"),
     "a boolean that is none": (b"a: !!bool b", "application/yaml", "error converting YAML to JSON"),
@@ -220,3 +221,26 @@ FREE = {
         ],
     },
 }
+
+
+def test_of_a_great_many_mistakes_the_first_are_told(tmp_path: Path) -> None:
+    async def scene(server: InProcess) -> None:
+        wrong = {"metadata": {"name": "m", "labels": {f"!{number}": "v" for number in range(20_000)}}}
+        answer = await server.ask("POST", MAPS, wrong)
+        assert answer.code == 422
+        assert len(answer.body["details"]["causes"]) == 100
+        assert answer.body["message"].endswith("and 19900 more]")
+        unknown = {"metadata": {"name": "m"}, **{f"x{number}": 1 for number in range(20_000)}}
+        assert len((await server.ask("POST", MAPS, unknown)).warnings) == 100
+        twice = b'{"metadata": {"name": "n"}, "data": {' + b",".join([b'"a": "b"'] * 20_000) + b"}}"
+        assert len((await server.api(server.request("POST", MAPS, twice))).warnings) == 100
+
+    play(tmp_path, scene)
+
+
+def test_a_number_of_protobuf_has_an_end(tmp_path: Path) -> None:
+    async def scene(server: InProcess) -> None:
+        answer = await send(server, "POST", PODS, b"k8s\0" + b"\xff" * 3_000_000, "application/vnd.kubernetes.protobuf")
+        assert answer.code == 400
+
+    play(tmp_path, scene)

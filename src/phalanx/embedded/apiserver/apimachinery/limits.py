@@ -1,4 +1,4 @@
-"""How deep and how large what one user sends may be.
+"""How deep and how large what one user sends may be, so that no request takes a second.
 
 Everything that handles objects walks them by recursion, so how deep they may be is decided before anything looks at
 them. The real server takes 10,000 levels of JSON; no kind of Kubernetes has 50.
@@ -9,6 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 DEPTH = 200
+# The largest definitions in use (of RayJobs, say) have 30,000; to read, check and store so many takes half a second.
+VALUES = 50_000
+CAUSES = 100  # of a refusal: so many are told
 OBJECT_BYTES = 3 * 2**20  # of one object as JSON; of one request, too (the real server's limit of these)
 
 

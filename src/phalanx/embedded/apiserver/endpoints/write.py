@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from phalanx.embedded.apiserver.apimachinery.limits import CAUSES
 from phalanx.embedded.apiserver.apimachinery.meta import objectmeta
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource, Strategy, User
 from phalanx.embedded.apiserver.apimachinery.meta.status import (
@@ -128,8 +129,8 @@ class Writer:
             raise
         if intent.validation == "Ignore" or not (unknown or intent.duplicates):
             return []
-        found = [f'duplicate field "{path}"' for path in intent.duplicates]
-        found += [f'unknown field "{path}"' for path in unknown]
+        found = [f'duplicate field "{path}"' for path in intent.duplicates[:CAUSES]]
+        found += [f'unknown field "{path}"' for path in unknown[:CAUSES]]
         if intent.validation == "Strict":
             listed = ", ".join(found)
             if code == 400:

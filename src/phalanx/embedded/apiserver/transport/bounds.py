@@ -9,13 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import accumulate
+from typing import Any
 
 import yaml
 
-from phalanx.embedded.apiserver.apimachinery.limits import DEPTH
+from phalanx.embedded.apiserver.apimachinery.limits import DEPTH, VALUES, extent
 
-# A body of more values takes longer to read than a server may be busy with one request.
-YAML_VALUES = 100_000
 _STRINGS = re.compile(rb'"(?:[^"\\]+|\\.)*+"?', re.DOTALL)
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STEPS = [1 if sign in b"[{" else -1 for sign in range(256)]
@@ -33,6 +32,12 @@ def check_json(body: bytes) -> None:
     for place, depth in enumerate(accumulate(map(_STEPS.__getitem__, brackets))):
         if depth > DEPTH:
             raise Unbounded(f"invalid character '{chr(brackets[place])}' exceeded max depth")
+
+
+def check_values(body: bytes, value: Any) -> None:
+    """Raises `Unbounded` if the value of a JSON text has too many in it."""
+    if body.count(b",") + body.count(b"[") + body.count(b"{") >= VALUES and extent(value, VALUES)[0] > VALUES:
+        raise Unbounded(f"more than {VALUES} values")
 
 
 def check_yaml(events: Iterator[yaml.Event]) -> None:
@@ -61,7 +66,7 @@ def check_yaml(events: Iterator[yaml.Event]) -> None:
                 name, before = open_.pop()
                 if name is not None:
                     sizes[name] = values - before
-        if values > YAML_VALUES:
+        if values > VALUES:
             if aliased > values // 2:
                 raise Unbounded("document contains excessive aliasing")
-            raise Unbounded(f"document contains more than {YAML_VALUES} values; send it as JSON")
+            raise Unbounded(f"more than {VALUES} values")

@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import msgspec
+
+from phalanx.embedded.apiserver.apimachinery.limits import CAUSES
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*')
@@ -109,23 +113,22 @@ def _literal(text: str, at: int, word: str) -> int:
 
 
 def duplicates(data: bytes, decoded: Any) -> list[str]:
-    """The paths of fields that stand twice in a JSON object."""
+    """The paths of fields that stand twice in a JSON object; of a great many the first."""
     if data.count(b'":') <= msgspec.json.encode(decoded).count(b'":'):
         return []
-    return list(_twice(json.loads(data, object_pairs_hook=tuple), ""))
+    return list(islice(_twice(json.loads(data, object_pairs_hook=tuple), ""), CAUSES))
 
 
-def _twice(value: Any, path: str) -> list[str]:
+def _twice(value: Any, path: str) -> Iterator[str]:
     """`value` has objects as tuples of pairs."""
     if isinstance(value, list):
-        return [one for number, item in enumerate(value) for one in _twice(item, f"{path}[{number}]")]
-    if not isinstance(value, tuple):
-        return []
-    found, seen = [], set()
-    for key, item in value:
-        inner = f"{path}.{key}" if path else key
-        if key in seen:
-            found.append(inner)
-        seen.add(key)
-        found += _twice(item, inner)
-    return found
+        for number, item in enumerate(value):
+            yield from _twice(item, f"{path}[{number}]")
+    elif isinstance(value, tuple):
+        seen = set()
+        for key, item in value:
+            inner = f"{path}.{key}" if path else key
+            if key in seen:
+                yield inner
+            seen.add(key)
+            yield from _twice(item, inner)

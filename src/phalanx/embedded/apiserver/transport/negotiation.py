@@ -101,10 +101,12 @@ def decode_json(body: bytes) -> Any:
     """The value of a JSON text. Raises `ValueError` with Go's words: it is no JSON, or too deep."""
     bounds.check_json(body)
     try:
-        return _decode(body)
+        value = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         why = go_json.syntax_error(body) if len(body) <= _EXPLAINED_BYTES else ""
         raise ValueError(why or str(error)) from None
+    bounds.check_values(body, value)
+    return value
 
 
 def decode_body(body: bytes, content_type: str, kind: str) -> Any:

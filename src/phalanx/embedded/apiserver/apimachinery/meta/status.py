@@ -13,6 +13,8 @@ from typing import Any
 
 import msgspec
 
+from phalanx.embedded.apiserver.apimachinery.limits import CAUSES
+
 
 @dataclass(frozen=True, slots=True)
 class Cause:
@@ -102,11 +104,15 @@ def bad_request(why: str) -> ApiError:
 
 
 def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> ApiError:
-    """422: one cause stands bare in the message, several in brackets, as `field.ErrorList.ToAggregate` does."""
-    lines = list(dict.fromkeys(cause.line() for cause in causes))
+    """422: one cause stands bare in the message, several in brackets, as `field.ErrorList.ToAggregate` does. Of a great
+    many only the first are told."""
+    told, more = causes[:CAUSES], len(causes) - CAUSES
+    lines = list(dict.fromkeys(cause.line() for cause in told))
+    if more > 0:
+        lines.append(f"and {more} more")
     text = lines[0] if len(lines) == 1 else "[" + ", ".join(lines) + "]"
     details = _details(group, kind, name) | {
-        "causes": [{"reason": c.reason, "message": c.message, "field": c.field} for c in causes]
+        "causes": [{"reason": c.reason, "message": c.message, "field": c.field} for c in told]
     }
     subject = f"{kind}.{group}" if group else kind
     return ApiError(422, "Invalid", f'{subject} "{name}" is invalid: {text}', details=details)

@@ -10,15 +10,17 @@ from __future__ import annotations
 import base64
 import datetime as dt
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
 import msgspec
 
+from phalanx.embedded.apiserver.apimachinery.caching import cached
+from phalanx.embedded.apiserver.apimachinery.limits import DEPTH, VALUES, extent
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request
 from phalanx.embedded.apiserver.apimachinery.schema.schema import Type, definitions, type_of
 from phalanx.embedded.apiserver.transport.protobuf.fields import FIELDS
 
+_VARINT_BITS = 63  # of a number's seven at a time, ten may come
 MAGIC = b"k8s\x00"
 Wire = int | bytes
 
@@ -33,12 +35,15 @@ def decode(body: bytes) -> dict[str, Any]:
         names = dict(_fields(_as_bytes(envelope.get(1, b""))))
         api_version, kind = _as_bytes(names.get(1, b"")).decode(), _as_bytes(names.get(2, b"")).decode()
         found = _message(_as_bytes(envelope.get(2, b"")), _definition(api_version, kind))
-    except (IndexError, OverflowError, ValueError, msgspec.DecodeError) as error:
+    except (IndexError, KeyError, OverflowError, RecursionError, ValueError, msgspec.DecodeError, OSError) as error:
         raise bad_request(f"the protobuf body cannot be read: {error}") from None
+    values, levels = extent(found, VALUES)
+    if values > VALUES or levels > DEPTH:
+        raise bad_request(f"the protobuf body has more than {VALUES} values, or is deeper than {DEPTH} levels")
     return {"kind": kind, "apiVersion": api_version, **found}
 
 
-@cache
+@cached(1024)
 def _definition(api_version: str, kind: str) -> Type:
     """The definition of a kind; DeleteOptions belong to every group and are the same in all."""
     group, _, version = api_version.rpartition("/")
@@ -81,6 +86,8 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, at
         shift += 7
+        if shift > _VARINT_BITS:
+            raise ValueError("a number of more than 64 bits")
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Wire]]:
