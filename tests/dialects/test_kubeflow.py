@@ -131,3 +131,9 @@ def test_the_page_shows_the_table() -> None:
     if os.environ.get("PHALANX_REWRITE"):
         PAGE.write_text(now)
     assert page == now, "the table has changed: PHALANX_REWRITE=1 .venv/bin/pytest tests/dialects/test_kubeflow.py"
+
+
+@pytest.mark.parametrize("obj", [{}, {"spec": None}, {"spec": {}}, {"spec": {"pytorchReplicaSpecs": None}}], ids=str)
+def test_a_job_without_a_spec_has_no_roles(obj: Object) -> None:
+    """The definition may be another's, who takes such a one."""
+    assert roles(KIND, {"metadata": {"name": "t"}, **obj}) == []
