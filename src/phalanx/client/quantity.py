@@ -14,7 +14,10 @@ from math import ceil
 
 from phalanx.errors import PhalanxError
 
-_FORM = re.compile(r"^([+-]?)(\d+\.?\d*|\.\d+)(?:([KMGTPE]i|[numkMGTPE])|[eE]([+-]?\d{1,3}))?$")
+_FORM = re.compile(
+    r"([+-]?)([0-9]{1,64}\.?[0-9]{0,64}|\.[0-9]{1,64})(?:([KMGTPE]i|[numkMGTPE])|[eE]([+-]?[0-9]{1,3}))?"
+)
+_LONGEST, _SHOWN = 140, 40  # of a text; more digits than that no amount has
 _SUFFIX: dict[str | None, Fraction] = {
     None: Fraction(1),
     **{name: Fraction(10) ** power for name, power in zip("numkMGTPE", (-9, -6, -3, 3, 6, 9, 12, 15, 18), strict=True)},
@@ -29,9 +32,9 @@ class QuantityError(PhalanxError):
 @lru_cache(maxsize=65536)
 def parse(text: str | int | float) -> Fraction:
     """The exact value of `text`, in the quantity's own unit (cores, bytes, devices)."""
-    match = _FORM.match(str(text))
+    match = _FORM.fullmatch(str(text)) if len(str(text)) <= _LONGEST else None
     if match is None:
-        raise QuantityError(f"{text!r} is not a quantity; write for instance 500m, 2 or 1.5Gi")
+        raise QuantityError(f"{str(text)[:_SHOWN]!r} is not a quantity; write for instance 500m, 2 or 1.5Gi")
     sign, number, suffix, exponent = match.groups()
     value = Fraction(number) * (Fraction(10) ** int(exponent) if exponent else _SUFFIX[suffix])
     return -value if sign == "-" else value

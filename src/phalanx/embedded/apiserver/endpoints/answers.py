@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
+from phalanx.embedded.apiserver.apimachinery.caching import cached
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource
 from phalanx.embedded.apiserver.endpoints import parts
 from phalanx.embedded.apiserver.storage.store import Stored, decode, encode
@@ -78,7 +78,7 @@ def head_of(resource: Resource) -> bytes:
     return _head(resource.kind, resource.api_version)
 
 
-@lru_cache(maxsize=1024)
+@cached(1024)
 def _head(kind: str, api_version: str) -> bytes:
     return encode({"kind": kind, "apiVersion": api_version})[:-1] + b","
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
 from typing import Any
 
 from phalanx.embedded.apiserver.admission import chain, pod_security
 from phalanx.embedded.apiserver.admission.policies import Policies
 from phalanx.embedded.apiserver.admission.webhooks import Webhooks
+from phalanx.embedded.apiserver.apimachinery.caching import cached
 from phalanx.embedded.apiserver.apimachinery.meta import metadata
 from phalanx.embedded.apiserver.apimachinery.meta.objectmeta import now_text
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource, User
@@ -184,7 +184,7 @@ def empty(resource: Resource) -> Object:
     return obj
 
 
-@cache
+@cached(1024)
 def is_known_kind(group: str, version: str, kind: str) -> bool:
     """Does Kubernetes have such a kind, served here or not?"""
     wanted = {"group": group, "version": version, "kind": kind}

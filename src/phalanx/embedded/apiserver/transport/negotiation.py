@@ -11,12 +11,12 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import msgspec
 import yaml
 
+from phalanx.embedded.apiserver.apimachinery.caching import cached
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request
 from phalanx.embedded.apiserver.transport import bounds, go_json
 from phalanx.embedded.apiserver.transport.protobuf import protobuf
@@ -37,7 +37,7 @@ class Accept:
     pretty: bool = False
 
 
-@lru_cache(maxsize=512)
+@cached(512)
 def accepted(header: str) -> tuple[Accept, ...]:
     """The alternatives of an Accept header that can be served at all, best first. Raises `ApiError` 406."""
     if not header:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache, lru_cache
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -139,7 +139,7 @@ class Expression:
             raise ExpressionError(str(error)) from None
 
 
-@lru_cache(maxsize=1024)
+@cached(1024)
 def compiled(text: str) -> Expression:
     """`Expression(text)`, made once. Raises `ExpressionError`."""
     return Expression(text)
@@ -177,7 +177,7 @@ def _only(value: Any, wanted: Wanted | None) -> Any:
     return {field: _only(value[field], inner) for field, inner in wanted.items() if field in value}
 
 
-@lru_cache(maxsize=1024)
+@cached(1024)
 def paths_of(text: str) -> frozenset[tuple[str, ...]]:
     """The dotted names in an expression. A name that is called is no field: `object.spec.exists(…)` looks at
     (object, spec)."""

@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 from typing import Any
+
+from phalanx.embedded.apiserver.apimachinery.caching import cached
 
 _TOKEN = re.compile(
     r"""
@@ -28,7 +29,7 @@ _TOKEN = re.compile(
 Step = Callable[[Any], Iterable[Any]]
 
 
-@lru_cache(maxsize=1024)
+@cached(1024)
 def steps_of(path: str) -> tuple[Step, ...]:
     """The steps of a path. Raises ValueError for what is no path."""
     text = path.strip().removeprefix("{").removesuffix("}").removeprefix("$")

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any
 
+from phalanx.embedded.apiserver.apimachinery.caching import cached
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource
 from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request
 
@@ -60,7 +60,7 @@ def _unparsable(why: str) -> ApiError:
     return bad_request(f"unable to parse requirement: {why}")
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def labels(text: str) -> LabelTest | None:
     """A test over an object's labels, None for the empty selector. Raises `ApiError` 400."""
     tokens, tests = _Tokens(text), []

@@ -9,7 +9,8 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Callable
-from functools import lru_cache
+
+from phalanx.embedded.apiserver.apimachinery.caching import cached
 
 Problems = tuple[str, ...]
 Format = Callable[[str], Problems]
@@ -67,7 +68,7 @@ def _matched(pattern: str, limit: int, message: str, *examples: str) -> Format:
     compiled = re.compile(pattern)
     wrong = _regex_error(message, pattern, *examples)
 
-    @lru_cache(maxsize=16384)
+    @cached(16384)
     def check(text: str) -> Problems:
         found = []
         if limit and len(text.encode()) > limit:
@@ -92,7 +93,7 @@ _path = re.compile(_HTTP_PATH)
 _name_part = re.compile(_NAME_PART)
 
 
-@lru_cache(maxsize=16384)
+@cached(16384)
 def qualified_name(text: str) -> Problems:
     """`example.com/name`: keys of labels, annotations, finalizers, taints, resources."""
     parts = text.split("/")
@@ -141,7 +142,7 @@ def port_number(port: int) -> Problems:
     return () if 1 <= port <= 65535 else (range_error(1, 65535),)
 
 
-@lru_cache(maxsize=1024)
+@cached(1024)
 def port_name(text: str) -> Problems:
     """IANA service names."""
     found = []

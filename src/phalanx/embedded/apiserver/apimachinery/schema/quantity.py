@@ -8,10 +8,12 @@ pkg/api/resource does. Everything is cached by its text, because a cluster uses 
 from __future__ import annotations
 
 import re
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_UP, Context
 from enum import Enum
 from fractions import Fraction
-from functools import lru_cache
 from math import ceil
+
+from phalanx.embedded.apiserver.apimachinery.caching import cached
 
 NANO = 10**9
 # Of the documentation: "no quantity may represent a number greater than 2^63-1 in magnitude … will be capped".
@@ -40,34 +42,48 @@ class QuantityError(ValueError):
     """The text is no quantity; the message is that of the real parser."""
 
 
-@lru_cache(maxsize=16384)
+@cached(16384)
 def parse(text: str) -> tuple[int, Family]:
     """Billionths (rounded away from zero) and the family of suffixes. Raises QuantityError."""
     found = _FORM.fullmatch(text)
     if found is None or not (found[2] or found[3]):
         raise QuantityError(FORMAT_ERROR if not _LOOSE.match(text) else SUFFIX_ERROR)
     sign, whole, fraction, letters, exponent = found.groups()
-    scale, family = _scale(letters, exponent)
-    fraction = fraction or ""
-    digits = int((whole or "0") + fraction)
-    exact = Fraction(digits, 10 ** len(fraction)) * scale * NANO
-    amount = ceil(exact)
+    factor, power, family = _scale(letters, exponent)
+    amount = _bounded(whole, fraction or "", factor, power)
     return (-amount if sign == "-" else amount), family
 
 
-def _scale(letters: str, exponent: str) -> tuple[Fraction, Family]:
+def _bounded(whole: str, fraction: str, factor: int, power: int) -> int:
+    """Billionths of `whole.fraction * factor * 10**power`, rounded up. Costs no more than reading the text: an amount
+    far above the greatest is the greatest, whatever its exponent; one far below a billionth is a billionth."""
+    number = _DIGITS.create_decimal(f"{whole or 0}.{fraction or 0}")
+    if not number:
+        return 0
+    magnitude = number.adjusted() + power
+    if magnitude > _EXACT_DIGITS:
+        return GREATEST * NANO
+    if magnitude < -_EXACT_DIGITS:
+        return 1
+    return ceil(Fraction(number) * factor * Fraction(10) ** power * NANO)
+
+
+def _scale(letters: str, exponent: str) -> tuple[int, int, Family]:
+    """A factor, a power of ten, and the family of a suffix. Raises QuantityError."""
     if letters in ("e", "E") and exponent not in ("", "+", "-"):
-        return Fraction(10) ** int(exponent), Family.EXPONENT
+        if len(exponent) > _EXPONENT_DIGITS:
+            raise QuantityError(SUFFIX_ERROR)
+        return 1, int(exponent), Family.EXPONENT
     if exponent:
         raise QuantityError(SUFFIX_ERROR)
     if letters in _BINARY:
-        return Fraction(2 ** _BINARY[letters]), Family.BINARY
+        return 2 ** _BINARY[letters], 0, Family.BINARY
     if letters in _DECIMAL:
-        return Fraction(10) ** _DECIMAL[letters], Family.DECIMAL
+        return 1, _DECIMAL[letters], Family.DECIMAL
     raise QuantityError(SUFFIX_ERROR if _LOOSE.match("1" + letters) else FORMAT_ERROR)
 
 
-@lru_cache(maxsize=16384)
+@cached(16384)
 def canonical(text: str) -> str:
     """The form that the server stores and prints. Raises QuantityError."""
     return printed(*parse(text))

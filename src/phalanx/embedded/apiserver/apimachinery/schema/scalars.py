@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any
 
+from phalanx.embedded.apiserver.apimachinery.caching import cached
 from phalanx.embedded.apiserver.apimachinery.schema import quantity
 
 Decoder = Callable[[Any, list[str]], Any]
@@ -120,13 +120,13 @@ def microtime(value: Any, _: list[str]) -> str | None:
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def canonical_time(text: str) -> str | None:
     """RFC 3339 in UTC with whole seconds; an empty text is no time. Raises DecodeError."""
     return _moment(text, "2006-01-02T15:04:05Z07:00").strftime("%Y-%m-%dT%H:%M:%SZ") if text else None
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def canonical_microtime(text: str) -> str | None:
     """RFC 3339 in UTC with six digits of a second, which the text must have too. Raises DecodeError."""
     layout = "2006-01-02T15:04:05.000000Z07:00"

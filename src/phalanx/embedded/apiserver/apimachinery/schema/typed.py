@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Literal
 
 import msgspec
 
+from phalanx.embedded.apiserver.apimachinery.caching import cached
 from phalanx.embedded.apiserver.apimachinery.schema.field_set import MEMBER, Node, is_member, node_of
 from phalanx.embedded.apiserver.apimachinery.schema.schema import Type
 
@@ -54,7 +54,7 @@ def item_element(item: Any, kind: Type) -> str:
     return "v:" + msgspec.json.encode(item).decode()
 
 
-@lru_cache(maxsize=8192, typed=True)
+@cached(8192)
 def _key_element(keys: tuple[str, ...], values: tuple[Any, ...]) -> str:
     return "k:" + msgspec.json.encode(dict(sorted(zip(keys, values, strict=True)))).decode()
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from typing import Any
 
+from phalanx.embedded.apiserver.apimachinery.caching import cached
 from phalanx.embedded.apiserver.apimachinery.expressions.cel import ExpressionError, compiled
 from phalanx.embedded.apiserver.apimachinery.meta.status import Cause
 from phalanx.embedded.apiserver.apimachinery.schema.typed import ABSENT
@@ -103,13 +103,13 @@ def _message(rule: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
     return str(rule.get("message") or f"failed rule: {rule['rule']}")
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def is_transition(text: str) -> bool:
     """Does the rule compare with what was before?"""
     return _OLD_SELF.search(_STRINGS.sub("''", text)) is not None
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def unsupported(text: str) -> str:
     """What the rule uses and this server cannot evaluate; "" if it can."""
     code = _STRINGS.sub("''", text)

@@ -1,0 +1,27 @@
+"""What users write cannot fill a cache."""
+
+from __future__ import annotations
+
+from phalanx.embedded.apiserver.apimachinery.caching import cached
+
+asked: list[object] = []
+
+
+@cached(2)
+def note(argument: object) -> int:
+    asked.append(argument)
+    return len(asked)
+
+
+def test_short_texts_are_kept_and_long_ones_are_not() -> None:
+    asked.clear()
+    for argument in ("a", "a", ("a", 1), ("a", 1), "b" * 257, "b" * 257, ("b" * 257,), ("b" * 257,)):
+        note(argument)
+    assert asked == ["a", ("a", 1), "b" * 257, "b" * 257, ("b" * 257,), ("b" * 257,)]
+
+
+def test_so_many_are_kept() -> None:
+    asked.clear()
+    for argument in ("x", "y", "z", "x"):
+        note(argument)
+    assert asked == ["x", "y", "z", "x"]
