@@ -23,11 +23,13 @@ Member: TypeAlias = BatchJob | Pod
 
 
 class Answer(Enum):
-    """What became of a write. `GONE`: its object is, or is another of that name."""
+    """What became of a write. `GONE`: its object is, or is another of that name. `CHANGED`: its object is no longer
+    what the write was decided on, and it did not happen: to be decided again."""
 
     DONE = "done"
     GONE = "gone"
     REFUSED = "refused"
+    CHANGED = "changed"
 
 
 Answered: TypeAlias = Callable[[Answer, str], None]  # with the text of a refusal

@@ -193,6 +193,8 @@ class GangLifecycle:
             parts.start.since_s = self.effects.now_s()
             if answer is Answer.REFUSED:
                 self.go_back(parts, Reason(code=ReasonCode.BACKOFF, text=f"its Job could not be resumed: {text}"))
+            elif answer is Answer.CHANGED:
+                self.go_back(parts, Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text="it changed while it was started"))
 
         parts.resume_jobs(resumed)
 

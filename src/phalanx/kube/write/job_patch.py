@@ -15,6 +15,7 @@ from phalanx.kube.read.records import PreemptionMark, StartRecord, read_start_re
 from phalanx.kube.read.workload.adapter import BATCH_JOB, Annotations, adapters, merge_patches
 from phalanx.kube.read.workload.batch_job import (
     BatchJob,
+    is_finished,
     original_template,
     parallelism_annotation,
     time_limit_annotation,
@@ -125,11 +126,11 @@ class ResumeJob(JobPatch):
         meta = shown["metadata"]
         if not shown["spec"].get("suspend") and read_start_record(meta.get("annotations")) == self.record:
             return Verdict.ACHIEVED
-        if labels.held(meta) or bool(shown["spec"].get("suspend")) != self.job.suspended:
-            return Verdict.LOST
+        if _asked(shown) != _asked(self.obj):
+            return Verdict.LOST  # somebody edited it meanwhile: what was decided was decided on something else
         for each in self.beside:
-            if (other := each.shown(obj)) is None:
-                return Verdict.LOST  # a role has gone: the gang is another, and is planned anew
+            if (other := each.shown(obj)) is None or _asked(other) != _asked(each.obj):
+                return Verdict.LOST  # so it is with a role of the same object
             each.rebase(other)
         return self.rebase(shown)
 
@@ -188,7 +189,7 @@ class SuspendJob(JobPatch):
         return await self.patch(api, self.job.adapter.change({"suspend": True}, words))
 
     def judge(self, obj: Object) -> Verdict:
-        if (shown := self.shown(obj)) is None:
+        if (shown := self.shown(obj)) is None or is_finished(shown):
             return Verdict.GONE
         if shown["spec"].get("suspend") and read_start_record(shown["metadata"].get("annotations")) is None:
             return Verdict.ACHIEVED
@@ -232,6 +233,13 @@ class ResizeJob(JobPatch):
         if spec.get("suspend") or spec.get("parallelism") != self.job.parallelism:
             return Verdict.LOST  # somebody else has said how many since: looked at anew
         return self.rebase(shown)
+
+
+def _asked(job: Object) -> tuple[Any, ...]:
+    """What a start is decided on: all of a Job but its status, and but what we write of why it waits."""
+    meta = job["metadata"]
+    said = {key: text for key, text in (meta.get("annotations") or {}).items() if key != labels.REASON}
+    return job["spec"], meta.get("labels") or {}, said, "deletionTimestamp" in meta
 
 
 async def failed_create(api: Connection, job: BatchJob) -> str:

@@ -47,7 +47,7 @@ class Verdict(Enum):
     ACHIEVED = "achieved"
     AGAIN = "again"  # not there, and still wanted: the write now carries the object's version
     GONE = "gone"
-    LOST = "lost"  # not there, and no longer to be done
+    LOST = "lost"  # not there, and no longer to be done: the object is not what it was decided on
 
 
 class Write(ABC):
@@ -205,7 +205,7 @@ class Writer:
             case Verdict.GONE:
                 return _Ended(Answer.GONE)
             case Verdict.LOST:
-                return _Ended(Answer.REFUSED, obj)
+                return _Ended(Answer.CHANGED, obj)
             case Verdict.AGAIN if turn.sent >= _ATTEMPTS:
                 return _Ended(Answer.REFUSED, obj)
         return None

@@ -166,7 +166,7 @@ class BindBarrier:
             return
         if answer is Answer.DONE:
             self.settle(slot)
-        elif answer is Answer.REFUSED:
+        elif answer in {Answer.REFUSED, Answer.CHANGED}:
             seat.refusals += 1
             seat.node = ""
             self._seats.mark(slot, ready=False, bound=False)

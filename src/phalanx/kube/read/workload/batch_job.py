@@ -187,6 +187,11 @@ def _pod_meta(meta: Object, template: Object) -> Object:
     return {**said, "labels": {**(said.get("labels") or {}), **own}}
 
 
+def is_finished(obj: Object) -> bool:
+    """Of an object as a Job: it has completed, failed, or is being deleted."""
+    return _outcome(obj["metadata"], obj.get("status") or {}) is not None
+
+
 def _outcome(meta: Object, status: Object) -> Outcome | None:
     true = {c["type"] for c in status.get("conditions") or () if c["status"] == "True"}
     if "Complete" in true:
