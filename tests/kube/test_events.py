@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from phalanx.client.kind import PODS
+from phalanx.client.kind import JOBS, PODS
 from phalanx.kube.write.events import EventReporter, ReportRate
 from tests.kube.double import Object, job, node, pod
 from tests.kube.stage import Stage
@@ -112,5 +112,25 @@ def test_an_object_is_written_at_most_once_a_minute_and_then_the_newest_is_said(
             await report(stage, 2)
             assert stage.api.writes == ["patch jobs/j"] * 2
             assert stage.api.job("j")["metadata"]["annotations"]["phalanx.dev/reason"].startswith("Held")
+
+    play(scene())
+
+
+def test_of_who_was_cancelled_nothing_is_kept() -> None:
+    """A thousand jobs that were told why they wait, and went without ever starting, leave nothing behind."""
+
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", 1)])
+        async with stage.scheduler():
+            quick(stage)
+            for number in range(3):
+                stage.put(job(f"large-{number}", 4))
+            await settle(stage)
+            await report(stage, 3)
+            for number in range(3):
+                stage.api.drop(JOBS, f"default/large-{number}")
+            await stage.until(lambda: not stage.world.gangs)
+            kept = stage.world.effects.reporter
+            assert (kept._written, kept._newest) == ({}, {})
 
     play(scene())

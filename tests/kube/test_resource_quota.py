@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from phalanx.client.kind import EVENTS, PODS, RESOURCE_QUOTAS
-from phalanx.kube.capacity.resource_quota import pod_quota_usage
+from phalanx.kube.capacity.resource_quota import ResourceQuotas, pod_quota_usage
 from tests.kube.double import Object, job, node, pod
 from tests.kube.stage import Stage
 from tests.kube.test_barrier import play, settle
@@ -211,3 +211,34 @@ def test_a_footprint_names_what_quotas_name() -> None:
         "requests.nvidia.com/gpu": 2,
         "limits.nvidia.com/gpu": 2,
     }
+
+
+def test_a_quota_looks_at_the_pods_of_its_own_namespace_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred namespaces with quotas and pods cost a look at each pod, and not a hundred."""
+    looked: list[str] = []
+    see_pod = ResourceQuotas.see_pod
+
+    def counted(self: ResourceQuotas, obj: Object) -> None:
+        looked.append(obj["metadata"]["uid"])
+        see_pod(self, obj)
+
+    monkeypatch.setattr(ResourceQuotas, "see_pod", counted)
+
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", 16)])
+        for number in range(100):
+            obj = pod(f"p-{number}", scheduler="default-scheduler", node="n1")
+            meta = {**obj["metadata"], "namespace": f"team-{number}"}
+            stage.api.put(PODS, {**obj, "metadata": meta})
+            name = {"name": "q", "namespace": f"team-{number}"}
+            stage.api.put(RESOURCE_QUOTAS, {**quota(pods="3"), "metadata": name})
+        async with stage.scheduler():
+            await stage.turn()
+            assert len(looked) == 100
+            for name, namespace in (("more", "team-7"), ("late", "elsewhere")):
+                meta = {"name": name, "namespace": namespace}
+                stage.api.put(RESOURCE_QUOTAS, {**quota(pods="9"), "metadata": meta})
+            await settle(stage)
+            assert len(looked) == 100
+
+    play(scene())

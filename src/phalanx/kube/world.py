@@ -216,7 +216,7 @@ class KubeWorld:
             self.watch.groups.touch(gang.id)
         if gang.done:
             self.gangs.pop(gang.id, None)
-            self.effects.reporter.forget(gang.id, ())
+            self.effects.reporter.forget(gang.id)
 
     def _mark(self, gang: str) -> None:
         self._dirty[gang] = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,7 +68,7 @@ class RecordedEffects:
     def report(self, about: BatchJob | Pod, reason: str, text: str, *, warning: bool = False) -> None:
         self.reports.append((about.name, f"{reason}: {text}"))
 
-    def waits_no_more(self, gang: str, members: Iterable[BatchJob | Pod]) -> None:
+    def waits_no_more(self, gang: str) -> None:
         self.reports.append((gang, "waits no more"))
 
     def later(self, gang: str, refusals: int, call: Callable[[], None]) -> None:

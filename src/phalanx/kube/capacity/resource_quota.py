@@ -195,7 +195,7 @@ class ResourceQuotas:
     # --- what there is --------------------------------------------------------------------------------------------
 
     def see_quota(self, obj: Object, pods: Callable[[], Iterable[Object]]) -> None:
-        """New or changed. `pods`: those of all namespaces, asked for where a namespace gets its first quota."""
+        """New or changed. `pods`: those of its namespace that are known, asked for where it gets its first quota."""
         namespace = obj["metadata"]["namespace"]
         space = self._spaces.get(namespace)
         if space is None:

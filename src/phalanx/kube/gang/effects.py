@@ -6,7 +6,7 @@ answer the gang draws its conclusions anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, TypeAlias
@@ -101,7 +101,7 @@ class Effects(Protocol):
     def report(self, about: Member, reason: str, text: str, *, warning: bool = False) -> None:
         """To people, as an Event."""
 
-    def waits_no_more(self, gang: str, members: Iterable[Member]) -> None:
+    def waits_no_more(self, gang: str) -> None:
         """What was to be written of why it waits is not written."""
 
     def later(self, gang: str, refusals: int, call: Callable[[], None]) -> None:

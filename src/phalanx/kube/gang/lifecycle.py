@@ -300,7 +300,7 @@ class GangLifecycle:
             running.unready = {uid: None for uid, pod in self.pods.items() if not pod.ready}
 
     def _tell_started(self, parts: StartedParts) -> None:
-        self.effects.waits_no_more(self.id, (*self.jobs.values(), *self.pods.values()))
+        self.effects.waits_no_more(self.id)
         first = next(iter(self.jobs.values()), None) or next(iter(self.pods.values()), None)
         nodes = [seat.node for _, seat in parts.start.seats.all() if seat.bound]
         where = nodes[0] if len(set(nodes)) == 1 else f"{len(set(nodes))} nodes"

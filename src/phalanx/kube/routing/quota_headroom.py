@@ -6,8 +6,8 @@ start whole, and their Job controller tries again by itself.
 
 from __future__ import annotations
 
+from phalanx.client.connection import Object
 from phalanx.client.informer import Change
-from phalanx.client.kind import PODS
 from phalanx.kube.capacity.resource_quota import PodQuotaUsage, QuotaDemand, ResourceQuotas, pod_quota_usage
 from phalanx.kube.gang.lifecycle import GangLifecycle
 from phalanx.kube.gang.seats.seat_table import GangSeats
@@ -22,18 +22,26 @@ class QuotaHeadroom:
     def __init__(self, caches: ObjectCaches) -> None:
         self.quotas = ResourceQuotas()
         self._caches = caches
+        self._pods: dict[str, dict[str, Object]] = {}  # namespace -> its pods, by uid
 
     def on_quota(self, change: Change) -> None:
         if change.new is not None:
-            self.quotas.see_quota(change.new, lambda: list(self._caches.objects(PODS).values()))
+            namespace = change.new["metadata"]["namespace"]
+            self.quotas.see_quota(change.new, lambda: self._pods.get(namespace, {}).values())
         elif change.old is not None:
             self.quotas.lose_quota(change.old)
 
     def on_pod(self, change: Change) -> None:
+        meta = (change.new or change.old or {})["metadata"]
+        pods = self._pods.setdefault(meta["namespace"], {})
         if change.new is not None:
+            pods[meta["uid"]] = change.new
             self.quotas.see_pod(change.new)
-        elif change.old is not None:
-            self.quotas.lose_pod(change.old["metadata"]["namespace"], change.old["metadata"]["uid"])
+            return
+        pods.pop(meta["uid"], None)
+        if not pods:
+            del self._pods[meta["namespace"]]
+        self.quotas.lose_pod(meta["namespace"], meta["uid"])
 
     def obstacle(self, needs: PodsToCreate) -> Reason | None:
         """Why the quotas of their namespace would not let these pods come to exist now, or None."""

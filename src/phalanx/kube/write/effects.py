@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from phalanx.client.connection import Connection, Object
 from phalanx.client.informer import Informer
@@ -62,8 +62,8 @@ class ApiEffects:
         """To people: the object cannot be read."""
         self.reporter.object_event(kind, obj["metadata"], "Invalid", why, warning=True)
 
-    def waits_no_more(self, gang: str, members: Iterable[Member]) -> None:
-        self.reporter.forget(gang, members)
+    def waits_no_more(self, gang: str) -> None:
+        self.reporter.forget(gang)
 
     def later(self, gang: str, refusals: int, call: Callable[[], None]) -> None:
         def again() -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -55,7 +55,9 @@ class EventReporter:
     ) -> None:
         self._api, self._clock, self._budget, self._may_write = api, clock, budget or ReportRate(), may_write
         self._newest: dict[str, tuple[float, GangLifecycle, Reason]] = {}  # gang id -> since when
-        self._written: dict[str, tuple[str, float]] = {}  # object uid -> what it says, since when
+        self._written: dict[
+            str, dict[str, tuple[str, float]]
+        ] = {}  # gang id -> uid -> what the object says, since when
         self._events: deque[Object] = deque(maxlen=self._budget.events_kept)
         self._wake = asyncio.Event()
 
@@ -64,11 +66,10 @@ class EventReporter:
         self._newest[gang.id] = (since_s if known.code is reason.code else self._clock(), gang, reason)
         self._wake.set()
 
-    def forget(self, gang: str, members: Iterable[BatchJob | Pod]) -> None:
+    def forget(self, gang: str) -> None:
         """It no longer waits."""
         self._newest.pop(gang, None)
-        for about in members:
-            self._written.pop(_uid(about), None)
+        self._written.pop(gang, None)
 
     def event(self, about: BatchJob | Pod, reason: str, text: str, *, warning: bool = False) -> None:
         meta = {"namespace": about.namespace, "name": about.name, "uid": _uid(about)}
@@ -125,15 +126,15 @@ class EventReporter:
         for name, (since_s, gang, reason) in list(self._newest.items()):
             if now_s - since_s < self._budget.settle_s:
                 continue
-            later = False
+            later, written = False, self._written.setdefault(name, {})
             for about in _waiting(gang):
-                code, at_s = self._written.get(_uid(about), (_said(about), 0.0))
+                code, at_s = written.get(_uid(about), (_said(about), 0.0))
                 if code == reason.code:
                     continue
                 if now_s - at_s < self._budget.per_object_s:
                     later = True
                     continue
-                self._written[_uid(about)] = (reason.code, now_s)
+                written[_uid(about)] = (reason.code, now_s)
                 yield about, reason
             if not later:
                 del self._newest[name]
