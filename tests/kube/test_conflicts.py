@@ -8,7 +8,7 @@ import pytest
 
 from phalanx.client.kind import JOBS
 from phalanx.model.plan import Preempt
-from phalanx.model.reason import Code, Reason
+from phalanx.model.reason import Reason, ReasonCode
 from tests.kube.double import Object, job, node
 from tests.kube.stage import Stage
 from tests.kube.test_barrier import play, settle
@@ -112,7 +112,7 @@ def test_a_job_that_has_just_ended_is_not_suspended(end: str) -> None:
                 "patch jobs/j",
                 lambda: edit(stage, "j", lambda obj: obj.update(status={"conditions": conditions})),
             )
-            why = Reason(code=Code.PREEMPTED, text="for default/other")
+            why = Reason(code=ReasonCode.PREEMPTED, text="for default/other")
             stage.decide(Preempt("default/j", stage.cluster.jobs["default/j"].attempt, "default/other", why))
             await pass_time(stage, 30, 1.0)
             assert stage.api.job("j")["spec"]["suspend"] is False
