@@ -37,9 +37,7 @@ ARROWS: dict[str, set[str]] = {
 COLUMNS = "goes when pending work is kept in columns"
 NOT_YET_FEW_ROOMS = {"src/phalanx/core/cycle": COLUMNS, "src/phalanx/state/pending": COLUMNS}
 NOT_YET_LISTED = {"src/phalanx/core/cycle": COLUMNS}
-NOT_YET_ONE_WAY = {
-    ("phalanx.core.reasons.consumers", "phalanx.core.cycle.once"): COLUMNS,
-}
+NOT_YET_ONE_WAY: dict[tuple[str, str], str] = {}
 NOT_YET_ONCE = {"Waiting": COLUMNS}
 NOT_YET_FAN_OUT = {"phalanx.core.cycle.steps": COLUMNS, "phalanx.core.cycle.preempt": COLUMNS}
 

@@ -9,7 +9,7 @@ its turn came. Bids that are alike stand in one line, and a line whose first fai
 
 from __future__ import annotations
 
-from phalanx.core.cycle import conclude
+from phalanx.core.cycle import plan as conclude
 from phalanx.core.cycle.appointment import idle_until_s, stirs
 from phalanx.core.cycle.steps import Cycle
 from phalanx.model.plan import Plan

@@ -19,9 +19,9 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from phalanx.core.backfill.reservation import UNFORESEEN, BackfillForecast
-from phalanx.core.cycle.once import once
 from phalanx.core.order import rank
 from phalanx.core.order.next_job import Head
+from phalanx.lazy import lazy
 from phalanx.model.job import Placement
 from phalanx.model.policy import Backfill, BackfillOrder
 from phalanx.model.queue import QueueOrder
@@ -54,7 +54,7 @@ class Lookahead:
         self._arenas: dict[tuple[str, int, bool], str | None] = {}
         self.looked = self.turned = self.joined = self.asked = False
 
-    @once
+    @lazy
     def horizon(self) -> BackfillForecast:
         return BackfillForecast(self.cluster, self.policy, self.cycle.now_s, self.cycle.draft)
 

@@ -33,7 +33,6 @@ from phalanx.core.cycle.crowds import EXPLAINED, RENEW_REASON, Crowds, Lacking, 
 from phalanx.core.cycle.eligible import not_eligible
 from phalanx.core.cycle.lines import place_in_line
 from phalanx.core.cycle.lookahead import Lookahead
-from phalanx.core.cycle.once import once
 from phalanx.core.cycle.preempt import CyclePreemption
 from phalanx.core.order.multifactor import MultifactorPriority
 from phalanx.core.order.next_job import Tournament
@@ -50,6 +49,7 @@ from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.core.quota.ledger import QuotaLedger
 from phalanx.core.reasons import explain, no_quota, preempted
 from phalanx.core.reasons.consumers import CycleGrants
+from phalanx.lazy import lazy
 from phalanx.model.job import Placement, Slot
 from phalanx.model.plan import Asleep, Joined, Start, Still, Watch
 from phalanx.model.policy import Policy, ScoringStrategy
@@ -93,22 +93,22 @@ class Cycle:
         self.dozing: set[LineKey] = set()  # lines of strict queues that take part though nothing has changed for them
         self.closing: list[str] = []  # strict queues of which lines are drawn in order until a head cannot start
 
-    @once
+    @lazy
     def draft(self) -> Draft:
         # Made when first needed: most cycles have nothing to place.
         policy, columns = self.policy, self.cluster.columns
         layout = ordered_nodes(columns, packed=policy.score is ScoringStrategy.PACK)
         return Draft(columns, policy.topologies, policy.score, expected_pods(self.cluster, policy), layout)
 
-    @once
+    @lazy
     def granted(self) -> CycleGrants:
         return CycleGrants()
 
-    @once
+    @lazy
     def rooms(self) -> FreeCapacity:
         return FreeCapacity(self.draft, self.waking())
 
-    @once
+    @lazy
     def priorities(self) -> MultifactorPriority:
         return MultifactorPriority(self.cluster, self.policy, self.now_s)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from phalanx.core.cycle.once import once
 from phalanx.core.placement.filters import matching
+from phalanx.lazy import lazy
 from phalanx.model.job import Placement
 from phalanx.model.pod import Amount
 from phalanx.state.classes import Gang, NodeConstraints
@@ -80,7 +80,7 @@ class ResourceConsumers:
     def is_usable(self, node: str) -> bool:
         return self.usable is None or bool(self.usable[self.cluster.columns.row_of[node]])
 
-    @once
+    @lazy
     def largest(self) -> tuple[tuple[str, Amount, str], ...]:
         """The jobs that hold most of it: (job, amount, its queue)."""
         cluster, default = self.cluster, self.cluster.policy.default_queue

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 Value = TypeVar("Value")
 
 
-class once(Generic[Value]):  # noqa: N801  (it is written as a decorator)
+class lazy(Generic[Value]):  # noqa: N801  (it is written as a decorator)
     def __init__(self, find: Callable[[Any], Value]) -> None:
         self.find, self.__doc__ = find, find.__doc__
 
