@@ -68,8 +68,8 @@ class Shrink(NamedTuple):
 
 
 class Nominate(NamedTuple):
-    """A queued job is nominated for these nodes, which victims are leaving for it (nominatedNodeName of a pod, for a
-    gang).
+    """A queued job, or open slots of a running one, are nominated for these nodes, which victims are leaving
+    (nominatedNodeName of a pod, for a gang).
 
     The nodes are charged at once, so that nobody else is placed there. A nomination without placements withdraws the
     last one."""

@@ -134,8 +134,8 @@ def phase_is_true(job: str, record: JobRecord) -> Iterator[str]:
         if record.placements or record.open:
             yield f"{job} is queued and yet holds or wants nodes"
         return
-    if record.nominated and record.phase is not Phase.STOPPING:
-        yield f"{job} is {record.phase} and still promised room"
+    if record.phase is not Phase.STOPPING and record.nominated.keys() - record.open.keys():
+        yield f"{job} is {record.phase} and still promised room for what it does not want"
     if record.attempt < 1:
         yield f"{job} is {record.phase} after no start"
 

@@ -17,23 +17,24 @@ import numpy as np
 
 from phalanx.core.backfill import advance
 from phalanx.core.backfill.reservation import BackfillForecast
+from phalanx.core.placement import replacement
 from phalanx.core.placement.draft import Draft
 from phalanx.core.preemption import consolidation, guard, nomination
 from phalanx.core.preemption import search as preempt
 from phalanx.core.preemption.candidates import Victim
 from phalanx.core.preemption.context import PreemptionContext
 from phalanx.core.preemption.nomination import NominationState, with_overcommitted
-from phalanx.core.preemption.policy import PreemptionPolicy, next_chance_s, queue_preemption
+from phalanx.core.preemption.policy import ByRight, PreemptionPolicy, next_chance_s, queue_preemption
 from phalanx.core.preemption.search import PreemptionPlan
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.core.quota.ledger import QuotaLedger
 from phalanx.core.reasons import preempted
 from phalanx.model.job import Job, Phase, Placement
-from phalanx.model.plan import Action, Nominate, Preempt, Shrink, Start
+from phalanx.model.plan import Action, Nominate, Place, Preempt, Shrink, Start
 from phalanx.model.queue import QueuePreemption, ReclaimWithinCohort, WithinQueue
 from phalanx.state.classes import Demand, Gang
-from phalanx.state.cluster import Cluster, JobRecord, residents, time_limit_s
-from phalanx.state.pending.line import Kind, LineKey
+from phalanx.state.cluster import Cluster, JobRecord, nominated_placements, residents, time_limit_s
+from phalanx.state.pending.line import Bid, Kind, LineKey
 
 SEARCHES = 8
 
@@ -61,11 +62,11 @@ class CyclePreemption:
     # Promises that stand
 
     def nominations(self) -> Iterator[tuple[JobRecord, NominationState]]:
-        """Of the jobs that wait: what is to become of their promises, oldest first."""
+        """Of the jobs that wait, or would grow: what is to become of their promises, oldest first."""
         for job in list(self.cluster.nominated):
             record = self.cluster.jobs[job]
             found = NominationState.KEPT
-            if record.phase is Phase.QUEUED:
+            if record.phase is not Phase.STOPPING:
                 found = nomination.nomination_state(self.cluster, record, self.now_s, self.others)
                 yield record, found
             if found is NominationState.KEPT:
@@ -96,21 +97,19 @@ class CyclePreemption:
     # Bids that found no room
 
     def preempts(self, key: LineKey) -> bool:
-        """Whether jobs of the line may make others give way at all."""
-        return key.kind == Kind.JOB and key.terms.preempts and may_preempt(queue_preemption(self.cluster, key.queue))
+        """Whether jobs of the line may make others give way at all: to start, or to grow up to what is theirs."""
+        wants = queue_preemption(self.cluster, key.queue)
+        if key.kind == Kind.GROWTH:
+            return key.terms.preempts and wants.reclaim is not ReclaimWithinCohort.NEVER
+        return key.kind == Kind.JOB and key.terms.preempts and may_preempt(wants)
 
     def make_room(
-        self,
-        draft: Draft,
-        key: LineKey,
-        record: JobRecord,
-        offers: Sequence[FlavorAssignment],
-        horizon: BackfillForecast | None,
+        self, draft: Draft, key: LineKey, bid: Bid, offers: Sequence[FlavorAssignment], horizon: BackfillForecast | None
     ) -> bool:
         """Others give way, so that the line's first starts as one of the offers says. It is promised its place then;
         else it hunts, or is asked about again in the next cycle, or when its delay is over. `horizon`: of those who
         have a reservation, if anybody may have one: they are not delayed."""
-        wants = queue_preemption(self.cluster, key.queue)
+        wants, record = queue_preemption(self.cluster, key.queue), self.cluster.jobs[bid.job]
         since_s = self.now_s if record.short_since_s is None else record.short_since_s
         if (ready_s := since_s + max(0.0, wants.delay_s)) > self.now_s:
             self.again_s[key] = ready_s
@@ -122,14 +121,15 @@ class CyclePreemption:
         self.searches[its_turn] += 1
         scene = self.scene(draft)
         aside = guard.ReservationGuard(horizon, scene, record, offers[0].charge.cost)
-        found = self.search(scene, record.job, offers, aside)
+        rights = rights_of(key)
+        found = self.search(scene, record.job, offers, aside, rights)
         if found is None and not self.actions and (wider := with_overcommitted(self.cluster, draft, self.others)):
-            found = self.search(replace(scene, draft=wider), record.job, offers, aside)
+            found = self.search(replace(scene, draft=wider), record.job, offers, aside, rights)
         if found is not None:
-            self.settle(scene, record.job, found)
+            self.settle(scene, bid, found, rights)
             self.give_up(key)
             return True
-        self.hunting[key] = self.takes_over(key, record.job, wants)
+        self.hunting[key] = key.kind == Kind.JOB and self.takes_over(key, record.job, wants)
         self.again_s[key] = self.next_chance_s(scene)
         return False
 
@@ -148,7 +148,7 @@ class CyclePreemption:
         if wants.delay_s > 0 or wants.consolidate or self.kept or self.searches[True] >= SEARCHES:
             return False
         scene = self.scene(draft)
-        if preempt.may_help(scene, record.job, key.gang.due()):
+        if preempt.may_help(scene, record.job, key.gang.due(), rights_of(key)):
             return False
         self.searches[True] += 1
         self.in_vain += 1
@@ -163,14 +163,21 @@ class CyclePreemption:
         return self._chance[1]
 
     def search(
-        self, scene: PreemptionContext, job: Job, offers: Sequence[FlavorAssignment], aside: guard.ReservationGuard
+        self,
+        scene: PreemptionContext,
+        job: Job,
+        offers: Sequence[FlavorAssignment],
+        aside: guard.ReservationGuard,
+        rights: type[PreemptionPolicy],
     ) -> PreemptionPlan | None:
         """For the first of the offers for which there is a way."""
         wants = queue_preemption(self.cluster, self.cluster.queue_of(job))
         with advance.without_closed_nodes(scene.draft, self.cluster, job, self.now_s), aside.cut(scene.draft):
             for offer in offers:
-                found = preempt.find_victims(scene, job, offer)
-                if found is None and wants.consolidate and offer.short is None:
+                if rights is ByRight and not ByRight(scene, job, offer.charge.cost).due():
+                    continue
+                found = preempt.find_victims(scene, job, offer, rights)
+                if found is None and wants.consolidate and offer.short is None and rights is PreemptionPolicy:
                     found = consolidation.find_moves(scene, job, offer)
                 if found is not None and aside.allows(found):
                     return found
@@ -218,28 +225,39 @@ class CyclePreemption:
 
     # Decided
 
-    def settle(self, scene: PreemptionContext, job: Job, found: PreemptionPlan) -> None:
+    def settle(self, scene: PreemptionContext, bid: Bid, found: PreemptionPlan, how: type[PreemptionPolicy]) -> None:
         """Who goes is given back in the ledger; the job's place is its own from now on."""
-        rights = PreemptionPolicy(scene, job, found.offer.charge.cost)
+        record = self.cluster.jobs[bid.job]
+        rights = how(scene, record.job, found.offer.charge.cost)
         for victim in found.victims:
             self.tell(victim, rights)
         for victim in found.victims:
             if victim.place:
                 keep_nomination(scene.draft, self.cluster, self.cluster.jobs[victim.job].gang, victim.place)
         self.ledger.charge(found.offer.charge)
-        if found.at_once:
-            attempt, limit_s = self.cluster.jobs[job.id].attempt + 1, time_limit_s(self.cluster, job)
+        until_s = self.now_s + nomination.PATIENCE_S
+        until_s += max((self.grace_s(each.job) for each in found.victims), default=0.0)
+        if bid.slot is not None:
+            placements = replacement.placements_of_slots(self.cluster, record, bid.slot, found.placements)
             self.actions.append(
-                Start(job.id, attempt, found.placements, self.now_s, found.offer.flavors, limit_s=limit_s)
+                Place(bid.job, tuple(placements)) if found.at_once else self.grown(record, placements, until_s)
+            )
+        elif found.at_once:
+            limit_s = time_limit_s(self.cluster, record.job)
+            self.actions.append(
+                Start(bid.job, record.attempt + 1, found.placements, self.now_s, found.offer.flavors, limit_s=limit_s)
             )
         else:
-            until_s = (
-                self.now_s
-                + nomination.PATIENCE_S
-                + max((self.grace_s(each.job) for each in found.victims), default=0.0)
-            )
-            self.actions.append(Nominate(job.id, found.placements, found.offer.flavors, until_s))
+            self.actions.append(Nominate(bid.job, found.placements, found.offer.flavors, until_s))
         keep_nomination(scene.draft, self.cluster, found.offer.gang, found.placements)
+
+    def grown(self, record: JobRecord, placements: Sequence[Placement], until_s: float) -> Nominate:
+        """Of a job that grows: what it was promised already, in this cycle or before, is promised with it."""
+        known = nominated_placements(record)
+        for action in [each for each in self.actions if isinstance(each, Nominate) and each.job == record.job.id]:
+            self.actions.remove(action)
+            known = action.placements
+        return Nominate(record.job.id, (*known, *placements), record.flavors, until_s)
 
     def tell(self, victim: Victim, rights: PreemptionPolicy) -> None:
         record = self.cluster.jobs[victim.job]
@@ -264,6 +282,11 @@ class CyclePreemption:
 
     def grace_s(self, job: str) -> float:
         return queue_preemption(self.cluster, self.cluster.queue_of(self.cluster.jobs[job].job)).grace_s or 0.0
+
+
+def rights_of(key: LineKey) -> type[PreemptionPolicy]:
+    """What jobs of the line may ask of others."""
+    return ByRight if key.kind == Kind.GROWTH else PreemptionPolicy
 
 
 def keep_nomination(draft: Draft, cluster: Cluster, crew: Gang, placements: Sequence[Placement]) -> None:

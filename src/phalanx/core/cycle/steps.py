@@ -50,7 +50,7 @@ from phalanx.core.quota.ledger import QuotaLedger
 from phalanx.core.reasons import explain, no_quota, preempted
 from phalanx.core.reasons.consumers import CycleGrants
 from phalanx.lazy import lazy
-from phalanx.model.job import Placement, Slot
+from phalanx.model.job import Phase, Placement, Slot
 from phalanx.model.plan import Asleep, Joined, Start, Still, Watch
 from phalanx.model.policy import Policy, ScoringStrategy
 from phalanx.model.reason import ALONE, NEVER, SHORT, Reason, ReasonCode
@@ -126,14 +126,17 @@ class Cycle:
         if not self.cluster.nominated:
             return
         for record, state in self.preempting.nominations():
-            bid = Bid(record.job.id)
-            if state is nomination.NominationState.BROKEN or self.hindered(record):
+            bid, waits = Bid(record.job.id), record.phase is Phase.QUEUED
+            if state is nomination.NominationState.BROKEN or (waits and self.hindered(record)):
                 self.preempting.withdraw(record)
                 continue
-            self.parked[bid] = None
+            self.parked |= dict.fromkeys([bid] if waits else [Bid(bid.job, slot) for slot in record.nominated])
             if state is nomination.NominationState.FREE:
                 placements = nominated_placements(record)
-                self.start(record, placements, record.flavors)
+                if waits:
+                    self.start(record, placements, record.flavors)
+                else:
+                    self.places[bid.job] = list(placements)
                 self.unnoted.append((record.gang, bid.job, placements))
             else:
                 leavers = nomination.leavers(record, self.preempting.others)
@@ -156,10 +159,10 @@ class Cycle:
         record = self.cluster.jobs[bid.job]
         queue = self.cluster.queues.get(self.cluster.queue_of(record.job))
         whole = queue is None or queue.gang
+        if record.nominated and (bid.slot is None or bid.slot in record.nominated):
+            return  # `keep_promises` has looked at it
         if bid.slot is not None:
             self.stand_in_line(record, bid, whole=whole)
-        elif record.nominated:
-            return  # `keep_promises` has looked at it
         elif found := not_eligible(self.cluster, record, self.now_s, self.cleared):
             if found.again_s is None:
                 self.parked[bid] = None
@@ -455,7 +458,7 @@ class Cycle:
         if not self.preempting.preempts(key):
             return False
         horizon = None if self.lookahead.greedy else self.lookahead.horizon
-        if not self.preempting.make_room(self.draft, key, self.cluster.jobs[bid.job], offers, horizon):
+        if not self.preempting.make_room(self.draft, key, bid, offers, horizon):
             return False
         self.joined.pop(bid, None)
         self.won.add(bid)

@@ -1,7 +1,7 @@
 """What a job holds, entered in the book: on its nodes, among the holders, and in its queue's account.
 
 Nodes are charged for pods, from the decision until the pod is gone. The queue tree is charged for decisions: a started
-gang for the pods that it has and, below its minimum, those that it wants back; a promised job for what it is promised;
+gang for the pods that it has and, below its minimum, those that it wants back; a job that is promised room for that;
 a job that was told to stop for nothing any more, though its pods still hold their room.
 
 Past usage in the book: who is charged when, and the tree of associations that the fair-share formulas read.
@@ -16,7 +16,7 @@ charged since it started, as far as that is not in what was told.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
@@ -80,6 +80,8 @@ def release(cluster: Cluster, record: JobRecord, slots: Iterable[Slot]) -> None:
             freed[slot.role] -= 1
         elif record.open.pop(slot, None):
             cluster.waiting.leave(Bid(record.job.id, slot))
+            if slot in record.nominated:
+                withdraw_nomination(cluster, record, (slot,))
     update_usage(cluster, record, freed)
 
 
@@ -93,12 +95,12 @@ def nominate(cluster: Cluster, record: JobRecord, placements: Sequence[Placement
     charge_nodes(cluster, record, placements)
 
 
-def withdraw_nomination(cluster: Cluster, record: JobRecord) -> None:
-    """What it was promised is promised no more."""
-    cluster.nominated.pop(record.job.id, None)
-    for slot, node in record.nominated.items():
-        cluster.release_slot(record, slot, node)
-    record.nominated.clear()
+def withdraw_nomination(cluster: Cluster, record: JobRecord, slots: Collection[Slot] | None = None) -> None:
+    """What it was promised is promised no more; or no more for those slots."""
+    for slot in list(record.nominated if slots is None else slots):
+        cluster.release_slot(record, slot, record.nominated.pop(slot))
+    if not record.nominated:
+        cluster.nominated.pop(record.job.id, None)
 
 
 def update_usage(cluster: Cluster, record: JobRecord, change: list[int]) -> None:
@@ -181,6 +183,8 @@ def queue_charge(cluster: Cluster, record: JobRecord) -> Charge | None:
     """What the queue is charged with for the job; None: nothing, and it does not count as running."""
     if record.phase is not Phase.QUEUED and record.phase is not Phase.STOPPING:
         pods = charged_pods(cluster, record)
+        if record.nominated:
+            pods = [has + more for has, more in zip(pods, pods_by_role(record.nominated, len(pods)), strict=True)]
     elif record.nominated:
         pods = pods_by_role(record.nominated, len(record.gang.roles))
     else:

@@ -293,6 +293,9 @@ def place(cluster: Cluster, action: Place) -> None:
     for role, ordinal, _, _ in action.placements:
         if (role, ordinal) not in record.open:
             raise IllegalTransition(f"job {action.job!r} has no open slot {role}/{ordinal} to place")
+    promised = [slot for placement in action.placements if (slot := Slot(*placement[:2])) in record.nominated]
+    if promised:
+        withdraw_nomination(cluster, record, promised)
     charge_checked(cluster, record, action.placements)
     settle_charge(cluster, record)
     refresh_group(cluster, record)
@@ -326,6 +329,7 @@ def shrink(cluster: Cluster, action: Shrink) -> None:
 def nominate_job(cluster: Cluster, action: Nominate) -> None:
     record = decided_record(cluster, action)
     check_roles(record, action.placements)
+    before = list(record.nominated)
     withdraw_nomination(cluster, record)
     record.flavors, record.nominated_until_s = action.flavors, action.until_s
     nominate(cluster, record, action.placements)
@@ -334,6 +338,8 @@ def nominate_job(cluster: Cluster, action: Nominate) -> None:
         cluster.dependencies.work(record.job)
     if record.phase is Phase.QUEUED:
         cluster.waiting.refresh(Bid(action.job))
+    for slot in record.open.keys() & {*before, *record.nominated}:  # of one that grows
+        cluster.waiting.refresh(Bid(action.job, slot))
 
 
 def wait(cluster: Cluster, action: Wait) -> None:
@@ -397,7 +403,8 @@ def store_findings(cluster: Cluster, findings: Findings) -> None:
     for asleep in findings.asleep:
         waiting.sleep(asleep)
     for key, due in findings.hunting:
-        waiting.hunters.add(key, due=due)
+        if key in waiting.lines:  # not if all of it are to be looked at anew
+            waiting.hunters.add(key, due=due)
     for key, at_s in findings.again:
         waiting.look_again(key, at_s)
     for still in findings.still:

@@ -11,7 +11,8 @@ placed there. Every cycle looks at every promise, before anything else is given 
   in line again;
 - else kept, and the job says for whom it waits.
 
-A job that is withdrawn, or changed while it waits, has lost its promise by that (`core.fold.fold`).
+A job that is withdrawn, or changed while it waits, has lost its promise by that (`core.fold.fold`). So has a pod that
+would grow a running job, and is not wanted any more: of such a job pods are promised room, and placed when it is free.
 """
 
 from __future__ import annotations

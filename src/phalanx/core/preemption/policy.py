@@ -25,7 +25,7 @@ if its queue's budget of this hour is used up.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import takewhile
 from math import inf
@@ -294,6 +294,24 @@ class PreemptionPolicy:
         if way and way[-1].children:
             shares.append(share.own_share(way[-1], self.ledger.account(way[-1]).own, self.cluster.tree.pool))
         return tuple(shares)
+
+
+class ByRight(PreemptionPolicy):
+    """Of a job that would grow: only what its queue is guaranteed is worth it that others give way."""
+
+    def __init__(self, scene: PreemptionContext, job: Job, cost: Cost) -> None:
+        super().__init__(scene, job, cost)
+        self.preemption = replace(
+            self.preemption, within=WithinQueue.NEVER, down_to=ReclaimFloor.GUARANTEE, borrowing=False
+        )
+
+    def due(self) -> bool:
+        """Whether what it would have then is its queue's, or a side's above, by right."""
+        for branch in self.branch.path:
+            keys = [key for key in self._asked if key in branch.guaranteed]
+            if keys and self._stays_within(branch, keys):
+                return True
+        return False
 
 
 def queue_relation(ours: Branch, theirs: Branch) -> QueueRelation:

@@ -58,38 +58,54 @@ class PreemptionPlan:
     at_once: bool = False
 
 
-def find_victims(scene: PreemptionContext, job: Job, offer: FlavorAssignment) -> PreemptionPlan | None:
-    """Whose going lets the job start as the offer says. Draft and ledger are as before afterwards."""
+def find_victims(
+    scene: PreemptionContext, job: Job, offer: FlavorAssignment, rights: type[PreemptionPolicy] = PreemptionPolicy
+) -> PreemptionPlan | None:
+    """Whose going lets the job start, or grow, as the offer says. Draft and ledger are as before afterwards."""
     if offer.short is not None and offer.short.bar.rule not in ledger.RECLAIM_RULES:
         return None
-    if offer.short is None and not may_help(scene, job, offer.charge.cost):
+    if offer.short is None and not may_help(scene, job, offer.charge.cost, rights):
         return None
     drafted, entered = scene.draft.mark(), scene.ledger.mark()
     try:
-        if offer.short is not None and (found := find_quota_victims(scene, job, offer)) is not None:
+        if offer.short is not None and (found := find_quota_victims(scene, job, offer, rights)) is not None:
             return found
         scene.draft.rewind(drafted)
         scene.ledger.rewind(entered)
-        return VictimSearch(scene, job, offer).run()
+        found = VictimSearch(scene, job, offer, rights=rights).run()
+        if found is not None and not found.victims:
+            scene.draft.rewind(drafted)
+            return at_once_if_there_is_room(scene, found)
+        return found
     finally:
         scene.draft.rewind(drafted)
         scene.ledger.rewind(entered)
 
 
-def find_quota_victims(scene: PreemptionContext, job: Job, offer: FlavorAssignment) -> PreemptionPlan | None:
+def find_quota_victims(
+    scene: PreemptionContext, job: Job, offer: FlavorAssignment, rights: type[PreemptionPolicy]
+) -> PreemptionPlan | None:
     """Whose going lets the job have the place that is there for it as it is. (Mostly none is: that is asked first.)"""
     placements = gang.place(scene.draft, at_minimum(scene.cluster, offer.gang))
     if isinstance(placements, gang.PlacementShortfall):
         return None
-    hunt = VictimSearch(scene, job, offer, at_once=True)
+    hunt = VictimSearch(scene, job, offer, at_once=True, rights=rights)
     return hunt.settled(placements) if hunt.ease_quota() else None
 
 
-def may_help(scene: PreemptionContext, job: Job, cost: Cost) -> bool:
+def at_once_if_there_is_room(scene: PreemptionContext, found: PreemptionPlan) -> PreemptionPlan:
+    """Nobody has to go. Nor need anybody leave whose room is kept for somebody that the job may push: it starts."""
+    placements = gang.place(scene.draft, at_minimum(scene.cluster, found.offer.gang))
+    if isinstance(placements, gang.PlacementShortfall):
+        return found
+    return replace(found, placements=tuple(placements), at_once=True)
+
+
+def may_help(scene: PreemptionContext, job: Job, cost: Cost, rights: type[PreemptionPolicy] = PreemptionPolicy) -> bool:
     """Somebody is leaving, or could be asked to: else the job, which found no room, finds none now. Most searches end
     here: among queues that have what is theirs nobody may ask anybody."""
     leaving = bool(scene.leaving) or next(nomination.leaving_slots(scene.cluster, scene.now_s), None) is not None
-    return leaving or PreemptionPolicy(scene, job, cost).anybody()
+    return leaving or rights(scene, job, cost).anybody()
 
 
 def at_minimum(cluster: Cluster, crew: Gang) -> Gang:

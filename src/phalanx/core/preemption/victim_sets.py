@@ -199,6 +199,8 @@ class Choice:
     def _room(self, demand: Demand) -> Ints:
         """By set, how many pods of the demand fit when it has gone."""
         draft, holdings = self.hunt.draft, [self.field.holdings(unit) for unit in self.pool]
+        if draft.asked(demand) is None:
+            return np.zeros(len(self.sets), np.int64)  # no node has anything of some of it
         positions = sorted({each.position for held in holdings for each in held})
         at = {position: number for number, position in enumerate(positions)}
         allowed = draft.allowed(demand.where)
