@@ -36,7 +36,7 @@ def simulate(*words: object) -> int:
 
 
 def objects(capsys: pytest.CaptureFixture[str], *words: object) -> list[dict]:
-    assert simulate(*words, "--json", "--processes", 1) == 0
+    assert simulate(*words, "--json", "--processes", 1) in {0, 3}  # 3: some can never run
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
@@ -132,6 +132,15 @@ def test_what_can_never_run_is_said_at_the_start(tmp_path: Path, capsys) -> None
     why = "3 pods asked, but the matching nodes (2) can hold 2 of them when empty"
     assert f"own.yaml: job c can never run: {why}" in told.err
     assert told.out.startswith("POLICY")
+
+
+def test_queues_that_are_missing_are_said_first_counted_and_in_the_exit_code(tmp_path: Path, capsys) -> None:
+    (tmp_path / "mine.yaml").write_text("policy: {backfill: greedy}\nqueues:\n- {name: x}\n")
+    ended = simulate(own(tmp_path), "--policy", tmp_path / "mine.yaml", "--processes", 1)
+    said = [line for line in capsys.readouterr().err.splitlines() if "can never run" in line]
+    assert said[0].startswith("own.yaml: 2 of 3 jobs can never run")
+    assert any("queue 'y'" in line for line in said[1:])
+    assert ended == 3
 
 
 def test_who_did_not_end_is_said_beside_the_means_of_who_did(tmp_path: Path, capsys) -> None:

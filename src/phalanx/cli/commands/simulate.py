@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -41,7 +42,8 @@ from phalanx.simulator.workload.workload import Workload
 
 Name = TypeVar("Name")
 
-_NEVER_SHOWN = 5
+_NEVER_SHOWN = 5  # reasons
+SOME_NEVER = 3  # the exit code if all went well, but there are jobs that can never run
 
 
 def simulate(
@@ -99,10 +101,11 @@ def simulate(
         for source, name, known, seed in product(sources, policy, estimates, seeds)
     ]
     results.check([*traces, *(file for file in map(Path, (given.cluster, *policy)) if file.suffix)])
-    jobs = _check(sources, policy, estimates, chance.seed)
+    jobs, some_never = _check(sources, policy, estimates, chance.seed)
     with stop_asked() as stopped:
         outcomes, lost = _play(cells, jobs, processes, stopped)
-        return _report(outcomes, results, missing=len(cells) - len(outcomes), lost=lost)
+        code = _report(outcomes, results, missing=len(cells) - len(outcomes), lost=lost)
+        return code or (SOME_NEVER if some_never else 0)
 
 
 def _each(named: Sequence[Name]) -> tuple[Name, ...]:
@@ -116,18 +119,19 @@ def _check_named(option: str, named: Sequence[str], for_instance: str) -> None:
         raise PhalanxError(f"{option} names none; leave it out, or say for instance {option} {for_instance}")
 
 
-def _check(sources: Sequence[Source], policies: Sequence[str], estimates: Sequence[str], seed: int) -> int:
-    """Everything that the command line names is there, and what cannot run is told; how many jobs a round has."""
+def _check(sources: Sequence[Source], policies: Sequence[str], estimates: Sequence[str], seed: int) -> tuple[int, bool]:
+    """Everything that the command line names is there, and what cannot run is told: how many jobs a round has, and
+    whether there are any that can never run."""
     setups = [setup_of(name) for name in policies]
     for name in estimates:
         estimator(name)
-    jobs = 0
+    jobs, some_never = 0, False
     for source in sources:
         workload = workload_of(source, seed)
         _tell(workload)
-        _tell_never(workload, setups)
+        some_never |= _tell_never(workload, setups)
         jobs += len(workload.tasks)
-    return jobs
+    return jobs, some_never
 
 
 def _tell(workload: Workload) -> None:
@@ -140,16 +144,22 @@ def _tell(workload: Workload) -> None:
         note(f"{workload.name}: there are no jobs in it")
 
 
-def _tell_never(workload: Workload, setups: Sequence[Setup]) -> None:
-    """Who can never run, and why; said once where it is so under every policy."""
+def _tell_never(workload: Workload, setups: Sequence[Setup]) -> bool:
+    """How many jobs can never run, and for each reason one of them; said once where it is so under every policy.
+    Whether there are any."""
     found = {setup.name: never_fitting(workload, setup, step) for setup in setups}
     alike = len({tuple((task.job.id, why) for task, why in never) for never in found.values()}) == 1
     for name, never in list(found.items())[: 1 if alike else None]:
         under = "" if alike else f" under {name}"
-        for task, why in never[:_NEVER_SHOWN]:
-            note(f"{workload.name}: job {task.job.id} can never run{under}: {why}")
-        if len(never) > _NEVER_SHOWN:
-            note(f"{workload.name}: {len(never)} jobs in all can never run{under}")
+        if never:
+            of_all = f"{len(never):,} of {counted(len(workload.tasks), 'job')}"
+            note(f"{workload.name}: {of_all} can never run{under}; whatever is said of means is of the others")
+        alike_by_reason = Counter(why for _, why in never)
+        first = dict(reversed([(why, task) for task, why in never]))
+        for why, task in list(first.items())[: -_NEVER_SHOWN - 1 : -1]:
+            others = f" (so {alike_by_reason[why] - 1:,} more)" if alike_by_reason[why] > 1 else ""
+            note(f"{workload.name}: job {task.job.id} can never run{under}: {why}{others}")
+    return any(found.values())
 
 
 def _play(

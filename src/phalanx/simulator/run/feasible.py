@@ -1,8 +1,8 @@
 """Jobs that can never run, found before anything is played.
 
 Of each kind of job (what it asks, and in which queue) one is put before the scheduler on the empty cluster, alone; that
-says why it could never start: a node too small, a selector, a topology, a queue's limit. The reason is the scheduler's
-own."""
+says why it could never start: a node too small, a selector, a topology, a queue's limit; or that its queue is not
+there, or starts nothing, which in a simulation nobody mends. The reason is the scheduler's own."""
 
 from __future__ import annotations
 
@@ -13,12 +13,19 @@ from phalanx.model.event import Event, Finished, NodeSeen, Opened, QueueSeen, Su
 from phalanx.model.job import Job, Slot
 from phalanx.model.plan import Plan, Start, Wait
 from phalanx.model.policy import Policy
-from phalanx.model.reason import NEVER
+from phalanx.model.reason import NEVER, ReasonCode
 from phalanx.simulator.run.play import Step, knowing, queued, queues_of
 from phalanx.simulator.run.setup import Setup
 from phalanx.simulator.workload.workload import Task, Workload, alone
 from phalanx.state.cluster import Cluster
 
+# Of queues, which nobody changes while a workload is played.
+STAYS = NEVER | {
+    ReasonCode.QUEUE_UNKNOWN,
+    ReasonCode.QUEUE_MISCONFIGURED,
+    ReasonCode.QUEUE_HELD,
+    ReasonCode.QUEUE_CLOSED,
+}
 KINDS = 4096  # looked at; of workloads with more, the rest is found when it does not start
 
 
@@ -57,4 +64,4 @@ def why_never(cluster: Cluster, job: Job, policy: Policy, step: Step) -> str:
     over: Event = Finished(job.id)
     step(cluster, [over], policy, 0.0, Nobody())
     reasons = [action.reason for action in plan.actions if isinstance(action, Wait)]
-    return next((reason.text for reason in reasons if reason.code in NEVER), "")
+    return next((reason.text for reason in reasons if reason.code in STAYS), "")
