@@ -24,7 +24,7 @@ SEEDS = seeds(os.environ.get("PHALANX_SEEDS", "200"))
 COUNT = len(SEEDS)
 PARCEL = max(5, COUNT // 40)
 LINES = (Path(__file__).parent / "seeds.txt").read_text().splitlines()
-FOUND = [int(line.split()[0]) for line in LINES if line[:1].isdigit()]
+FOUND = [(int(line.split()[0]), line.split()[1] == "held:") for line in LINES if line[:1].isdigit()]
 
 
 @pytest.mark.timeout(1800)
@@ -46,9 +46,9 @@ def test_gangs_that_are_known_before_their_pods_exist(weather: Weather) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", FOUND)
-def test_what_was_found_once_stays_mended(seed: int) -> None:
-    run(seed)
+@pytest.mark.parametrize(("seed", "held"), FOUND)
+def test_what_was_found_once_stays_mended(seed: int, held: bool) -> None:
+    run(seed, HELD if held else PLAIN)
 
 
 @pytest.mark.parametrize("seed", range(1, 6))

@@ -6,9 +6,9 @@ placed there. Every cycle looks at every promise, before anything else is given 
 - *redeemed* when none of its nodes is overfull but for what was promised there later, and nobody who leaves still has a
   port or a device that it is promised, or must be kept apart from it: the job starts there, and needs nothing of the
   draft, for its room is its own already;
-- *withdrawn* when its time is over, when a node of it is gone, not ready or reserved for others, or when those who are
-  leaving do not leave enough any more (one of them runs on, after a restart; a pod of others came): then the job stands
-  in line again;
+- *withdrawn* when its time is over, when a node of it is gone, not ready or reserved for others, when pods that it must
+  be near have come up elsewhere, or when those who are leaving do not leave enough any more (one of them runs on, after
+  a restart; a pod of others came): then the job stands in line again;
 - else kept, and the job says for whom it waits.
 
 A job that is withdrawn, or changed while it waits, has lost its promise by that (`core.fold.fold`). So has a pod that
@@ -28,7 +28,7 @@ from phalanx.core.backfill import advance
 from phalanx.core.placement.draft import Draft
 from phalanx.core.placement.filters import matching as fit
 from phalanx.model.job import Slot
-from phalanx.state.classes import Demand
+from phalanx.state.classes import AffinityClass, Demand
 from phalanx.state.cluster import Cluster, JobRecord, is_overcommitted, nominated_in
 from phalanx.state.nodes.devices import DeviceUse, device_use
 from phalanx.state.nodes.pod_index import selector_matches, term_matches
@@ -83,7 +83,13 @@ def nomination_state(cluster: Cluster, record: JobRecord, now_s: float, others: 
         return NominationState.BROKEN
     short = set(rows[columns.lowest_free(rows) < 0].tolist())
     if not short or not any(is_overcommitted(cluster, row, nominated_since(cluster, record, row)) for row in short):
-        return NominationState.KEPT if leaver_in_the_way(cluster, record, now_s) else NominationState.FREE
+        if leaver_in_the_way(cluster, record, now_s):
+            return NominationState.KEPT
+        return (
+            NominationState.BROKEN
+            if any(is_astray(cluster, record, *each) for each in record.nominated.items())
+            else NominationState.FREE
+        )
     return NominationState.KEPT if leave_enough(cluster, short, others) else NominationState.BROKEN
 
 
@@ -127,6 +133,39 @@ def makes_uneven(demand: Demand, other: Demand) -> bool:
     shape, kind = demand.shape, other.kind
     spread = (each.selector for each in shape.spread if each.required)
     return kind is not None and any(selector_matches(selector, (shape.namespace,), kind) for selector in spread)
+
+
+def is_astray(cluster: Cluster, record: JobRecord, slot: Slot, node: str) -> bool:
+    """Whether pods that the slot must be near run elsewhere, and none beside it. (Where none runs at all it is the
+    first, which was found out when it was promised that place.)"""
+    shape = record.gang.demands[slot.role].shape
+    terms = [term for term in shape.near if not term.weight]
+    if not terms:
+        return False
+    homes = [
+        labels_of(cluster, name)
+        for kind, name in others(cluster, record)
+        if all(term_matches(term, shape.namespace, kind) for term in terms)
+    ]
+    here = labels_of(cluster, node)
+    there = [[home[term.topology] for home in homes if term.topology in home] for term in terms]
+    return any(there) and not all(here.get(term.topology) in values for term, values in zip(terms, there, strict=True))
+
+
+def labels_of(cluster: Cluster, node: str) -> Mapping[str, str]:
+    known = cluster.columns.node(node)
+    return {} if known is None else dict(known.labels)
+
+
+def others(cluster: Cluster, record: JobRecord) -> Iterator[tuple[AffinityClass, str]]:
+    """Pods that run and stay, of other jobs and of others: what they are, and where."""
+    for pod, (kind, _) in cluster.foreign_identity.items():
+        if kind is not None:
+            yield kind, cluster.foreign[pod][0]
+    for other in cluster.jobs.values():
+        for slot, node in other.placements.items() if other is not record else ():
+            if slot not in other.leaving and (kind := other.gang.demands[slot.role].kind) is not None:
+                yield kind, node
 
 
 def leaving_slots(cluster: Cluster, now_s: float) -> Iterator[tuple[JobRecord, Slot]]:
