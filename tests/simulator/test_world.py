@@ -241,6 +241,19 @@ def test_it_ends_when_only_faults_could_still_happen() -> None:
     assert {fate.task.job.id: fate.end_s is not None for fate in schedule.fates} == {"large": False, "small": True}
 
 
+def test_a_job_longer_than_nodes_last_is_given_up_unless_it_saves_its_work() -> None:
+    faults = Faults(node_mtbf_s=10, node_repair_s=1)
+    without, saving = (
+        played(task("long", 0, 1000), task("short", 0, 1), policy="greedy", faults=faults, checkpoint_s=each)
+        for each in (None, 5.0)
+    )
+    (long, short), (saved, _) = without.fates, saving.fates
+    assert (long.end_s, long.outcome) == (None, None)
+    assert long.reason == "given up: 1000 times a node of it failed before anything that it did was saved"
+    assert short.end_s is not None
+    assert saved.end_s is not None
+
+
 def test_jobs_of_no_queue_share_as_if_they_were_in_one() -> None:
     schedule = played(task("a", 0, 10), task("b", 0, 10), policy="fair")
     assert all(fate.end_s is not None for fate in schedule.fates)

@@ -16,7 +16,8 @@ class Live:
     """A job in the cluster. `number` counts its starts and `plan` its planned ends, so that what was put on the agenda
     for an earlier one is recognised. `limit_s`: how long the scheduler lets it run, by its own limit or its queue's.
     `rate`: how many seconds of work it does in a second; `worked_s`: work done before `since_s`; `kept_s`: what of it
-    was saved. `ends_s`: when it will end, and `ticket`: that end's order on the agenda."""
+    was saved; `fruitless`: how often a node of it failed since anything was. `ends_s`: when it will end, and `ticket`:
+    that end's order on the agenda."""
 
     __slots__ = (
         *(
@@ -25,6 +26,7 @@ class Live:
             "corrections",
             "ends_s",
             "fate",
+            "fruitless",
             "job",
             "kept_s",
             "limit_s",
@@ -40,7 +42,7 @@ class Live:
     def __init__(self, job: Job, fate: Fate) -> None:
         self.job, self.fate = job, fate
         self.phase = Phase.QUEUED
-        self.attempt = self.number = self.plan = self.corrections = self.ticket = 0
+        self.attempt = self.number = self.plan = self.corrections = self.ticket = self.fruitless = 0
         self.pods = sum(role.count for role in job.roles)
         self.placed: tuple[Placement, ...] = ()
         self.open: dict[Slot, None] = {}

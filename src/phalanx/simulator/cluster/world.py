@@ -51,6 +51,7 @@ from phalanx.simulator.workload.workload import MILLI_CPU
 
 Happening: TypeAlias = Callable[[], Sequence[Event]]
 
+GIVEN_UP_AFTER = 1000  # failures of a job's nodes in a row before anything that it did was saved
 NODE_LOST = Reason(code=ReasonCode.BACKOFF, text="a node that it ran on was lost")
 GAVE_WAY = Reason(code=ReasonCode.PREEMPTED, text="it gave way to another job")
 ROUND_OVER = Reason(code=ReasonCode.PREEMPTED, text="the round is over: all that ran stands in line again")
@@ -340,6 +341,15 @@ class World:
         if live.placed:
             self.stints.append(Stint(fate.index, live.since_s, now_s, live.placed, live.rate > 0))
         self.estimator.ended(fate.task, fate.ran_s, now_s)
+        return self._leave(live, outcome)
+
+    def _give_up(self, live: Live) -> Sequence[Event]:
+        """Its user withdraws it: it would begin anew for ever."""
+        live.fate.reason = f"given up: {live.fruitless} times a node of it failed before anything that it did was saved"
+        return self._leave(live, Outcome.DELETED)
+
+    def _leave(self, live: Live, outcome: Outcome) -> Sequence[Event]:
+        """It is in the cluster no more."""
         del self.live[live.job.id]
         self.running.pop(live.job.id, None)
         if self.disturbance is not None:
@@ -442,7 +452,11 @@ class World:
         events = [*self._tell(node.name, NodeGone(node.name))]
         for live in list(self.live.values()):
             if any(placed.node == node.name for placed in live.placed):
+                saved_s = live.kept_s
                 events += self._go_back(live, live.number, NODE_LOST)
+                live.fruitless = live.fruitless + 1 if live.kept_s == saved_s else 0
+                if live.fruitless >= GIVEN_UP_AFTER:
+                    events += self._give_up(live)
         return events
 
     def _repair(self, node: Node) -> Sequence[Event]:
