@@ -23,6 +23,7 @@ from phalanx.model.queue import (
     Quota,
     ReclaimFloor,
     ReclaimWithinCohort,
+    Strategy,
     VictimOrder,
     WithinQueue,
 )
@@ -46,6 +47,7 @@ EVERYTHING: dict[str, Any] = {
         "within": "lower-or-newer",
         "reclaim": "any",
         "downTo": "fair-share",
+        "strategy": "final-then-initial",
         "victims": "cheapest",
         "borrowing": True,
         "borrowingThreshold": -1,
@@ -92,6 +94,7 @@ def test_every_field_is_read() -> None:
             within=WithinQueue.LOWER_OR_NEWER,
             reclaim=ReclaimWithinCohort.ANY,
             down_to=ReclaimFloor.FAIR_SHARE,
+            strategy=Strategy.FINAL_THEN_INITIAL,
             victims=VictimOrder.CHEAPEST,
             borrowing=True,
             borrowing_threshold=-1,

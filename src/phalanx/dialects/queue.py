@@ -23,6 +23,7 @@ from phalanx.model.queue import (
     Quota,
     ReclaimFloor,
     ReclaimWithinCohort,
+    Strategy,
     VictimOrder,
     WithinQueue,
 )
@@ -103,6 +104,7 @@ def _preemption(said: Fields) -> QueuePreemption:
         within=said.choice("within", WithinQueue.NEVER),
         reclaim=said.choice("reclaim", ReclaimWithinCohort.NEVER),
         down_to=said.choice("downTo", ReclaimFloor.GUARANTEE),
+        strategy=said.choice("strategy", Strategy.INITIAL_SHARE),
         victims=said.choice("victims", VictimOrder.FAIREST),
         borrowing=said.flag("borrowing"),
         borrowing_threshold=said.whole_or_none("borrowingThreshold", least=-(2**31)),

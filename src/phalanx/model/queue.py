@@ -46,6 +46,16 @@ class ReclaimFloor(StrEnum):
     FAIR_SHARE = "fair-share"  # also beyond the guarantees, while its share stays below the victim's
 
 
+class Strategy(StrEnum):
+    """How much poorer the queue must be to take from another for fairness (Kueue's preemption strategies)."""
+
+    INITIAL_SHARE = (
+        "initial-share"  # its share with the job is below the other's before the loss (LessThanInitialShare)
+    )
+    FINAL_SHARE = "final-share"  # at most the other's after the loss (LessThanOrEqualToFinalShare)
+    FINAL_THEN_INITIAL = "final-then-initial"  # the second, and where that does not do, the first (Kueue's default)
+
+
 class VictimOrder(StrEnum):
     """Who goes first of those who may be asked (`core.preemption.victim_sets`)."""
 
@@ -70,6 +80,7 @@ class QueuePreemption:
     within: WithinQueue = WithinQueue.NEVER
     reclaim: ReclaimWithinCohort = ReclaimWithinCohort.NEVER
     down_to: ReclaimFloor = ReclaimFloor.GUARANTEE
+    strategy: Strategy = Strategy.INITIAL_SHARE
     victims: VictimOrder = VictimOrder.FAIREST
     borrowing: bool = False
     borrowing_threshold: int | None = None

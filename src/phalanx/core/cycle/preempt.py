@@ -24,7 +24,7 @@ from phalanx.core.preemption import search as preempt
 from phalanx.core.preemption.candidates import Victim
 from phalanx.core.preemption.context import PreemptionContext
 from phalanx.core.preemption.nomination import NominationState, with_overcommitted
-from phalanx.core.preemption.policy import ByRight, PreemptionPolicy, next_chance_s, queue_preemption
+from phalanx.core.preemption.policy import ByRight, PreemptionPolicy, in_turn, next_chance_s, queue_preemption
 from phalanx.core.preemption.search import PreemptionPlan
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.core.quota.ledger import QuotaLedger
@@ -176,7 +176,10 @@ class CyclePreemption:
             for offer in offers:
                 if rights is ByRight and not ByRight(scene, job, offer.charge.cost).due():
                     continue
-                found = preempt.find_victims(scene, job, offer, rights)
+                kinds = in_turn(wants.strategy) if rights is PreemptionPolicy else (rights,)
+                found = next(
+                    (found for each in kinds if (found := preempt.find_victims(scene, job, offer, each))), None
+                )
                 if found is None and wants.consolidate and offer.short is None and rights is PreemptionPolicy:
                     found = consolidation.find_moves(scene, job, offer)
                 if found is not None and aside.allows(found):

@@ -8,8 +8,9 @@ Four rules, under the names that reasons use, with Kueue's names for them in bra
   its by right.
 - *fair-share* (InCohortFairSharing): the same, but the preemptor's side goes beyond its guarantee, and only as long as
   its share with the job is below the share that the victim's side has before losing the victim (Kueue's
-  LessThanInitialShare); a job that was preempted k times needs its share, times 2^k, to be below, and leaves a side of
-  weight 0 what is its by right. So rivals do not push each other back and forth (docs/decisions/0006-fair-share.md).
+  LessThanInitialShare; by the queue's `Strategy`, at most what that side has then: LessThanOrEqualToFinalShare); a job
+  that was preempted k times needs its share, times 2^k, to be below, and leaves a side of weight 0 what is its by
+  right. So rivals do not push each other back and forth (docs/decisions/0006-fair-share.md).
 - *borrowing* (InCohortReclaimWhileBorrowing): the preemptor's queue borrows, and takes from queues that borrow too:
   victims of lower priority, at most of the threshold if there is one. Not to or from queues that go by shares: what
   priority gives, fairness would take back (Kueue forbids the combination too).
@@ -44,6 +45,7 @@ from phalanx.model.queue import (
     QueuePreemption,
     ReclaimFloor,
     ReclaimWithinCohort,
+    Strategy,
     VictimOrder,
     WithinQueue,
 )
@@ -90,6 +92,7 @@ class PreemptionPolicy:
     gives way, and is not moved."""
 
     preempts = True
+    final = False  # what is taken for fairness must leave the victim's side at least as rich as the preemptor's is then
 
     def __init__(self, scene: PreemptionContext, job: Job, cost: Cost) -> None:
         self.cluster, self.ledger, self.running_pods = scene.cluster, scene.ledger, scene.running_pods
@@ -211,7 +214,19 @@ class PreemptionPolicy:
         rule = next((rule for rule in self._rules(queue) if priority <= self._bound(rule)), None)
         if rule is PreemptionRule.FAIR_SHARE and self._hurdle > 1 and self._breaks_into_right(self._tie(queue), loss):
             return None
+        if rule is PreemptionRule.FAIR_SHARE and self.final and not self._stays_richer(self._tie(queue), loss):
+            return None
         return rule
+
+    def _stays_richer(self, tie: QueueRelation, loss: Callable[[], Charge | None]) -> bool:
+        """Without what would go, the victim's side has at least the share that the preemptor's has with the job."""
+        if tie.ours is None or tie.theirs is None or (lost := loss()) is None:
+            return True
+        ours, mark = self._with(tie.ours), self.ledger.mark()
+        self.ledger.charge(lost, -1)
+        theirs = self.ledger.share(tie.theirs)
+        self.ledger.rewind(mark)
+        return not theirs < ours
 
     def _breaks_into_right(self, tie: QueueRelation, loss: Callable[[], Charge | None]) -> bool:
         """Of a side of weight 0, which is richer whatever the hurdle: it would have less than is its by right."""
@@ -294,6 +309,23 @@ class PreemptionPolicy:
         if way and way[-1].children:
             shares.append(share.own_share(way[-1], self.ledger.account(way[-1]).own, self.cluster.tree.pool))
         return tuple(shares)
+
+
+class FinalShare(PreemptionPolicy):
+    """For fairness only what leaves the victim's side at least as rich (Kueue's LessThanOrEqualToFinalShare)."""
+
+    final = True
+
+
+def in_turn(strategy: Strategy) -> Sequence[type[PreemptionPolicy]]:
+    """What is tried, one after the other."""
+    match strategy:
+        case Strategy.INITIAL_SHARE:
+            return (PreemptionPolicy,)
+        case Strategy.FINAL_SHARE:
+            return (FinalShare,)
+        case Strategy.FINAL_THEN_INITIAL:
+            return (FinalShare, PreemptionPolicy)
 
 
 class ByRight(PreemptionPolicy):

@@ -17,6 +17,7 @@ from phalanx.model.queue import (
     QueueState,
     ReclaimFloor,
     ReclaimWithinCohort,
+    Strategy,
     VictimOrder,
     WithinQueue,
 )
@@ -142,6 +143,8 @@ PREEMPTION = obj(
                                  " those of equal priority that were submitted later."),
         "reclaim": one_of(ReclaimWithinCohort, "Whom its jobs may preempt in queues that use more than is theirs."),
         "downTo": one_of(ReclaimFloor, "How far reclaiming goes: to the guarantees, or to the fair shares."),
+        "strategy": one_of(Strategy, "How much poorer it must be to take for fairness: its share, with the job, below"
+                                     " the other's before the loss, or at most what the other has after it."),
         "victims": one_of(VictimOrder, "Who goes first of those who may be asked: those of the queue whose share is"
                                        " highest just then (the default), or whoever costs least, of whatever queue."),
         "borrowing": flag("Its jobs may preempt also while this queue itself borrows: jobs of lower priority."),
