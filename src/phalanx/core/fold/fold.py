@@ -293,9 +293,9 @@ def place(cluster: Cluster, action: Place) -> None:
     for role, ordinal, _, _ in action.placements:
         if (role, ordinal) not in record.open:
             raise IllegalTransition(f"job {action.job!r} has no open slot {role}/{ordinal} to place")
-    promised = [slot for placement in action.placements if (slot := Slot(*placement[:2])) in record.nominated]
-    if promised:
-        withdraw_nomination(cluster, record, promised)
+    if record.nominated:
+        slots = [Slot(role, ordinal) for role, ordinal, _, _ in action.placements]
+        withdraw_nomination(cluster, record, [slot for slot in slots if slot in record.nominated])
     charge_checked(cluster, record, action.placements)
     settle_charge(cluster, record)
     refresh_group(cluster, record)
