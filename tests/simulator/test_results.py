@@ -88,7 +88,7 @@ def test_logs_of_one_name_in_two_folders_are_told_apart(tmp_path: Path, capsys) 
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "own.yaml").write_text(NAMED)
     traces = [tmp_path / folder / "own.yaml" for folder in ("x", "y")]
-    assert simulate(*traces, "--policy", "fifo", "--schedule", tmp_path / "s.csv", "--json", "--processes", 1) == 0
+    assert simulate(*traces, "--policy", "fifo", "--schedule", tmp_path / "s.csv", "--json", "--processes", 1) == 3
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [each["trace"] for each in found] == list(map(str, traces))
     assert {each.name for each in tmp_path.glob("s*")} == {"s-own-fifo-user-0.csv", "s-own-fifo-user-0-2.csv"}
@@ -103,7 +103,7 @@ def test_nothing_is_played_twice(capsys) -> None:
 def test_names_in_a_log_become_numbers_that_its_header_tells(tmp_path: Path, capsys, name: str) -> None:
     trace, log = tmp_path / "own.yaml", tmp_path / name
     trace.write_text(NAMED)
-    assert simulate(trace, "--policy", "greedy", "--schedule", log, "--processes", 1) == 0
+    assert simulate(trace, "--policy", "greedy", "--schedule", log, "--processes", 1) == 3
     found = swf.read(log)
     assert [(task.job.id, task.job.user, task.queue) for task in found.tasks] == [("1", "1", "1"), ("2", "2", "")]
     assert dict(found.tasks[0].job.roles[0].shape.requests) == {"cpu": 1000}  # half of one is one
