@@ -8,7 +8,7 @@ decided is a function of the book, so a cycle in which nothing is done is follow
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from random import Random
 
@@ -29,6 +29,8 @@ from phalanx.model.queue import (
     Quota,
     ReclaimFloor,
     ReclaimWithinCohort,
+    Strategy,
+    VictimOrder,
     WithinQueue,
 )
 from phalanx.report.invariants import check_invariants
@@ -96,6 +98,9 @@ def preemption(seed: Random) -> QueuePreemption:
         ),
         borrowing=seed.random() < 0.2,
     )
+
+
+drawn = preemption
 
 
 def jobs(seed: Random, queues: list[Queue]) -> list[Job]:
@@ -169,3 +174,15 @@ def test_trees_that_took_turns_once_rest(number: int) -> None:
 @pytest.mark.slow
 def test_something_is_preempted_at_all() -> None:
     assert sum(len(run(number).preempted) for number in range(20)) > 10
+
+
+@pytest.mark.parametrize("victims", VictimOrder)
+@pytest.mark.parametrize("strategy", Strategy)
+def test_so_it_does_whoever_goes_first(
+    victims: VictimOrder, strategy: Strategy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"{__name__}.preemption", lambda seed: replace(drawn(seed), victims=victims, strategy=strategy))
+    for number in range(BLOCK):
+        world = run(number)
+        assert turns(world) == [], f"tree {number}"
+        assert world.idle, f"tree {number} has not come to rest: {world.preempted[-6:]}"
