@@ -61,10 +61,13 @@ def test_from_submission_to_its_end() -> None:
         ("n1", "n2"),
         {"cpu": 3000, "memory": 14},
     )
-    books.facts["ns/train"] = Facts(uid="u1", outcome=Outcome.FAILED, end_s=130.0, exit_code=9, signal=0)
+    books.facts["ns/train"] = Facts(
+        uid="u1", outcome=Outcome.FAILED, end_s=130.0, exit_code=9, signal=0, words={"by": "me"}
+    )
     ended = books.hear(131.0, Finished("ns/train", Outcome.FAILED))
     assert (ended.state, ended.exit_code, ended.end_s, ended.elapsed_s(999.0)) == (State.FAILED, 9, 130.0, 19.5)
     assert ended.resource_seconds("cpu", 999.0) == 3000 * 19.5
+    assert ended.words == {"comment": "x", "by": "me"}
     assert books.accountant.live == {}
 
 

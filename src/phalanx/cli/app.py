@@ -36,6 +36,7 @@ COMMANDS = {
     "demo": (CLUSTER, "Six applications at once: first pod by pod, then as gangs."),
     "scheduler": (CLUSTER, "Schedule the jobs of any Kubernetes cluster."),
     "webhook": (CLUSTER, "Make Jobs ours, for API servers before Kubernetes 1.36."),
+    "slurm": (WORK, "Slurm's commands: install sbatch, squeue and others."),
     "run": (WORK, "Run a command as a Job, show its output, end with its exit code."),
     "submit": (WORK, "Queue Jobs from files, or one made from a command."),
     "jobs": (SIGHT, "What runs, what waits, since when, and why."),

@@ -241,7 +241,8 @@ class Accountant:
         if facts is not None:
             state = State.TIMEOUT if facts.timed_out else state
             end_s = facts.end_s if facts.end_s is not None else end_s
-            entry = replace(entry, exit_code=facts.exit_code, signal=facts.signal)
+            words = {**entry.words, **facts.words}  # who cancelled it is said last of all
+            entry = replace(entry, exit_code=facts.exit_code, signal=facts.signal, words=words)
         end_s = max(end_s, entry.submit_s, entry.start_s or 0.0)
         if entry.starts and entry.starts[-1].end_s is None:
             entry = _ended_start(entry, state, end_s, "")

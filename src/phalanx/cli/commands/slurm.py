@@ -1,0 +1,72 @@
+"""`phalanx slurm`: Slurm's commands on the PATH, and a slurm.conf as this cluster's partitions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cyclopts import App
+
+from phalanx.cli.terminal.output import note
+from phalanx.errors import PhalanxError
+from phalanx.slurm import main as commands
+from phalanx.slurm import site
+from phalanx.slurm.api import Api, Refused
+
+slurm = App(name="slurm", help="Slurm's commands (sbatch, squeue and others) for a cluster of Phalanx's.")
+
+
+@slurm.command
+def install(directory: Path) -> None:
+    """Make Slurm's commands in a directory: sbatch, squeue, scancel, sinfo, scontrol, sacct.
+
+    Put that directory first on the PATH of whoever is to use them. A real Slurm on the machine is not touched.
+
+    For example:
+
+        phalanx slurm install ~/.local/phalanx-slurm
+        export PATH=~/.local/phalanx-slurm:$PATH
+
+    Parameters
+    ----------
+    directory
+        Where to; made if it is missing. What is there under these names is replaced.
+    """
+    try:
+        made = commands.install(directory.expanduser())
+    except OSError as error:
+        raise PhalanxError(f"{error.filename or directory} cannot be written: {error.strerror}") from error
+    note(f"made {', '.join(path.name for path in made)} in {directory}: put it first on the PATH")
+
+
+@slurm.command
+def configure(file: Path) -> None:
+    """Make the partitions of a slurm.conf those of this cluster, and its features labels of the nodes.
+
+    Of each line that has no meaning here it is said so. Written is the ConfigMap kube-system/phalanx-slurm.
+
+    For example:
+
+        phalanx slurm configure /etc/slurm/slurm.conf
+
+    Parameters
+    ----------
+    file
+        The slurm.conf.
+    """
+    try:
+        text = file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise PhalanxError(f"{file} cannot be read: {error}. Nothing was changed.") from error
+    found, notes = site.read_conf(text)
+    api = Api.open()
+    found.users = site.load(api).users
+    site.store(api, found)
+    for name, features in found.features.items():
+        labels = {f"{site.FEATURE}{feature}": "true" for feature in features}
+        try:
+            api.patch(f"/api/v1/nodes/{name}", {"metadata": {"labels": labels}})
+        except Refused as error:
+            notes.append(f"NodeName={name}: {error.message}")
+    for line in notes:
+        note(line)
+    note(f"{len(found.partitions)} partitions: {', '.join(one.name for one in found.partitions)}")

@@ -1,0 +1,150 @@
+"""Calls to the API server for commands that are over in a moment: one connection, blocking, few imports.
+
+The client of the long-running parts is asynchronous and knows proxies, plug-ins and watches; importing it takes as long
+as a whole command may. Here is what a command needs: a kubeconfig, one connection, JSON. A kubeconfig with a credential
+plug-in or a proxy is refused with what to do about it.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import socket
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import msgspec
+
+from phalanx.client.kubeconfig import Cluster, ConfigError, User, read_kubeconfig
+from phalanx.errors import PhalanxError
+
+Object = dict[str, Any]
+MERGE_PATCH = "application/merge-patch+json"
+_TIMEOUT_S = 30.0
+
+
+class Refused(PhalanxError):
+    """The server said no (4xx): nothing was changed."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code, self.message = code, message
+
+
+class Unreachable(PhalanxError):
+    """No answer, or a 5xx."""
+
+
+class Api:
+    """One API server."""
+
+    def __init__(self, cluster: Cluster, user: User) -> None:
+        self._cluster, self._user = cluster, user
+        self._headers = {"Accept": "application/json", "User-Agent": "phalanx-slurm", **dict(user.acts_as)}
+        token = user.token or (user.token_file.read_text().strip() if user.token_file is not None else "")
+        if token:
+            self._headers["Authorization"] = f"Bearer {token}"
+        self._connection: http.client.HTTPConnection | None = None
+
+    @classmethod
+    def open(cls) -> Api:
+        """As $KUBECONFIG, the running `phalanx up`, or ~/.kube/config says. Raises Unreachable."""
+        try:
+            cluster, user = read_kubeconfig(_files(os.environ), None)
+        except (ConfigError, OSError) as error:
+            raise Unreachable(f"no cluster to talk to: {error}") from None
+        if user.plugin is not None or cluster.proxy:
+            raise Unreachable("this kubeconfig has a credential plug-in or a proxy, which Slurm's commands do not use")
+        return cls(cluster, user)
+
+    def call(self, method: str, path: str, body: Any = None, kind: str = "application/json", **query: str) -> bytes:
+        """The answer's content. Raises Refused, Unreachable."""
+        target = f"{path}?{urlencode(query)}" if query else path
+        data = None if body is None else msgspec.json.encode(body)
+        headers = self._headers if data is None else {**self._headers, "Content-Type": kind}
+        try:
+            if self._connection is None:
+                self._connection = self._connect()
+            self._connection.request(method, target, data, headers)
+            answer = self._connection.getresponse()
+            content = answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise Unreachable(f"the API server {self._cluster.server} does not answer: {error}") from error
+        if answer.status >= 300:
+            message = _message(content) or f"the API server answered {answer.status}"
+            raise Refused(answer.status, message) if answer.status < 500 else Unreachable(message)
+        return content
+
+    def get(self, path: str, **query: str) -> Object:
+        return _decoded(self.call("GET", path, **query))
+
+    def find(self, path: str) -> Object | None:
+        """The object, or None where there is none."""
+        try:
+            return self.get(path)
+        except Refused as error:
+            if error.code != 404:
+                raise
+            return None
+
+    def create(self, path: str, body: Any) -> Object:
+        return _decoded(self.call("POST", path, body))
+
+    def replace(self, path: str, body: Any) -> Object:
+        return _decoded(self.call("PUT", path, body))
+
+    def patch(self, path: str, body: Any) -> Object:
+        return _decoded(self.call("PATCH", path, body, MERGE_PATCH))
+
+    def delete(self, path: str, **query: str) -> None:
+        self.call("DELETE", path, None, **query)
+
+    def _connect(self) -> http.client.HTTPConnection:
+        where = urlsplit(self._cluster.server)
+        host = where.hostname or ""
+        if where.scheme != "https":
+            connection = http.client.HTTPConnection(host, where.port, timeout=_TIMEOUT_S)
+        else:
+            connection = http.client.HTTPSConnection(host, where.port, timeout=_TIMEOUT_S, context=self._tls())
+        connection.connect()
+        connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connection
+
+    def _tls(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        if self._cluster.authority:
+            context.load_verify_locations(cadata=self._cluster.authority.read().decode())
+        elif self._cluster.verified:
+            context.load_default_certs()
+        if not self._cluster.verified:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        if self._user.certificate.path is not None and self._user.key.path is not None:
+            context.load_cert_chain(self._user.certificate.path, self._user.key.path)
+        elif self._user.certificate:
+            raise Unreachable("client certificates inside a kubeconfig are not used by Slurm's commands: name files")
+        return context
+
+
+def _files(environment: Mapping[str, str]) -> list[Path]:
+    if said := environment.get("KUBECONFIG", ""):
+        return [Path(part) for part in said.split(":") if part and Path(part).exists()]
+    home = Path(environment.get("HOME") or "/")
+    data_home = environment.get("XDG_DATA_HOME", "")
+    own = (Path(data_home) / "phalanx" if data_home.startswith("/") else home / ".phalanx") / "kubeconfig"
+    return [next((file for file in (own, home / ".kube" / "config") if file.exists()), own)]
+
+
+def _decoded(content: bytes) -> Object:
+    found: Object = msgspec.json.decode(content) if content else {}
+    return found
+
+
+def _message(content: bytes) -> str:
+    try:
+        return str(msgspec.json.decode(content, type=dict[str, Any]).get("message") or "")
+    except msgspec.MsgspecError:
+        return content[:300].decode(errors="replace")

@@ -1,0 +1,336 @@
+"""sacct: what ran, from the ledger: a line for each job, and one for its batch script."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from phalanx.slurm import site
+from phalanx.slurm.api import Api
+from phalanx.slurm.jobs.chosen import NoJob, chosen, read_ids, read_states
+from phalanx.slurm.jobs.ended import ledger_file, recorded
+from phalanx.slurm.jobs.fields import nodelist
+from phalanx.slurm.jobs.view import Job
+from phalanx.slurm.notation import amounts, times
+from phalanx.slurm.options import Reader, Usage, declare
+
+OPTIONS = declare(
+    "account,A= accounts= allocations,X allusers,a brief,b delimiter= duplicates,D endtime,E= format,o= help,h "
+    "helpformat,e jobs,j= long,l name= nodelist,N= noheader,n parsable,p parsable2,P partition,r= qos,q= starttime,S= "
+    "state,s= truncate,T units= noconvert user,u= uid= usage,U version,V"
+) + declare(
+    "array batch-script,B clusters,M= allclusters,L completion,c constraints,C= dbd env-vars federation file,f= "
+    "flags,F= gid,g= group= json local ncpus,I= nnodes,i= reason,R= timelimit-max,K= timelimit-min,k= "
+    "use-local-uid verbose,v wckeys,W= associations,x= yaml",
+    refused=True,
+)
+_READER = Reader("sacct", OPTIONS, hint=False)
+DEFAULT = "JobID,JobName,Partition,Account,AllocCPUS,State,ExitCode"
+BRIEF = "JobID,State,ExitCode"
+_FIELD = re.compile(r"([A-Za-z]+)(?:%(-?\d+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A job, or a step of it (`batch`)."""
+
+    job: Job
+    step: str
+    units: str
+
+
+Show = Callable[[Line], str]
+
+
+def run(words: Sequence[str]) -> int:
+    typed, _ = _READER.read(words)
+    said: dict[str, str | None] = dict(typed)
+    if "help" in said or "usage" in said:
+        print("sacct [<OPTION>]")
+        return 0
+    if "helpformat" in said:
+        _print_fields()
+        return 0
+    columns = _columns(said)
+    lines = _lines(said)
+    _print(columns, lines, said)
+    return 0
+
+
+# --- which ----------------------------------------------------------------------------------------------------------
+
+
+def _lines(said: dict[str, str | None]) -> list[Line]:
+    ids = []
+    steps: dict[int, str] = {}
+    for part in re.split(r",(?![^\[]*\])", said.get("jobs") or ""):
+        base, dot, step = part.partition(".")
+        try:
+            ids += read_ids(base)
+        except NoJob:
+            raise Usage(f"sacct: fatal: Bad job/step specified: {part}") from None
+        if dot and base.isdigit():
+            steps[int(base)] = step
+    window = _window(said, bool(ids))
+    if ledger_file() is None:
+        raise Usage("sacct: error: there is no ledger here: set PHALANX_LEDGER or KUBECONFIG (docs/guide/slurm.md)")
+    found = [job for job in recorded(None if ids else window[0]) if _wanted(job, said, window, bool(ids))]
+    if ids:
+        numbers = {each.number: each.tasks for each in ids}
+        found = [
+            job
+            for job in found
+            if job.number in numbers
+            or (job.base in numbers and (not (tasks := numbers[job.base]) or job.ask.task in tasks))
+        ]
+    units = "" if "noconvert" in said else (said.get("units") or "")
+    lines: list[Line] = []
+    for job in found:
+        only = steps.get(job.number)
+        if only is None:
+            lines.append(Line(job, "", units))
+        if "allocations" not in said and job.start_s is not None and only in (None, "batch"):
+            lines.append(Line(job, "batch", units))
+    return lines
+
+
+def _window(said: Mapping[str, str | None], by_id: bool) -> tuple[float, float]:
+    """From when to when, in seconds since the epoch. Raises Usage."""
+    now_s = time.time()
+    start = _moment(said.get("starttime"), now_s)
+    end = _moment(said.get("endtime"), now_s)
+    if start is None:
+        if by_id:
+            start = 0.0
+        elif said.get("state"):
+            start = now_s if end is None else _midnight(now_s)
+        else:
+            start = _midnight(now_s)
+    if end is None:
+        end = now_s
+    if start > end:
+        raise Usage(
+            f"sacct: error: Start time ({times.moment(start)}) requested is after end time ({times.moment(end)})."
+        )
+    return start, end
+
+
+def _midnight(now_s: float) -> float:
+    return times.read_moment("today", now_s)
+
+
+def _moment(text: str | None, now_s: float) -> float | None:
+    if text is None:
+        return None
+    try:
+        return times.read_moment(text, now_s)
+    except times.TimeError:
+        raise Usage(f"Invalid time specification (pos=0): {text}") from None
+
+
+def _wanted(job: Job, said: Mapping[str, str | None], window: tuple[float, float], by_id: bool) -> bool:
+    named = dict(said)
+    named["account"] = said.get("account") or said.get("accounts")
+    named.pop("jobs", None)
+    if "user" in said:
+        for user in (said["user"] or "").split(","):
+            _require_user(user)
+    elif "allusers" not in said and not by_id and os.getuid() != 0:
+        named["me"] = None
+    if not chosen(named).has(job):
+        return False
+    text = said.get("state")
+    if text:
+        try:
+            states = read_states(text)
+        except KeyError as error:
+            raise Usage(f"sacct: fatal: unrecognized job state value '{error.args[0]}'") from None
+        if states is not None and job.state not in states:
+            return False
+        if said.get("endtime") is None and (not job.live or job.eligible_s is None):
+            return False  # without an end, those that are in that state at this moment are meant
+    ends = job.end_s if job.end_s is not None else time.time()
+    return ends >= window[0] and job.submit_s <= window[1]
+
+
+def _require_user(user: str) -> None:
+    try:
+        pwd.getpwuid(int(user)) if user.isdigit() else pwd.getpwnam(user)
+    except KeyError:
+        raise Usage(f"sacct: error: Invalid user id: {user}") from None
+
+
+# --- fields ---------------------------------------------------------------------------------------------------------
+
+
+def _both(of_job: Callable[[Job], str], of_step: Callable[[Job], str] | None = None) -> Show:
+    """`of_step` None: a step has none."""
+    return lambda line: of_job(line.job) if not line.step else "" if of_step is None else of_step(line.job)
+
+
+def _all(of: Callable[[Job], str]) -> Show:
+    return _both(of, of)
+
+
+def _id(line: Line) -> str:
+    return f"{line.job.id}.{line.step}" if line.step else line.job.id
+
+
+def _raw(line: Line) -> str:
+    return f"{line.job.number}.{line.step}" if line.step else str(line.job.number)
+
+
+def _state(line: Line) -> str:
+    job = line.job
+    if job.state != "CANCELLED" or line.step:
+        return job.state
+    return f"CANCELLED by {job.cancelled_by}" if job.cancelled_by else "CANCELLED"
+
+
+def _exit(line: Line) -> str:
+    """Of a cancelled job 0:0 is the allocation's, and the script's is that of its script."""
+    if line.job.state == "CANCELLED" and not line.step:
+        return "0:0"
+    return line.job.status
+
+
+def _memory(mib: int, units: str) -> str:
+    if not units:
+        return amounts.memory(mib)
+    factor = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}.get(units.upper(), 1)
+    value = mib / factor
+    return f"{int(value)}{units.upper()}" if value == int(value) else f"{value:.2f}{units.upper()}"
+
+
+def _tres(line: Line) -> str:
+    ask = line.job.ask
+    parts = {"cpu": str(ask.cpus), "node": str(ask.node_count)}
+    if not line.step:
+        parts["billing"] = str(ask.cpus)
+    if ask.total_mib:
+        parts["mem"] = _memory(ask.total_mib, line.units)
+    if ask.gpus_per_node:
+        parts["gres/gpu"] = str(ask.gpus_per_node * ask.node_count)
+    return ",".join(f"{name}={parts[name]}" for name in sorted(parts))
+
+
+def _cpus(job: Job) -> str:
+    return str(job.ask.cpus) if job.start_s is not None else "0"
+
+
+def _reserved(job: Job) -> str:
+    begun = job.start_s if job.start_s is not None else time.time()
+    return times.long_elapsed(begun - (job.eligible_s or job.submit_s))
+
+
+_FIELDS: dict[str, tuple[int, Show]] = {
+    "Account": (10, _all(lambda job: job.ask.account)),
+    "AllocCPUS": (10, _all(_cpus)),
+    "AllocNodes": (10, _all(lambda job: str(job.ask.node_count) if job.start_s is not None else "0")),
+    "AllocTRES": (10, lambda line: _tres(line) if line.job.start_s is not None else ""),
+    "Cluster": (10, _all(lambda job: site.load(Api.open()).cluster)),
+    "Comment": (14, _both(lambda job: job.ask.comment)),
+    "Constraints": (19, _both(lambda job: job.ask.features)),
+    "CPUTime": (10, _all(lambda job: times.long_elapsed(job.elapsed_s * job.ask.cpus))),
+    "CPUTimeRAW": (10, _all(lambda job: str(int(job.elapsed_s) * job.ask.cpus))),
+    "DerivedExitCode": (15, _both(lambda job: job.status if job.state != "CANCELLED" else "0:0")),
+    "Elapsed": (10, _all(lambda job: times.long_elapsed(job.elapsed_s))),
+    "ElapsedRaw": (10, _all(lambda job: str(int(job.elapsed_s)))),
+    "Eligible": (19, _all(lambda job: times.moment(job.eligible_s, "Unknown"))),
+    "End": (19, _all(lambda job: times.moment(job.end_s, "Unknown"))),
+    "ExitCode": (8, _exit),
+    "GID": (6, _both(lambda job: str(job.ask.gid))),
+    "Group": (9, _both(lambda job: job.ask.group)),
+    "JobID": (12, _id),
+    "JobIDRaw": (12, _raw),
+    "JobName": (10, lambda line: line.step or line.job.ask.name),
+    "Layout": (9, _both(lambda job: "", lambda job: "Unknown")),
+    "NCPUS": (10, _all(_cpus)),
+    "NNodes": (8, _all(lambda job: str(job.ask.node_count))),
+    "NodeList": (15, _all(lambda job: nodelist(job) or "None assigned")),
+    "NTasks": (8, _both(lambda job: "", lambda job: "1")),
+    "Partition": (10, _both(lambda job: job.ask.partition)),
+    "Priority": (10, _both(lambda job: str(job.priority))),
+    "QOS": (10, _both(lambda job: job.ask.qos)),
+    "Reason": (22, _both(lambda job: job.reason)),
+    "ReqCPUS": (8, _all(lambda job: str(job.ask.cpus))),
+    "ReqMem": (10, lambda line: _memory(line.job.ask.total_mib, line.units) if not line.step else ""),
+    "ReqNodes": (8, _all(lambda job: str(job.ask.node_count))),
+    "ReqTRES": (10, lambda line: _tres(line) if not line.step else ""),
+    "Reservation": (20, _both(lambda job: job.ask.reservation)),
+    "Reserved": (10, _both(_reserved)),
+    "Start": (19, _all(lambda job: times.moment(job.start_s, "Unknown"))),
+    "State": (10, _state),
+    "Submit": (19, _all(lambda job: times.moment(job.submit_s, "Unknown"))),
+    "SubmitLine": (20, _both(lambda job: job.ask.line)),
+    "Suspended": (10, _all(lambda job: "00:00:00")),
+    "Timelimit": (10, _both(lambda job: times.limit(job.ask.limit_min, long=True))),
+    "TimelimitRaw": (12, _both(lambda job: "" if job.ask.limit_min is None else str(job.ask.limit_min))),
+    "UID": (6, _both(lambda job: str(job.ask.uid))),
+    "User": (9, _both(lambda job: job.ask.user)),
+    "WorkDir": (20, _both(lambda job: job.ask.workdir)),
+}
+# What Slurm has and nobody measures here: the column is there, and empty.
+_EMPTY = (
+    "AdminComment AssocID AveCPU AveCPUFreq AveDiskRead AveDiskWrite AvePages AveRSS AveVMSize BlockID ConsumedEnergy "
+    "ConsumedEnergyRaw Container DBIndex Flags MaxDiskRead MaxDiskReadNode MaxDiskReadTask MaxDiskWrite "
+    "MaxDiskWriteNode MaxDiskWriteTask MaxPages MaxPagesNode MaxPagesTask MaxRSS MaxRSSNode MaxRSSTask MaxVMSize "
+    "MaxVMSizeNode MaxVMSizeTask McsLabel MinCPU MinCPUNode MinCPUTask QOSRAW ReqCPUFreq ReqCPUFreqGov ReqCPUFreqMax "
+    "ReqCPUFreqMin ReservationId ResvCPU ResvCPURAW SystemComment SystemCPU TotalCPU TRESUsageInAve TRESUsageInMax "
+    "TRESUsageInMaxNode TRESUsageInMaxTask TRESUsageInMin TRESUsageInMinNode TRESUsageInMinTask TRESUsageInTot "
+    "TRESUsageOutAve TRESUsageOutMax TRESUsageOutMaxNode TRESUsageOutMaxTask TRESUsageOutMin TRESUsageOutMinNode "
+    "TRESUsageOutMinTask TRESUsageOutTot UserCPU WCKey WCKeyID"
+)
+_FIELDS |= {name: (10, lambda line: "") for name in _EMPTY.split()}
+_LOWER = {name.lower(): name for name in _FIELDS}
+
+
+def _columns(said: Mapping[str, str | None]) -> list[tuple[str, int]]:
+    """(field, width): negative widths are left-aligned."""
+    text = said.get("format") or ("" if "brief" in said else os.environ.get("SACCT_FORMAT", ""))
+    if not text:
+        text = BRIEF if "brief" in said else DEFAULT
+        return [(name, -_FIELDS[name][0] if name == "JobID" else _FIELDS[name][0]) for name in text.split(",")]
+    found = []
+    for word in text.split(","):
+        match = _FIELD.fullmatch(word)
+        name = _LOWER.get(match[1].lower()) if match is not None else None
+        if match is None or name is None:
+            raise Usage(f'sacct: error: Invalid field requested: "{word.partition("%")[0]}"')
+        own = _FIELDS[name][0]
+        found.append((name, int(match[2]) if match[2] else -own if name == "JobID" else own))
+    return found
+
+
+def _print(columns: Sequence[tuple[str, int]], lines: Sequence[Line], said: Mapping[str, str | None]) -> None:
+    rows = [[_FIELDS[name][1](line) for name, _ in columns] for line in lines]
+    if "parsable" in said or "parsable2" in said:
+        between = said.get("delimiter") or "|"
+        after = between if "parsable" in said else ""
+        if "noheader" not in said:
+            rows.insert(0, [name for name, _ in columns])
+        for row in rows:
+            print(between.join(row) + after)
+        return
+    if "noheader" not in said:
+        print("".join(_fit(name, width) for name, width in columns))
+        print("".join("-" * abs(width) + " " for _, width in columns))
+    for row in rows:
+        print("".join(_fit(text, width) for text, (_, width) in zip(row, columns, strict=True)))
+
+
+def _fit(text: str, width: int) -> str:
+    most = abs(width)
+    cut = text if len(text) <= most else text[: most - 1] + "+"
+    return (cut.ljust(most) if width < 0 else cut.rjust(most)) + " "
+
+
+def _print_fields() -> None:
+    """All that sacct(1) knows, four in a row."""
+    names = sorted(_FIELDS, key=str.lower)
+    for at in range(0, len(names), 4):
+        print("".join(name.ljust(20) for name in names[at : at + 4]).rstrip() + " ")

@@ -1,0 +1,94 @@
+"""scancel: end jobs, or take them out of the queue."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from phalanx.slurm.api import Api, Refused
+from phalanx.slurm.jobs.ask import CANCELLED
+from phalanx.slurm.jobs.chosen import Chosen, NoJob, chosen, read_ids, read_states
+from phalanx.slurm.jobs.view import Job, jobs
+from phalanx.slurm.options import Reader, Usage, declare, say
+from phalanx.slurm.submission.manifest import path_of
+
+OPTIONS = declare(
+    "account,A= full,f help hurry,H jobname,n= name= me nodelist,w= partition,p= qos,q= quiet,Q signal,s= state,t= "
+    "user,u= usage verbose,v version,V"
+) + declare("batch,b clusters,M= ctld cron interactive,i reservation,R= sibling= wckey=", refused=True)
+_READER = Reader("scancel", OPTIONS)
+_ENDING = ("TERM", "SIGTERM", "15", "KILL", "SIGKILL", "9")
+
+
+def run(words: Sequence[str]) -> int:
+    typed, arguments = _READER.read(words)
+    said: dict[str, str | None] = dict(typed)
+    said["name"] = said.get("name", said.get("jobname"))
+    if "help" in said or "usage" in said:
+        say("Usage: scancel [OPTIONS] [job_id[_array_id]]")
+        return 0
+    signal = (said.get("signal") or "TERM").upper()
+    if signal not in _ENDING:
+        raise Usage(f"scancel: error: --signal={signal} is not supported by Phalanx (docs/guide/slurm.md)")
+    asked = _asked(said, arguments)
+    if asked == Chosen():
+        raise Usage("scancel: error: No job identification provided")
+    api = Api.open()
+    found = [job for job in jobs(api, asked.numbers) if job.live and asked.has(job)]
+    status = 0
+    for number in _missing(asked, jobs(api, asked.numbers, places=False) if asked.ids else []):
+        if ("quiet" not in said and "verbose" in said) or "quiet" not in said:
+            say(f"scancel: error: Kill job error on job id {number}: Invalid job id specified")
+        status = 1
+    for job in found:
+        status = max(status, _cancel(api, job, now=signal.endswith("KILL") or signal == "9"))
+    return status
+
+
+def _asked(said: Mapping[str, str | None], arguments: Sequence[str]) -> Chosen:
+    ids = []
+    for argument in arguments:
+        try:
+            ids += read_ids(argument)
+        except NoJob:
+            raise Usage(f"scancel: error: Invalid job id {argument}") from None
+    states = frozenset[str]()
+    if text := said.get("state"):
+        try:
+            states = read_states(text) or frozenset()
+        except KeyError:
+            raise Usage(f"scancel: error: Invalid job state string: {text}") from None
+    asked = chosen(said, states)
+    return Chosen(
+        ids=tuple(ids), users=asked.users, accounts=asked.accounts, partitions=asked.partitions, qos=asked.qos,
+        names=asked.names, states=asked.states, nodes=asked.nodes,
+    )  # fmt: skip
+
+
+def _missing(asked: Chosen, found: Sequence[Job]) -> list[int]:
+    there = {job.number for job in found} | {job.base for job in found}
+    gone = [one.number for one in asked.ids if one.number not in there]
+    if not gone:
+        return []
+    from phalanx.slurm.jobs.ended import recorded
+
+    known = recorded()
+    over = {job.number for job in known} | {job.base for job in known}
+    return [number for number in gone if number not in over]
+
+
+def _cancel(api: Api, job: Job, *, now: bool) -> int:
+    """First who did it, for the ledger; then it goes, and its pods with it."""
+    if os.getuid() not in (0, job.ask.uid):
+        say(f"scancel: error: Kill job error on job id {job.number}: Access/permission denied")
+        return 1
+    try:
+        api.patch(path_of(job.number), {"metadata": {"annotations": {CANCELLED: str(os.getuid())}}})
+        grace = {"gracePeriodSeconds": "0"} if now else {}
+        api.delete(path_of(job.number), propagationPolicy="Background", **grace)
+    except Refused as error:
+        if error.code == 404:
+            return 0
+        say(f"scancel: error: Kill job error on job id {job.number}: {error.message}")
+        return 1
+    return 0

@@ -1,0 +1,354 @@
+"""scontrol: look at jobs, nodes and partitions, and change them."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from phalanx.slurm import site
+from phalanx.slurm.api import Api, Object, Refused
+from phalanx.slurm.commands.sbatch import scheduling_words
+from phalanx.slurm.jobs import pages
+from phalanx.slurm.jobs.ask import ASK, TEXT_MOST, Ask
+from phalanx.slurm.jobs.chosen import Chosen, NoJob, read_ids
+from phalanx.slurm.jobs.nodes import PATH as NODES
+from phalanx.slurm.jobs.view import Job, jobs
+from phalanx.slurm.notation import times
+from phalanx.slurm.notation.hostlist import compress, expand
+from phalanx.slurm.options import Reader, Usage, declare, say
+from phalanx.slurm.submission import dependency
+from phalanx.slurm.submission.manifest import SECRETS, name_of, path_of
+
+OPTIONS = declare("all,a details,d help,h oneliner,o quiet,Q version,V") + declare(
+    "clusters,M= future,F hide local sibling uid,u= verbose,v json yaml", refused=True
+)
+_READER = Reader("scontrol", OPTIONS)
+_HELD = ("phalanx.dev/hold",)
+_AFTER = ("phalanx.dev/after", "phalanx.dev/after-any", "phalanx.dev/singleton")
+_TIMES = ("begin", "deadline", "array", "array-cap", "time-limit", "nice")
+_UNSAID = dict.fromkeys((*_HELD, *_AFTER, *(f"phalanx.dev/{name}" for name in _TIMES)))
+_DENIED = "Access/permission denied for job "
+
+
+def run(words: Sequence[str]) -> int:
+    typed, arguments = _READER.read(words)
+    if not arguments:
+        raise Usage("scontrol: error: a command is expected: Phalanx has no interactive scontrol (docs/guide/slurm.md)")
+    verb, *rest = arguments
+    oneline = "oneliner" in dict(typed)
+    known: dict[str, Callable[[], int]] = {
+        "show": lambda: _show(rest, oneline),
+        "hold": lambda: _hold(rest, "JobHeldUser"),
+        "uhold": lambda: _hold(rest, "JobHeldUser"),
+        "release": lambda: _hold(rest, ""),
+        "update": lambda: _update(rest),
+        "write": lambda: _write(rest),
+        "ping": _ping,
+    }
+    if verb not in known:
+        raise Usage(f"scontrol: error: {verb} is not supported by Phalanx (docs/guide/slurm.md)")
+    return known[verb]()
+
+
+# --- show -----------------------------------------------------------------------------------------------------------
+
+
+def _show(words: Sequence[str], oneline: bool) -> int:
+    what, *names = [*words, ""]
+    name = names[0] if names else ""
+    match what.lower():
+        case "hostnames" | "hostname":
+            return _hostnames(name)
+        case "hostlist":
+            print(compress(name.split(",")))
+        case "hostlistsorted":
+            print(compress(expand(name), ordered=True))
+        case "job" | "jobs" | "jobid":
+            return _show_jobs(name, oneline)
+        case "node" | "nodes":
+            return _show_nodes(name, oneline)
+        case "partition" | "partitions":
+            return _show_partitions(name, oneline)
+        case _:
+            raise Usage(f"scontrol: error: show {what} is not supported by Phalanx (docs/guide/slurm.md)")
+    return 0
+
+
+def _hostnames(text: str) -> int:
+    text = text or os.environ.get("SLURM_NODELIST", "")
+    if not text:
+        say("scontrol: error: host list is empty")
+        return 0
+    print("\n".join(expand(text)))
+    return 0
+
+
+def _show_jobs(text: str, oneline: bool) -> int:
+    api = Api.open()
+    try:
+        ids = tuple(read_ids(text))
+    except NoJob:
+        raise Usage("scontrol_print_job error: Invalid job id specified") from None
+    found = _all(api, Chosen(ids=ids))
+    if ids and not found:
+        raise Usage("slurm_load_jobs error: Invalid job id specified")
+    if not found:
+        print("No jobs in the system")
+    for job in found:
+        _page(pages.job(job), oneline)
+    return 0
+
+
+def _all(api: Api, asked: Chosen) -> list[Job]:
+    """Those that exist, and those that ended lately."""
+    from phalanx.slurm.jobs.ended import ended
+
+    found = [job for job in jobs(api, asked.numbers) if asked.has(job)]
+    there = {job.number for job in found}
+    since_s = time.time() - site.load(api).keep_s
+    late = [job for job in ended(since_s) if job.number not in there and asked.has(job)]
+    return sorted([*found, *late], key=lambda job: job.number)
+
+
+def _show_nodes(text: str, oneline: bool) -> int:
+    from phalanx.slurm.commands.sinfo import see
+
+    api = Api.open()
+    here, found, wanted = site.load(api), see(api), expand(text)
+    for name in wanted or [one.node.name for one in found]:
+        seen = next((one for one in found if one.node.name == name), None)
+        if seen is None:
+            print(f"Node {name} not found")
+            return 1
+        names = [one.name for one in here.all if not one.nodes or name in one.nodes]
+        _page(pages.node(seen.node, seen.state, seen.used, names), oneline)
+    return 0
+
+
+def _show_partitions(text: str, oneline: bool) -> int:
+    from phalanx.slurm.jobs.nodes import nodes
+
+    api = Api.open()
+    here, every = site.load(api), nodes(api)
+    found = [one for one in here.all if not text or one.name == text]
+    if not found:
+        print(f"Partition {text} not found")
+        return 1
+    for partition in found:
+        within = [node for node in every if not partition.nodes or node.name in partition.nodes]
+        _page(pages.partition(partition, within), oneline)
+    return 0
+
+
+def _page(lines: Sequence[Sequence[str]], oneline: bool) -> None:
+    if oneline:
+        print(" ".join(word for line in lines for word in line if word))
+    else:
+        print("\n   ".join(" ".join(line) for line in lines) + "\n")
+
+
+# --- jobs -----------------------------------------------------------------------------------------------------------
+
+
+def _named(api: Api, text: str) -> list[Job]:
+    """The live jobs that an id means. Raises Usage."""
+    try:
+        ids = tuple(read_ids(text.removeprefix("jobid=").removeprefix("JobId=")))
+    except NoJob:
+        raise Usage(f"Invalid job id {text}") from None
+    asked = Chosen(ids=ids)
+    found = [job for job in jobs(api, asked.numbers) if asked.has(job)]
+    if not found:
+        raise Usage(f"Invalid job id specified for job {text}")
+    return found
+
+
+def _hold(words: Sequence[str], hold: str) -> int:
+    if not words:
+        raise Usage("scontrol: error: too few arguments for keyword:hold")
+    api, status = Api.open(), 0
+    for job in [job for word in words for job in _named(api, word)]:
+        if job.state != "PENDING":
+            say(f"Job is no longer pending execution for job {job.id}")
+            status = 1
+        elif not _may(job):
+            say(f"{_DENIED}{job.id}")
+            status = 1
+        else:
+            said = (hold if os.getuid() == job.ask.uid else "JobHeldAdmin") if hold else None
+            api.patch(path_of(job.number), {"metadata": {"annotations": {"phalanx.dev/hold": said}}})
+    return status
+
+
+def _may(job: Job) -> bool:
+    return os.getuid() in (0, job.ask.uid)
+
+
+def _update(words: Sequence[str]) -> int:
+    pairs = [word.partition("=") for word in words]
+    said = {name.lower(): value for name, equals, value in pairs if equals}
+    if len(words) >= 2 and words[0].lower() == "job":
+        said = {"jobid": words[1], **said}
+    if "jobid" in said:
+        return _update_job(said.pop("jobid"), said)
+    if "nodename" in said:
+        return _update_node(said.pop("nodename"), said)
+    if "partitionname" in said:
+        return _update_partition(said.pop("partitionname"), said)
+    raise Usage(
+        "scontrol: error: No valid entity in update command\nInput line must include JobId, NodeName or PartitionName"
+    )
+
+
+def _update_job(text: str, said: dict[str, str]) -> int:
+    api, status = Api.open(), 0
+    for job in _named(api, text):
+        if not _may(job):
+            say(f"{_DENIED}{job.id}")
+            status = 1
+            continue
+        ask = msgspec.structs.replace(job.ask)
+        try:
+            needs = _change(api, job, ask, said)
+        except dependency.DependencyError as error:
+            say(f"{error} for job {job.id}")
+            status = 1
+            continue
+        before = api.get(path_of(job.number))["metadata"].get("annotations") or {}
+        changed: dict[str, Any] = {**_UNSAID, **scheduling_words(ask, needs or dependency.Needs())}
+        kept = _HELD if needs is not None else (*_HELD, *_AFTER)
+        changed |= {name: before.get(name) for name in kept}
+        changed[ASK] = msgspec.json.encode(ask).decode()
+        api.patch(path_of(job.number), {"metadata": {"annotations": changed}})
+    return status
+
+
+def _change(api: Api, job: Job, ask: Ask, said: dict[str, str]) -> dependency.Needs | None:
+    """Into `ask`; the new dependencies, if they are others. Raises Usage, DependencyError."""
+    needs = None
+    for name, value in said.items():
+        match name:
+            case "timelimit":
+                ask.limit_min = _minutes(value)
+            case "name" | "jobname":
+                ask.name = value
+            case "comment":
+                ask.comment = value[:TEXT_MOST]
+            case "nice":
+                ask.nice = int(value or 100)
+            case "starttime" | "eligibletime":
+                ask.begin_s = _at(value)
+            case "deadline":
+                ask.deadline_s = _at(value)
+            case "arraytaskthrottle":
+                ask.throttle = int(value)
+            case "qos":
+                ask.qos = value
+            case "dependency":
+                needs = dependency.read(api, value, job.ask.task, job.number)
+                ask.dependency = needs.shown
+            case _:
+                raise Usage(f"scontrol: error: Update of {name} is not supported by Phalanx (docs/guide/slurm.md)")
+    return needs
+
+
+def _minutes(text: str) -> int | None:
+    try:
+        return times.read_limit_min(text)
+    except times.TimeError:
+        raise Usage(f"scontrol: error: Invalid TimeLimit value: {text}") from None
+
+
+def _at(text: str) -> float:
+    try:
+        return times.read_moment(text, time.time())
+    except times.TimeError:
+        raise Usage(f"Invalid time specification (pos=0): {text}") from None
+
+
+def _write(words: Sequence[str]) -> int:
+    """write batch_script JOB [FILE]: the script, into slurm-JOB.sh or to standard output (-)."""
+    if len(words) < 2 or words[0] != "batch_script":
+        raise Usage("scontrol: error: write takes batch_script and a job id")
+    import base64
+
+    api = Api.open()
+    [job, *_] = _named(api, words[1])
+    data = api.get(f"{SECRETS}/{name_of(job.number)}").get("data") or {}
+    text = base64.b64decode(data.get("PHALANX_SCRIPT", "")).decode(errors="replace")
+    target = words[2] if len(words) > 2 else f"slurm-{job.number}.sh"
+    if target == "-":
+        print(text, end="")
+        return 0
+    with open(target, "w") as file:
+        file.write(text)
+    print(f"batch script for job {job.number} written to {target}")
+    return 0
+
+
+def _ping() -> int:
+    api = Api.open()
+    api.get("/version")
+    print("Slurmctld(primary) at the API server is UP")
+    return 0
+
+
+# --- nodes and partitions -------------------------------------------------------------------------------------------
+
+
+def _update_node(text: str, said: dict[str, str]) -> int:
+    """State=DRAIN with a Reason, and State=RESUME."""
+    state = said.pop("state", "").upper()
+    reason = said.pop("reason", "")
+    if said or state not in ("DRAIN", "RESUME", "UNDRAIN", "DOWN", ""):
+        raise Usage(
+            f"scontrol: error: of a node only State=DRAIN|RESUME and Reason can be changed here, not {said or state}"
+        )
+    if state in ("DRAIN", "DOWN") and not reason:
+        raise Usage("You must specify a reason when DOWNING a node. Request denied")
+    by = pwd.getpwuid(os.getuid()).pw_name
+    drains = state in ("DRAIN", "DOWN")
+    annotations: Object = {
+        "slurm.phalanx.dev/reason": reason if drains else None,
+        "slurm.phalanx.dev/reason-by": by if drains else None,
+        "slurm.phalanx.dev/reason-at": times.moment(time.time()) if drains else None,
+    }
+    api = Api.open()
+    for name in expand(text):
+        try:
+            api.patch(
+                f"{NODES}/{name}", {"metadata": {"annotations": annotations}, "spec": {"unschedulable": drains or None}}
+            )
+        except Refused as error:
+            why = "Invalid node name specified" if error.code == 404 else error.message
+            say(f"slurm_update error: {why}")
+            return 1
+    return 0
+
+
+def _update_partition(name: str, said: dict[str, str]) -> int:
+    api = Api.open()
+    here = site.load(api)
+    partition = here.partition(name)
+    if partition is None:
+        raise Usage("slurm_update error: Invalid partition name specified")
+    for key, value in said.items():
+        match key:
+            case "state":
+                partition.state = value.upper()
+            case "maxtime":
+                partition.max_min = _minutes(value)
+            case "defaulttime":
+                partition.default_min = _minutes(value)
+            case "maxnodes":
+                partition.max_nodes = None if value.upper() == "UNLIMITED" else int(value)
+            case _:
+                raise Usage(f"scontrol: error: Update of {key} is not supported by Phalanx (docs/guide/slurm.md)")
+    here.partitions = here.all
+    site.store(api, here)
+    return 0

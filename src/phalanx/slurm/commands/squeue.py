@@ -1,0 +1,201 @@
+"""squeue: what waits and what runs."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from phalanx.slurm import site
+from phalanx.slurm.api import Api
+from phalanx.slurm.jobs import fields
+from phalanx.slurm.jobs.chosen import Chosen, NoJob, chosen, read_states
+from phalanx.slurm.jobs.view import LIVE, SHORT, Job, jobs
+from phalanx.slurm.notation import times
+from phalanx.slurm.notation.hostlist import compress
+from phalanx.slurm.options import Reader, Usage, declare, say
+
+OPTIONS = declare(
+    "account,A= all,a array,r format,o= Format,O= help hide iterate,i= job,j= jobs= json long,l me name,n= "
+    "nodelist,w= noheader,h only-job-state partition,p= qos,q= sort,S= start states,t= state= user,u= usage version,V"
+) + declare(
+    "array-unique clusters,M= cluster= federation licenses,L= local priority,P reservation,R= sibling steps,s=? "
+    "verbose,v yaml",
+    refused=True,
+)
+ENVIRONMENT = {
+    "SQUEUE_ACCOUNT": "account", "SQUEUE_FORMAT": "format", "SQUEUE_FORMAT2": "Format", "SQUEUE_NAMES": "name",
+    "SQUEUE_PARTITION": "partition", "SQUEUE_QOS": "qos", "SQUEUE_SORT": "sort", "SQUEUE_STATES": "states",
+    "SQUEUE_USERS": "user", "SQUEUE_ARRAY": "array",
+}  # fmt: skip
+DEFAULT = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
+LONG = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R"
+START = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R"
+_READER = Reader("squeue", OPTIONS)
+
+
+def run(words: Sequence[str]) -> int:
+    typed, _ = _READER.read(words)
+    said: dict[str, str | None] = dict(typed)
+    for name, option in ENVIRONMENT.items():
+        if os.environ.get(name) and option not in said:
+            if option in ("format", "Format") and ("format" in said or "Format" in said):
+                continue
+            said[option] = os.environ[name]
+    said["jobs"] = said.get("jobs", said.get("job"))
+    said["states"] = said.get("states", said.get("state"))
+    if "usage" in said or "help" in said:
+        say("Usage: squeue [OPTIONS]\n" + " ".join(f"--{one.name}" for one in OPTIONS if not one.refused))
+        return 0
+    every_s = float(said.get("iterate") or 0)
+    api = Api.open()
+    while True:
+        status = _show(api, said)
+        if not every_s:
+            return status
+        time.sleep(every_s)
+
+
+def _show(api: Api, said: Mapping[str, str | None]) -> int:
+    asked = _asked(said)
+    found = _found(api, said, asked)
+    if asked.ids and not found and not _known(api, asked):
+        raise Usage("slurm_load_jobs error: Invalid job id specified")
+    if "json" in said:
+        print(_json(found))
+        return 0
+    if "array" not in said:
+        found = list(fields.shown_together(found))
+    found = _sorted(found, said)
+    columns, wrong = _columns(said)
+    for letter in wrong:
+        say(f"squeue: error: Invalid job format specification: {letter}")
+    lines = []
+    if "noheader" not in said:
+        if "long" in said:
+            lines.append(time.strftime("%a %b %d %H:%M:%S %Y"))
+        lines.append(fields.heading(columns))
+    lines += [fields.line(columns, job) for job in found]
+    if lines:
+        print("\n".join(lines), flush=True)
+    return 0
+
+
+def _asked(said: Mapping[str, str | None]) -> Chosen:
+    try:
+        text = said.get("states")
+        states = read_states(text) if text else frozenset(LIVE)
+        return chosen(said, states if states is not None else frozenset())
+    except NoJob as error:
+        raise Usage(f"squeue: error: Invalid job id: {error}") from None
+    except KeyError as error:
+        raise Usage(
+            f"squeue: error: Invalid job state specified: {error.args[0]}\n"
+            f"squeue: error: Valid job states include: {','.join(SHORT)}"
+        ) from None
+
+
+def _found(api: Api, said: Mapping[str, str | None], asked: Chosen) -> list[Job]:
+    if "start" in said:
+        return [job for job in jobs(api, asked.numbers) if job.state == "PENDING" and asked.has(job)]
+    found = jobs(api, asked.numbers)
+    if not asked.states or asked.states - set(LIVE):
+        from phalanx.slurm.jobs.ended import ended
+
+        there = {job.number for job in found}
+        since_s = time.time() - site.load(api).keep_s
+        found += [job for job in ended(since_s) if job.number not in there]
+        found.sort(key=lambda job: job.number)
+    return [job for job in found if asked.has(job)]
+
+
+def _known(api: Api, asked: Chosen) -> bool:
+    """Whether there was such a job: then nothing is shown, and nothing is wrong."""
+    if jobs(api, asked.numbers, places=False):
+        return True
+    from phalanx.slurm.jobs.ended import recorded
+
+    since_s = time.time() - site.load(api).keep_s
+    return any((asked.ids and job.base in {one.number for one in asked.ids}) or
+               job.number in {one.number for one in asked.ids} for job in recorded(since_s))  # fmt: skip
+
+
+def _columns(said: Mapping[str, str | None]) -> tuple[list[fields.Column], list[str]]:
+    if (names := said.get("Format")) is not None:
+        return fields.by_names(names)
+    default = START if "start" in said else LONG if "long" in said else DEFAULT
+    return fields.by_letters(said.get("format") or default)
+
+
+_KEYS: dict[str, Callable[[Job], Any]] = {
+    "a": lambda job: job.ask.account,
+    "i": lambda job: (job.base, -1 if job.ask.task is None else job.ask.task),
+    "j": lambda job: job.ask.name,
+    "M": lambda job: job.elapsed_s,
+    "l": lambda job: job.ask.limit_min if job.ask.limit_min is not None else 1 << 40,
+    "N": lambda job: job.nodes,
+    "P": lambda job: job.ask.partition,
+    "p": lambda job: job.priority,
+    "Q": lambda job: job.priority,
+    "q": lambda job: job.ask.qos,
+    "S": lambda job: job.start_s or 0.0,
+    "t": lambda job: (list(LIVE).index(job.state) if job.live else 9, job.state),
+    "T": lambda job: (list(LIVE).index(job.state) if job.live else 9, job.state),
+    "u": lambda job: job.ask.user,
+    "V": lambda job: job.submit_s,
+    "C": lambda job: job.ask.cpus,
+    "D": lambda job: job.ask.node_count,
+}
+
+
+def _sorted(found: list[Job], said: Mapping[str, str | None]) -> list[Job]:
+    """By --sort; else what waits first, by priority, and then the rest."""
+    keys = (said.get("sort") or "P,t,-p").split(",")
+    for key in reversed(keys):
+        letter = key.strip().lstrip("+-")
+        if letter in _KEYS:
+            found = sorted(found, key=_KEYS[letter], reverse=key.strip().startswith("-"))
+    return found
+
+
+def _json(found: Sequence[Job]) -> str:
+    import msgspec
+
+    rows = [
+        {
+            "job_id": job.number,
+            "array_job_id": job.ask.array or 0,
+            "array_task_id": job.ask.task,
+            "name": job.ask.name,
+            "user_name": job.ask.user,
+            "user_id": job.ask.uid,
+            "group_name": job.ask.group,
+            "account": job.ask.account,
+            "partition": job.ask.partition,
+            "qos": job.ask.qos,
+            "job_state": job.state,
+            "state_reason": job.reason,
+            "priority": job.priority,
+            "cpus": job.ask.cpus,
+            "node_count": job.ask.node_count,
+            "tasks": job.ask.tasks,
+            "nodes": compress(job.nodes, ordered=True),
+            "batch_host": job.nodes[0] if job.nodes else "",
+            "submit_time": int(job.submit_s),
+            "start_time": int(job.start_s or 0),
+            "end_time": int(job.end_s or 0),
+            "time_limit": job.ask.limit_min,
+            "elapsed": times.elapsed(job.elapsed_s),
+            "command": job.ask.command,
+            "comment": job.ask.comment,
+            "current_working_directory": job.ask.workdir,
+            "standard_output": job.ask.stdout,
+            "standard_error": job.ask.stderr,
+            "exit_code": job.exit_code,
+            "dependency": job.ask.dependency,
+            "nice": job.ask.nice,
+        }
+        for job in found
+    ]
+    return msgspec.json.format(msgspec.json.encode({"jobs": rows, "errors": []}), indent=1).decode()

@@ -1,0 +1,1 @@
+"""A job as Slurm's commands see it."""

@@ -1,0 +1,79 @@
+"""What a job asked, as it is kept with it: in one annotation of its Job, and from there in the ledger."""
+
+from __future__ import annotations
+
+import msgspec
+
+PREFIX = "slurm.phalanx.dev/"
+NUMBER = PREFIX + "number"  # label and annotation: the job number
+ARRAY = PREFIX + "array"  # label: the number of its array
+ASK = PREFIX + "job"  # annotation: `Ask` as JSON
+CANCELLED = PREFIX + "cancelled-by"  # annotation: the uid of who cancelled it
+SECRET = PREFIX + "environment"  # annotation: the Secret with its environment and script
+
+TEXT_MOST = 1000  # characters of what is only shown
+
+
+class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """`memory_mib` per CPU if `per_cpu`, else per node; None: nothing was said. Minutes. `task` None: no array.
+    `tasks_of`: all tasks of its array. `args`: of the script. `std*`: file names with their patterns."""
+
+    name: str
+    user: str
+    uid: int
+    gid: int
+    group: str
+    account: str
+    partition: str
+    qos: str = "normal"
+    submit_s: float = 0.0
+    task: int | None = None
+    array: int | None = None
+    tasks_of: str = ""
+    throttle: int = 0
+    nodes: int = 1
+    max_nodes: int = 0
+    said_nodes: bool = False
+    tasks: int = 1
+    cpus_per_task: int = 1
+    tasks_per_node: int = 0
+    min_cpus: int = 1
+    memory_mib: int | None = None
+    per_cpu: bool = False
+    gpus_per_node: int = 0
+    tres_per_node: str = ""
+    limit_min: int | None = None
+    features: str = ""
+    wanted: list[str] = []
+    excluded: list[str] = []
+    exclusive: bool = False
+    dependency: str = ""
+    begin_s: float | None = None
+    deadline_s: float | None = None
+    nice: int = 0
+    hold: str = ""
+    requeue: bool = True
+    comment: str = ""
+    reservation: str = ""
+    command: str = ""
+    workdir: str = ""
+    stdin: str = "/dev/null"
+    stdout: str = ""
+    stderr: str = ""
+    line: str = ""
+    host: str = ""
+    pid: int = 0
+
+    @property
+    def cpus(self) -> int:
+        return self.tasks * self.cpus_per_task
+
+    @property
+    def node_count(self) -> int:
+        return max(1, self.nodes)
+
+    @property
+    def total_mib(self) -> int:
+        if self.memory_mib is None:
+            return 0
+        return self.memory_mib * (self.cpus if self.per_cpu else self.node_count)

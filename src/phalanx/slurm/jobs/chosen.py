@@ -1,0 +1,132 @@
+"""Which jobs a command means: by number, task, name, user, account, partition, QOS, state and node."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from phalanx.errors import PhalanxError
+from phalanx.slurm.jobs.view import SHORT, Job
+from phalanx.slurm.notation.hostlist import expand
+
+_ID = re.compile(r"(\d+)(?:_(?:(\d+)|\[([\d,:-]+)(?:%\d+)?\]))?")
+
+
+class NoJob(PhalanxError):
+    """A text that is no job id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Id:
+    """A job's number; of an array's tasks, those."""
+
+    number: int
+    tasks: frozenset[int] | None = None
+
+
+def read_ids(text: str) -> list[Id]:
+    """`12`, `12_3`, `12_[1-3]`, with commas. Raises NoJob."""
+    return [read_id(part) for part in re.split(r",(?![^\[]*\])", text) if part]
+
+
+def read_id(text: str) -> Id:
+    """Raises NoJob."""
+    found = _ID.fullmatch(text.strip())
+    if found is None:
+        raise NoJob(text)
+    if found[2]:
+        return Id(number=int(found[1]), tasks=frozenset({int(found[2])}))
+    if found[3]:
+        from phalanx.slurm.notation.arrays import ArrayError, read_array
+
+        try:
+            return Id(number=int(found[1]), tasks=frozenset(read_array(found[3], 1 << 30).tasks))
+        except ArrayError:
+            raise NoJob(text) from None
+    return Id(number=int(found[1]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """Empty: any."""
+
+    ids: tuple[Id, ...] = ()
+    users: frozenset[str] = frozenset()
+    accounts: frozenset[str] = frozenset()
+    partitions: frozenset[str] = frozenset()
+    qos: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
+    states: frozenset[str] = frozenset()
+    nodes: frozenset[str] = frozenset()
+
+    def has(self, job: Job) -> bool:
+        ask = job.ask
+        tests: Iterable[tuple[frozenset[str], str]] = (
+            (self.users, ask.user),
+            (self.accounts, ask.account),
+            (self.partitions, ask.partition),
+            (self.qos, ask.qos),
+            (self.names, ask.name),
+            (self.states, job.state),
+        )
+        if any(allowed and value not in allowed for allowed, value in tests):
+            return False
+        if self.nodes and not self.nodes & set(job.nodes):
+            return False
+        return not self.ids or any(_is(each, job) for each in self.ids)
+
+    @property
+    def numbers(self) -> list[int] | None:
+        return [each.number for each in self.ids] or None
+
+
+def _is(each: Id, job: Job) -> bool:
+    if each.tasks is not None:
+        return job.base == each.number and job.ask.task in each.tasks
+    return each.number in (job.number, job.base)
+
+
+def chosen(said: Mapping[str, str | None], states: frozenset[str] = frozenset()) -> Chosen:
+    """From options of the usual names. Raises NoJob."""
+
+    def some(name: str) -> frozenset[str]:
+        return frozenset(part for part in (said.get(name) or "").split(",") if part)
+
+    users = frozenset(_user(one) for one in some("user"))
+    if "me" in said:
+        users |= {pwd.getpwuid(os.getuid()).pw_name}
+    return Chosen(
+        ids=tuple(read_ids(said.get("jobs") or "")),
+        users=users,
+        accounts=frozenset(one.lower() for one in some("account")),
+        partitions=some("partition"),
+        qos=some("qos"),
+        names=some("name"),
+        states=states,
+        nodes=frozenset(expand(said.get("nodelist") or "")),
+    )
+
+
+def _user(text: str) -> str:
+    if text.isdigit():
+        try:
+            return pwd.getpwuid(int(text)).pw_name
+        except KeyError:
+            return text
+    return text
+
+
+def read_states(text: str) -> frozenset[str] | None:
+    """Long states from long or short ones; None: all. Raises KeyError with the one that is unknown."""
+    long = {short: state for state, short in SHORT.items()}
+    found = set()
+    for word in text.upper().split(","):
+        if word == "ALL":
+            return None
+        if word not in long and word not in SHORT:
+            raise KeyError(word)
+        found.add(long.get(word, word))
+    return frozenset(found)

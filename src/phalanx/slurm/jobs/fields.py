@@ -1,0 +1,253 @@
+"""What squeue can show of a job: the letters of -o and the names of -O (squeue(1)), with their headings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from phalanx.slurm.jobs.view import SHORT, Job
+from phalanx.slurm.notation import amounts, times
+from phalanx.slurm.notation.hostlist import compress
+
+Show = Callable[[Job], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    heading: str
+    show: Show
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A field with its width (0: as wide as it is) and what follows it, or plain text."""
+
+    field: Field | None
+    width: int = 0
+    right: bool = False
+    text: str = ""
+
+
+def memory(job: Job) -> str:
+    return amounts.memory(job.ask.memory_mib) if job.ask.memory_mib is not None else "0"
+
+
+def nodelist(job: Job) -> str:
+    return compress(job.nodes, ordered=True) if job.state != "PENDING" else ""
+
+
+def where(job: Job) -> str:
+    """The nodes of what runs or ran, else the reason in brackets."""
+    if job.state in ("PENDING", "CANCELLED", "FAILED", "TIMEOUT") and not (
+        job.state != "PENDING" and job.reason == "None"
+    ):
+        return f"({job.reason})"
+    return nodelist(job)
+
+
+def tres(job: Job) -> str:
+    """`cpu=2,mem=2000M,node=1,billing=2`."""
+    ask = job.ask
+    parts = [f"cpu={ask.cpus}"]
+    if ask.total_mib:
+        parts.append(f"mem={amounts.memory(ask.total_mib)}")
+    parts += [f"node={ask.node_count}", f"billing={ask.cpus}"]
+    if ask.gpus_per_node:
+        parts.append(f"gres/gpu={ask.gpus_per_node * ask.node_count}")
+    return ",".join(parts)
+
+
+def _limit(job: Job) -> str:
+    return times.limit(job.ask.limit_min)
+
+
+def _end(job: Job) -> float | None:
+    if job.end_s is not None:
+        return job.end_s
+    if job.start_s is None or job.ask.limit_min is None:
+        return None
+    return job.start_s + job.ask.limit_min * 60
+
+
+def _null(text: str) -> str:
+    return text or "(null)"
+
+
+def _dependency(job: Job) -> str:
+    return _null(job.ask.dependency if job.state == "PENDING" else "")
+
+
+def _start(job: Job) -> str:
+    if job.state == "PENDING":
+        return times.moment(job.ask.begin_s if job.reason == "BeginTime" else None)
+    return times.moment(job.start_s)
+
+
+def _left(job: Job) -> str:
+    if job.ask.limit_min is None:
+        return "UNLIMITED"
+    return times.elapsed(job.ask.limit_min * 60 - job.elapsed_s)
+
+
+LETTERS: dict[str, Field] = {
+    "a": Field("ACCOUNT", lambda job: job.ask.account),
+    "A": Field("JOBID", lambda job: str(job.number)),
+    "b": Field("TRES_PER_NODE", lambda job: job.ask.tres_per_node or "N/A"),
+    "B": Field("EXEC_HOST", lambda job: job.nodes[0] if job.nodes else "n/a"),
+    "c": Field("MIN_CPUS", lambda job: str(_min_cpus(job))),
+    "C": Field("CPUS", lambda job: str(job.ask.cpus)),
+    "d": Field("MIN_TMP_DISK", lambda job: "0"),
+    "D": Field("NODES", lambda job: str(job.ask.node_count)),
+    "e": Field("END_TIME", lambda job: times.moment(_end(job))),
+    "E": Field("DEPENDENCY", _dependency),
+    "f": Field("FEATURES", lambda job: _null(job.ask.features)),
+    "F": Field("ARRAY_JOB_ID", lambda job: str(job.base)),
+    "g": Field("GROUP", lambda job: job.ask.group),
+    "G": Field("GROUP", lambda job: str(job.ask.gid)),
+    "h": Field("OVER_SUBSCRIBE", lambda job: "NO" if job.ask.exclusive else "OK"),
+    "H": Field("SOCKETS_PER_NODE", lambda job: "*"),
+    "i": Field("JOBID", lambda job: job.id),
+    "I": Field("CORES_PER_SOCKET", lambda job: "*"),
+    "j": Field("NAME", lambda job: job.ask.name),
+    "J": Field("THREADS_PER_CORE", lambda job: "*"),
+    "k": Field("COMMENT", lambda job: _null(job.ask.comment)),
+    "K": Field("ARRAY_TASK_ID", lambda job: "N/A" if job.ask.task is None else job.id.partition("_")[2].strip("[]")),
+    "l": Field("TIME_LIMIT", _limit),
+    "L": Field("TIME_LEFT", _left),
+    "m": Field("MIN_MEMORY", memory),
+    "M": Field("TIME", lambda job: times.elapsed(job.elapsed_s)),
+    "n": Field("REQ_NODES", lambda job: compress(job.ask.wanted)),
+    "N": Field("NODELIST", nodelist),
+    "o": Field("COMMAND", lambda job: _null(job.ask.command)),
+    "O": Field("CONTIGUOUS", lambda job: "0"),
+    "p": Field("PRIORITY", lambda job: f"{job.priority / 4294967295:.14f}"),
+    "P": Field("PARTITION", lambda job: job.ask.partition),
+    "q": Field("QOS", lambda job: job.ask.qos),
+    "Q": Field("PRIORITY", lambda job: str(job.priority)),
+    "r": Field("REASON", lambda job: job.reason),
+    "R": Field("NODELIST(REASON)", where),
+    "S": Field("START_TIME", _start),
+    "t": Field("ST", lambda job: SHORT.get(job.state, job.state)),
+    "T": Field("STATE", lambda job: job.state),
+    "u": Field("USER", lambda job: job.ask.user),
+    "U": Field("UID", lambda job: str(job.ask.uid)),
+    "v": Field("RESERVATION", lambda job: _null(job.ask.reservation)),
+    "V": Field("SUBMIT_TIME", lambda job: times.moment(job.submit_s)),
+    "w": Field("WCKEY", lambda job: "(null)"),
+    "x": Field("EXC_NODES", lambda job: compress(job.ask.excluded)),
+    "X": Field("CORE_SPEC", lambda job: "N/A"),
+    "y": Field("NICE", lambda job: str(job.ask.nice)),
+    "Y": Field("SCHEDNODES", lambda job: "(null)"),
+    "z": Field("S:C:T", lambda job: "*:*:*"),
+    "Z": Field("WORK_DIR", lambda job: job.ask.workdir),
+}
+
+
+def _min_cpus(job: Job) -> int:
+    """Of a node."""
+    ask = job.ask
+    return max(1 if ask.exclusive else ask.min_cpus, ask.cpus_per_task * max(1, ask.tasks_per_node))
+
+
+NAMES: dict[str, Field] = {
+    "account": LETTERS["a"], "arrayjobid": LETTERS["F"], "arraytaskid": LETTERS["K"],
+    "batchflag": Field("BATCH_FLAG", lambda job: "1"), "batchhost": LETTERS["B"],
+    "command": LETTERS["o"], "comment": LETTERS["k"], "contiguous": LETTERS["O"], "cpus-per-task":
+    Field("CPUS_PER_TASK", lambda job: str(job.ask.cpus_per_task) if job.ask.cpus_per_task > 1 else "N/A"),
+    "deadline": Field("DEADLINE", lambda job: times.moment(job.ask.deadline_s)),
+    "dependency": LETTERS["E"], "eligibletime": Field("ELIGIBLE_TIME", lambda job: times.moment(job.eligible_s)),
+    "endtime": LETTERS["e"], "exit_code": Field("EXIT_CODE", lambda job: str(job.exit_code)),
+    "feature": LETTERS["f"], "groupid": LETTERS["G"], "groupname": LETTERS["g"],
+    "jobarrayid": LETTERS["i"], "jobid": LETTERS["A"], "maxcpus":
+    Field("MAX_CPUS", lambda job: "0"), "maxnodes": Field("MAX_NODES", lambda job: str(job.ask.max_nodes)),
+    "mincpus": LETTERS["c"], "minmemory": LETTERS["m"], "name": LETTERS["j"], "nice": LETTERS["y"],
+    "nodelist": LETTERS["N"], "numcpus": LETTERS["C"], "numnodes": LETTERS["D"],
+    "numtasks": Field("TASKS", lambda job: str(job.ask.tasks)), "oversubscribe": LETTERS["h"],
+    "partition": LETTERS["P"], "priority": LETTERS["p"], "prioritylong": LETTERS["Q"], "qos": LETTERS["q"],
+    "reason": LETTERS["r"], "reasonlist": LETTERS["R"], "reqnodes": LETTERS["n"],
+    "requeue": Field("REQUEUE", lambda job: str(int(job.ask.requeue))), "reservation": LETTERS["v"],
+    "restartcnt": Field("RESTART_COUNT", lambda job: str(job.restarts)), "schednodes": LETTERS["Y"],
+    "starttime": LETTERS["S"], "state": LETTERS["T"], "statecompact": LETTERS["t"],
+    "stderr": Field("STDERR", lambda job: job.ask.stderr or job.ask.stdout),
+    "stdin": Field("STDIN", lambda job: job.ask.stdin), "stdout": Field("STDOUT", lambda job: job.ask.stdout),
+    "submittime": LETTERS["V"], "timeleft": LETTERS["L"], "timelimit": LETTERS["l"], "timeused": LETTERS["M"],
+    "tres-alloc": Field("TRES_ALLOC", tres), "tres-per-node": LETTERS["b"], "userid": LETTERS["U"],
+    "username": LETTERS["u"], "wckey": LETTERS["w"], "workdir": LETTERS["Z"], "exc_nodes": LETTERS["x"],
+}  # fmt: skip
+
+_LETTER = re.compile(r"%(\.?)(\d*)(.)", re.DOTALL)
+_NAME = re.compile(r"([A-Za-z_-]+)(?::(\.?)(\d*)(.*))?")
+
+
+def by_letters(text: str) -> tuple[list[Column], list[str]]:
+    """The columns of -o, and the letters that do not exist."""
+    found: list[Column] = []
+    wrong: list[str] = []
+    at = 0
+    while at < len(text):
+        match = _LETTER.match(text, at)
+        if match is None:
+            following = text.find("%", at + 1)
+            end = len(text) if following < 0 else following
+            found.append(Column(None, text=text[at:end]))
+            at = end
+            continue
+        field = LETTERS.get(match[3])
+        if match[3] == "%":  # squeue(1) has no such letter: it says so, and shows it
+            wrong.append("")
+            found.append(Column(None, text="%"))
+        elif field is None:
+            wrong.append(match[3])
+            found.append(Column(None, text=match[0]))
+        else:
+            found.append(Column(field, int(match[2] or 0), bool(match[1])))
+        at = match.end()
+    return found, wrong
+
+
+def by_names(text: str) -> tuple[list[Column], list[str]]:
+    """The columns of -O, and the names that do not exist: 20 wide if not said; `:|` puts that behind instead."""
+    found: list[Column] = []
+    wrong: list[str] = []
+    for word in text.split(","):
+        match = _NAME.fullmatch(word.strip())
+        field = NAMES.get(match[1].lower()) if match is not None else None
+        if match is None or field is None:
+            wrong.append(word.partition(":")[0])
+            continue
+        suffix = match[4] or ""
+        width = int(match[3]) if match[3] else 0 if suffix else 20
+        found.append(Column(field, width, bool(match[2])))
+        if suffix:
+            found.append(Column(None, text=suffix))
+    return found, wrong
+
+
+def heading(columns: list[Column]) -> str:
+    return "".join(column.text if column.field is None else _fit(column, column.field.heading) for column in columns)
+
+
+def line(columns: list[Column], job: Job) -> str:
+    return "".join(column.text if column.field is None else _fit(column, column.field.show(job)) for column in columns)
+
+
+def _fit(column: Column, text: str) -> str:
+    if not column.width:
+        return text
+    cut = text[: column.width]
+    return cut.rjust(column.width) if column.right else cut.ljust(column.width)
+
+
+def shown_together(jobs: list[Job]) -> Iterator[Job]:
+    """Tasks of one array that wait for one reason become one line."""
+    firsts: dict[tuple[int, str, bool], Job] = {}
+    for job in jobs:
+        key = (job.base, job.reason, job.held)
+        if job.state == "PENDING" and job.ask.task is not None:
+            if key in firsts:
+                assert job.ask.task is not None
+                firsts[key].others.append(job.ask.task)
+                continue
+            firsts[key] = job
+        yield job

@@ -1,0 +1,87 @@
+"""Nodes as Slurm's commands see them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from phalanx.client.quantity import QuantityError, parse
+from phalanx.slurm.api import Api
+from phalanx.slurm.site import FEATURE
+
+PATH = "/api/v1/nodes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """`reason`: why it was drained, as `scontrol update nodename=… reason=…` said."""
+
+    name: str
+    cpus: int
+    memory_mib: int
+    gpus: int
+    ready: bool
+    drained: bool
+    features: tuple[str, ...] = ()
+    reason: str = ""
+    reason_by: str = ""
+    reason_s: str = ""
+
+
+class _Meta(msgspec.Struct):
+    name: str
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+
+
+class _Spec(msgspec.Struct):
+    unschedulable: bool = False
+
+
+class _Status(msgspec.Struct):
+    allocatable: dict[str, str] = {}
+    conditions: list[dict[str, Any]] = []
+
+
+class _Node(msgspec.Struct):
+    metadata: _Meta
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+class _List(msgspec.Struct):
+    items: list[_Node]
+
+
+def nodes(api: Api) -> list[Node]:
+    """All, by name."""
+    from phalanx.slurm.notation.hostlist import sort_key
+
+    found = msgspec.json.decode(api.call("GET", PATH), type=_List).items
+    return sorted((_read(node) for node in found), key=lambda node: sort_key(node.name))
+
+
+def _read(node: _Node) -> Node:
+    said = node.metadata.annotations
+    ready = next((one["status"] for one in node.status.conditions if one.get("type") == "Ready"), "Unknown")
+    return Node(
+        name=node.metadata.name,
+        cpus=_amount(node, "cpu"),
+        memory_mib=_amount(node, "memory") >> 20,
+        gpus=_amount(node, "nvidia.com/gpu"),
+        ready=ready == "True",
+        drained=node.spec.unschedulable,
+        features=tuple(key.removeprefix(FEATURE) for key in sorted(node.metadata.labels) if key.startswith(FEATURE)),
+        reason=said.get("slurm.phalanx.dev/reason", ""),
+        reason_by=said.get("slurm.phalanx.dev/reason-by", ""),
+        reason_s=said.get("slurm.phalanx.dev/reason-at", ""),
+    )
+
+
+def _amount(node: _Node, name: str) -> int:
+    try:
+        return int(parse(node.status.allocatable.get(name, "0")))
+    except QuantityError:
+        return 0

@@ -1,0 +1,133 @@
+"""The pages of `scontrol show`: lines of NAME=VALUE words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from phalanx.slurm.jobs.fields import nodelist, tres
+from phalanx.slurm.jobs.nodes import Node
+from phalanx.slurm.jobs.view import Job
+from phalanx.slurm.notation import amounts, times
+from phalanx.slurm.notation.hostlist import compress
+from phalanx.slurm.site import Partition
+from phalanx.slurm.submission.request import file_name
+
+Page = Sequence[Sequence[str]]
+
+
+def job(found: Job) -> Page:
+    ask = found.ask
+    null = "(null)"
+    pending = found.state == "PENDING"
+    dependency = ask.dependency if pending else ""
+    ends = times.moment(found.end_s or _expected(found), "Unknown")
+    number = f"JobId={found.number}"
+    if ask.task is not None:
+        number += f" ArrayJobId={found.base} ArrayTaskId={ask.task}"
+    count = f"{ask.nodes}-{ask.max_nodes}" if pending and ask.said_nodes else str(ask.node_count)
+    memory = amounts.memory(ask.memory_mib or 0)
+    return [
+        [number, f"JobName={ask.name}"],
+        [f"UserId={ask.user}({ask.uid}) GroupId={ask.group}({ask.gid}) MCS_label=N/A"],
+        [f"Priority={found.priority} Nice={ask.nice} Account={ask.account} QOS={ask.qos}"],
+        [f"JobState={found.state} Reason={found.reason} Dependency={dependency or null}"],
+        [f"Requeue={int(ask.requeue)} Restarts={found.restarts} BatchFlag=1 Reboot=0 ExitCode={found.status}"],
+        [
+            f"RunTime={times.long_elapsed(found.elapsed_s)} TimeLimit={times.limit(ask.limit_min, long=True)}",
+            "TimeMin=N/A",
+        ],
+        [f"SubmitTime={times.moment(found.submit_s)} EligibleTime={times.moment(found.eligible_s, 'Unknown')}"],
+        [f"AccrueTime={times.moment(found.eligible_s, 'Unknown')}"],
+        [
+            f"StartTime={times.moment(found.start_s, 'Unknown')} EndTime={ends}",
+            f"Deadline={times.moment(ask.deadline_s)}",
+        ],
+        [
+            f"SuspendTime=None SecsPreSuspend=0 LastSchedEval={times.moment(found.start_s or found.submit_s)}",
+            "Scheduler=Main",
+        ],
+        [f"Partition={ask.partition} AllocNode:Sid={ask.host}:{ask.pid}"],
+        [f"ReqNodeList={compress(ask.wanted) or null} ExcNodeList={compress(ask.excluded) or null}"],
+        [f"NodeList={nodelist(found)}"],
+        *([[f"BatchHost={found.nodes[0]}"]] if found.nodes else []),
+        [
+            f"NumNodes={count} NumCPUs={ask.cpus} NumTasks={ask.tasks}",
+            f"CPUs/Task={ask.cpus_per_task} ReqB:S:C:T=0:0:*:*",
+        ],
+        [f"TRES={tres(found)}"],
+        [f"Socks/Node=* NtasksPerN:B:S:C={ask.tasks_per_node}:0:*:* CoreSpec=*"],
+        [
+            f"MinCPUsNode={max(1, ask.cpus_per_task * max(1, ask.tasks_per_node))}",
+            f"MinMemory{'CPU' if ask.per_cpu else 'Node'}={memory if ask.memory_mib else '0'} MinTmpDiskNode=0",
+        ],
+        [f"Features={ask.features or null} DelayBoot=00:00:00"],
+        [f"OverSubscribe={'NO' if ask.exclusive else 'OK'} Contiguous=0 Licenses=(null) Network=(null)"],
+        [f"Command={ask.command or null}"],
+        [f"WorkDir={ask.workdir}"],
+        *([[f"Comment={ask.comment}"]] if ask.comment else []),
+        [f"StdErr={file_name(ask.stderr or ask.stdout, ask, found.number)}"],
+        [f"StdIn={ask.stdin}"],
+        [f"StdOut={file_name(ask.stdout, ask, found.number)}"],
+        ["Power="],
+        *([[f"TresPerNode={ask.tres_per_node}"]] if ask.tres_per_node else []),
+        [""],
+    ]
+
+
+def _expected(found: Job) -> float | None:
+    if found.start_s is None or found.ask.limit_min is None:
+        return None
+    return found.start_s + found.ask.limit_min * 60
+
+
+def node(found: Node, state: str, used: int, partitions: Sequence[str]) -> Page:
+    features = ",".join(found.features) or "(null)"
+    reason = [[f"Reason={found.reason} [{found.reason_by}@{found.reason_s}]"]] if found.reason else []
+    cpus = found.cpus
+    return [
+        [f"NodeName={found.name} Arch=x86_64 CoresPerSocket={cpus}"],
+        [f"CPUAlloc={used} CPUEfctv={cpus} CPUTot={cpus} CPULoad=N/A"],
+        [f"AvailableFeatures={features}"],
+        [f"ActiveFeatures={features}"],
+        [f"Gres={f'gpu:{found.gpus}' if found.gpus else '(null)'}"],
+        [f"NodeAddr={found.name} NodeHostName={found.name}"],
+        [f"RealMemory={found.memory_mib} Sockets=1 Boards=1"],
+        [f"State={_STATES[state]} ThreadsPerCore=1 TmpDisk=0 Weight=1 Owner=N/A MCS_label=N/A"],
+        [f"Partitions={','.join(partitions)}"],
+        [f"CfgTRES=cpu={cpus},mem={amounts.memory(found.memory_mib)},billing={cpus}"],
+        [f"AllocTRES={f'cpu={used}' if used else ''}"],
+        *reason,
+        [""],
+    ]
+
+
+_STATES = {
+    "idle": "IDLE", "allocated": "ALLOCATED", "mixed": "MIXED", "down": "DOWN", "drained": "IDLE+DRAIN",
+    "draining": "MIXED+DRAIN",
+}  # fmt: skip
+
+
+def partition(found: Partition, nodes: Sequence[Node]) -> Page:
+    cpus, memory = sum(node.cpus for node in nodes), sum(node.memory_mib for node in nodes)
+    default = times.limit(found.default_min, long=True, none="NONE")
+    per_cpu = (
+        [f"DefMemPerCPU={found.mem_per_cpu_mib}"] if found.mem_per_cpu_mib is not None else ["DefMemPerNode=UNLIMITED"]
+    )
+    return [
+        [f"PartitionName={found.name}"],
+        [f"AllowGroups=ALL AllowAccounts={','.join(found.accounts) or 'ALL'} AllowQos=ALL"],
+        [f"AllocNodes=ALL Default={'YES' if found.default else 'NO'} QoS=N/A"],
+        [f"DefaultTime={default} DisableRootJobs=NO ExclusiveUser=NO GraceTime=0 Hidden=NO"],
+        [
+            f"MaxNodes={found.max_nodes or 'UNLIMITED'} MaxTime={times.limit(found.max_min, long=True)}",
+            "MinNodes=0 LLN=NO MaxCPUsPerNode=UNLIMITED",
+        ],
+        [f"Nodes={compress((node.name for node in nodes), ordered=True)}"],
+        [f"PriorityJobFactor={found.priority} PriorityTier=1 RootOnly=NO ReqResv=NO OverSubscribe=NO"],
+        ["OverTimeLimit=NONE PreemptMode=OFF"],
+        [f"State={found.state} TotalCPUs={cpus} TotalNodes={len(nodes)} SelectTypeParameters=NONE"],
+        ["JobDefaults=(null)"],
+        [*per_cpu, "MaxMemPerNode=UNLIMITED"],
+        [f"TRES=cpu={cpus},mem={amounts.memory(memory)},node={len(nodes)},billing={cpus}"],
+        [""],
+    ]

@@ -1,0 +1,250 @@
+"""A job as Slurm's commands show it: read from its Job, or from the ledger once that is gone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from phalanx.slurm.api import Api
+from phalanx.slurm.jobs.ask import ASK, NUMBER, Ask
+from phalanx.slurm.notation import arrays
+from phalanx.slurm.submission.manifest import JOBS, PODS
+
+SHORT = {
+    "PENDING": "PD", "RUNNING": "R", "SUSPENDED": "S", "COMPLETED": "CD", "CANCELLED": "CA", "FAILED": "F",
+    "TIMEOUT": "TO", "PREEMPTED": "PR", "NODE_FAIL": "NF", "COMPLETING": "CG", "CONFIGURING": "CF",
+    "OUT_OF_MEMORY": "OOM", "BOOT_FAIL": "BF", "DEADLINE": "DL", "REQUEUED": "RQ",
+}  # fmt: skip
+LIVE = ("PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING")
+# The scheduler's codes as Slurm's JOB REASON CODES (squeue(1)).
+_REASONS = {
+    "NoRoom": "Resources", "NoDomain": "Resources", "PlacementRules": "Resources", "Reserved": "Priority",
+    "Preempting": "Resources", "Preempted": "Resources", "BehindHead": "Priority", "NeverFits": "BadConstraints",
+    "NoNodeMatches": "BadConstraints", "QueueHeld": "PartitionDown", "QueueClosed": "PartitionInactive",
+    "QueueLimit": "AssocGrpCpuLimit", "QueueQuota": "AssocGrpCpuLimit", "NeverWithinLimit": "AssocMaxCpuPerJobLimit",
+    "UserLimit": "QOSMaxJobsPerUserLimit", "BeginTime": "BeginTime", "DeadlineMissed": "DeadLine",
+    "Dependency": "Dependency", "DependencyNeverSatisfied": "DependencyNeverSatisfied",
+    "ArrayLimit": "JobArrayTaskLimit", "Held": "JobHeldUser", "QueueUnknown": "InvalidAccount",
+    "Backoff": "BeginTime", "Invalid": "BadConstraints", "Unsupported": "BadConstraints",
+}  # fmt: skip
+_BASIC = 4294901760  # where Slurm's priority/basic begins; each job has one less than the one before
+
+
+@dataclass(slots=True, kw_only=True)
+class Job:
+    """`nodes`: where it runs or ran, the batch node first. `others`: tasks of its array that are shown with it."""
+
+    number: int
+    ask: Ask
+    state: str
+    reason: str = "None"
+    submit_s: float = 0.0
+    eligible_s: float | None = None
+    start_s: float | None = None
+    end_s: float | None = None
+    nodes: tuple[str, ...] = ()
+    restarts: int = 0
+    exit_code: int = 0
+    signal: int = 0
+    cancelled_by: str = ""
+    held: bool = False
+    others: list[int] = field(default_factory=list)
+
+    @property
+    def base(self) -> int:
+        """The number of its array, or its own."""
+        return self.number if self.ask.array is None else self.ask.array
+
+    @property
+    def id(self) -> str:
+        """`12`, `12_3`, `12_[4-6%2]`."""
+        if self.ask.task is None:
+            return str(self.number)
+        if not self.others:
+            return f"{self.base}_{self.ask.task}"
+        return f"{self.base}_{arrays.shown([self.ask.task, *self.others], self.ask.throttle)}"
+
+    @property
+    def live(self) -> bool:
+        return self.state in LIVE
+
+    @property
+    def priority(self) -> int:
+        return 0 if self.held else max(1, _BASIC - self.number - self.ask.nice)
+
+    @property
+    def elapsed_s(self) -> float:
+        if self.start_s is None or self.state == "PENDING":
+            return 0.0
+        return (self.end_s if self.end_s is not None else time.time()) - self.start_s
+
+    @property
+    def status(self) -> str:
+        """`code:signal`."""
+        return f"{0 if self.signal else self.exit_code}:{self.signal}"
+
+
+class _Meta(msgspec.Struct):
+    name: str
+    creationTimestamp: str = ""  # noqa: N815 - the API's name
+    deletionTimestamp: str | None = None  # noqa: N815
+    annotations: dict[str, str] = {}
+    labels: dict[str, str] = {}
+
+
+class _Spec(msgspec.Struct):
+    suspend: bool = False
+
+
+class _Condition(msgspec.Struct):
+    type: str
+    status: str
+    reason: str = ""
+    lastTransitionTime: str | None = None  # noqa: N815
+
+
+class _Status(msgspec.Struct):
+    startTime: str | None = None  # noqa: N815
+    completionTime: str | None = None  # noqa: N815
+    conditions: list[_Condition] = []
+
+
+class _Job(msgspec.Struct):
+    metadata: _Meta
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+class _List(msgspec.Struct):
+    items: list[_Job]
+
+
+class _Pod(msgspec.Struct):
+    metadata: _Meta
+    spec: dict[str, Any] = {}
+    status: dict[str, Any] = {}
+
+
+class _Pods(msgspec.Struct):
+    items: list[_Pod]
+
+
+def jobs(api: Api, numbers: Iterable[int] | None = None, *, places: bool = True) -> list[Job]:
+    """The jobs whose objects exist, by number. `numbers`: only these, and tasks of these. `places`: with the nodes."""
+    asked = None if numbers is None else list(numbers)
+    if asked is not None and not asked:
+        return []
+    found = _listed(api, asked)
+    if places and any(job.start_s is not None for job in found):
+        _place(api, found, asked)
+    return sorted(found, key=lambda job: job.number)
+
+
+def _listed(api: Api, asked: list[int] | None) -> list[Job]:
+    from phalanx.slurm.jobs.ask import ARRAY
+
+    if asked is None:
+        selectors = [NUMBER]
+    else:
+        some = ",".join(map(str, asked))
+        selectors = [f"{NUMBER} in ({some})", f"{ARRAY} in ({some})"]
+    read: dict[int, Job] = {}
+    for selector in selectors:
+        content = api.call("GET", JOBS, labelSelector=selector)
+        for each in msgspec.json.decode(content, type=_List).items:
+            if (job := _read(each)) is not None:
+                read[job.number] = job
+    return list(read.values())
+
+
+def _read(obj: _Job) -> Job | None:
+    meta = obj.metadata
+    try:
+        ask = msgspec.json.decode(meta.annotations[ASK], type=Ask)
+        number = int(meta.labels[NUMBER])
+    except (msgspec.MsgspecError, KeyError, ValueError):
+        return None  # somebody else's, or edited by hand
+    job = Job(number=number, ask=ask, state="PENDING", submit_s=ask.submit_s)
+    admitted = _admitted(meta.annotations)
+    if not obj.spec.suspend and admitted is not None:
+        job.state, job.start_s = "RUNNING", admitted
+    hold = meta.annotations.get("phalanx.dev/hold", "")
+    job.held = hold.startswith("JobHeld")
+    if job.state == "PENDING":
+        code = meta.annotations.get("phalanx.dev/reason", "").partition(":")[0]
+        job.reason = hold or _REASONS.get(code, "") or _expected(ask)
+    for condition in obj.status.conditions:
+        if condition.status == "True" and condition.type in ("Complete", "Failed"):
+            _end(job, obj, condition)
+    job.eligible_s = None if job.held or (job.state == "PENDING" and ask.dependency) else ask.begin_s or ask.submit_s
+    if job.state == "PENDING" and job.reason == "BeginTime":
+        job.start_s = None
+    return job
+
+
+def _expected(ask: Ask) -> str:
+    """Of a job that the scheduler has not looked at yet."""
+    if ask.begin_s is not None and ask.begin_s > time.time():
+        return "BeginTime"
+    return "Dependency" if ask.dependency else "None"
+
+
+def _end(job: Job, obj: _Job, condition: _Condition) -> None:
+    done = condition.type == "Complete"
+    job.state = "COMPLETED" if done else "TIMEOUT" if condition.reason == "DeadlineExceeded" else "FAILED"
+    job.reason = {"COMPLETED": "None", "TIMEOUT": "TimeLimit", "FAILED": "NonZeroExitCode"}[job.state]
+    job.end_s = moment(obj.status.completionTime or condition.lastTransitionTime)
+    job.held = False
+    if not done and job.state == "FAILED":
+        job.exit_code = 1
+
+
+def _admitted(annotations: dict[str, str]) -> float | None:
+    try:
+        return float(msgspec.json.decode(annotations["phalanx.dev/admitted"])["at_s"])
+    except (KeyError, TypeError, ValueError, msgspec.MsgspecError):
+        return None
+
+
+def _place(api: Api, found: list[Job], asked: list[int] | None) -> None:
+    """Fill in nodes and exit codes from pods."""
+    numbers = {job.number: job for job in found if job.start_s is not None}
+    some = ",".join(map(str, numbers)) if asked is not None and len(numbers) < 200 else ""
+    selector = f"{NUMBER} in ({some})" if some else NUMBER
+    where: dict[int, dict[int, str]] = {}
+    for pod in msgspec.json.decode(api.call("GET", PODS, labelSelector=selector), type=_Pods).items:
+        job = numbers.get(int(pod.metadata.labels.get(NUMBER, "0")))
+        if job is None:
+            continue
+        index = int(pod.metadata.annotations.get("batch.kubernetes.io/job-completion-index", "0"))
+        if node := pod.spec.get("nodeName"):
+            where.setdefault(job.number, {})[index] = node
+        if index == 0:
+            _exit(job, pod.status)
+    for number, placed in where.items():
+        numbers[number].nodes = tuple(node for _, node in sorted(placed.items()))
+
+
+def _exit(job: Job, status: dict[str, Any]) -> None:
+    for one in status.get("containerStatuses") or ():
+        if end := (one.get("state") or {}).get("terminated"):
+            code = int(end.get("exitCode") or 0)
+            job.exit_code, job.signal = (0, code - 128) if 128 < code < 193 else (code, 0)
+    if job.state == "TIMEOUT":
+        job.exit_code, job.signal = 0, 0
+
+
+def task_of(obj: dict[str, Any]) -> int | None:
+    try:
+        return msgspec.json.decode(obj["metadata"]["annotations"][ASK], type=Ask).task
+    except (msgspec.MsgspecError, KeyError):
+        return None
+
+
+def moment(text: str | None) -> float | None:
+    return None if not text else datetime.fromisoformat(text).timestamp()

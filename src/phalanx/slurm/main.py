@@ -1,0 +1,64 @@
+"""Which command is meant: by the name under which the program was started, as `phalanx slurm install` links it.
+
+Nothing is imported that the command at hand does not need: a command is to answer in a moment.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from pathlib import Path
+
+COMMANDS = ("sbatch", "squeue", "scancel", "sinfo", "scontrol", "sacct")
+VERSION = "slurm-wlm 22.05.8 (Phalanx)"
+
+
+def main(name: str | None = None) -> int:
+    """Exit code."""
+    name = name or Path(sys.argv[0]).name
+    words = sys.argv[1:]
+    if name not in COMMANDS:
+        sys.stderr.write(f"{name} is none of Slurm's commands that Phalanx has: {', '.join(COMMANDS)}\n")
+        return 2
+    if words and words[0] in ("-V", "--version"):
+        print(VERSION)
+        return 0
+    from phalanx.errors import PhalanxError
+    from phalanx.slurm.options import Usage
+
+    try:
+        status: int = import_module(f"phalanx.slurm.commands.{name}").run(words)
+        sys.stdout.flush()
+        return status
+    except Usage as error:
+        sys.stderr.write(error.text + "\n")
+        return error.status
+    except PhalanxError as error:
+        sys.stderr.write(f"{name}: error: {error}\n")
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
+
+
+def install(directory: Path) -> list[Path]:
+    """Make the commands in a directory; they run this very Phalanx. Raises OSError."""
+    directory.mkdir(parents=True, exist_ok=True)
+    made = []
+    for name in COMMANDS:
+        place = directory / name
+        part = directory / f".{name}.{os.getpid()}"
+        part.write_text(
+            f"#!{sys.executable} -I\nimport sys\nfrom phalanx.slurm.main import main\nsys.exit(main({name!r}))\n"
+        )
+        part.chmod(0o755)
+        part.replace(place)
+        made.append(place)
+    return made
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Times, host lists, amounts and array specifications as Slurm writes them."""

@@ -1,0 +1,69 @@
+"""Memory, counts per node and generic resources, as Slurm reads and writes them."""
+
+from __future__ import annotations
+
+import re
+from itertools import groupby
+
+from phalanx.errors import PhalanxError
+
+_MEMORY = re.compile(r"(\d+)\s*([KMGT]?)B?", re.IGNORECASE)
+_MIB = {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1024 * 1024}
+_COUNT = re.compile(r"(\d+)([km]?)", re.IGNORECASE)
+
+
+class AmountError(PhalanxError):
+    """A text that is no amount."""
+
+
+def read_mib(text: str) -> int:
+    """MiB; a number alone is MiB. Raises AmountError."""
+    found = _MEMORY.fullmatch(text.strip())
+    if found is None:
+        raise AmountError(text)
+    return max(int(-(-int(found[1]) * _MIB[found[2].upper()] // 1)), 0)
+
+
+def memory(mib: int) -> str:
+    """`1000M`, `4G`: the largest unit without a fraction."""
+    for unit in "MGT":
+        if mib % 1024 or not mib or unit == "T":
+            return f"{mib}{unit}"
+        mib //= 1024
+    raise AssertionError
+
+
+def read_count(text: str) -> int:
+    """A count, with k or m for thousands or millions. Raises AmountError."""
+    found = _COUNT.fullmatch(text.strip())
+    if found is None:
+        raise AmountError(text)
+    return int(found[1]) * {"": 1, "k": 1024, "m": 1048576}[found[2].lower()]
+
+
+def read_range(text: str) -> tuple[int, int]:
+    """`2` or `2-4`: at least and at most. Raises AmountError."""
+    first, dash, last = text.partition("-")
+    least = read_count(first)
+    most = read_count(last) if dash else least
+    if least < 1 or most < least:
+        raise AmountError(text)
+    return least, most
+
+
+def per_node(counts: list[int]) -> str:
+    """`3,1(x2)`: the shorthand of SLURM_TASKS_PER_NODE."""
+    runs = [(count, len(list(run))) for count, run in groupby(counts)]
+    return ",".join(f"{count}(x{times})" if times > 1 else str(count) for count, times in runs)
+
+
+def read_gpus(text: str) -> int:
+    """The GPUs of `2`, `gpu`, `gpu:2`, `gpu:a100:2`, `gres:gpu:2`. Raises AmountError for another resource."""
+    kind, *rest = text.removeprefix("gres:").removeprefix("gres/").split(":")
+    if kind.isdigit() and not rest:
+        return int(kind)
+    if kind.lower() == "none":
+        return 0
+    if kind != "gpu":
+        raise AmountError(text)
+    return read_count(rest[-1]) if rest and rest[-1].isdigit() else 1

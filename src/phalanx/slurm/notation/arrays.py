@@ -1,0 +1,56 @@
+"""Job arrays: `0-31`, `1,3,5`, `1-7:2%4` (sbatch(1), --array), and how the tasks that wait are shown together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from phalanx.errors import PhalanxError
+
+_SPAN = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
+
+
+class ArrayError(PhalanxError):
+    """A specification that Slurm refuses."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Array:
+    """`tasks`: their numbers, ascending. `throttle`: so many run at a time; 0: all. `step`: of its first range."""
+
+    tasks: tuple[int, ...]
+    throttle: int = 0
+    step: int = 1
+
+
+def read_array(text: str, most: int) -> Array:
+    """`most`: MaxArraySize; numbers are below it. Raises ArrayError."""
+    body, percent, cap = text.partition("%")
+    tasks: set[int] = set()
+    step = 0
+    for part in body.split(","):
+        found = _SPAN.fullmatch(part)
+        if found is None:
+            raise ArrayError(text)
+        first, last, by = int(found[1]), int(found[2] or found[1]), int(found[3] or 1)
+        if last < first or by < 1 or last >= most or (found[3] and not found[2]):
+            raise ArrayError(text)
+        tasks.update(range(first, last + 1, by))
+        step = step or by
+    throttle = int(cap) if percent and cap.isdigit() else 0
+    return Array(tasks=tuple(sorted(tasks)), throttle=throttle, step=step or 1)
+
+
+def shown(tasks: Sequence[int], throttle: int = 0) -> str:
+    """`[3-6%2]`, `[1,3]`, `6`: of tasks that wait together."""
+    if len(tasks) == 1:
+        return str(tasks[0])
+    spans: list[list[int]] = []
+    for task in sorted(tasks):
+        if spans and task == spans[-1][-1] + 1:
+            spans[-1].append(task)
+        else:
+            spans.append([task])
+    text = ",".join(str(span[0]) if len(span) == 1 else f"{span[0]}-{span[-1]}" for span in spans)
+    return f"[{text}%{throttle}]" if throttle else f"[{text}]"

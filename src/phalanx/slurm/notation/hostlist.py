@@ -1,0 +1,81 @@
+"""Host lists: `a[1-3,7],b02` and the names that they stand for (scontrol(1), show hostnames and hostlist)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+_NAME = re.compile(r"(.*?)(\d+)?", re.DOTALL)
+
+
+def expand(text: str) -> list[str]:
+    """The names, in order and as often as they stand there."""
+    return [name for part in _parts(text) for name in _expanded(part)]
+
+
+def compress(names: Iterable[str], *, ordered: bool = False) -> str:
+    """`ordered`: sorted and each once, as job and node lists are; else neighbours only are put together."""
+    found: list[tuple[str, list[tuple[str, int]]]] = []
+    listed: Sequence[str] = sorted(set(names), key=sort_key) if ordered else list(names)
+    for name in listed:
+        match = _NAME.fullmatch(name)
+        assert match is not None
+        prefix, digits = match[1], match[2] or ""
+        if found and digits and found[-1][0] == prefix and found[-1][1]:
+            found[-1][1].append((digits, int(digits)))
+        else:
+            found.append((prefix, [(digits, int(digits))] if digits else []))
+    return ",".join(_written(prefix, numbers) for prefix, numbers in found)
+
+
+def sort_key(name: str) -> list[tuple[int, int | str]]:
+    return [(0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", name) if part]
+
+
+def _written(prefix: str, numbers: Sequence[tuple[str, int]]) -> str:
+    if not numbers:
+        return prefix
+    if len(numbers) == 1:
+        return prefix + numbers[0][0]
+    ranges: list[list[tuple[str, int]]] = []
+    for text, number in numbers:
+        last, before = ranges[-1][-1] if ranges else ("", -2)
+        if number == before + 1 and (len(text) == len(last) or not text.startswith("0")):
+            ranges[-1].append((text, number))
+        else:
+            ranges.append([(text, number)])
+    spans = [run[0][0] if len(run) == 1 else f"{run[0][0]}-{run[-1][0]}" for run in ranges]
+    return f"{prefix}[{','.join(spans)}]"
+
+
+def _parts(text: str) -> Iterator[str]:
+    depth, part = 0, ""
+    for letter in text:
+        depth += (letter == "[") - (letter == "]")
+        if letter == "," and depth <= 0:
+            yield part
+            part = ""
+        else:
+            part += letter
+    if part:
+        yield part
+
+
+def _expanded(part: str) -> Iterator[str]:
+    before, bracket, rest = part.partition("[")
+    if not bracket:
+        if part:
+            yield part
+        return
+    inside, closed, after = rest.partition("]")
+    if not closed:
+        yield f"{before}]"
+        return
+    tails = list(_expanded(after)) if after else [""]
+    for span in inside.split(","):
+        first, dash, last = span.partition("-")
+        if not first.isdigit() or (dash and not last.isdigit()):
+            continue
+        for number in range(int(first), int(last or first) + 1):
+            for tail in tails:
+                yield f"{before}{str(number).zfill(len(first))}{tail}"

@@ -1,0 +1,41 @@
+"""Job numbers: small integers, each given once in a cluster.
+
+The next one stands in the ConfigMap `kube-system/phalanx-slurm-number`. Whoever submits raises it by as many as there
+are tasks, provided that nobody else has (the object's resourceVersion): the API server decides who was first, and
+the others try again. A number that was taken and not used is lost, as in Slurm.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+
+from phalanx.errors import PhalanxError
+from phalanx.slurm.api import Api, Refused
+from phalanx.slurm.site import PATH
+
+NAME = "phalanx-slurm-number"
+_KEY = "next"
+_TRIES = 200
+
+
+def take(api: Api, count: int, first: int) -> int:
+    """The first of `count` numbers in a row. `first`: where a cluster begins. Raises PhalanxError."""
+    for tried in range(_TRIES):
+        found = api.find(f"{PATH}/{NAME}")
+        try:
+            if found is None:
+                api.create(PATH, _body(first + count))
+                return first
+            number = max(int((found.get("data") or {}).get(_KEY, first)), first)
+            api.replace(f"{PATH}/{NAME}", {**_body(number + count), "metadata": found["metadata"]})
+            return number
+        except Refused as error:
+            if error.code != 409:
+                raise
+            time.sleep(random.uniform(0.0, 0.002 * min(tried + 1, 20)))
+    raise PhalanxError("too many submit at once: no job number could be had. Nothing was submitted; try again.")
+
+
+def _body(number: int) -> dict[str, object]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NAME}, "data": {_KEY: str(number)}}

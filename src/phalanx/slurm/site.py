@@ -1,0 +1,182 @@
+"""What Slurm's commands know of a cluster: its partitions, accounts and defaults.
+
+It stands as JSON in the ConfigMap `kube-system/phalanx-slurm`, so that all who may read it see the same, and only
+administrators may change it. Where there is none, there is one partition `batch` of all nodes, without limits, and
+every queue is an account. A slurm.conf becomes one (`read_conf`), line by line; what has no meaning here is told.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+
+import msgspec
+
+from phalanx.errors import PhalanxError
+from phalanx.slurm.api import Api, Object
+from phalanx.slurm.notation import times
+from phalanx.slurm.notation.hostlist import expand
+
+PATH = "/api/v1/namespaces/kube-system/configmaps"
+NAME = "phalanx-slurm"
+_KEY = "site"
+FEATURE = "feature.slurm.phalanx.dev/"  # on nodes: Slurm's features
+
+
+class Partition(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """`nodes` empty: all. Minutes; None: no limit. `state`: UP, DOWN, DRAIN or INACTIVE. `mem_per_cpu_mib`: what a job
+    that says nothing asks."""
+
+    name: str
+    nodes: list[str] = []
+    default: bool = False
+    max_min: int | None = None
+    default_min: int | None = None
+    max_nodes: int | None = None
+    state: str = "UP"
+    accounts: list[str] = []
+    mem_per_cpu_mib: int | None = None
+    priority: int = 1
+
+
+class Association(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A user in an account. `qos` empty: those of the account."""
+
+    account: str
+    shares: int = 1
+    qos: list[str] = []
+    default_qos: str = ""
+
+
+class Site(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """`users`: user -> his associations, the first being the default; where there are any, who has none may submit
+    nothing. `keep_s`: so long are finished jobs shown (MinJobAge). `kill_wait_s`: between SIGTERM and SIGKILL."""
+
+    cluster: str = "phalanx"
+    first_job: int = 1
+    max_array: int = 1001
+    keep_s: int = 300
+    kill_wait_s: int = 30
+    partitions: list[Partition] = []
+    users: dict[str, list[Association]] = {}
+    features: dict[str, list[str]] = {}  # node -> its features
+
+    @property
+    def all(self) -> list[Partition]:
+        return self.partitions or [Partition(name="batch", default=True)]
+
+    @property
+    def default(self) -> Partition | None:
+        return next((partition for partition in self.all if partition.default), None)
+
+    def partition(self, name: str) -> Partition | None:
+        return next((partition for partition in self.all if partition.name == name), None)
+
+
+def load(api: Api) -> Site:
+    found = api.find(f"{PATH}/{NAME}")
+    if found is None:
+        return Site()
+    try:
+        return msgspec.json.decode((found.get("data") or {}).get(_KEY, "{}"), type=Site)
+    except msgspec.MsgspecError as error:
+        raise PhalanxError(f"the ConfigMap kube-system/{NAME} cannot be read: {error}") from None
+
+
+def store(api: Api, site: Site) -> None:
+    body: Object = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": NAME},
+        "data": {_KEY: msgspec.json.encode(site).decode()},
+    }
+    if api.find(f"{PATH}/{NAME}") is None:
+        api.create(PATH, body)
+    else:
+        api.patch(f"{PATH}/{NAME}", {"data": body["data"]})
+
+
+# --- slurm.conf -----------------------------------------------------------------------------------------------------
+
+_NODE_WORDS = {"nodename", "feature", "features"}
+
+
+def read_conf(text: str) -> tuple[Site, list[str]]:
+    """The site that a slurm.conf describes, and a sentence for each line of it that has no meaning here.
+
+    Raises PhalanxError."""
+    site, notes = Site(partitions=[]), list[str]()
+    nodes: list[str] = []
+    for line in _lines(text):
+        words = dict(_pairs(line))
+        first = next(iter(words), "")
+        match first:
+            case "nodename":
+                names = expand(words["nodename"])
+                nodes += names
+                features = words.get("feature", words.get("features", ""))
+                site.features |= {name: features.split(",") for name in names if features}
+            case "partitionname":
+                site.partitions.append(_partition(words, notes))
+            case "clustername":
+                site.cluster = words[first]
+            case "firstjobid":
+                site.first_job = int(words[first])
+            case "maxarraysize":
+                site.max_array = int(words[first])
+            case "minjobage":
+                site.keep_s = int(words[first])
+            case "killwait":
+                site.kill_wait_s = int(words[first])
+            case _:
+                notes.append(f"{line}: no meaning here")
+    return site, notes
+
+
+def _partition(words: dict[str, str], notes: list[str]) -> Partition:
+    found = Partition(name=words["partitionname"])
+    for key, value in words.items():
+        match key:
+            case "partitionname":
+                pass
+            case "nodes":
+                found.nodes = [] if value == "ALL" else expand(value)
+            case "default":
+                found.default = value.upper() == "YES"
+            case "maxtime":
+                found.max_min = _minutes(key, value)
+            case "defaulttime":
+                found.default_min = _minutes(key, value)
+            case "maxnodes":
+                found.max_nodes = None if value.upper() == "UNLIMITED" else int(value)
+            case "state":
+                found.state = value.upper()
+            case "allowaccounts":
+                found.accounts = [] if value.upper() == "ALL" else value.split(",")
+            case "defmempercpu":
+                found.mem_per_cpu_mib = int(value)
+            case "priorityjobfactor":
+                found.priority = int(value)
+            case _:
+                notes.append(f"PartitionName={found.name} {key}={value}: no meaning here")
+    return found
+
+
+def _minutes(key: str, value: str) -> int | None:
+    try:
+        return times.read_limit_min(value)
+    except times.TimeError:
+        raise PhalanxError(f"{key}={value} is no time: write for instance 1-0 or 10:00") from None
+
+
+def _lines(text: str) -> Iterator[str]:
+    for line in re.sub(r"\\\n", " ", text).splitlines():
+        if bare := line.partition("#")[0].strip():
+            yield bare
+
+
+def _pairs(line: str) -> Iterator[tuple[str, str]]:
+    for word in shlex.split(line):
+        key, _, value = word.partition("=")
+        yield key.lower(), value

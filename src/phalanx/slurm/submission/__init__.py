@@ -1,0 +1,1 @@
+"""From a script and options to objects of the API."""

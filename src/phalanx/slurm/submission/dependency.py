@@ -1,0 +1,81 @@
+"""`afterok:12:13,afterany:14_3` becomes what the scheduler knows: jobs by name, and when each counts as met."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from phalanx.errors import PhalanxError
+from phalanx.slurm.api import Api
+from phalanx.slurm.jobs.ask import ARRAY
+from phalanx.slurm.submission.manifest import JOBS, name_of, path_of
+
+_KINDS = {"after": "start", "afterany": "any", "afterok": "ok", "afternotok": "not-ok", "aftercorr": "ok"}
+_JOB = re.compile(r"(\d+)(?:_(\d+))?(\+\d+)?")
+PROBLEM = "Job dependency problem"
+
+
+class DependencyError(PhalanxError):
+    """What Slurm says of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """`after`: as `phalanx.dev/after` has it. `shown`: as squeue shows it while it waits."""
+
+    after: str = ""
+    either: bool = False
+    singleton: bool = False
+    shown: str = ""
+
+
+def read(api: Api, text: str, task: int | None = None, own: int | None = None) -> Needs:
+    """`task`: of the job that waits, for aftercorr; `own`: its number. Raises DependencyError."""
+    if not text:
+        return Needs()
+    if "?" in text and "," in text:
+        raise DependencyError(PROBLEM)
+    after: list[str] = []
+    shown: list[str] = []
+    singleton = False
+    for part in text.replace("?", ",").split(","):
+        kind, _, jobs = part.partition(":")
+        if kind == "singleton" and not jobs:
+            singleton = True
+            shown.append("singleton(unfulfilled)")
+            continue
+        if kind == "expand" or kind.startswith("afterburst"):
+            raise DependencyError("Requested operation not supported on this system")
+        if kind.isdigit() and not jobs:
+            kind, jobs = "afterany", kind
+        if kind not in _KINDS or not jobs:
+            raise DependencyError(PROBLEM)
+        for job in jobs.split(":"):
+            names = _names(api, job, kind, task, own)
+            after += [f"{name}:{_KINDS[kind]}" for name in names]
+            if names:
+                shown.append(f"{kind}:{job}(unfulfilled)")
+    return Needs(
+        after=",".join(after), either="?" in text, singleton=singleton, shown=("?" if "?" in text else ",").join(shown)
+    )
+
+
+def _names(api: Api, job: str, kind: str, task: int | None, own: int | None) -> list[str]:
+    """The Jobs that are meant; none, if what is waited for is over and forgotten."""
+    found = _JOB.fullmatch(job)
+    if found is None or found[3]:
+        raise DependencyError(PROBLEM)
+    number = int(found[1])
+    if number == own:
+        raise DependencyError(PROBLEM)
+    tasks = api.get(JOBS, labelSelector=f"{ARRAY}={number}")["items"]
+    if tasks:
+        wanted = int(found[2]) if found[2] else task if kind == "aftercorr" else None
+        from phalanx.slurm.jobs.view import task_of
+
+        return [one["metadata"]["name"] for one in tasks if wanted is None or task_of(one) == wanted]
+    if api.find(path_of(number)) is not None:
+        return [name_of(number)]
+    if kind in ("afterok", "afternotok", "aftercorr"):
+        raise DependencyError(PROBLEM)
+    return []

@@ -1,0 +1,82 @@
+"""The variables that Slurm sets for a batch script (sbatch(1), OUTPUT ENVIRONMENT VARIABLES).
+
+What is known only when the job runs (the nodes' names) is set by the launcher.
+"""
+
+from __future__ import annotations
+
+from phalanx.slurm.jobs.ask import Ask
+from phalanx.slurm.notation.amounts import per_node
+from phalanx.slurm.notation.arrays import Array
+from phalanx.slurm.site import Site
+from phalanx.slurm.submission.manifest import cpus_per_node, launcher
+from phalanx.slurm.submission.request import Options, file_name
+
+GIVEN = {  # option -> the variable that repeats it
+    "cpus-per-task": "SLURM_CPUS_PER_TASK",
+    "ntasks-per-node": "SLURM_NTASKS_PER_NODE",
+    "gpus": "SLURM_GPUS",
+    "gpus-per-node": "SLURM_GPUS_PER_NODE",
+    "gpus-per-task": "SLURM_GPUS_PER_TASK",
+}
+
+
+def variables(number: int, ask: Ask, site: Site, said: Options, script: str, array: Array | None) -> dict[str, str]:
+    """Of one job, its script included."""
+    nodes = ask.node_count
+    share = [ask.tasks // nodes + (at < ask.tasks % nodes) for at in range(nodes)]
+    cpus = per_node([cpus_per_node(ask)] * nodes)
+    found = {
+        "PHALANX_LAUNCHER": launcher(),
+        "PHALANX_SCRIPT": script,
+        "PHALANX_WORKDIR": ask.workdir,
+        "PHALANX_STDOUT": file_name(ask.stdout, ask, number, running=True),
+        "PHALANX_STDERR": file_name(ask.stderr, ask, number, running=True) if ask.stderr else "",
+        "PHALANX_STDIN": file_name(ask.stdin, ask, number, running=True),
+        "PHALANX_MODE": "append" if (said.get("open-mode") or "").startswith("a") else "truncate",
+        "SLURM_CLUSTER_NAME": site.cluster,
+        "SLURM_WORKING_CLUSTER": f"{site.cluster}:phalanx:0:9728:109",
+        "SLURM_CONF": "/etc/slurm/slurm.conf",
+        "SLURM_CPUS_ON_NODE": str(cpus_per_node(ask)),
+        "SLURM_GTIDS": "0",
+        "SLURM_JOBID": str(number),
+        "SLURM_JOB_ID": str(number),
+        "SLURM_JOB_NAME": ask.name,
+        "SLURM_JOB_ACCOUNT": ask.account,
+        "SLURM_JOB_CPUS_PER_NODE": cpus,
+        "SLURM_JOB_UID": str(ask.uid),
+        "SLURM_JOB_GID": str(ask.gid),
+        "SLURM_JOB_USER": ask.user,
+        "SLURM_JOB_NUM_NODES": str(nodes),
+        "SLURM_JOB_PARTITION": ask.partition,
+        "SLURM_JOB_QOS": ask.qos,
+        "SLURM_LOCALID": "0",
+        "SLURM_NNODES": str(nodes),
+        "SLURM_NODEID": "0",
+        "SLURM_NODE_ALIASES": "(null)",
+        "SLURM_PRIO_PROCESS": "0",
+        "SLURM_PROCID": "0",
+        "SLURM_SUBMIT_DIR": ask.workdir,
+        "SLURM_SUBMIT_HOST": ask.host,
+        "SLURM_TASKS_PER_NODE": per_node(share),
+        "SLURM_TOPOLOGY_ADDR_PATTERN": "node",
+    }
+    if ask.memory_mib:
+        found["SLURM_MEM_PER_CPU" if ask.per_cpu else "SLURM_MEM_PER_NODE"] = str(ask.memory_mib)
+    if "ntasks" in said or "ntasks-per-node" in said:
+        found |= {"SLURM_NTASKS": str(ask.tasks), "SLURM_NPROCS": str(ask.tasks)}
+    found |= {name: said[option] or "" for option, name in GIVEN.items() if said.get(option)}
+    if ask.gpus_per_node:
+        found["SLURM_GPUS_ON_NODE"] = str(ask.gpus_per_node)
+    return found | (_of_array(ask, array) if array is not None else {})
+
+
+def _of_array(ask: Ask, array: Array) -> dict[str, str]:
+    return {
+        "SLURM_ARRAY_JOB_ID": str(ask.array),
+        "SLURM_ARRAY_TASK_ID": str(ask.task),
+        "SLURM_ARRAY_TASK_COUNT": str(len(array.tasks)),
+        "SLURM_ARRAY_TASK_MAX": str(array.tasks[-1]),
+        "SLURM_ARRAY_TASK_MIN": str(array.tasks[0]),
+        "SLURM_ARRAY_TASK_STEP": str(array.step),
+    }

@@ -1,0 +1,55 @@
+# Runs in the pod: puts the script into a file, opens its output files, runs it, and hands on its exit code.
+# Pods other than the first only hold their part of the allocation.
+if [ "${JOB_COMPLETION_INDEX:-0}" != 0 ]; then
+    trap 'exit 0' TERM
+    while :; do sleep 3600 & wait $!; done
+fi
+_err() { printf 'slurmstepd-%s: error: %s\n' "$SLURMD_NODENAME" "$1"; }
+_folder=$(umask 077; mktemp -d "${TMPDIR:-/tmp}/phalanx-slurm.XXXXXX") || exit 1
+printf '%s' "$PHALANX_SCRIPT" > "$_folder/slurm_script" || exit 1
+chmod 700 "$_folder/slurm_script"
+if ! cd "$PHALANX_WORKDIR" 2> /dev/null; then
+    _moved=$(_err "couldn't chdir to \`$PHALANX_WORKDIR': No such file or directory: going to /tmp instead")
+    cd /tmp || exit 1
+fi
+_host=$(hostname 2> /dev/null || echo "$SLURMD_NODENAME")
+_out=$(printf '%s' "$PHALANX_STDOUT" | sed "s/\x01N/${_host%%.*}/g")
+_errfile=$(printf '%s' "$PHALANX_STDERR" | sed "s/\x01N/${_host%%.*}/g")
+_in=$PHALANX_STDIN
+SLURM_JOB_NODELIST=${SLURM_JOB_NODELIST:-$SLURMD_NODENAME}
+SLURM_NODELIST=$SLURM_JOB_NODELIST
+SLURM_TOPOLOGY_ADDR=$SLURMD_NODENAME
+if [ -n "$CUDA_VISIBLE_DEVICES" ] && [ -n "$SLURM_GPUS_ON_NODE" ]; then
+    SLURM_JOB_GPUS=$CUDA_VISIBLE_DEVICES GPU_DEVICE_ORDINAL=$CUDA_VISIBLE_DEVICES
+    export SLURM_JOB_GPUS GPU_DEVICE_ORDINAL
+fi
+export SLURM_JOB_NODELIST SLURM_NODELIST SLURM_TOPOLOGY_ADDR
+if [ "$PHALANX_MODE" = append ]; then exec 4>> "$_out" || exit 1; else exec 4> "$_out" || exit 1; fi
+if [ -z "$_errfile" ]; then exec 5>&4
+elif [ "$PHALANX_MODE" = append ]; then exec 5>> "$_errfile" || exit 1
+else exec 5> "$_errfile" || exit 1; fi
+exec 3< "$_in" || exit 1
+[ -n "$_moved" ] && printf '%s\n' "$_moved" >&5
+_interpreter=$(sed -n '1s/^#! *\([^ ]*\).*/\1/p' "$_folder/slurm_script")
+if [ -n "$_interpreter" ] && [ ! -e "$_interpreter" ]; then
+    _err "execve(): bad interpreter($_interpreter): No such file or directory" >&5
+    rm -rf "$_folder"
+    exit 2
+fi
+unset PHALANX_SCRIPT PHALANX_WORKDIR PHALANX_STDOUT PHALANX_STDERR PHALANX_STDIN PHALANX_LAUNCHER JOB_COMPLETION_INDEX
+_append=$PHALANX_MODE; unset PHALANX_MODE
+[ -n "$PHALANX_NO_HOME" ] && unset HOME PHALANX_NO_HOME
+SLURM_TASK_PID=$$ "$_folder/slurm_script" "$@" <&3 >&4 2>&5 3<&- 4>&- 5>&- &
+_child=$!
+_stop() {
+    _err "*** JOB $SLURM_JOB_ID ON $SLURMD_NODENAME CANCELLED AT $(date +%Y-%m-%dT%H:%M:%S) ***" >&5
+    kill -TERM $_child 2> /dev/null
+}
+trap _stop TERM
+while :; do
+    wait $_child
+    _code=$?
+    kill -0 $_child 2> /dev/null || break
+done
+rm -rf "$_folder"
+exit $_code

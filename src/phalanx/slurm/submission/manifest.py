@@ -1,0 +1,134 @@
+"""From what a job asks to the objects of the API that are this job.
+
+A job is one Job with one pod for each node, which start together. The script runs in the first; the others hold their
+part of the allocation until it ends (successPolicy). The script and the environment are in a Secret: an environment
+often holds tokens, and lists of Jobs stay short. The Secret is made first and belongs to the Job, so it goes with it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from importlib.resources import files
+
+import msgspec
+
+from phalanx.slurm.api import Object
+from phalanx.slurm.jobs.ask import ARRAY, ASK, NUMBER, SECRET, Ask
+from phalanx.slurm.site import FEATURE, Site
+
+NAMESPACE = "default"
+JOBS = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
+SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+QUEUES = "/apis/phalanx.dev/v1/queues"
+_HOSTNAME = "kubernetes.io/hostname"
+_NODE_NAME = {"fieldRef": {"fieldPath": "spec.nodeName"}}
+
+
+def name_of(number: int) -> str:
+    return f"slurm-{number}"
+
+
+def secret(number: int, environment: Mapping[str, str]) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name_of(number), "labels": {NUMBER: str(number)}},
+        "stringData": dict(environment),
+    }
+
+
+def launcher() -> str:
+    """The shell program that runs in the pod."""
+    text = files("phalanx.slurm.submission").joinpath("launcher.sh").read_text()
+    return "\n".join(line for line in text.splitlines() if not line.startswith("#")) + "\n"
+
+
+def job(number: int, ask: Ask, site: Site, words: Mapping[str, str], args: list[str], image: str = "host") -> Object:
+    """`words`: annotations that the scheduler reads. `args`: of the script."""
+    labels = {"phalanx.dev/queue": ask.account, NUMBER: str(number)}
+    if ask.array is not None:
+        labels[ARRAY] = str(ask.array)
+    annotations = {**words, NUMBER: str(number), ASK: msgspec.json.encode(ask).decode(), SECRET: name_of(number)}
+    spec: Object = {
+        "suspend": True,
+        "completionMode": "Indexed",
+        "completions": ask.node_count,
+        "parallelism": ask.node_count,
+        "backoffLimit": 0,
+        "ttlSecondsAfterFinished": site.keep_s,
+        "template": {"metadata": {"labels": {NUMBER: str(number)}}, "spec": _pod(number, ask, site, args, image)},
+    }
+    if ask.node_count > 1:
+        spec["successPolicy"] = {"rules": [{"succeededIndexes": "0"}]}
+    meta = {"name": name_of(number), "labels": labels, "annotations": annotations}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
+
+
+def _pod(number: int, ask: Ask, site: Site, args: list[str], image: str) -> Object:
+    container: Object = {
+        "name": "batch",
+        "image": image,
+        # A Secret's values come into the environment as they are; arguments would be searched for $(NAME).
+        "command": ["/bin/sh", "-c", 'eval "$PHALANX_LAUNCHER"', "slurm_script"],
+        "args": [arg.replace("$", "$$") for arg in args],
+        "envFrom": [{"secretRef": {"name": name_of(number)}}],
+        "env": [{"name": "SLURMD_NODENAME", "valueFrom": _NODE_NAME}],
+        "resources": _resources(ask),
+    }
+    pod: Object = {
+        "restartPolicy": "Never",
+        "schedulerName": "phalanx",
+        "terminationGracePeriodSeconds": site.kill_wait_s,
+        "containers": [container],
+    }
+    affinity: Object = {}
+    if terms := _terms(ask, site):
+        affinity["nodeAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    if ask.node_count > 1:
+        alike = {"labelSelector": {"matchLabels": {NUMBER: str(number)}}, "topologyKey": _HOSTNAME}
+        affinity["podAntiAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": [alike]}
+    return {**pod, "affinity": affinity} if affinity else pod
+
+
+def cpus_per_node(ask: Ask) -> int:
+    """Of each of its nodes: all are given what the fullest needs."""
+    tasks = ask.tasks_per_node or -(-ask.tasks // ask.node_count)
+    return max(ask.min_cpus, tasks * ask.cpus_per_task)
+
+
+def _resources(ask: Ask) -> Object:
+    cpus = cpus_per_node(ask)
+    asked = {"cpu": str(cpus)}
+    if ask.memory_mib:
+        asked["memory"] = f"{ask.memory_mib * (cpus if ask.per_cpu else 1)}Mi"
+    limits = {"memory": asked["memory"]} if "memory" in asked else {}
+    if ask.gpus_per_node:
+        limits["nvidia.com/gpu"] = str(ask.gpus_per_node)
+    return {"requests": {**asked, **limits}, **({"limits": limits} if limits else {})}
+
+
+def _terms(ask: Ask, site: Site) -> list[Object]:
+    """Node selector terms: the partition's nodes, those wanted and excluded, and the features (`a&b|c`)."""
+    partition = site.partition(ask.partition)
+    wanted = list(ask.wanted) or (list(partition.nodes) if partition is not None else [])
+    rules: list[Object] = []
+    if wanted:
+        rules.append({"key": _HOSTNAME, "operator": "In", "values": wanted})
+    if ask.excluded:
+        rules.append({"key": _HOSTNAME, "operator": "NotIn", "values": list(ask.excluded)})
+    if not ask.features:
+        return [{"matchExpressions": rules}] if rules else []
+    return [
+        {"matchExpressions": [*rules, *({"key": FEATURE + one, "operator": "Exists"} for one in choice.split("&"))]}
+        for choice in ask.features.replace(",", "&").split("|")
+    ]
+
+
+def path_of(number: int) -> str:
+    return f"{JOBS}/{name_of(number)}"
+
+
+def default_image() -> str:
+    return os.environ.get("PHALANX_SLURM_IMAGE", "host")

@@ -1,0 +1,362 @@
+"""From sbatch's options to what a job asks: values read, defaults of the site filled in, what cannot be refused.
+
+The messages are Slurm's where it has one: scripts look for them.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from phalanx.errors import PhalanxError
+from phalanx.slurm.jobs.ask import TEXT_MOST, Ask
+from phalanx.slurm.notation import amounts, times
+from phalanx.slurm.notation.arrays import Array, ArrayError, read_array
+from phalanx.slurm.notation.hostlist import expand
+from phalanx.slurm.options import Usage
+from phalanx.slurm.site import Partition, Site
+
+FAILED = "sbatch: error: Batch job submission failed: "
+CONFIGURATION = "Requested node configuration is not available"
+_PATTERN = re.compile(r"%(\d*)([%a-zA-Z])")
+_ENVIRONMENT_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
+_VALUE_BYTES = 120_000
+
+Options = Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hardware:
+    """The largest node of the partition, and how many there are: CPUs, MiB, GPUs."""
+
+    cpus: int = 1
+    memory_mib: int = 1
+    gpus: int = 0
+    nodes: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """`array` None: one job. `environment`: of the script, without what each job adds."""
+
+    ask: Ask
+    array: Array | None
+    said: Options
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def fails(text: str) -> Usage:
+    return Usage(FAILED + text)
+
+
+def request(said: Options, site: Site, hardware: Hardware, script: str | None, args: list[str], line: str) -> Request:
+    """Raises Usage."""
+    partition = _partition(said, site)
+    now_s = time.time()
+    who = pwd.getpwuid(os.getuid())
+    ask = Ask(
+        name=said.get("job-name")
+        or ("wrap" if script is None and "wrap" in said else os.path.basename(script or "sbatch")),
+        user=who.pw_name,
+        uid=who.pw_uid,
+        gid=who.pw_gid,
+        group=_group(who.pw_gid),
+        account=_account(said, site, who.pw_name),
+        partition=partition.name,
+        submit_s=now_s,
+        comment=(said.get("comment") or "")[:TEXT_MOST],
+        reservation=said.get("reservation") or "",
+        command=" ".join([script, *args])[:TEXT_MOST] if script is not None else "",
+        workdir=os.path.join(os.getcwd(), said.get("chdir") or "").rstrip("/") or "/",
+        line=line[:TEXT_MOST],
+        host=socket.gethostname(),
+        pid=os.getppid(),
+        features=said.get("constraint") or "",
+        wanted=expand(said.get("nodelist") or ""),
+        excluded=expand(said.get("exclude") or ""),
+        exclusive="exclusive" in said,
+        requeue="no-requeue" not in said,
+        nice=_nice(said),
+        hold="JobHeldUser" if "hold" in said else "",
+        begin_s=_moment(said, "begin", now_s),
+        deadline_s=_moment(said, "deadline", now_s),
+    )
+    ask.qos = _qos(said, site, ask)
+    _size(ask, said, partition, hardware)
+    ask.limit_min = _limit(said, partition)
+    _check(ask, partition, hardware, now_s)
+    array = None
+    if spec := said.get("array"):
+        try:
+            array = read_array(spec, site.max_array)
+        except ArrayError:
+            raise fails("Invalid job array specification") from None
+    _files(ask, said, array is not None)
+    return Request(ask=ask, array=array, said=said, environment=exported(said.get("export"), os.environ))
+
+
+# --- who and where --------------------------------------------------------------------------------------------------
+
+
+def _group(gid: int) -> str:
+    import grp
+
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return str(gid)
+
+
+def _partition(said: Options, site: Site) -> Partition:
+    names = (said.get("partition") or "").split(",")
+    if len(names) > 1:
+        raise Usage("sbatch: error: --partition with several names is not supported by Phalanx (docs/guide/slurm.md)")
+    if not names[0]:
+        if site.default is None:
+            raise fails("No partition specified or system default partition")
+        return site.default
+    found = site.partition(names[0])
+    if found is None:
+        raise Usage(f"sbatch: error: invalid partition specified: {names[0]}\n{FAILED}Invalid partition name specified")
+    return found
+
+
+def _account(said: Options, site: Site, user: str) -> str:
+    account = (said.get("account") or "").lower()
+    if not site.users:
+        return account or "default"
+    theirs = [one.account for one in site.users.get(user, ())]
+    if not theirs or (account and account not in theirs):
+        raise fails("Invalid account or account/partition combination specified")
+    return account or theirs[0]
+
+
+def _qos(said: Options, site: Site, ask: Ask) -> str:
+    theirs = next((one for one in site.users.get(ask.user, ()) if one.account == ask.account), None)
+    wanted = said.get("qos") or (theirs.default_qos if theirs is not None else "") or "normal"
+    if theirs is not None and theirs.qos and wanted not in theirs.qos:
+        raise fails("Invalid qos specification")
+    return wanted
+
+
+# --- how much -------------------------------------------------------------------------------------------------------
+
+
+def _number(said: Options, name: str, default: int, least: int = 1) -> int:
+    text = said.get(name)
+    if text is None:
+        return default
+    try:
+        number = int(text)
+    except ValueError:
+        number = least - 1
+    if number < least:
+        raise Usage(f'sbatch: error: Invalid numeric value "{text}" for --{name}.', 255)
+    return number
+
+
+def _size(ask: Ask, said: Options, partition: Partition, hardware: Hardware) -> None:
+    ask.cpus_per_task = _number(said, "cpus-per-task", 1)
+    ask.tasks_per_node = _number(said, "ntasks-per-node", 0)
+    ask.min_cpus = _number(said, "mincpus", 1)
+    if text := said.get("nodes"):
+        try:
+            ask.nodes, ask.max_nodes = amounts.read_range(text)
+        except amounts.AmountError:
+            raise Usage(
+                f'sbatch: error: "{text}" is not a valid node count\nsbatch: error: invalid node count `{text}\'', 255
+            ) from None
+        ask.said_nodes = True
+    elif len(ask.wanted) > 1:
+        ask.nodes = len(ask.wanted)
+    ask.tasks = _number(said, "ntasks", ask.nodes * max(1, ask.tasks_per_node))
+    if not ask.said_nodes and len(ask.wanted) <= 1:
+        ask.nodes = max(1, -(-ask.cpus // hardware.cpus))
+        if ask.tasks_per_node:
+            ask.nodes = max(ask.nodes, -(-ask.tasks // ask.tasks_per_node))
+    elif ask.tasks < ask.nodes and ask.said_nodes:
+        ask.nodes = ask.tasks
+    _memory(ask, said, partition, hardware)
+    _gpus(ask, said)
+
+
+def _memory(ask: Ask, said: Options, partition: Partition, hardware: Hardware) -> None:
+    name = next((name for name in ("mem", "mem-per-cpu") if said.get(name)), None)
+    if name is None:
+        ask.memory_mib, ask.per_cpu = partition.mem_per_cpu_mib, partition.mem_per_cpu_mib is not None
+        return
+    try:
+        ask.memory_mib = amounts.read_mib(said[name] or "")
+    except amounts.AmountError:
+        raise Usage(f"sbatch: error: Invalid --{name} specification", 255) from None
+    ask.per_cpu = name == "mem-per-cpu"
+    if name == "mem" and ask.memory_mib == 0:
+        ask.memory_mib = hardware.memory_mib
+
+
+def _gpus(ask: Ask, said: Options) -> None:
+    try:
+        if text := said.get("gres"):
+            ask.gpus_per_node = sum(amounts.read_gpus(part) for part in text.split(","))
+            ask.tres_per_node = ",".join(f"gres:{part}" for part in text.split(",")) if ask.gpus_per_node else ""
+        if text := said.get("gpus-per-node"):
+            ask.gpus_per_node = amounts.read_gpus(text)
+            ask.tres_per_node = f"gres:gpu:{ask.gpus_per_node}"
+        if text := said.get("gpus"):
+            ask.gpus_per_node = -(-amounts.read_gpus(text) // ask.node_count)
+        if text := said.get("gpus-per-task"):
+            ask.gpus_per_node = amounts.read_gpus(text) * -(-ask.tasks // ask.node_count)
+    except amounts.AmountError:
+        raise Usage("sbatch: error: Invalid generic resource (gres) specification") from None
+
+
+def _limit(said: Options, partition: Partition) -> int | None:
+    text = said.get("time")
+    if text is None:
+        return partition.default_min if partition.default_min is not None else partition.max_min
+    try:
+        found = times.read_limit_min(text)
+    except times.TimeError:
+        raise Usage("sbatch: error: Invalid --time specification", 255) from None
+    return partition.max_min if found == 0 else found
+
+
+def _nice(said: Options) -> int:
+    if "nice" not in said:
+        return 0
+    text = said["nice"]
+    try:
+        nice = 100 if text is None else int(text)
+    except ValueError:
+        raise Usage(f"sbatch: error: Invalid --nice value, {text}", 255) from None
+    if nice < 0 and os.getuid() != 0:
+        raise fails("Invalid --nice value")
+    return nice
+
+
+def _moment(said: Options, name: str, now_s: float) -> float | None:
+    text = said.get(name)
+    if text is None:
+        return None
+    try:
+        return times.read_moment(text, now_s)
+    except times.TimeError:
+        raise Usage(
+            f"Invalid time specification (pos=0): {text}\nsbatch: error: Invalid --{name} specification", 255
+        ) from None
+
+
+def _check(ask: Ask, partition: Partition, hardware: Hardware, now_s: float) -> None:
+    """What can never run is refused; what only the partition's limits keep waits, with the reason, as in Slurm."""
+    if ask.deadline_s is not None and ask.deadline_s <= now_s:
+        raise fails("Requested time limit is invalid (missing or exceeds some limit)")
+    if ask.begin_s is not None and ask.begin_s <= now_s:
+        ask.begin_s = None
+    if partition.accounts and ask.account not in partition.accounts:
+        raise fails("User's group not permitted to use this partition" if not partition.accounts else
+                    "Invalid account or account/partition combination specified")  # fmt: skip
+    if partition.state in ("INACTIVE", "DRAIN"):
+        raise fails("Required partition not available (inactive or drain)")
+    if partition.nodes and set(ask.wanted) - set(partition.nodes):
+        raise fails("Requested node configuration is not available")
+    share = -(-ask.tasks // ask.node_count) if not ask.tasks_per_node else ask.tasks_per_node
+    cpus = max(ask.min_cpus, share * ask.cpus_per_task)
+    per_node = (ask.memory_mib or 0) * (cpus if ask.per_cpu else 1)
+    if per_node > hardware.memory_mib:
+        raise Usage(f"sbatch: error: Memory specification can not be satisfied\n{FAILED}{CONFIGURATION}")
+    if cpus > hardware.cpus:
+        what = "CPU count per node can not be satisfied"
+        raise Usage(f"sbatch: error: {what}\n{FAILED}{CONFIGURATION}")
+    if ask.gpus_per_node > hardware.gpus and not ask.hold:
+        raise fails(CONFIGURATION)
+    if ask.exclusive:
+        ask.min_cpus = hardware.cpus
+    if not ask.hold:
+        ask.hold = _partition_limit(ask, partition, hardware)
+
+
+def _partition_limit(ask: Ask, partition: Partition, hardware: Hardware) -> str:
+    if partition.state == "DOWN":
+        return "PartitionDown"
+    if ask.nodes > (partition.max_nodes or hardware.nodes) or ask.nodes > hardware.nodes:
+        return "PartitionNodeLimit"
+    if partition.max_min is not None and (ask.limit_min is None or ask.limit_min > partition.max_min):
+        return "PartitionTimeLimit"
+    return ""
+
+
+# --- files and environment ------------------------------------------------------------------------------------------
+
+
+def _files(ask: Ask, said: Options, array: bool) -> None:
+    ask.stdout = said.get("output") or ("slurm-%A_%a.out" if array else "slurm-%j.out")
+    ask.stderr = said.get("error") or ""
+    ask.stdin = said.get("input") or "/dev/null"
+    if said.get("open-mode") not in (None, "append", "truncate", "a", "t"):
+        raise Usage("sbatch: error: Invalid --open-mode specification", 255)
+
+
+def file_name(pattern: str, ask: Ask, number: int, *, running: bool = False) -> str:
+    """The file that a pattern names, in the job's directory. `running`: %N becomes a mark that the launcher replaces,
+    and all else is filled in; otherwise what is known at submission only, as scontrol shows it."""
+    if "\\" in pattern:
+        text = pattern.replace("\\\\", "\\")
+        return os.path.join(ask.workdir, text[1:] if running and text.startswith("\\") else text)
+    array = number if ask.array is None else ask.array
+    known = {
+        "j": number,
+        "J": number,
+        "A": array,
+        "x": ask.name,
+        "u": ask.user,
+        "a": 4294967294 if ask.task is None else ask.task,
+    }
+    if running:
+        known |= {"N": "\x01N", "n": 0, "t": 0, "s": "batch"}
+
+    def one(match: re.Match[str]) -> str:
+        width, letter = match[1], match[2]
+        if letter == "%" and not width:
+            return "%" if running else "%%"
+        if letter not in known:
+            return match[0]
+        value = str(known[letter])
+        return value.zfill(min(int(width), 10)) if width and letter in "jJAant" else value
+
+    return os.path.join(ask.workdir, _PATTERN.sub(one, pattern))
+
+
+def exported(said: str | None, environment: Mapping[str, str]) -> dict[str, str]:
+    """What of the caller's environment the job sees: --export=ALL, NONE, or names and NAME=VALUE."""
+    words = (said or "ALL").split(",")
+    found: dict[str, str] = {}
+    if "ALL" in words:
+        found = {name: text for name, text in environment.items() if not name.startswith("SLURM_")}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if equals:
+            found[name] = value
+        elif word not in ("ALL", "NONE", "NIL") and word in environment:
+            found[word] = environment[word]
+    if "ALL" not in words:
+        found.setdefault("PATH", environment.get("PATH", "/usr/local/bin:/usr/bin:/bin"))
+        found["PHALANX_NO_HOME"] = "1"
+    return {
+        name: text
+        for name, text in found.items()
+        if _ENVIRONMENT_NAME.fullmatch(name) and len(os.fsencode(text)) < _VALUE_BYTES
+    }
+
+
+def require_room(environment: Mapping[str, str]) -> None:
+    """Raises PhalanxError where it is more than a Secret holds."""
+    size = sum(len(name) + len(os.fsencode(text)) for name, text in environment.items())
+    if size > 900_000:
+        raise PhalanxError(
+            f"the environment and the script have {size} bytes, and a job may carry 900000: --export less"
+        )

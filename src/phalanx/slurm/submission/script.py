@@ -1,0 +1,93 @@
+"""The script of a batch job: read, checked as sbatch does, and its #SBATCH lines as words."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from phalanx.slurm.options import Usage
+
+_MOST_BYTES = 120_000  # of one environment variable, in which it travels
+_NO_SCRIPT = (
+    "sbatch: error: This does not look like a batch script.  The first\n"
+    "sbatch: error: line must start with #! followed by the path to an interpreter.\n"
+    "sbatch: error: For instance: #!/bin/sh"
+)
+
+
+def wrapped(command: str) -> str:
+    """The script of --wrap."""
+    return f"#!/bin/sh\n# This script was created by sbatch --wrap.\n\n{command}\n"
+
+
+def read_script(name: str | None) -> str:
+    """The text of a file, or of standard input. Raises Usage with sbatch's words."""
+    try:
+        content = sys.stdin.buffer.read() if name is None else _file(name)
+    except OSError:
+        raise Usage(f"sbatch: error: Unable to open file {_shown(name)}") from None
+    if not content:
+        raise Usage("sbatch: error: Batch script is empty!")
+    if not content.strip(b" \t\r\n\0"):
+        raise Usage("sbatch: error: Batch script contains only whitespace!")
+    if not content.startswith(b"#!"):
+        raise Usage(_NO_SCRIPT)
+    if b"\0" in content:
+        raise Usage(
+            "sbatch: error: The Slurm controller does not allow scripts that\n"
+            "sbatch: error: contain a NULL character '\\0'."
+        )
+    if b"\r\n" in content:
+        raise Usage(
+            "sbatch: error: Batch script contains DOS line breaks (\\r\\n)\n"
+            "sbatch: error: instead of expected UNIX line breaks (\\n)."
+        )
+    if len(content) > _MOST_BYTES:
+        raise Usage(
+            f"sbatch: error: the script has {len(content)} bytes, and at most {_MOST_BYTES} are taken here: call a "
+            "longer program by its path"
+        )
+    return content.decode(errors="surrogateescape")
+
+
+def find(name: str, directory: Path) -> str:
+    """The script's path: in the directory, else on PATH, as sbatch looks for it."""
+    if "/" in name or (directory / name).is_file():
+        return str(directory / name)
+    for folder in os.environ.get("PATH", "").split(":"):
+        if folder and os.access(place := Path(folder) / name, os.R_OK | os.X_OK) and place.is_file():
+            return str(place)
+    return name
+
+
+def _file(name: str) -> bytes:
+    if Path(name).is_dir():
+        return b""
+    return Path(name).read_bytes()
+
+
+def _shown(name: str | None) -> str:
+    return "standard input" if name is None else name if not Path(name).exists() else str(Path(name))
+
+
+def lines(text: str) -> Iterator[list[str]]:
+    """The words of each #SBATCH line before the first command."""
+    for line in text.split("\n")[1:]:
+        bare = line.strip()
+        if line.startswith("#SBATCH") and (line[7:8] in (" ", "\t", "")):
+            yield _words(line[7:])
+        elif bare and not bare.startswith("#"):
+            return
+
+
+def _words(text: str) -> list[str]:
+    """As a shell's, up to a comment."""
+    reader = shlex.shlex(text, posix=True)
+    reader.whitespace_split, reader.commenters = True, "#"
+    try:
+        return list(reader)
+    except ValueError:
+        raise Usage(f"sbatch: error: Missing quotation mark in #SBATCH line:{text}") from None

@@ -1,0 +1,201 @@
+"""Command lines, scripts and slurm.conf: read as Slurm reads them, or refused with its words."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from phalanx.slurm import site
+from phalanx.slurm.commands import sbatch, squeue
+from phalanx.slurm.jobs import fields
+from phalanx.slurm.jobs.ask import Ask
+from phalanx.slurm.options import Reader, Usage, declare
+from phalanx.slurm.site import Association, Partition, Site
+from phalanx.slurm.submission import script
+from phalanx.slurm.submission.request import Hardware, Request, exported, file_name, request
+
+READER = Reader("sbatch", declare("time,t= hold,H nice=? nodes,N=") + declare("mail-type=", refused=True), mixed=False)
+HARDWARE = Hardware(cpus=16, memory_mib=64000, gpus=4, nodes=4)
+SITE = Site(
+    partitions=[
+        Partition(name="batch", default=True, max_min=10080, default_min=60, mem_per_cpu_mib=1000),
+        Partition(name="wide", max_nodes=2, max_min=1440, nodes=["n1", "n2", "n3"]),
+        Partition(name="closed", state="DOWN"),
+        Partition(name="priv", accounts=["chem"]),
+    ]
+)
+
+
+def ask(line: str, here: Site = SITE) -> Request:
+    said, _ = sbatch._READER.read(line.split())
+    return request(dict(said), here, HARDWARE, None, [], "sbatch " + line)
+
+
+def test_long_short_joined_and_abbreviated() -> None:
+    options, rest = READER.read(["-t5", "--nodes=2", "-HN", "3", "--tim", "7", "--nice", "job.sh", "-t", "9"])
+    assert options == [("time", "5"), ("nodes", "2"), ("hold", None), ("nodes", "3"), ("time", "7"), ("nice", None)]
+    assert rest == ["job.sh", "-t", "9"]
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--bogus"], "sbatch: unrecognized option '--bogus'\nTry \"sbatch --help\" for more information"),
+        (["-Z"], "sbatch: invalid option -- 'Z'\nTry \"sbatch --help\" for more information"),
+        (["--time"], "sbatch: option '--time' requires an argument\nTry \"sbatch --help\" for more information"),
+        (["--ho=1"], "sbatch: option '--hold' doesn't allow an argument\nTry \"sbatch --help\" for more information"),
+        (["--mail-type=END"], "sbatch: error: --mail-type is not supported by Phalanx (docs/guide/slurm.md)"),
+    ],
+)
+def test_what_is_not_understood_is_refused_by_its_name(words: list[str], text: str) -> None:
+    with pytest.raises(Usage) as error:
+        READER.read(words)
+    assert error.value.text == text
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"echo hi\n", "This does not look like a batch script.  The first"),
+        (b"", "Batch script is empty!"),
+        (b"\0" * 9, "contains only whitespace!"),
+        (b"#!/bin/sh\r\ntrue\r\n", "DOS line breaks"),
+        (b"#!/bin/sh\nno\0side\n", "NULL character"),
+        (b"#!/bin/sh\n" + b"#" * 130_000, "at most 120000 are taken here"),
+    ],
+)
+def test_scripts_that_are_refused(content: bytes, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    with pytest.raises(Usage, match=text.replace("!", r"\!")):
+        script.read_script(None)
+
+
+def test_lines_of_the_head_count_and_no_others() -> None:
+    text = (
+        '#!/bin/bash\n#SBATCH -J "two words" # remark\n##SBATCH -n 3\n# SBATCH -n 4\n\n#SBATCH --nice=7\ntrue\n'
+        "#SBATCH -N 9\n"
+    )
+    assert list(script.lines(text)) == [["-J", "two words"], ["--nice=7"]]
+
+
+def test_sizes_and_defaults() -> None:
+    asked = ask("--wrap true").ask
+    assert (asked.nodes, asked.cpus, asked.memory_mib, asked.per_cpu, asked.limit_min) == (1, 1, 1000, True, 60)
+    asked = ask("-N2 --ntasks-per-node=3 -c2 --mem=4G -t 5:30 --wrap true").ask
+    assert (asked.nodes, asked.tasks, asked.cpus, asked.memory_mib, asked.limit_min) == (2, 6, 12, 4096, 6)
+    assert ask("-n 40 --wrap true").ask.nodes == 3
+    assert ask("--gpus-per-task=1 -n2 --wrap true").ask.gpus_per_node == 2
+    assert ask("-a 1-7:2%2 --wrap true").array is not None
+
+
+@pytest.mark.parametrize(
+    ("line", "hold"),
+    [
+        ("-N9", "PartitionNodeLimit"),
+        ("-t 8-0", "PartitionTimeLimit"),
+        ("-p wide -N3", "PartitionNodeLimit"),
+        ("-p closed", "PartitionDown"),
+        ("-H", "JobHeldUser"),
+        ("", ""),
+    ],
+)
+def test_what_the_partition_keeps_waits_with_slurms_reason(line: str, hold: str) -> None:
+    assert ask(f"{line} --wrap true").ask.hold == hold
+
+
+FAILED = "Batch job submission failed: "
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("-p nope", f"invalid partition specified: nope\nsbatch: error: {FAILED}Invalid partition name specified"),
+        (
+            "--mem=999G",
+            f"Memory specification can not be satisfied\nsbatch: error: {FAILED}Requested node configuration",
+        ),
+        ("-a 5-1", FAILED + "Invalid job array specification"),
+        ("-p priv -A physics", FAILED + "Invalid account or account/partition combination specified"),
+        ("--gres=gpu:5", FAILED + "Requested node configuration is not available"),
+        ("--gres=fpga:1", "Invalid generic resource"),
+        ("-t abc", "Invalid --time specification"),
+        ("-n none", 'Invalid numeric value "none" for --ntasks.'),
+        ("--begin=whenever", "Invalid time specification (pos=0): whenever\nsbatch: error: Invalid --begin"),
+        ("--deadline=2020-01-01", FAILED + "Requested time limit is invalid"),
+        ("-c 17", "CPU count per node can not be satisfied"),
+    ],
+)
+def test_what_is_refused_at_submission(line: str, text: str) -> None:
+    with pytest.raises(Usage) as error:
+        ask(f"{line} --wrap true")
+    assert text in error.value.text
+
+
+def test_associations_are_enforced_where_there_are_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    import pwd
+
+    me = pwd.getpwuid(os.getuid()).pw_name
+    here = Site(partitions=SITE.partitions, users={me: [Association(account="physics", qos=["normal", "fast"])]})
+    asked = ask("--wrap true", here).ask
+    assert (asked.account, asked.qos) == ("physics", "normal")
+    assert ask("-q fast --wrap true", here).ask.qos == "fast"
+    for line in ("-A chem", "-q slow"):
+        with pytest.raises(Usage, match="Invalid"):
+            ask(f"{line} --wrap true", here)
+    with pytest.raises(Usage, match="Invalid account"):
+        ask("--wrap true", Site(partitions=SITE.partitions, users={"nobody-else": []}))
+
+
+def test_file_names() -> None:
+    job = Ask(name="pat", user="u1", uid=1, gid=1, group="g", account="a", partition="p", workdir="/w")
+    assert file_name("o-%j-%A-%x-%u-%%.txt", job, 7, running=True) == "/w/o-7-7-pat-u1-%.txt"
+    assert file_name("%8j", job, 7, running=True) == "/w/00000007"
+    assert file_name("%N-%n-%t-%s", job, 7, running=True) == "/w/\x01N-0-0-batch"
+    assert file_name("%N.txt", job, 7) == "/w/%N.txt"
+    assert file_name("/abs/%j", job, 7) == "/abs/7"
+
+
+def test_what_is_exported() -> None:
+    around = {"FOO": "1", "BAR": "2", "PATH": "/bin", "SLURM_JOB_ID": "3", "BASH_FUNC_x%%": "()"}
+    assert exported(None, around) == {"FOO": "1", "BAR": "2", "PATH": "/bin"}
+    assert exported("NONE", around) == {"PATH": "/bin", "PHALANX_NO_HOME": "1"}
+    assert exported("ONLY=here,BAR", around) == {"ONLY": "here", "BAR": "2", "PATH": "/bin", "PHALANX_NO_HOME": "1"}
+    assert exported("ALL,ONLY=here", around)["ONLY"] == "here"
+
+
+def test_formats_with_widths_and_unknown_letters() -> None:
+    columns, wrong = fields.by_letters("[%10j][%.10j][%2j]%! %%")
+    assert fields.heading(columns) == "[NAME      ][      NAME][NA]%! %"
+    assert wrong == ["!", ""]
+    columns, wrong = fields.by_names("Name:8,UserName:.6,NoSuch,State:|")
+    assert (fields.heading(columns), wrong) == ("NAME      USERSTATE|", ["NoSuch"])
+    assert fields.heading(fields.by_letters(squeue.DEFAULT)[0]) == (
+        "             JOBID PARTITION     NAME     USER ST       TIME  NODES NODELIST(REASON)"
+    )
+
+
+def test_a_slurm_conf_becomes_a_site() -> None:
+    found, notes = site.read_conf(
+        "ClusterName=lab\nFirstJobId=1000 # from here\nAuthType=auth/munge\n"
+        "NodeName=cn[1-2] CPUs=16 Feature=fast,big\n"
+        "PartitionName=batch Nodes=cn[1-2] Default=YES MaxTime=7-0 DefaultTime=1:00:00 \\\n"
+        " State=UP DefMemPerCPU=1000\n"
+        "PartitionName=priv Nodes=ALL AllowAccounts=chem MaxTime=INFINITE Shared=NO\n"
+    )
+    assert (found.cluster, found.first_job, found.features["cn2"]) == ("lab", 1000, ["fast", "big"])
+    batch, priv = found.partitions
+    assert (batch.nodes, batch.default, batch.max_min, batch.default_min) == (["cn1", "cn2"], True, 10080, 60)
+    assert (priv.nodes, priv.accounts, priv.max_min) == ([], ["chem"], None)
+    assert notes == ["AuthType=auth/munge: no meaning here", "PartitionName=priv shared=NO: no meaning here"]
+
+
+def test_commands_are_links_to_this_phalanx(tmp_path: Path) -> None:
+    from phalanx.slurm.main import COMMANDS, install
+
+    assert {path.name for path in install(tmp_path / "bin")} == set(COMMANDS)
+    assert (tmp_path / "bin" / "squeue").read_text().startswith(f"#!{sys.executable}")
+    assert (tmp_path / "bin" / "squeue").stat().st_mode & 0o777 == 0o755

@@ -1,0 +1,247 @@
+"""Slurm's commands on a real `phalanx up`: scripts run as processes, and everything that users look at."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from phalanx.slurm.main import install
+from tests.cli.upstart import Up, started, until
+
+pytestmark = pytest.mark.slow
+ME = pwd.getpwuid(os.getuid()).pw_name
+
+
+class Shell:
+    """Commands in a directory of their own, with Slurm's first on the PATH."""
+
+    def __init__(self, up: Up, folder: Path) -> None:
+        self.up, self.folder = up, folder
+
+    def call(self, line: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        commands = f"{self.up.data}/bin:{os.environ['PATH']}"
+        around = {**self.up.environment, "PATH": commands, "TZ": "UTC", **environment}
+        words = ["/bin/sh", "-c", line]
+        return subprocess.run(
+            words, cwd=self.folder, env=around, capture_output=True, text=True, timeout=120, check=False
+        )
+
+    def __call__(self, line: str, **environment: str) -> str:
+        done = self.call(line, **environment)
+        assert done.returncode == 0, (line, done.stdout, done.stderr)
+        return done.stdout
+
+    def submit(self, line: str) -> int:
+        words = self(f"sbatch {line}").split()
+        assert words[:3] == ["Submitted", "batch", "job"]
+        return int(words[3])
+
+    def fails(self, line: str) -> str:
+        done = self.call(line)
+        assert done.returncode != 0, done.stdout
+        return done.stderr
+
+    def state(self, job: str | int, form: str = "%T") -> str:
+        return self(f"squeue -h -t all -j {job} -o {shlex.quote(form)}").strip()
+
+    def until(self, job: str | int, state: str) -> None:
+        until(lambda: self.state(job) == state)
+
+    def done(self, job: str | int) -> str:
+        until(lambda: self.state(job) not in ("", "PENDING", "RUNNING"))
+        return self.state(job)
+
+    def text(self, name: str) -> str:
+        return (self.folder / name).read_text()
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    with started(tmp_path_factory.mktemp("up"), "--local-cpu", "4", "--local-memory", "8Gi") as up:
+        install(up.data / "bin")
+        yield up
+        up.stop()
+
+
+@pytest.fixture
+def shell(up: Up, tmp_path: Path) -> Iterator[Shell]:
+    shell = Shell(up, tmp_path)
+    yield shell
+    shell.call(f"scancel -u {ME}")
+    until(lambda: shell("squeue -h") == "")
+
+
+def test_a_script_from_its_submission_to_its_accounting(shell: Shell) -> None:
+    (shell.folder / "job.sh").write_text(
+        "#!/bin/bash\n#SBATCH --job-name=first -n2\n#SBATCH -t 10 --comment='it says $HOME'\n"
+        'echo "hello $1 from $SLURM_JOB_NAME, $SLURM_NTASKS tasks, job $SLURM_JOB_ID"\necho oops >&2\npwd\n'
+    )
+    job = shell.submit("job.sh 'a b'")
+    assert shell.done(job) == "COMPLETED"
+    said = f"hello a b from first, 2 tasks, job {job}\noops\n{shell.folder}\n"
+    assert shell.text(f"slurm-{job}.out") == said
+    assert shell.state(job, "%j|%C|%D|%l|%k|%u|%P") == f"first|2|1|10:00|it says $HOME|{ME}|batch"
+    row = f"sacct -n -P -X -j {job} -o JobName,State,ExitCode,AllocCPUS,SubmitLine"
+    until(lambda: shell(row) == "first|COMPLETED|0:0|2|sbatch job.sh a b\n")
+    assert shell(f"sacct -n -P -j {job} -o JobID,JobName").splitlines() == [f"{job}|first", f"{job}.batch|batch"]
+
+
+def test_exit_codes_signals_and_waiting(shell: Shell) -> None:
+    assert shell.call("sbatch -W --wrap 'exit 7'").returncode == 7
+    assert shell.call("sbatch -W --wrap true").returncode == 0
+    job = shell.submit("--wrap 'kill -9 $$'")
+    assert shell.done(job) == "FAILED"
+    until(lambda: shell(f"sacct -n -P -X -j {job} -o State,ExitCode") == "FAILED|0:9\n")
+    missing = shell.folder / "none.sh"
+    missing.write_text("#!/no/such/interpreter\n")
+    job = shell.submit("-o none.txt none.sh")
+    assert shell.done(job) == "FAILED"
+    assert "bad interpreter(/no/such/interpreter)" in shell.text("none.txt")
+
+
+def test_output_patterns(shell: Shell) -> None:
+    job = shell.submit("-J pat -o 'o-%j-%x-%u-%%.txt' -e 'e-%8j.txt' --wrap 'echo out; echo err >&2'")
+    assert shell.done(job) == "COMPLETED"
+    assert shell.text(f"o-{job}-pat-{ME}-%.txt") == "out\n"
+    assert shell.text(f"e-{job:08}.txt") == "err\n"
+    both = shell.submit("-o both.txt --wrap 'echo one'")
+    shell.done(both)
+    shell.done(shell.submit("-o both.txt --open-mode=append --wrap 'echo two'"))
+    assert shell.text("both.txt") == "one\ntwo\n"
+
+
+def test_an_array_with_a_throttle(shell: Shell) -> None:
+    job = shell.submit(
+        "-J arr -a 1-4%2 -o %A_%a.txt --wrap 'echo $SLURM_ARRAY_TASK_ID of $SLURM_ARRAY_TASK_COUNT; sleep 300'"
+    )
+    until(lambda: shell(f"squeue -h -j {job} -t R -o %i | sort").split() == [f"{job}_1", f"{job}_2"])
+    until(lambda: shell(f"squeue -h -j {job} -t PD -o '%i %r'") == f"{job}_[3-4%2] JobArrayTaskLimit\n")
+    assert len(shell(f"squeue -h -r -j {job}").splitlines()) == 4
+    shell(f"scancel {job}_1")
+    shell.until(f"{job}_3", "RUNNING")
+    third = shell.folder / f"{job}_3.txt"
+    until(lambda: third.exists() and third.read_text() == "3 of 4\n")
+    shell(f"scancel {job}")
+    until(lambda: shell("squeue -h --me") == "")
+
+
+def test_dependencies(shell: Shell) -> None:
+    first = shell.submit("-H --wrap 'exit 1'")
+    ok, notok = shell.submit(f"-d afterok:{first} --wrap true"), shell.submit(f"-d afternotok:{first} --wrap true")
+    assert shell.state(ok, "%E %r") == f"afterok:{first}(unfulfilled) Dependency"
+    shell(f"scontrol release {first}")
+    assert shell.done(notok) == "COMPLETED"
+    until(lambda: shell.state(ok, "%T %r") == "PENDING DependencyNeverSatisfied")
+    shell(f"scontrol update job {ok} dependency=")
+    assert shell.done(ok) == "COMPLETED"
+    assert "Job dependency problem" in shell.fails("sbatch -d afterok:999999 --wrap true")
+
+
+def test_hold_release_update_and_show(shell: Shell) -> None:
+    job = shell.submit("-H -J held -t 5 --wrap 'sleep 300'")
+    assert shell.state(job, "%T %r") == "PENDING JobHeldUser"
+    shell(f"scontrol update JobId={job} TimeLimit=20 Name=other Comment='two words'")
+    page = shell(f"scontrol show job {job}")
+    assert f"JobId={job} JobName=other" in page
+    assert "TimeLimit=00:20:00" in page
+    assert "Comment=two words" in page
+    shell(f"scontrol release {job}")
+    shell.until(job, "RUNNING")
+    node = shell.state(job, "%N")
+    assert f"BatchHost={node}" in shell(f"scontrol -o show job {job}")
+    assert "no longer pending" in shell.fails(f"scontrol hold {job}")
+    assert shell(f"scontrol write batch_script {job} -").endswith("\nsleep 300\n")
+    assert "Invalid job id specified" in shell.fails("scontrol show job 999999")
+
+
+def test_cancelled_jobs_are_cancelled_and_stay_in_the_accounts(shell: Shell) -> None:
+    job = shell.submit("-o out.txt --wrap 'trap \"echo term; exit 3\" TERM; echo up; while :; do sleep 0.1; done'")
+    until(lambda: (shell.folder / "out.txt").exists() and shell.text("out.txt") == "up\n")
+    other = shell.submit("-H --wrap true")
+    shell(f"scancel {job} {other}")
+    assert (shell.done(job), shell.done(other)) == ("CANCELLED", "CANCELLED")
+    assert shell(f"sacct -n -P -X -j {job} -o State") == f"CANCELLED by {os.getuid()}\n"
+    until(lambda: "term" in shell.text("out.txt"))
+    assert f"error: *** JOB {job} ON" in shell.text("out.txt")
+
+
+def test_a_time_limit_ends_a_job(shell: Shell) -> None:
+    job = shell.submit("-H --wrap 'sleep 300'")
+    shell.up.kubectl("annotate", "--overwrite", "job", f"slurm-{job}", "phalanx.dev/time-limit=1s")
+    shell(f"scontrol release {job}")
+    assert shell.done(job) == "TIMEOUT"
+
+
+def test_the_environment(shell: Shell) -> None:
+    job = shell.submit("--export=ALL,ONLY='$(id) x' -o env.txt -c2 --mem=100M --wrap 'env; exit 0'")
+    assert shell.done(job) == "COMPLETED"
+    found = dict(line.split("=", 1) for line in shell.text("env.txt").splitlines() if "=" in line)
+    node = shell.state(job, "%N")
+    expected = {
+        "ONLY": "$(id) x", "SLURM_JOB_ID": str(job), "SLURM_CPUS_PER_TASK": "2", "SLURM_CPUS_ON_NODE": "2",
+        "SLURM_MEM_PER_NODE": "100", "SLURM_JOB_NODELIST": node, "SLURMD_NODENAME": node,
+        "SLURM_SUBMIT_DIR": str(shell.folder), "SLURM_JOB_PARTITION": "batch", "SLURM_NNODES": "1",
+    }  # fmt: skip
+    assert {name: found.get(name) for name in expected} == expected
+    assert not [name for name in found if name.startswith("PHALANX_")]
+
+
+def test_sinfo_shows_what_is_used_and_what_is_drained(shell: Shell) -> None:
+    [node] = shell("sinfo -h -N -o %N").split()
+    assert shell("sinfo -h -o '%P %a %l %D %t'").strip() == "batch* up infinite 1 idle"
+    job = shell.submit("-c 3 --wrap 'sleep 300'")
+    shell.until(job, "RUNNING")
+    assert shell("sinfo -h -o '%t %C'").strip() == "mix 3/1/0/4"
+    assert "specify a reason" in shell.fails(f"scontrol update nodename={node} state=drain")
+    shell(f"scontrol update nodename={node} state=drain reason='new disk'")
+    assert shell("sinfo -h -o %t").strip() == "drng"
+    assert "new disk" in shell("sinfo -R")
+    shell(f"scontrol update nodename={node} state=resume")
+    assert shell("sinfo -h -o %t").strip() == "mix"
+
+
+def test_json_and_what_is_refused(shell: Shell) -> None:
+    job = shell.submit("-H -J j --wrap true")
+    [found] = json.loads(shell("squeue --json"))["jobs"]
+    assert (found["job_id"], found["name"], found["job_state"], found["state_reason"]) == (
+        job,
+        "j",
+        "PENDING",
+        "JobHeldUser",
+    )
+    assert "--mail-type is not supported by Phalanx" in shell.fails("sbatch --mail-type=END --wrap true")
+    assert "scontrol: error: requeue is not supported" in shell.fails(f"scontrol requeue {job}")
+    assert shell.fails("squeue --bogus").startswith("squeue: unrecognized option '--bogus'")
+    assert "Unable to open file nothing.sh" in shell.fails("sbatch nothing.sh")
+
+
+def test_numbers_are_given_once_to_many_at_once(shell: Shell) -> None:
+    many = " & ".join(["sbatch -H --parsable --wrap true >> numbers.txt"] * 8)
+    shell(f"{many} & wait")
+    numbers = sorted(map(int, shell.text("numbers.txt").split()))
+    assert len(set(numbers)) == 8
+    assert numbers[-1] - numbers[0] == 7
+
+
+def test_the_scripts_secret_goes_with_its_job(shell: Shell) -> None:
+    job = shell.submit("-H --wrap true")
+    assert f"slurm-{job}" in shell.up.kubectl("get", "secrets")
+    shell(f"scancel {job}")
+    until(lambda: f"slurm-{job}" not in shell.up.kubectl("get", "secrets"))
+
+
+def test_a_command_answers_in_a_moment(shell: Shell) -> None:
+    """No figure is asserted: it is held that nothing heavy is imported."""
+    code = "import sys; from phalanx.slurm.main import main; main('squeue'); print(*sys.modules, file=sys.stderr)"
+    import sys
+
+    done = shell.call(f"{sys.executable} -c {shlex.quote(code)}")
+    heavy = {"asyncio", "sqlalchemy", "numpy", "rich", "cyclopts", "aiohttp", "phalanx.kube", "phalanx.core"}
+    assert not heavy & set(done.stderr.split())
