@@ -4,7 +4,7 @@ notation    times, host lists, amounts and array specifications as Slurm writes 
 options     command lines in the manner of getopt_long
 api         calls to the API server, blocking, from what is imported in a moment
 site        partitions and defaults of the cluster
-numbers     job numbers
+accounts    the tree of accounts, and fair shares in it
 jobs        a job as Slurm's commands see it
 submission  from a script and options to objects
 commands    each command

@@ -49,6 +49,23 @@ class Association(msgspec.Struct, kw_only=True, omit_defaults=True):
     default_qos: str = ""
 
 
+class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """`parent` empty: the root. Each is a queue of the same name. `limits`: as sacctmgr names and writes them.
+    `coordinators`: users who may change it, its users and the accounts below it."""
+
+    description: str = ""
+    organization: str = ""
+    parent: str = ""
+    shares: int = 1
+    limits: dict[str, str] = {}
+    coordinators: list[str] = []
+
+
+class Qos(msgspec.Struct, kw_only=True, omit_defaults=True):
+    description: str = ""
+    priority: int = 0
+
+
 class Site(msgspec.Struct, kw_only=True, omit_defaults=True):
     """`users`: user -> his associations, the first being the default; where there are any, who has none may submit
     nothing. `keep_s`: so long are finished jobs shown (MinJobAge). `kill_wait_s`: between SIGTERM and SIGKILL."""
@@ -60,6 +77,9 @@ class Site(msgspec.Struct, kw_only=True, omit_defaults=True):
     kill_wait_s: int = 30
     partitions: list[Partition] = []
     users: dict[str, list[Association]] = {}
+    admins: dict[str, str] = {}  # user -> Operator or Administrator, where he is one
+    accounts: dict[str, Account] = {}
+    qos: dict[str, Qos] = msgspec.field(default_factory=lambda: {"normal": Qos(description="Normal QOS default")})
     features: dict[str, list[str]] = {}  # node -> its features
 
     @property

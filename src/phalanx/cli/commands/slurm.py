@@ -17,7 +17,7 @@ slurm = App(name="slurm", help="Slurm's commands (sbatch, squeue and others) for
 
 @slurm.command
 def install(directory: Path) -> None:
-    """Make Slurm's commands in a directory: sbatch, squeue, scancel, sinfo, scontrol, sacct.
+    """Make Slurm's commands in a directory: sbatch, squeue, scancel, sinfo, scontrol, sacct, sacctmgr, sshare.
 
     Put that directory first on the PATH of whoever is to use them. A real Slurm on the machine is not touched.
 
@@ -59,7 +59,8 @@ def configure(file: Path) -> None:
         raise PhalanxError(f"{file} cannot be read: {error}. Nothing was changed.") from error
     found, notes = site.read_conf(text)
     api = Api.open()
-    found.users = site.load(api).users
+    before = site.load(api)
+    found.users, found.admins, found.accounts, found.qos = before.users, before.admins, before.accounts, before.qos
     site.store(api, found)
     for name, features in found.features.items():
         labels = {f"{site.FEATURE}{feature}": "true" for feature in features}

@@ -295,15 +295,17 @@ def _columns(said: Mapping[str, str | None]) -> list[tuple[str, int]]:
     if not text:
         text = BRIEF if "brief" in said else DEFAULT
         return [(name, -_FIELDS[name][0] if name == "JobID" else _FIELDS[name][0]) for name in text.split(",")]
-    found = []
+    found: list[str] = []
+    widths: dict[str, int] = {}
     for word in text.split(","):
         match = _FIELD.fullmatch(word)
         name = _LOWER.get(match[1].lower()) if match is not None else None
         if match is None or name is None:
             raise Usage(f'sacct: error: Invalid field requested: "{word.partition("%")[0]}"')
-        own = _FIELDS[name][0]
-        found.append((name, int(match[2]) if match[2] else -own if name == "JobID" else own))
-    return found
+        if match[2]:  # the last that is said of a field counts for all its columns
+            widths[name] = int(match[2])
+        found.append(name)
+    return [(name, widths.get(name, -_FIELDS[name][0] if name == "JobID" else _FIELDS[name][0])) for name in found]
 
 
 def _print(columns: Sequence[tuple[str, int]], lines: Sequence[Line], said: Mapping[str, str | None]) -> None:
@@ -317,7 +319,7 @@ def _print(columns: Sequence[tuple[str, int]], lines: Sequence[Line], said: Mapp
             print(between.join(row) + after)
         return
     if "noheader" not in said:
-        print("".join(_fit(name, width) for name, width in columns))
+        print("".join(_fit(name[: abs(width)], width) for name, width in columns))
         print("".join("-" * abs(width) + " " for _, width in columns))
     for row in rows:
         print("".join(_fit(text, width) for text, (_, width) in zip(row, columns, strict=True)))

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from phalanx.slurm import numbers, site
+from phalanx.slurm import site
 from phalanx.slurm.api import Api, Refused
 from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.notation.arrays import Array
 from phalanx.slurm.options import Reader, Usage, declare, say
-from phalanx.slurm.submission import dependency, manifest
+from phalanx.slurm.submission import dependency, manifest, numbers
 from phalanx.slurm.submission.environment import variables
 from phalanx.slurm.submission.request import Hardware, Request, fails, request, require_room
 from phalanx.slurm.submission.script import find, lines, read_script, wrapped
@@ -164,7 +164,7 @@ def _create(
     require_room(environment)
     words = scheduling_words(ask, needs)
     job = manifest.job(number, ask, here, words, args, manifest.default_image())
-    secret = api.create(manifest.SECRETS, manifest.secret(number, environment))
+    secret = api.create(manifest.SECRETS, manifest.secret(number, ask, environment))
     try:
         made = api.create(manifest.JOBS, job)
     except Refused as error:

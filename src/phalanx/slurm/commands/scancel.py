@@ -83,9 +83,9 @@ def _cancel(api: Api, job: Job, *, now: bool) -> int:
         say(f"scancel: error: Kill job error on job id {job.number}: Access/permission denied")
         return 1
     try:
-        api.patch(path_of(job.number), {"metadata": {"annotations": {CANCELLED: str(os.getuid())}}})
+        api.patch(path_of(job.number, job.ask), {"metadata": {"annotations": {CANCELLED: str(os.getuid())}}})
         grace = {"gracePeriodSeconds": "0"} if now else {}
-        api.delete(path_of(job.number), propagationPolicy="Background", **grace)
+        api.delete(path_of(job.number, job.ask), propagationPolicy="Background", **grace)
     except Refused as error:
         if error.code == 404:
             return 0

@@ -181,7 +181,7 @@ def _hold(words: Sequence[str], hold: str) -> int:
             status = 1
         else:
             said = (hold if os.getuid() == job.ask.uid else "JobHeldAdmin") if hold else None
-            api.patch(path_of(job.number), {"metadata": {"annotations": {"phalanx.dev/hold": said}}})
+            api.patch(path_of(job.number, job.ask), {"metadata": {"annotations": {"phalanx.dev/hold": said}}})
     return status
 
 
@@ -219,12 +219,12 @@ def _update_job(text: str, said: dict[str, str]) -> int:
             say(f"{error} for job {job.id}")
             status = 1
             continue
-        before = api.get(path_of(job.number))["metadata"].get("annotations") or {}
+        before = api.get(path_of(job.number, job.ask))["metadata"].get("annotations") or {}
         changed: dict[str, Any] = {**_UNSAID, **scheduling_words(ask, needs or dependency.Needs())}
         kept = _HELD if needs is not None else (*_HELD, *_AFTER)
         changed |= {name: before.get(name) for name in kept}
         changed[ASK] = msgspec.json.encode(ask).decode()
-        api.patch(path_of(job.number), {"metadata": {"annotations": changed}})
+        api.patch(path_of(job.number, job.ask), {"metadata": {"annotations": changed}})
     return status
 
 
@@ -279,7 +279,7 @@ def _write(words: Sequence[str]) -> int:
 
     api = Api.open()
     [job, *_] = _named(api, words[1])
-    data = api.get(f"{SECRETS}/{name_of(job.number)}").get("data") or {}
+    data = api.get(f"{SECRETS}/{name_of(job.number, job.ask)}").get("data") or {}
     text = base64.b64decode(data.get("PHALANX_SCRIPT", "")).decode(errors="replace")
     target = words[2] if len(words) > 2 else f"slurm-{job.number}.sh"
     if target == "-":

@@ -142,7 +142,18 @@ def jobs(api: Api, numbers: Iterable[int] | None = None, *, places: bool = True)
     found = _listed(api, asked)
     if places and any(job.start_s is not None for job in found):
         _place(api, found, asked)
+    if asked is None:
+        _rank(found)
     return sorted(found, key=lambda job: job.number)
+
+
+def _rank(found: list[Job]) -> None:
+    """Of those that lack room, the first of each partition waits for Resources, and the others for their Priority."""
+    seen: set[str] = set()
+    for job in sorted(found, key=lambda job: -job.priority):
+        if job.reason == "Resources" and job.state == "PENDING":
+            job.reason = "Priority" if job.ask.partition in seen else "Resources"
+            seen.add(job.ask.partition)
 
 
 def _listed(api: Api, asked: list[int] | None) -> list[Job]:
@@ -191,6 +202,8 @@ def _expected(ask: Ask) -> str:
     """Of a job that the scheduler has not looked at yet."""
     if ask.begin_s is not None and ask.begin_s > time.time():
         return "BeginTime"
+    if ask.throttle:
+        return "JobArrayTaskLimit"
     return "Dependency" if ask.dependency else "None"
 
 

@@ -76,6 +76,8 @@ def _names(api: Api, job: str, kind: str, task: int | None, own: int | None) -> 
         return [one["metadata"]["name"] for one in tasks if wanted is None or task_of(one) == wanted]
     if api.find(path_of(number)) is not None:
         return [name_of(number)]
+    if own is not None:  # of a job that waits already it may be said, and is never met
+        return [name_of(number)]
     if kind in ("afterok", "afternotok", "aftercorr"):
         raise DependencyError(PROBLEM)
     return []

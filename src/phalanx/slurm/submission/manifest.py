@@ -26,15 +26,19 @@ _HOSTNAME = "kubernetes.io/hostname"
 _NODE_NAME = {"fieldRef": {"fieldPath": "spec.nodeName"}}
 
 
-def name_of(number: int) -> str:
+def name_of(number: int, ask: Ask | None = None) -> str:
+    """Of the Job and its Secret. Tasks of an array are named so that their order is that of their names: among jobs of
+    one second that is the order in which they start."""
+    if ask is not None and ask.array is not None:
+        return f"slurm-{ask.array}-{ask.task:07}"
     return f"slurm-{number}"
 
 
-def secret(number: int, environment: Mapping[str, str]) -> Object:
+def secret(number: int, ask: Ask, environment: Mapping[str, str]) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": {"name": name_of(number), "labels": {NUMBER: str(number)}},
+        "metadata": {"name": name_of(number, ask), "labels": {NUMBER: str(number)}},
         "stringData": dict(environment),
     }
 
@@ -50,7 +54,7 @@ def job(number: int, ask: Ask, site: Site, words: Mapping[str, str], args: list[
     labels = {"phalanx.dev/queue": ask.account, NUMBER: str(number)}
     if ask.array is not None:
         labels[ARRAY] = str(ask.array)
-    annotations = {**words, NUMBER: str(number), ASK: msgspec.json.encode(ask).decode(), SECRET: name_of(number)}
+    annotations = {**words, NUMBER: str(number), ASK: msgspec.json.encode(ask).decode(), SECRET: name_of(number, ask)}
     spec: Object = {
         "suspend": True,
         "completionMode": "Indexed",
@@ -62,7 +66,7 @@ def job(number: int, ask: Ask, site: Site, words: Mapping[str, str], args: list[
     }
     if ask.node_count > 1:
         spec["successPolicy"] = {"rules": [{"succeededIndexes": "0"}]}
-    meta = {"name": name_of(number), "labels": labels, "annotations": annotations}
+    meta = {"name": name_of(number, ask), "labels": labels, "annotations": annotations}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
 
 
@@ -73,7 +77,7 @@ def _pod(number: int, ask: Ask, site: Site, args: list[str], image: str) -> Obje
         # A Secret's values come into the environment as they are; arguments would be searched for $(NAME).
         "command": ["/bin/sh", "-c", 'eval "$PHALANX_LAUNCHER"', "slurm_script"],
         "args": [arg.replace("$", "$$") for arg in args],
-        "envFrom": [{"secretRef": {"name": name_of(number)}}],
+        "envFrom": [{"secretRef": {"name": name_of(number, ask)}}],
         "env": [{"name": "SLURMD_NODENAME", "valueFrom": _NODE_NAME}],
         "resources": _resources(ask),
     }
@@ -126,8 +130,8 @@ def _terms(ask: Ask, site: Site) -> list[Object]:
     ]
 
 
-def path_of(number: int) -> str:
-    return f"{JOBS}/{name_of(number)}"
+def path_of(number: int, ask: Ask | None = None) -> str:
+    return f"{JOBS}/{name_of(number, ask)}"
 
 
 def default_image() -> str:

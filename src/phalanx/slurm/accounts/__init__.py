@@ -1,0 +1,1 @@
+"""The tree of accounts, and fair shares in it."""

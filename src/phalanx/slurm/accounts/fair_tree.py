@@ -1,0 +1,86 @@
+"""Slurm's Fair Tree: who of the users has used least of what is his, level by level.
+
+For each association among its siblings: S = its shares / those of all siblings, U = its usage / theirs, LevelFS = S / U
+(without bound where nothing was used, 0 without shares). The tree is walked from the root, siblings by LevelFS, the
+highest first; users are ranked as they are met, and FairShare is the rank by the number of users. Who ties shares the
+rank; accounts that tie are walked as one; a user who ties with an account gets the rank of its best user.
+
+Source: https://slurm.schedmd.com/fair_tree.html; held against what a real Slurm 22.05 printed (tests/slurm/golden).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from math import inf
+
+PARENT = -1  # shares of a user who stands in for his whole account
+
+
+@dataclass(slots=True, kw_only=True)
+class Node:
+    """An account, or a user in one (`user`). `usage`: its own and all below it, billed units times seconds."""
+
+    name: str
+    user: bool = False
+    shares: int = 1
+    usage: float = 0.0
+    below: list[Node] = field(default_factory=list)
+    norm_shares: float = 0.0
+    effective_usage: float = 0.0
+    level: float = 0.0
+    fair_share: float = 0.0
+
+
+def compute(root: Node) -> None:
+    """Fill in what follows from shares and usage."""
+    _sum(root)
+    _levels(root)
+    root.effective_usage = 1.0
+    users = sum(node.user for node in walk(root))
+    if users:
+        _rank([root], users, users)
+
+
+def walk(node: Node) -> Iterator[Node]:
+    yield node
+    for each in node.below:
+        yield from walk(each)
+
+
+def _sum(node: Node) -> float:
+    if not node.user:
+        node.usage = sum(_sum(each) for each in node.below)
+    return node.usage
+
+
+def _levels(node: Node) -> None:
+    shares = sum(each.shares for each in node.below if each.shares != PARENT)
+    usage = sum(each.usage for each in node.below)
+    for each in node.below:
+        if each.shares == PARENT:
+            each.level, each.norm_shares = inf, node.norm_shares
+        else:
+            each.norm_shares = each.shares / shares if shares else 0.0
+            part = each.usage / usage if usage else 0.0
+            each.level = 0.0 if not each.norm_shares else inf if not part else each.norm_shares / part
+        each.effective_usage = each.usage / usage if usage else 0.0
+        _levels(each)
+
+
+def _rank(parents: Sequence[Node], rank: int, users: int) -> int:
+    """Rank all users below these, which count as one; the next rank."""
+    siblings = sorted((each for parent in parents for each in parent.below), key=lambda node: -node.level)
+    at = 0
+    while at < len(siblings):
+        tied = [node for node in siblings[at:] if node.level == siblings[at].level]
+        at += len(tied)
+        theirs = [node for node in tied if node.user]
+        for node in theirs:
+            node.fair_share = rank / users
+        accounts = [node for node in tied if not node.user]
+        if accounts:
+            best = _rank(accounts, rank, users)
+            rank = best
+        rank -= len(theirs)
+    return rank

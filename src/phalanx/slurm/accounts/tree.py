@@ -1,0 +1,90 @@
+"""The tree of accounts as a site has it, with what was used in it; and changes of it, carried to the queues.
+
+An account is a Queue of its name: its parent and its shares are the queue's parent and weight, the shares of its users
+the queue's `accounts`. What was used stands in the ConfigMap `kube-system/phalanx-usage`, which the scheduler writes
+about once a minute.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from phalanx.slurm.accounts.fair_tree import Node, compute
+from phalanx.slurm.accounts.limits import of_queue
+from phalanx.slurm.api import Api, Object, Refused
+from phalanx.slurm.site import Site
+from phalanx.slurm.submission.manifest import QUEUES
+
+_USAGE = "/api/v1/namespaces/kube-system/configmaps/phalanx-usage"
+
+
+def tree(site: Site, used: dict[tuple[str, str], float]) -> Node:
+    """`used`: (account, user) -> billed units times seconds. Siblings by name, users before accounts below one."""
+    own = _users(site, "root", used) or [Node(name="root", user=True, usage=used.get(("root", "root"), 0.0))]
+    root = Node(name="root", below=own + _below(site, "", used))
+    root.norm_shares = 0.0
+    compute(root)
+    return root
+
+
+def _below(site: Site, parent: str, used: dict[tuple[str, str], float]) -> list[Node]:
+    names = sorted(name for name, account in site.accounts.items() if account.parent == parent)
+    return [
+        Node(name=name, shares=site.accounts[name].shares, below=_users(site, name, used) + _below(site, name, used))
+        for name in names
+    ]
+
+
+def _users(site: Site, account: str, used: dict[tuple[str, str], float]) -> list[Node]:
+    return [
+        Node(name=user, user=True, shares=one.shares, usage=used.get((account, user), 0.0))
+        for user, associations in sorted(site.users.items())
+        for one in associations
+        if one.account == account
+    ]
+
+
+def usage(api: Api) -> dict[tuple[str, str], float]:
+    """What the scheduler remembers, by (queue, user)."""
+    found = api.find(_USAGE)
+    try:
+        kept: Any = msgspec.json.decode(((found or {}).get("data") or {}).get("usage") or "{}")
+        return {(queue, user): float(amount) for queue, user, amount in kept.get("used", ())}
+    except (msgspec.MsgspecError, ValueError, AttributeError):
+        return {}
+
+
+def carry(api: Api, site: Site, name: str) -> None:
+    """Make the queue of an account as the site says; none: take it away. Raises Refused."""
+    account = site.accounts.get(name)
+    if account is None:
+        try:
+            api.delete(f"{QUEUES}/{name}")
+        except Refused as error:
+            if error.code != 404:
+                raise
+        return
+    shares = {user: one.shares for user, those in site.users.items() for one in those if one.account == name}
+    spec: Object = {
+        "parent": account.parent or None,
+        "weight": max(account.shares, 0) or None,
+        "accounts": shares,
+        "limits": of_queue(account.limits) or None,
+    }
+    if api.find(f"{QUEUES}/{name}") is None:
+        body = {key: value for key, value in spec.items() if value}
+        meta = {"name": name}
+        api.create(QUEUES, {"apiVersion": "phalanx.dev/v1", "kind": "Queue", "metadata": meta, "spec": body})
+    else:
+        spec["accounts"] = {**dict.fromkeys(known_users(api, name)), **shares}
+        known = (api.get(f"{QUEUES}/{name}").get("spec") or {}).get("limits") or {}
+        if spec["limits"] is not None:  # a merge patch keeps what is not said
+            spec["limits"] = {**dict.fromkeys(known), **spec["limits"]}
+        api.patch(f"{QUEUES}/{name}", {"spec": spec})
+
+
+def known_users(api: Api, name: str) -> list[str]:
+    """Those whose shares the queue of an account states now."""
+    return list((api.get(f"{QUEUES}/{name}").get("spec") or {}).get("accounts") or {})
