@@ -193,6 +193,19 @@ def test_the_environment(shell: Shell) -> None:
     assert not [name for name in found if name.startswith("PHALANX_")]
 
 
+def test_steps_run_in_their_job(shell: Shell) -> None:
+    (shell.folder / "steps.sh").write_text(
+        "#!/bin/bash\n#SBATCH -n 3 -o steps.txt\nsrun -l sh -c 'echo $SLURM_PROCID of $SLURM_NTASKS' | sort\n"
+        "srun -n1 false\necho $?\nsrun -n9 true\necho $?\n"
+    )
+    job = shell.submit("steps.sh")
+    assert shell.done(job) == "COMPLETED"
+    assert [line for line in shell.text("steps.txt").splitlines() if "srun:" not in line] == [
+        *("0: 0 of 3", "1: 1 of 3", "2: 2 of 3"),
+        *("1", "1"),
+    ]
+
+
 def test_sinfo_shows_what_is_used_and_what_is_drained(shell: Shell) -> None:
     [node] = shell("sinfo -h -N -o %N").split()
     assert shell("sinfo -h -o '%P %a %l %D %t'").strip() == "batch* up infinite 1 idle"

@@ -10,7 +10,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-COMMANDS = ("sbatch", "squeue", "scancel", "sinfo", "scontrol", "sacct", "sacctmgr", "sshare")
+COMMANDS = ("sbatch", "squeue", "scancel", "sinfo", "scontrol", "sacct", "sacctmgr", "sshare", "srun")
 VERSION = "slurm-wlm 22.05.8 (Phalanx)"
 
 

@@ -17,7 +17,7 @@ slurm = App(name="slurm", help="Slurm's commands (sbatch, squeue and others) for
 
 @slurm.command
 def install(directory: Path) -> None:
-    """Make Slurm's commands in a directory: sbatch, squeue, scancel, sinfo, scontrol, sacct, sacctmgr, sshare.
+    """Make Slurm's commands in a directory: sbatch, squeue, scancel, sinfo, scontrol, sacct, sacctmgr, sshare, srun.
 
     Put that directory first on the PATH of whoever is to use them. A real Slurm on the machine is not touched.
 

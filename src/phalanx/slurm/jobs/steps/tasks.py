@@ -1,0 +1,160 @@
+"""The tasks of a step: processes with the variables that tell them apart, their output labelled if that is wished.
+
+Output that is neither labelled nor goes to files is the caller's own: nothing stands between a task and the terminal.
+The first task has the caller's standard input, the others none.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import IO
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """`of_task`: the variables of each. `outputs`: task -> files for standard output and error; None: the caller's.
+    `kill_s`: tasks that are left so long after the first has ended are killed; None: never. `kill_on_bad_exit`: one
+    that fails takes the others along."""
+
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    of_task: Sequence[Mapping[str, str]]
+    directory: str
+    node: str
+    label: bool = False
+    outputs: Callable[[int], tuple[str | None, str | None]] = lambda task: (None, None)
+    kill_s: float | None = None
+    kill_on_bad_exit: bool = False
+
+
+@dataclass(slots=True)
+class _Run:
+    pids: dict[int, int] = field(default_factory=dict)  # process -> task
+    readers: list[threading.Thread] = field(default_factory=list)
+    codes: dict[int, int] = field(default_factory=dict)  # task -> as `os.waitstatus_to_exitcode`
+
+
+def run(step: Step) -> int:
+    """The exit code of srun: the highest of its tasks', 128 + the signal for one that a signal ended."""
+    started = _Run()
+    lock = threading.Lock()
+    previous = {number: signal.signal(number, _forwarder(started)) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        for task in range(len(step.of_task)):
+            _start(step, task, started, lock)
+        _wait(step, started)
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+    for reader in started.readers:
+        reader.join()
+    return max((code if code >= 0 else 128 - code for code in started.codes.values()), default=0)
+
+
+def _forwarder(started: _Run) -> Callable[[int, FrameType | None], None]:
+    def forward(number: int, frame: FrameType | None) -> None:
+        for pid in list(started.pids):
+            _kill(pid, number)
+
+    return forward
+
+
+def _kill(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return
+
+
+def _start(step: Step, task: int, started: _Run, lock: threading.Lock) -> None:
+    files = step.outputs(task)
+    pipes = [os.pipe() if step.label and file is None else None for file in files]
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid == 0:
+        _become(step, task, files, pipes)
+    started.pids[pid] = task
+    width = len(str(len(step.of_task) - 1))
+    for pipe, target in zip(pipes, (sys.stdout, sys.stderr), strict=True):
+        if pipe is not None:
+            os.close(pipe[1])
+            arguments = (os.fdopen(pipe[0], "rb"), target, f"{task:>{width}}: ", lock)
+            reader = threading.Thread(target=_label, args=arguments, daemon=True)
+            reader.start()
+            started.readers.append(reader)
+
+
+def _label(source: IO[bytes], target: IO[str], label: str, lock: threading.Lock) -> None:
+    with source:
+        for line in source:
+            with lock:
+                target.write(label + line.decode(errors="replace") + ("" if line.endswith(b"\n") else "\n"))
+                target.flush()
+
+
+def _become(
+    step: Step, task: int, files: tuple[str | None, str | None], pipes: Sequence[tuple[int, int] | None]
+) -> None:
+    """In the child: never returns."""
+    code = 2
+    try:
+        for each in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(each, signal.SIG_DFL)
+        os.chdir(step.directory)
+        if task:
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        for number, (file, pipe) in enumerate(zip(files, pipes, strict=True), 1):
+            if pipe is not None:
+                os.dup2(pipe[1], number)
+            elif file is not None:
+                os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666), number)
+        around = {**step.environment, **step.of_task[task], "SLURM_TASK_PID": str(os.getpid())}
+        os.execvpe(step.command[0], list(step.command), around)  # noqa: S606 (that is what srun is for)
+    except OSError as error:
+        code = error.errno or 2
+        text = f"slurmstepd-{step.node}: error: execve(): {step.command[0]}: {error.strerror}\n"
+        os.write(2, text.encode())
+    finally:
+        os._exit(code)
+
+
+def _wait(step: Step, started: _Run) -> None:
+    """Until all have ended; what of them went wrong is told."""
+    first_s: float | None = None
+    while started.pids:
+        late = step.kill_s is not None and first_s is not None and time.monotonic() - first_s >= step.kill_s
+        if late:
+            sys.stderr.write(f"srun: First task exited {step.kill_s:g}s ago\n")
+            _end_all(started, signal.SIGKILL)
+        limited = step.kill_s is not None and first_s is not None and not late
+        pid, status = os.waitpid(-1, os.WNOHANG if limited else 0)
+        if not pid:
+            time.sleep(0.05)
+            continue
+        task = started.pids.pop(pid, None)
+        if task is None:
+            continue
+        first_s = first_s if first_s is not None else time.monotonic()
+        code = started.codes[task] = os.waitstatus_to_exitcode(status)
+        if code:
+            _tell(step, task, code)
+        if code and step.kill_on_bad_exit:
+            _end_all(started, signal.SIGTERM)
+
+
+def _end_all(started: _Run, number: int) -> None:
+    for pid in list(started.pids):
+        _kill(pid, number)
+
+
+def _tell(step: Step, task: int, code: int) -> None:
+    what = f"Exited with exit code {code}" if code > 0 else signal.strsignal(-code)
+    sys.stderr.write(f"srun: error: {step.node}: task {task}: {what}\n")
+    sys.stderr.flush()

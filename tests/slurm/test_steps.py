@@ -1,0 +1,122 @@
+"""srun in an allocation of one node: real processes, with the environment that a batch script has there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from phalanx.slurm.jobs.steps.booking import Busy, Steps
+
+SRUN = (sys.executable, "-c", "import sys; from phalanx.slurm.main import main; sys.exit(main('srun'))")
+
+
+def srun(folder: Path, *words: str, cpus: int = 4, **more: str) -> subprocess.CompletedProcess[str]:
+    around = {
+        **{name: text for name, text in os.environ.items() if not name.startswith("SLURM")},
+        "TMPDIR": str(folder),
+        "SLURM_JOB_ID": "7",
+        "SLURM_CPUS_ON_NODE": str(cpus),
+        "SLURMD_NODENAME": "n1",
+        **more,
+    }
+    return subprocess.run(
+        (*SRUN, *words), cwd=folder, env=around, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_tasks_know_which_they_are(tmp_path: Path) -> None:
+    done = srun(tmp_path, "-n3", "-l", "sh", "-c", "echo $SLURM_PROCID/$SLURM_NTASKS $SLURM_STEP_ID $SLURMD_NODENAME")
+    assert sorted(done.stdout.splitlines()) == ["0: 0/3 0 n1", "1: 1/3 0 n1", "2: 2/3 0 n1"]
+    assert srun(tmp_path, "sh", "-c", "echo $SLURM_STEP_ID $SLURM_NTASKS", SLURM_NTASKS="2").stdout == "1 2\n1 2\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (["sh", "-c", "exit 3"], 3, ["task 0: Exited with exit code 3"]),
+        (["-n2", "sh", "-c", "exit $SLURM_PROCID"], 1, ["task 1: Exited with exit code 1"]),
+        (["sh", "-c", "kill -9 $$"], 137, ["task 0: Killed"]),
+        (["sh", "-c", "kill -TERM $$"], 143, ["task 0: Terminated"]),
+        (["/no/such/command"], 2, ["execve(): /no/such/command: No such file", "task 0: Exited with exit code 2"]),
+        (["-n2", "-K", "sh", "-c", "[ $SLURM_PROCID = 0 ] && exit 6; exec sleep 60"], 143, ["task 1: Terminated"]),
+        (
+            ["-n2", "-W1", "sh", "-c", "[ $SLURM_PROCID = 0 ] && exit 0; exec sleep 60"],
+            137,
+            ["First task exited 1s ago"],
+        ),
+    ],
+)
+def test_what_srun_ends_with(tmp_path: Path, words: list[str], code: int, told: list[str]) -> None:
+    done = srun(tmp_path, *words)
+    assert done.returncode == code
+    for text in told:
+        assert text in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["-n9", "true"], "Unable to create step for job 7: More processors requested than permitted"),
+        (["-N2", "true"], "Only allocated 1 nodes asked for 2"),
+        ([], "srun: fatal: No command given to execute."),
+        (["--pty", "bash"], "--pty is not supported by Phalanx"),
+        (["--mpi=pmix", "true"], "--mpi=pmix is not supported by Phalanx"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, words: list[str], text: str) -> None:
+    done = srun(tmp_path, *words)
+    assert (done.returncode, text in done.stderr) == (1, True), done.stderr
+
+
+def test_without_an_allocation_and_on_several_nodes_it_is_refused(tmp_path: Path) -> None:
+    assert "without an allocation" in srun(tmp_path, "true", SLURM_JOB_ID="").stderr
+    assert "several nodes" in srun(tmp_path, "true", SLURM_JOB_NUM_NODES="2").stderr
+
+
+def test_output_files_and_input(tmp_path: Path) -> None:
+    assert srun(tmp_path, "-n2", "-o", "%j-%t.txt", "sh", "-c", "echo $SLURM_PROCID").returncode == 0
+    assert [(tmp_path / f"7-{task}.txt").read_text() for task in (0, 1)] == ["0\n", "1\n"]
+
+
+def test_steps_wait_for_the_cpus_of_others_unless_they_overlap(tmp_path: Path) -> None:
+    around = {**os.environ, "TMPDIR": str(tmp_path), "SLURM_JOB_ID": "7", "SLURM_CPUS_ON_NODE": "2"}
+    first = subprocess.Popen((*SRUN, "-n2", "--exact", "sh", "-c", "touch up; exec sleep 60"), cwd=tmp_path, env=around)
+    try:
+        while not (tmp_path / "up").exists():
+            assert first.poll() is None
+            time.sleep(0.02)
+        busy = srun(tmp_path, "--exact", "--immediate=0.1", "true", cpus=2)
+        assert (busy.returncode, "Requested nodes are busy" in busy.stderr) == (1, True)
+        assert srun(tmp_path, "--overlap", "echo", "beside", cpus=2).stdout == "beside\n"
+        first.terminate()
+        assert first.wait(timeout=60) == 143
+        assert srun(tmp_path, "--exact", "--immediate=5", "echo", "after", cpus=2).stdout == "after\n"
+    finally:
+        first.kill()
+        first.wait()
+
+
+def test_a_step_that_died_holds_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    steps = Steps.of("7", 2)
+    if (pid := os.fork()) == 0:
+        steps.begin(2, None)
+        os._exit(0)
+    os.waitpid(pid, 0)
+    assert steps.begin(2, 0.0) == 1
+    with pytest.raises(Busy):
+        Steps.of("7", 2).begin(1, 0.0)
+    steps.end()
+
+
+def test_a_directory_of_somebody_else_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    (tmp_path / f"phalanx-slurm-steps-{os.getuid()}").mkdir(mode=0o755)
+    (tmp_path / f"phalanx-slurm-steps-{os.getuid()}").chmod(0o777)
+    with pytest.raises(Exception, match="belongs to somebody else"):
+        Steps.of("7", 2)
