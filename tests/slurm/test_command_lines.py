@@ -157,6 +157,9 @@ def test_file_names() -> None:
     assert file_name("%N-%n-%t-%s", job, 7, running=True) == "/w/\x01N-0-0-batch"
     assert file_name("%N.txt", job, 7) == "/w/%N.txt"
     assert file_name("/abs/%j", job, 7) == "/abs/7"
+    assert file_name("%J-%8j-%j", job, 7) == "/w/%J-%8j-7"  # as scontrol shows them
+    assert file_name("\\\\%j", job, 7, running=True) == "/w/\\%j"
+    assert file_name("\\%j", job, 7, running=True) == "/w/%j"
 
 
 def test_what_is_exported() -> None:

@@ -165,7 +165,8 @@ def _named(api: Api, text: str) -> list[Job]:
     found = [job for job in jobs(api, asked.numbers) if asked.has(job)]
     if not found:
         raise Usage(f"Invalid job id specified for job {text}")
-    return found
+    # Tasks of an array in their order: who is told first of a higher throttle starts first.
+    return sorted(found, key=lambda job: (job.base, -1 if job.ask.task is None else job.ask.task))
 
 
 def _hold(words: Sequence[str], hold: str) -> int:

@@ -12,9 +12,8 @@ if ! cd "$PHALANX_WORKDIR" 2> /dev/null; then
     _moved=$(_err "couldn't chdir to \`$PHALANX_WORKDIR': No such file or directory: going to /tmp instead")
     cd /tmp || exit 1
 fi
-_host=$(hostname 2> /dev/null || echo "$SLURMD_NODENAME")
-_out=$(printf '%s' "$PHALANX_STDOUT" | sed "s/\x01N/${_host%%.*}/g")
-_errfile=$(printf '%s' "$PHALANX_STDERR" | sed "s/\x01N/${_host%%.*}/g")
+_out=$(printf '%s' "$PHALANX_STDOUT" | sed "s/\x01N/${SLURMD_NODENAME%%.*}/g")
+_errfile=$(printf '%s' "$PHALANX_STDERR" | sed "s/\x01N/${SLURMD_NODENAME%%.*}/g")
 _in=$PHALANX_STDIN
 SLURM_JOB_NODELIST=${SLURM_JOB_NODELIST:-$SLURMD_NODENAME}
 SLURM_NODELIST=$SLURM_JOB_NODELIST

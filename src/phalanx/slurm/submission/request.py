@@ -258,12 +258,11 @@ def _check(ask: Ask, partition: Partition, hardware: Hardware, now_s: float) -> 
     if ask.begin_s is not None and ask.begin_s <= now_s:
         ask.begin_s = None
     if partition.accounts and ask.account not in partition.accounts:
-        raise fails("User's group not permitted to use this partition" if not partition.accounts else
-                    "Invalid account or account/partition combination specified")  # fmt: skip
+        raise fails("Invalid account or account/partition combination specified")
     if partition.state in ("INACTIVE", "DRAIN"):
         raise fails("Required partition not available (inactive or drain)")
     if partition.nodes and set(ask.wanted) - set(partition.nodes):
-        raise fails("Requested node configuration is not available")
+        raise fails(CONFIGURATION)
     share = -(-ask.tasks // ask.node_count) if not ask.tasks_per_node else ask.tasks_per_node
     cpus = max(ask.min_cpus, share * ask.cpus_per_task)
     per_node = (ask.memory_mib or 0) * (cpus if ask.per_cpu else 1)
@@ -304,9 +303,8 @@ def _files(ask: Ask, said: Options, array: bool) -> None:
 def file_name(pattern: str, ask: Ask, number: int, *, running: bool = False) -> str:
     """The file that a pattern names, in the job's directory. `running`: %N becomes a mark that the launcher replaces,
     and all else is filled in; otherwise what is known at submission only, as scontrol shows it."""
-    if "\\" in pattern:
-        text = pattern.replace("\\\\", "\\")
-        return os.path.join(ask.workdir, text[1:] if running and text.startswith("\\") else text)
+    if "\\" in pattern:  # a backslash means that nothing is filled in; two are one
+        return os.path.join(ask.workdir, pattern.replace("\\\\", "\0").replace("\\", "").replace("\0", "\\"))
     array = number if ask.array is None else ask.array
     known = {
         "j": number,
@@ -323,7 +321,7 @@ def file_name(pattern: str, ask: Ask, number: int, *, running: bool = False) -> 
         width, letter = match[1], match[2]
         if letter == "%" and not width:
             return "%" if running else "%%"
-        if letter not in known:
+        if letter not in known or (not running and (width or letter == "J")):
             return match[0]
         value = str(known[letter])
         return value.zfill(min(int(width), 10)) if width and letter in "jJAant" else value
