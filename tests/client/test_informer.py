@@ -223,6 +223,43 @@ def test_what_is_not_as_a_lean_watch_expects_is_taken_whole() -> None:
         assert decode(json.dumps(event).encode()) == event
 
 
+def test_who_follows_in_pieces_hears_all_in_order_and_lets_others_have_their_turn() -> None:
+    async def scene() -> None:
+        cache = Informer(Server([], []), PODS)
+        for number in range(50):
+            cache.observe(pod(f"p{number}", number + 1))
+        heard: list[tuple[str, int, bool]] = []
+        turns: list[int] = []
+
+        def take(change: Change) -> None:
+            obj = change.new or change.old or {}
+            heard.append((obj["metadata"]["name"], int(obj["metadata"]["resourceVersion"]), change.new is None))
+
+        async def others() -> None:
+            while True:
+                turns.append(len(heard))
+                if len(heard) == 10:
+                    cache.observe(pod("p5", 100))  # told already
+                    cache.observe(pod("p40", 101))  # not yet: it is told as it is now
+                    cache.forget(pod("p41", 102))  # it never was
+                    cache.observe(pod("new", 103))
+                await asyncio.sleep(0)
+
+        other = asyncio.ensure_future(others())
+        await cache.follow(take, most_s=-1.0)
+        other.cancel()
+        assert len(turns) > 40
+        assert sorted(heard) == sorted(
+            [(f"p{n}", n + 1, False) for n in range(50) if n not in {40, 41}]
+            + [("p5", 100, False), ("p40", 101, False), ("new", 103, False)]
+        )
+        assert heard.index(("p5", 6, False)) < heard.index(("p5", 100, False))
+        cache.forget(pod("p1", 200))
+        assert heard[-1] == ("p1", 200, True)
+
+    clockwork.run(scene())
+
+
 def test_a_subscriber_that_cannot_take_a_change_keeps_it_from_nobody() -> None:
     """Neither those after it nor the watch end, and what comes next is told to it again."""
     informer, taken = Informer(Server([], []), PODS), dict[str, list[str]](picky=[], other=[])

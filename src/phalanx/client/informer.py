@@ -128,6 +128,32 @@ class Informer:
         for obj in list(self.objects.values()):
             self._tell_one(subscriber, Change(kind=self.kind, old=None, new=obj))
 
+    async def follow(self, subscriber: Subscriber, most_s: float = 0.05) -> None:
+        """As `subscribe`, in pieces: after `most_s` seconds of it others get their turn. What changes meanwhile is told
+        once: an object of which nothing was told yet comes as an addition, as it is then."""
+        clock = asyncio.get_running_loop().time
+        untold = set(self.objects)
+
+        def take(change: Change) -> None:
+            key = key_of(change.new or change.old or {})
+            if key not in untold:
+                subscriber(change)
+                return
+            untold.discard(key)
+            if change.new is not None:
+                subscriber(Change(kind=self.kind, old=None, new=change.new))
+
+        self._subscribers.append(take)
+        began_s = clock()
+        for key in list(self.objects):
+            if key in untold:
+                untold.discard(key)
+                subscriber(Change(kind=self.kind, old=None, new=self.objects[key]))
+            if clock() - began_s > most_s:
+                await asyncio.sleep(0)
+                began_s = clock()
+        self._subscribers[self._subscribers.index(take)] = subscriber
+
     def observe(self, obj: Object) -> bool:
         """Take in a state read from the watch or from an answer; False if something newer was known."""
         key, version = key_of(obj), version_of(obj)

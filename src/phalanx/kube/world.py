@@ -11,10 +11,11 @@ Use as `async with open_world(connection, informers) as world: await loop.run(wo
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from phalanx.client.connection import Connection
@@ -52,6 +53,7 @@ async def open_world(
     world.admission = admission
     async with asyncio.TaskGroup() as group:
         await world.sync()
+        gc.freeze()  # what there is stays: the collector need not walk it again
         tasks = [group.create_task(run()) for run in world.writing()]
         try:
             yield world
@@ -99,7 +101,8 @@ class KubeWorld:
         )
         self._api, self._clock = api, clock
         self._timers = GangTimers()
-        self._live = False  # changes are routed as they come
+        self._routed = False  # changes are routed as they come
+        self._recovered = False  # the starts of before were taken up
         self._dirty: dict[str, None] = {}
         self._out: list[Event] = []
         self._news = asyncio.Event()
@@ -109,9 +112,16 @@ class KubeWorld:
         return self.watch.capacity.queues
 
     async def sync(self) -> None:
-        """Until every cache that decisions need was listed once, and it is known what was used in the past."""
+        """Until every cache that decisions need was listed once and is routed, and it is known what was used in the
+        past. Others get their turn meanwhile: the lease is kept."""
         await self.caches.sync(self._api)
         self._out += await load_usage(self._api)
+        with _without_collection():
+            await self.watch.follow()
+            self._routed = True
+            self.watch.read_again()
+            await _in_pieces(self._recover())
+            await _in_pieces(self._conclude())
         self._news.set()
 
     def writing(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
@@ -126,17 +136,16 @@ class KubeWorld:
 
     def events(self) -> Sequence[Event]:
         self._news.clear()
-        if not self._live:
-            self._live = True
+        if not self._routed:
+            self._routed = True
             self.watch.subscribe()
-            self._recover()
         self.watch.read_again()
+        for _ in self._recover():
+            pass
         self._dirty.update(dict.fromkeys(self._timers.due(self._clock())))
         self._dirty.update(dict.fromkeys(self.watch.with_headroom()))
-        dirty, self._dirty = self._dirty, {}
-        for name in dirty:
-            if (gang := self.gangs.get(name)) is not None:
-                self._advance(gang)
+        for _ in self._conclude():
+            pass
         self._out += self.watch.foreign_pods()
         if self.watch.headroom.quotas.news:
             self._news.set()
@@ -177,18 +186,31 @@ class KubeWorld:
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
-    def _recover(self) -> None:
-        """How jobs ended that are over, for those that wait for them, and then the starts of before, in the order in
-        which they hold room."""
+    def _recover(self) -> Iterator[None]:
+        """Once: how jobs ended that are over, for those that wait for them, and then the starts of before, in the order
+        in which they hold room. Gang by gang, so that others can have their turn between."""
+        if self._recovered:
+            return
+        self._recovered = True
         defaults, hold_s, adopted = self.watch.defaults(), self.effects.timeouts.hold_s, []
-        for gang in self.gangs.values():
+        for gang in list(self.gangs.values()):
+            yield
             if gang.objects.over:
                 self._tell(OutcomeTold(gang.id, gang.objects.outcome))
             begun = unfinished_start(gang, defaults, self._clock(), hold_s)
             if begun is not None:
                 adopted.append((gang, begun))
         for gang, begun in sorted(adopted, key=lambda entry: adoption_order(*entry)):
+            yield
             adopt(gang, begun)
+
+    def _conclude(self) -> Iterator[None]:
+        """Marked gangs draw their conclusions, one after the other."""
+        dirty, self._dirty = self._dirty, {}
+        for name in dirty:
+            yield
+            if (gang := self.gangs.get(name)) is not None:
+                self._advance(gang)
 
     def _advance(self, gang: GangLifecycle) -> None:
         """What raises while a gang draws its conclusions concerns that gang alone."""
@@ -231,3 +253,26 @@ class KubeWorld:
 
     def _wake(self) -> None:
         self._news.set()
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """What is made inside is here to stay, and is not walked for garbage: of 100,000 pods that takes a second, in which
+    nobody else gets a turn."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+async def _in_pieces(steps: Iterator[None], most_s: float = 0.05) -> None:
+    """All of it; after `most_s` seconds others get their turn."""
+    clock = asyncio.get_running_loop().time
+    began_s = clock()
+    for _ in steps:
+        if clock() - began_s > most_s:
+            await asyncio.sleep(0)
+            began_s = clock()

@@ -19,7 +19,7 @@ from phalanx.kube.install.definitions import FLAVORS, QUEUES, RESERVATIONS
 from phalanx.kube.read.pod_group import POD_GROUPS, PodGroupCache
 from phalanx.kube.routing.caches import STORAGE, ObjectCaches
 from phalanx.kube.routing.capacity_watch import CapacityWatch
-from phalanx.kube.routing.fence import Fence
+from phalanx.kube.routing.fence import Fence, Take
 from phalanx.kube.routing.quota_headroom import QuotaHeadroom
 from phalanx.kube.routing.volume_users import VolumeUsers
 from phalanx.kube.routing.workload_watch import WorkloadWatch
@@ -61,8 +61,18 @@ class ClusterWatch:
 
     def subscribe(self) -> None:
         """From now on changes are routed as they come; what there is already comes at once."""
+        for kind, take in self._order():
+            self._caches.informer(kind).subscribe(take)
+
+    async def follow(self) -> None:
+        """As `subscribe`, in pieces: whatever else has to be done in time (a lease) gets its turn."""
+        for kind, take in self._order():
+            await self._caches.informer(kind).follow(take)
+
+    def _order(self) -> list[tuple[Kind, Take]]:
+        """What is watched, in the order in which it must be known."""
         around = self._fence.around
-        order: tuple[tuple[Kind, Callable[[Change], None]], ...] = (
+        order: tuple[tuple[Kind, Take], ...] = (
             (RESOURCE_QUOTAS, around(self._on_quota)),
             (NODES, self._take_node),
             *((kind, around(self._storage.on_change)) for kind in STORAGE),
@@ -74,9 +84,7 @@ class ClusterWatch:
             *((kind, self._take_job) for kind in self._caches.job_kinds),
             (PODS, self._take_pod),
         )
-        for kind, take in order:
-            if self._caches.watches(kind):
-                self._caches.informer(kind).subscribe(take)
+        return [(kind, take) for kind, take in order if self._caches.watches(kind)]
 
     def read_again(self) -> None:
         """What has another shape since somebody selects pods by a label that nobody did before."""

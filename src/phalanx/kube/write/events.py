@@ -55,9 +55,7 @@ class EventReporter:
     ) -> None:
         self._api, self._clock, self._budget, self._may_write = api, clock, budget or ReportRate(), may_write
         self._newest: dict[str, tuple[float, GangLifecycle, Reason]] = {}  # gang id -> since when
-        self._written: dict[
-            str, dict[str, tuple[str, float]]
-        ] = {}  # gang id -> uid -> what the object says, since when
+        self._written: dict[str, dict[str, tuple[str, float]]] = {}  # gang id -> uid -> its code, since when
         self._events: deque[Object] = deque(maxlen=self._budget.events_kept)
         self._wake = asyncio.Event()
 
