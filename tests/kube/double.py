@@ -177,7 +177,7 @@ class Client:
 
     def _bind(self, body: Object, namespace: str, name: str) -> Object:
         pod = sent(self._find(PODS, namespace, name))
-        if body["metadata"]["uid"] != pod["metadata"]["uid"]:
+        if body["metadata"].get("uid", pod["metadata"]["uid"]) != pod["metadata"]["uid"]:
             raise ApiRefusal(409, "Conflict", f"the uid of pod {name!r} is another")
         if pod["spec"].get("nodeName") or pod["spec"].get("schedulingGates") or "deletionTimestamp" in pod["metadata"]:
             raise ApiRefusal(409, "Conflict", f"pod {name!r} is already assigned, gated or being deleted")

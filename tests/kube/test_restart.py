@@ -348,3 +348,57 @@ def test_how_often_a_job_was_preempted_survives_while_it_waits_and_while_it_runs
                 assert stage.cluster.jobs["default/a"].preempted == times
 
     clockwork.run(scene())
+
+
+# --- what the writes carry, and in which order claims are taken up --------------------------------------------------
+
+
+def test_a_binding_never_hits_another_pod_of_the_same_name() -> None:
+    """The pod is deleted and made anew, larger, right before its binding arrives."""
+
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", 4)])
+        left = ["bind p"]
+
+        def fault(write: str) -> str | None:
+            if write in left:
+                left.clear()
+                stage.api.drop(PODS, "default/p")
+                stage.put(pod("p", "8"))
+            return None
+
+        stage.fault = fault
+        stage.put(pod("p"))
+        async with stage.scheduler():
+            for _ in range(20):
+                await stage.turn()
+                await asyncio.sleep(0.5)
+            assert not left
+            assert stage.api.bound() == {}
+
+    clockwork.run(scene())
+
+
+def test_who_has_a_pod_on_a_node_is_taken_up_before_who_has_none() -> None:
+    """Room for one more: the gang that runs in part is completed, though the other was admitted before."""
+
+    async def scene() -> None:
+        stage = Stage(nodes=[node("n1", 3)])
+        for name, at_s, bound in (("a", 1.0, 0), ("z", 2.0, 1)):
+            made = job(name, 2)
+            record = f'{{"attempt":1,"queue":"default","count":2,"at_s":{at_s}}}'
+            made["metadata"]["annotations"] = {ADMITTED: record}
+            made["spec"]["suspend"] = False
+            made = stage.api.put(JOBS, made)
+            owner = {"kind": "Job", "name": name, "uid": made["metadata"]["uid"], "controller": True}
+            for number in range(2):
+                meta = {"name": f"{name}-{number}", "namespace": "default", "labels": {"job": name}}
+                spec = {**made["spec"]["template"]["spec"], **({"nodeName": "n1"} if number < bound else {})}
+                one = {"metadata": {**meta, "ownerReferences": [owner]}, "spec": spec, "status": {"phase": "Pending"}}
+                stage.api.put(PODS, one)
+        async with stage.scheduler():
+            for _ in range(12):
+                await stage.turn()
+            assert sorted(stage.api.bound()) == ["z-0", "z-1"]
+
+    clockwork.run(scene())
