@@ -12,7 +12,17 @@ from phalanx.slurm import main as commands
 from phalanx.slurm import site
 from phalanx.slurm.api import Api, Refused
 
-slurm = App(name="slurm", help="Slurm's commands (sbatch, squeue and others) for a cluster of Phalanx's.")
+_EXAMPLES = """For example:
+
+    phalanx slurm install ~/slurm-commands
+    phalanx slurm configure /etc/slurm/slurm.conf
+"""
+slurm = App(
+    name="slurm",
+    help="Slurm's commands (sbatch, squeue and others) for a cluster of Phalanx's.",
+    help_epilogue=_EXAMPLES,
+    help_format="markdown",
+)
 
 
 @slurm.command
