@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import IO
 
+FORWARDED = (signal.SIGTERM, signal.SIGINT)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
@@ -45,7 +47,7 @@ def run(step: Step) -> int:
     """The exit code of srun: the highest of its tasks', 128 + the signal for one that a signal ended."""
     started = _Run()
     lock = threading.Lock()
-    previous = {number: signal.signal(number, _forwarder(started)) for number in (signal.SIGTERM, signal.SIGINT)}
+    previous = {number: signal.signal(number, _forwarder(started)) for number in FORWARDED}
     try:
         for task in range(len(step.of_task)):
             _start(step, task, started, lock)
@@ -77,10 +79,13 @@ def _start(step: Step, task: int, started: _Run, lock: threading.Lock) -> None:
     files = step.outputs(task)
     pipes = [os.pipe() if step.label and file is None else None for file in files]
     sys.stdout.flush()
+    # Blocked until the child has handlers of its own and the parent knows it: a signal in between would be lost.
+    signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
     pid = os.fork()
     if pid == 0:
         _become(step, task, files, pipes)
     started.pids[pid] = task
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
     width = len(str(len(step.of_task) - 1))
     for pipe, target in zip(pipes, (sys.stdout, sys.stderr), strict=True):
         if pipe is not None:
@@ -105,8 +110,9 @@ def _become(
     """In the child: never returns."""
     code = 2
     try:
-        for each in (signal.SIGTERM, signal.SIGINT):
+        for each in FORWARDED:
             signal.signal(each, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
         os.chdir(step.directory)
         if task:
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
