@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from phalanx.core.cycle.crowds import EXPLAINED
+from phalanx.core.cycle.messages import EXPLAINED
 from phalanx.core.decide import decide
 from phalanx.core.fold.fold import fold, fold_plan
 from phalanx.model.event import Finished, NodeSeen, QueueSeen, Submitted
@@ -56,17 +56,19 @@ def test_findings_from_before_an_event_are_not_taken_in() -> None:
     assert started(decide(book, Policy(), 0.0)) == ["j"]
 
 
-def test_a_sleeping_line_is_not_looked_at_until_its_threshold_is_reached() -> None:
+def test_a_class_is_open_as_soon_as_its_pods_are_counted() -> None:
     runs = [job(f"r{n}", role("w", 1, cpu=1), at=n) for n in range(4)]
     book = cluster(node("a", cpu=4), *runs, job("big", role("w", 3, cpu=1), at=9))
     fold_plan(book, decide(book, Policy(), 0.0))
-    for name, awake in (("r0", 0), ("r1", 0), ("r2", 1)):
+    for name, starts in (("r0", []), ("r1", []), ("r2", ["big"])):
         fold(book, [Finished(name)])
-        assert len(book.waiting.watches.roused) == awake
-    assert started(decide(book, Policy(), 0.0)) == ["big"]
+        plan = decide(book, Policy(), 0.0)
+        assert started(plan) == starts
+        check_invariants(book)
+        fold_plan(book, plan)
 
 
-def test_who_still_lacks_quota_sleeps_on_and_says_what_it_said() -> None:
+def test_who_still_lacks_quota_says_what_it_said() -> None:
     limited = QueueSeen(Queue(name="q", quotas=(Quota(limit=(("cpu", 4),)),)))
     runs = [job(f"r{n}", role("w", 1, cpu=2), queue="q", at=n) for n in range(2)]
     waits = [job(f"j{n}", role("w", 1, cpu=2, memory=1 + n), queue="q", at=9 + n) for n in range(20)]
@@ -75,13 +77,12 @@ def test_who_still_lacks_quota_sleeps_on_and_says_what_it_said() -> None:
     told = {each.id: book.reason(each.id) for each in waits}
     for ended, starts in (("r0", "j0"), ("r1", "j1")):
         fold(book, [Finished(ended)])
-        assert len(book.waiting.awake) >= len(waits) - 1
         plan = decide(book, Policy(), 0.0)
         assert started(plan) == [starts]
         assert len([action for action in plan.actions if isinstance(action, Wait)]) == EXPLAINED
         fold_plan(book, plan)
         check_invariants(book)
-        assert not book.waiting.awake
+        assert decide(book, Policy(), 0.0) == Plan()
     assert book.reason("j19") == told["j19"]
 
 
@@ -106,7 +107,7 @@ def test_only_the_first_is_told_new_numbers() -> None:
     assert book.reason("j3") == book.reason("j0")
 
 
-def test_who_wakes_and_finds_that_others_were_sooner_sleeps_on_and_is_told_the_new_numbers() -> None:
+def test_who_finds_that_others_were_sooner_is_told_the_new_numbers() -> None:
     waits = [job(f"j{n}", role("w", 1, cpu=7 - n), at=n) for n in range(3)]
     book = cluster(node("a", cpu=8), job("r", role("w", 1, cpu=8), at=-1), *waits)
     fold_plan(book, decide(book, Policy(), 0.0))
@@ -114,8 +115,6 @@ def test_who_wakes_and_finds_that_others_were_sooner_sleeps_on_and_is_told_the_n
     fold(book, [Finished("r")])
     plan = decide(book, Policy(), 0.0)
     assert started(plan) == ["j0"]
-    assert plan.findings is not None
-    assert not plan.findings.asleep
     fold_plan(book, plan)
     check_invariants(book)
     for name in ("j1", "j2"):

@@ -13,29 +13,26 @@ from random import Random
 from unittest.mock import patch
 
 from phalanx import loop
-from phalanx.core.cycle import crowds, steps
+from phalanx.core.cycle import blocked, lines, messages, steps
 from phalanx.core.cycle.eligible import not_eligible
-from phalanx.core.cycle.lines import place_in_line
-from phalanx.core.decide import decide
 from phalanx.core.fold import fold as folding
-from phalanx.core.placement import gang, node_order
+from phalanx.core.placement import capacity, gang, node_order
 from phalanx.core.placement.draft import Draft
 from phalanx.core.quota import flavor_assignment
 from phalanx.core.quota.ledger import QuotaLedger
 from phalanx.model.event import Event, Finished, FlavorSeen, NodeSeen, QueueSeen, Submitted
 from phalanx.model.job import Job, Phase, Role
 from phalanx.model.node import Node
-from phalanx.model.plan import Action, Plan, Start, Wait
+from phalanx.model.plan import Plan, Start
 from phalanx.model.pod import amounts
 from phalanx.model.policy import Policy
 from phalanx.model.reason import ReasonCode
 from phalanx.report.forecast import forecast
 from phalanx.report.invariants import check_invariants
 from phalanx.state.cluster import Cluster, JobRecord, is_growth
-from phalanx.state.pending import watching
-from phalanx.state.pending.line import Bid, Kind, LineKey
-from phalanx.state.pending.waiting import MANY
+from phalanx.state.pending.line import Bid, Kind
 from tests.core.brute import gang_fits
+from tests.forgetful import decided_without_memory, decisions
 
 from . import rules
 from .variety import Variety
@@ -103,11 +100,12 @@ def simulate(seed: int, weather: Weather = Weather()) -> str:
 def narrow():
     """Small blocks and chunks, and hardly a reason renewed: what only large clusters meet is met by small ones too."""
     with (
-        patch.object(steps, "EXPLAINED", 0),
-        patch.object(crowds, "EXPLAINED", 0),
-        patch.object(crowds, "FEW", 0),
+        patch.object(messages, "EXPLAINED", 0),
         patch.object(node_order, "CHUNK", 2),
-        patch.object(watching, "BATCH", 4),
+        patch.object(capacity, "PAIRS", 4),
+        patch.object(capacity, "FEW", 0),
+        patch.object(blocked, "FEW", 0),
+        patch.object(steps, "FEW", 0),
     ):
         yield
 
@@ -116,7 +114,14 @@ def narrow():
 def checked_folds(*, between: bool):
     """`report.invariants` after every step of the loop; or after every fold, also `between` its events and its plan.
     (It brings up to date what the book lays out for decisions; without it they do that themselves.)"""
-    fold, fold_plan = folding.fold, folding.fold_plan
+    fold, fold_plan, deciding = folding.fold, folding.fold_plan, loop.decide
+
+    def decided_twice(cluster: Cluster, policy: Policy, now_s: float) -> Plan:
+        """A decision follows from the state alone."""
+        plan = deciding(cluster, policy, now_s)
+        if (other := decided_without_memory(cluster, policy, now_s)) != (true := decisions(plan)):
+            raise Unfair(f"decided {true}, and {other} if nothing is remembered")
+        return plan
 
     def fold_checked(cluster: Cluster, news: Iterable[Event]) -> None:
         fold(cluster, news)
@@ -128,7 +133,11 @@ def checked_folds(*, between: bool):
         if not between or plan.actions or plan.findings is not None:  # else nothing was folded since
             check_invariants(cluster)
 
-    with patch.object(loop, "fold", fold_checked), patch.object(loop, "fold_plan", plan_checked):
+    with (
+        patch.object(loop, "fold", fold_checked),
+        patch.object(loop, "fold_plan", plan_checked),
+        patch.object(loop, "decide", decided_twice),
+    ):
         yield
 
 
@@ -194,8 +203,8 @@ class Run:
             self.nothing_that_fits_waits()
             self.no_room_is_true()
             self.steps += 1
-            if (self.steps % WOKEN == 0 or self.settled()) and not self.cluster.waiting.hunters.due:
-                self.nobody_oversleeps()  # who is due searches in the next cycle, whenever that is
+            if self.steps % WOKEN == 0 or self.settled():
+                self.nobody_is_overlooked()
             if self.variety.limited and self.random.random() < FORETOLD[self.settled()]:
                 self.starts_are_foretold()
 
@@ -363,30 +372,12 @@ class Run:
         simple = near is None or (near.required and not near.slice_level)
         return simple and not self.variety.reservations and self.is_plain(replace(job, closeness=None))
 
-    def nobody_oversleeps(self) -> None:
-        """Deciding again changes nothing, and whoever is woken could neither start nor make others give way. (First all
-        at once; who would do anything then also alone, since the best of a queue, though it can do nothing itself,
-        decides which queue is next.)"""
-        if missed := self.done_by(()):
+    def nobody_is_overlooked(self) -> None:
+        """Deciding again changes nothing. (For whom room is kept that may change with whatever has just started.)"""
+        found = decided_without_memory(self.cluster, self.variety.policy, self.world.now_s())
+        told = {action.job: self.cluster.reason(action.job) for action in found}
+        if missed := [each for each in found if (why := told[each.job]) is None or why.code is not ReasonCode.RESERVED]:
             raise Unfair(f"this was left for the next cycle, and that was not to follow at once: {missed}")
-        if not self.done_by(self.cluster.waiting.lines):
-            return
-        for key, line in self.cluster.waiting.lines.items():
-            jobs = {bid.job for bid in line.bids()}
-            if missed := [action for action in self.done_by([key]) if action.job in jobs]:
-                raise Unfair(f"nobody was woken for this: {missed}")
-
-    def done_by(self, lines: Iterable[LineKey]) -> list[Action]:
-        """What would be decided if these were awake, besides telling. In the book itself: a search for somebody to give
-        way, or for a place of several roles, takes equals in the order in which the book happens to have them."""
-        cluster, waiting = self.cluster, self.cluster.waiting
-        cluster.waiting = waiting.copy()
-        for key in lines:
-            cluster.waiting.lines[key].unexplained = MANY
-            cluster.waiting.awake[key] = None
-        plan = decide(cluster, self.variety.policy, self.world.now_s())
-        cluster.waiting = waiting
-        return [action for action in plan.actions if not isinstance(action, Wait)]
 
     def starts_are_foretold(self) -> None:
         """All that runs ends; so when nothing else is amiss, there is a time for everybody who could run alone."""
@@ -422,7 +413,7 @@ class Run:
     def fits(self, draft: Draft, ledger: QuotaLedger, record: JobRecord, bid: Bid) -> bool:
         """Whether its queue's quota allows it, and the nodes have room for it."""
         queue = self.cluster.queues.get(self.cluster.queue_of(record.job))
-        key, _ = place_in_line(self.cluster, (TOPOLOGY,), record, bid, whole=queue is None or queue.gang)
+        key, _ = lines.place_in_line(self.cluster, (TOPOLOGY,), record, bid, whole=queue is None or queue.gang)
         if key.kind == Kind.REPLACEMENT:
             return not isinstance(gang.place(draft, key.gang), gang.PlacementShortfall)
         offers = flavor_assignment.flavor_assignments(self.cluster, ledger, key, record.job)

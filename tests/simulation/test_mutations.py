@@ -16,21 +16,18 @@ from dataclasses import replace
 import pytest
 
 from phalanx.core.backfill.reservation import BackfillForecast
-from phalanx.core.cycle import lines, preempt, steps
+from phalanx.core.cycle import blocked, lines, messages, plan, preempt, steps
 from phalanx.core.fold import fold, job_dependencies, lifecycle
 from phalanx.core.fold.lifecycle import LATE
 from phalanx.core.order.next_job import Tournament
-from phalanx.core.placement import gang, packing
+from phalanx.core.placement import capacity, gang, packing
 from phalanx.core.placement.draft import Draft
 from phalanx.core.placement.filters import matching, node_resources
 from phalanx.core.preemption import policy
 from phalanx.core.quota import ledger
 from phalanx.model.plan import Nominate
 from phalanx.model.reason import ReasonCode
-from phalanx.state.pending import watching
-from phalanx.state.pending.bars import Bars, Rule
-from phalanx.state.pending.waiting import Waiting
-from phalanx.state.pending.watching import Post, Watches
+from phalanx.state.pending.bars import Rule
 from phalanx.state.queue_tree import QueueTree
 from tests.scenarios.language import read
 from tests.scenarios.test_scenarios import FOLDER, play
@@ -47,7 +44,7 @@ def refused_job_keeps_its_room(patch: pytest.MonkeyPatch) -> None:
     def refused(cluster, event):
         if record := fold.answering(cluster, event):
             record.phase, record.reason = fold.Phase.QUEUED, event.reason
-            cluster.waiting.refresh(fold.Bid(event.job))
+            cluster.pending.refresh(fold.Bid(event.job))
 
     patch.setitem(fold.TAKEN_IN_BY, fold.Refused, refused)
 
@@ -69,23 +66,26 @@ def draft_is_not_rewound(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Draft, "rewind", lambda self, mark: None)
 
 
-def nothing_wakes(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Waiting, "rouse", lambda self, *books: None)
+def nothing_that_happened_is_noticed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(plan, "is_idle", lambda cluster, now_s: not cluster.pending.fresh)
 
 
-def threshold_is_off_by_one(patch: pytest.MonkeyPatch) -> None:
-    reached = Post.reached_by
-    patch.setattr(
-        Post, "reached_by", lambda post: (gang for gang in reached(post) if post.room > gang.roles[0].minimum)
-    )
+def need_is_off_by_one(patch: pytest.MonkeyPatch) -> None:
+    fits = blocked.fits
+
+    def stricter(pending):
+        pending.capacity.room -= 1
+        found = fits(pending)
+        pending.capacity.room += 1
+        return found
+
+    patch.setattr(blocked, "fits", stricter)
 
 
-def growth_counts_once_per_node(patch: pytest.MonkeyPatch) -> None:
-    growths, held_by = Watches._growths, watching.held_by
-    patch.setattr(watching, "held_by", lambda amounts, asks: min(1, held_by(amounts, asks)))
-    patch.setattr(
-        Watches, "_growths", lambda *args: ((post, touched, min(grew, 1)) for post, touched, grew in growths(*args))
-    )
+def room_counts_once_per_node(patch: pytest.MonkeyPatch) -> None:
+    held_by, pods = capacity.held_by, capacity.pods
+    patch.setattr(capacity, "held_by", lambda amounts, asks: min(1, held_by(amounts, asks)))
+    patch.setattr(capacity, "pods", lambda *args: pods(*args).clip(-1, 1))
 
 
 def late_answers_count(patch: pytest.MonkeyPatch) -> None:
@@ -105,7 +105,7 @@ def taints_are_overlooked(patch: pytest.MonkeyPatch) -> None:
 
 
 def rested_jobs_are_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(steps.Cycle, "newcomers", lambda self: iter(list(self.waiting.fresh)))
+    patch.setattr(steps.Cycle, "newcomers", lambda self: list(self.pending.fresh))
 
 
 def lost_nodes_forget_their_pods(patch: pytest.MonkeyPatch) -> None:
@@ -170,8 +170,8 @@ def minimum_run_is_ignored(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(policy, "queue_preemption", lambda cluster, queue: replace(of(cluster, queue), min_run_s=0.0))
 
 
-def quota_given_back_wakes_nobody(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Bars, "relieve", lambda self, tree: iter(()))
+def quota_given_back_is_not_measured(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(QueueTree, "note_charged", lambda self, charge: None)
 
 
 def delay_is_counted_from_every_cycle(patch: pytest.MonkeyPatch) -> None:
@@ -232,6 +232,8 @@ def held_room_is_given_away(patch: pytest.MonkeyPatch) -> None:
 
 def never_holds_up_all_the_same(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(steps, "ALONE", {ReasonCode.USER_LIMIT})
+    patch.setattr(messages, "ALONE", {ReasonCode.USER_LIMIT})
+    patch.setattr(messages.Telling, "never_starts", lambda self, line, found: False)
 
 
 # In which worlds, and the first seed to notice it when this was written: where the search begins.
@@ -240,9 +242,9 @@ PLANTED: list[tuple[Callable[[pytest.MonkeyPatch], None], Weather, int]] = [
     (fit_is_off_by_one, PLAIN, 0),
     (gang_starts_partly, PLAIN, 0),
     (draft_is_not_rewound, PLAIN, 0),
-    (nothing_wakes, PLAIN, 0),
-    (threshold_is_off_by_one, PLAIN, 0),
-    (growth_counts_once_per_node, PLAIN, 5),
+    (nothing_that_happened_is_noticed, PLAIN, 0),
+    (need_is_off_by_one, PLAIN, 0),
+    (room_counts_once_per_node, PLAIN, 5),
     (late_answers_count, LATE_ANSWERS, 0),
     (taints_are_overlooked, PLAIN, 5),
     (rested_jobs_are_forgotten, PLAIN, 6),
@@ -257,7 +259,7 @@ PLANTED: list[tuple[Callable[[pytest.MonkeyPatch], None], Weather, int]] = [
 SPECIFIED: list[tuple[Callable[[pytest.MonkeyPatch], None], str]] = [
     (overfull_nodes_are_used, "over_capacity"),
     (promise_is_not_charged, "preemption/beneficiary_changes"),
-    (quota_given_back_wakes_nobody, "queues/limit_of_running_jobs"),
+    (quota_given_back_is_not_measured, "queues/limit_of_running_jobs"),
     (lend_is_ignored, "queues/kept_unlent"),
     (borrow_check_is_skipped, "queues/borrow_none"),
     (strict_head_is_skipped, "queues/strict_head_blocks"),

@@ -1,16 +1,14 @@
 """One cycle: from the book to a plan. The cycle is `decide`; `Cycle` has its steps.
 
-It reads the book and thinks on a draft laid over it. It may write what is only remembered there, so that the next
-cycle need not find it again (which nodes match, scores, heaps put in order): never facts. So one book is not to be
-decided on by two threads at once. Bids are taken strictly in order (`core.order.next_job`), but one
-that finds no room does not hold up the next (work conservation): what is not started is exactly what did not fit when
-its turn came. Bids that are alike stand in one line, and a line whose first fails is done for this cycle.
-"""
+It reads the state and thinks on a draft laid over it. It may write what is only remembered there, so that the next
+cycle need not find it again (which nodes match, how many pods they hold, who is in which cell): never facts. So one
+state is not to be decided on by two threads at once. Requests are taken strictly in order (`core.order.next_job`), but
+one that finds no room does not hold up the next (work conservation): what is not started is exactly what did not fit
+when its turn came. Requests that are alike are in one cell, and a cell whose first fails is done for this cycle."""
 
 from __future__ import annotations
 
 from phalanx.core.cycle import plan as conclude
-from phalanx.core.cycle.appointment import idle_until_s, stirs
 from phalanx.core.cycle.steps import Cycle
 from phalanx.model.plan import Plan
 from phalanx.model.policy import Policy
@@ -19,18 +17,18 @@ from phalanx.state.cluster import Cluster
 
 def decide(cluster: Cluster, policy: Policy, now_s: float) -> Plan:
     """What to do now. `now_s`: seconds since the epoch."""
-    if not (cluster.nominated or stirs(cluster, now_s)):
-        return Plan(wake_s=idle_until_s(cluster, now_s))
+    if conclude.is_idle(cluster, now_s):
+        return Plan(wake_s=min(conclude.appointments(cluster, now_s, (), ()), default=None))
     cycle = Cycle(cluster, policy, now_s)
 
     # 0. Whoever was promised room starts where others have left it.
     cycle.start_nominated()
 
-    # 1. Whatever is new, or has rested long enough, is answered at once or gets its place in a line.
+    # 1. Whatever is new, or has rested long enough, is answered at once or gets its place in a cell.
     for bid in cycle.newcomers():
         cycle.receive(bid)
 
-    # 2. Lines in which something may have changed contend, each with its first bid; the best comes up.
+    # 2. Cells that may start by counting, and by their limits, contend, each with its first request; the best comes up.
     for key, bid in cycle.contenders():
         # 3. The queue tree says in which ways it may start, and what stands against the others.
         offers, lacks = cycle.offers(key, bid), []
@@ -38,7 +36,7 @@ def decide(cluster: Cluster, policy: Policy, now_s: float) -> Plan:
             # 4. It is placed whole, or nothing is taken.
             outcome = None if offer.short is not None else cycle.place(key, bid, offer)
             if isinstance(outcome, list):
-                # 5. It starts: its room and quota are taken, and the next of its line contends.
+                # 5. It starts: its room and quota are taken, and the next of its cell contends.
                 cycle.grant(key, bid, offer, outcome)
                 break
             if outcome is not None:
@@ -48,7 +46,7 @@ def decide(cluster: Cluster, policy: Policy, now_s: float) -> Plan:
         else:
             # 6. It cannot: others give way, if it may push them and that is enough; then it is promised their room.
             if not cycle.make_room(key, bid, offers):
-                # 7. Else its line says why, and sleeps until that may have changed.
+                # 7. Else its cell is told why.
                 cycle.deny(key, bid, offers, lacks)
 
     # 8. The plan, and when to look again though nothing happens.

@@ -10,9 +10,8 @@ from typing import Final, NamedTuple, TypeAlias
 
 from phalanx.model.job import Placement, Slot
 from phalanx.model.reason import Reason
-from phalanx.state.classes import Demand, Gang
-from phalanx.state.pending.bars import Toll
-from phalanx.state.pending.line import Bid, Entry, LineKey
+from phalanx.state.pending.line import Bid, LineKey
+from phalanx.state.pending.pending import Combination, Search
 
 
 class Start(NamedTuple):
@@ -93,69 +92,33 @@ ACTION_NAMES: Final[Mapping[type[Action], str]] = {
 }
 
 
-class Watch(NamedTuple):
-    """In all, `room` pods of this demand fit (or fewer); at `need` of them the line is looked at again. `need` 0: as
-    soon as room grows on any node that holds one of them."""
-
-    demand: Demand
-    room: int
-    need: int
-
-
-class Asleep(NamedTuple):
-    """A line whose first bid cannot start: why, and when it is looked at again: when room grows (`watches`), when less
-    is charged to the queue tree (`tolls`), or when pods of others that
-    it heeds come or go (`heeds`); whichever is first. `place`: its place among those that want room, if backfill may
-    give it a reservation; `held`: there is room, but it is kept. `foremost`: it lacks nothing but room for one role, so
-    it sleeps in a crowd; what its queue's order counts most."""
+class Told(NamedTuple):
+    """What a cell is told (`state.pending.pending.ROOM` and its like), and why; `reason` None: as its class is."""
 
     line: LineKey
-    reason: Reason
-    watches: tuple[Watch, ...] = ()
-    tolls: tuple[Toll, ...] = ()
-    heeds: bool = False
-    place: tuple[float, float, int, str | int] | None = None
-    held: bool = False
-    foremost: float | None = None
-
-
-class Still(NamedTuple):
-    """A line that goes on sleeping for the same reason and need. `room`: how many pods of its one role fit in all;
-    None: it is short of quota. `reason`: the same with new numbers, if it was explained anew."""
-
-    line: LineKey
-    room: int | None
-    reason: Reason | None = None
-
-
-class Joined(NamedTuple):
-    """A bid takes its place in a line."""
-
-    line: LineKey
-    entry: Entry
+    told: int
+    reason: Reason | None
 
 
 class Findings(NamedTuple):
-    """What deciding found out for the book, so that the next decision need not find it again. Worlds ignore it.
+    """What deciding found out about those who wait, taken in with the plan so that the next cycle costs less.
 
-    Nothing is lost but time if it is not folded. `version` is the book's at the time: what was found before the latest
-    event is not taken in. `parked` bids wait for an event about themselves, `resting` ones also for a time. `quiet`: of
-    crowds that were roused, how many pods fit in all (None: not counted), and how often in a row without asking why.
-    `looked`: backfill looked at all that sleep; `first`: who has the first reservation, and since when (seconds).
-    `hunting`: sleeping lines that may make others give way, and whether they are yet to search (else they found
-    nobody); `again`: when time makes that worth it (seconds since the epoch; None: it does not)."""
+    Nothing is lost but time, and who is told what, if it is not folded. `version` is the state's at the time: what was
+    found before the latest event is not taken in. `received`: requests that are in a cell now; `parked` ones wait for
+    an event about themselves, `resting` ones for a time. `explained`: why classes find no room; `failed`: classes whose
+    trial failed though counting found room. `first`: who has the first reservation, and since when (seconds).
+    `searched`: searches for victims that found nobody; `put_off`: some are still to be made."""
 
     version: int
-    joined: tuple[Joined, ...] = ()
+    received: tuple[Bid, ...] = ()
     parked: tuple[Bid, ...] = ()
     resting: tuple[tuple[Bid, float], ...] = ()
-    asleep: tuple[Asleep, ...] = ()
-    still: tuple[Still, ...] = ()
-    quiet: tuple[tuple[Gang, int | None, int], ...] = ()
-    looked: bool = False
+    told: tuple[Told, ...] = ()
+    explained: tuple[tuple[Combination, Reason], ...] = ()
+    failed: tuple[int, ...] = ()
     first: tuple[Bid, float] | None = None
-    hunting: tuple[tuple[LineKey, bool], ...] = ()
-    again: tuple[tuple[LineKey, float | None], ...] = ()
+    searched: tuple[tuple[LineKey, Search], ...] = ()
+    put_off: bool = False
 
 
 class Plan(NamedTuple):

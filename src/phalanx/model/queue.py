@@ -90,6 +90,11 @@ class QueuePreemption:
     delay_s: float = 0.0
     consolidate: bool = False
 
+    def searches(self) -> bool:
+        """Return whether jobs of such a queue may have others give way, or moved."""
+        others = self.reclaim is not ReclaimWithinCohort.NEVER or self.borrowing
+        return others or self.within is not WithinQueue.NEVER or self.consolidate
+
 
 # (resource, amount) pairs, sorted, in which zero means zero; a resource that is not named is not bounded.
 Bounds: TypeAlias = tuple[tuple[str, int], ...]

@@ -10,7 +10,7 @@ import numpy as np
 from phalanx.model.job import Phase
 from phalanx.model.status import ClusterStatus
 from phalanx.state.cluster import Cluster
-from phalanx.state.pending.line import Kind
+from phalanx.state.pending.line import Bid, Kind
 
 
 def cluster_status(cluster: Cluster) -> ClusterStatus:
@@ -29,11 +29,11 @@ def cluster_status(cluster: Cluster) -> ClusterStatus:
 def waiting_by_reason(cluster: Cluster) -> Counter[str]:
     """Jobs that wait, by the code of their reason."""
     found: Counter[str] = Counter()
-    lines = [line for line in cluster.waiting.lines.values() if line.key.kind == Kind.JOB]
+    pending = cluster.pending
     told = 0
-    for line in lines:
-        if line.reason is not None:
-            found[str(line.reason.code)] += len(line)
+    for line in pending.lines.values():
+        if line.key.kind == Kind.JOB and (reason := pending.reason_of(line)) is not None:
+            found[str(reason.code)] += len(line)
             told += len(line)
     if told < len(cluster.jobs):
         found += _single(cluster)
@@ -41,11 +41,12 @@ def waiting_by_reason(cluster: Cluster) -> Counter[str]:
 
 
 def _single(cluster: Cluster) -> Counter[str]:
-    """Of those whom no line's reason speaks for."""
+    """Of those whom no cell's reason speaks for."""
     found: Counter[str] = Counter()
-    line_of = cluster.waiting.line_of
+    pending = cluster.pending
     for name, record in cluster.jobs.items():
-        if record.phase is not Phase.QUEUED or ((line := line_of(name)) is not None and line.reason is not None):
+        if record.phase is not Phase.QUEUED:
             continue
-        found[str(record.reason.code) if record.reason is not None else ""] += 1
+        if (line := pending.line_of(Bid(name))) is None or pending.reason_of(line) is None:
+            found[str(record.reason.code) if record.reason is not None else ""] += 1
     return found

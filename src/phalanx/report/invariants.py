@@ -3,12 +3,14 @@ counted anew from the records, in one pass of plain additions each, and explaine
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from math import inf, isclose
 
 from phalanx.core.fold import charging
 from phalanx.core.fold.charging import queue_charge, submitted_jobs
-from phalanx.core.order import rank
+from phalanx.core.placement.filters import matching as fit
+from phalanx.core.placement.filters import node_resources
 from phalanx.core.placement.node_order import NodeOrder, ordered_nodes
 from phalanx.core.quota import shares
 from phalanx.model.job import Phase, pods_by_role
@@ -16,7 +18,7 @@ from phalanx.model.pod import Amount, Amounts
 from phalanx.model.queue import Queue
 from phalanx.report.recount import index_errors, related_truly, residents_truly
 from phalanx.state.cluster import Cluster, JobRecord
-from phalanx.state.pending.line import Bid
+from phalanx.state.pending.line import Bid, Kind
 from phalanx.state.queue_tree import Charge, Key, QueueTree, QueueUsage
 
 TREES = 4  # of queues, built anew and kept for the next check
@@ -41,9 +43,9 @@ def check_invariants(cluster: Cluster) -> None:
         *usage_errors(cluster, held),
         *holders_are_true(cluster, held),
         *jobs_are_whole(cluster),
-        *waiting_is_true(cluster),
-        *crowds_are_true(cluster),
-        *heads_are_true(cluster),
+        *pending_is_true(cluster),
+        *columns_are_true(cluster),
+        *room_is_true(cluster),
         *tree_adds_up(cluster),
     ]
     if wrong:
@@ -262,52 +264,56 @@ def tree_of(queues: tuple[Queue, ...], flavors: tuple[str, ...]) -> QueueTree:
     return tree
 
 
-def waiting_is_true(cluster: Cluster) -> Iterator[str]:
-    """Every bid is fresh, resting, in one line, or parked; and nothing else is."""
-    waiting = cluster.waiting
-    bids = set(waiting.fresh) | {bid for _, bid in waiting.resting}
-    for key, line in waiting.lines.items():
+def pending_is_true(cluster: Cluster) -> Iterator[str]:
+    """Every request is fresh, resting, in one cell, or parked; and nothing else is."""
+    pending = cluster.pending
+    bids = set(pending.fresh) | {item for item in pending.timers if isinstance(item, Bid)}
+    for key, line in pending.lines.items():
         if not line or line.key != key:
-            yield f"a line of {len(line)} stands under a wrong key or empty"
+            yield f"a cell of {len(line)} is kept under a wrong key or empty"
         if bids & line.bids():
-            yield f"bids wait in two places: {sorted(bids & line.bids())}"
+            yield f"requests wait in two places: {sorted(bids & line.bids())}"
         bids |= line.bids()
     asked = {Bid(job) for job, record in cluster.jobs.items() if record.phase is Phase.QUEUED}
     asked |= {Bid(job, slot) for job, record in cluster.jobs.items() for slot in record.open}
     if strangers := bids - asked:
         yield f"what does not ask for room waits: {sorted(strangers)}"
+    if strangers := pending.untold.keys() - bids:
+        yield f"who does not wait is to be told why: {sorted(strangers)}"
 
 
-def heads_are_true(cluster: Cluster) -> Iterator[str]:
-    """Of every strict queue that is one arena, all lines are known in order."""
-    tree, waiting = cluster.tree, cluster.waiting
-    if dict(waiting.heads.orders) != tree.closed_in_order():
-        yield f"heads are kept for {waiting.heads.orders}, the tree says {tree.closed_in_order()}"
-    for name, by in waiting.heads.orders.items():
-        firsts = {key: line.first() for key, line in waiting.lines.items() if tree.branch(key.queue).arena.name == name}
-        true = sorted((rank.rank(key, first, by), key) for key, first in firsts.items())
-        if [key for _, key in waiting.heads.of(name)] != [key for _, key in true]:
-            yield f"the heads of {name} are not its lines in order"
+def columns_are_true(cluster: Cluster) -> Iterator[str]:
+    """The columns of cells and classes say what their lines and gangs do."""
+    pending, used = cluster.pending, Counter[int]()
+    cells = pending.cells
+    live = {line.cell: line for line in pending.lines.values()}
+    if {cell for cell in range(len(cells)) if cells.cls[cell] >= 0} != live.keys():
+        yield "cells are vacant that are not, or the other way round"
+    for cell, line in live.items():
+        first, found = line.first(), pending.classes[int(cells.cls[cell])]
+        used[int(cells.cls[cell])] += 1
+        if cells.lines[cell] is not line or found is None or found.combination.gang is not line.key.gang:
+            yield f"the cell of {line.key.queue} is of another class"
+        if (cells.arrival_s[cell], cells.priority[cell]) != (first.arrival_s, line.key.priority):
+            yield f"the cell of {line.key.queue} is led by another than {first}"
+        if line.key.kind != Kind.REPLACEMENT and line.strict != (cluster.tree.strict_above(line.key.queue) is not None):
+            yield f"the cell of {line.key.queue} is not known to be in a strict queue, or wrongly"
+    used.update(way for each in pending.classes if each is not None for way in each.ways)
+    if used != {each.number: each.cells for each in pending.classes if each is not None}:
+        yield "classes count other cells than they have"
 
 
-def crowds_are_true(cluster: Cluster) -> Iterator[str]:
-    """Every line that sleeps in a crowd has its turn in its arena, by its first bid, and no other line has."""
-    waiting = cluster.waiting
-    crowded = {key for crowd in waiting.watches.crowds.values() for key in crowd}
-    found = [(arena, gang, of) for arena, crowds in waiting.turns.of.items() for gang, of in crowds.items()]
-    turns = [(arena, gang, *turn) for arena, gang, of in found for turn in of if waiting.turns.stands(turn)]
-    if crowded != {key for *_, key in turns} or len(crowded) != len(turns):
-        yield f"{len(crowded)} lines sleep in crowds, {len(turns)} have a turn"
-    for arena, gang, place, key in turns:
-        first = waiting.lines[key].first()
-        if cluster.tree.branch(key.queue).arena.name != arena or key.gang is not gang:
-            yield f"a line of {key.queue} has its turn in {arena}, or not in its crowd"
-        if (place[1], place[3]) != (first.arrival_s, first.tie):
-            yield f"a line of {key.queue} has its turn at {place}, its first is {first}"
-    if any(of != sorted(of, key=lambda turn: turn[0]) for _, _, of in found):
-        yield "turns are out of order"
-    if strangers := waiting.watches.roused.keys() - waiting.watches.crowds.keys():
-        yield f"crowds of nobody are roused: {len(strangers)}"
+def room_is_true(cluster: Cluster) -> Iterator[str]:
+    """What was counted by what changed is what is there, if nothing has changed since."""
+    known, columns = cluster.pending.capacity, cluster.columns
+    if known.counted_at != (columns.described, len(columns.free)) or columns.recharged:
+        return
+    rows = (columns.attributes.ready & node_resources.not_overcommitted(columns)).nonzero()[0]
+    for number, demand in enumerate(known.demands):
+        if demand is not None and number not in known.uncounted:
+            matching = rows[fit.matching(columns.attributes, demand.where)[rows]]
+            if (true := int(node_resources.pods_held(columns.free, demand.asks, matching).sum())) != known.room[number]:
+                yield f"{known.room[number]} pods are counted of a demand of which the nodes hold {true}"
 
 
 def usage_errors(cluster: Cluster, held: Mapping[str, Mapping[str, Amount]]) -> Iterator[str]:

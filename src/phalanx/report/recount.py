@@ -95,7 +95,7 @@ def related_truly(cluster: Cluster) -> Iterator[str]:
     noted, anew = cluster.dependencies, JobDependencies()
     for record in cluster.jobs.values():
         anew.enter(record.job)
-        if has_turn(cluster, record) or (noted.contends(record.job) and Bid(record.job.id) in cluster.waiting.fresh):
+        if has_turn(cluster, record) or (noted.contends(record.job) and Bid(record.job.id) in cluster.pending.fresh):
             anew.work(record.job)
     for what, kept, true in (
         ("jobs that others wait for", noted.dependents, anew.dependents),
@@ -137,4 +137,4 @@ def has_turn(cluster: Cluster, record: JobRecord) -> bool:
     """Of its array: it has started, is promised room, or stands in a line and may start some day."""
     if record.phase is not Phase.QUEUED or record.nominated:
         return True
-    return cluster.waiting.stands(Bid(record.job.id)) and contends(record)
+    return cluster.pending.stands(Bid(record.job.id)) and contends(record)

@@ -1,10 +1,9 @@
 """The book: what is known now, owned and changed by the loop alone, through `core.fold.fold`.
 
 It holds the nodes as columns, one record per live job, the queues, and what pods of others hold. Beside the facts it
-keeps `waiting`: who waits, in which line, and what each line waits for, so that a decision costs what changed and not
-what exists. `copy()` is the only way to think about another book ("what if").
+keeps `pending`: who waits, as columns. `copy()` is the only way to think about another book ("what if").
 
-Room that grows is noted (`waiting.grown`), because it alone can let anything start that could not start before.
+Room that grows is noted (`pending.grown`), because it alone can let anything start that could not start before.
 
 The columns of who runs where (`state.running`), brought up to date from the records that changed.
 """
@@ -26,8 +25,8 @@ from phalanx.state.classes import AffinityClass, Gang, InternTable
 from phalanx.state.dependencies import JobDependencies
 from phalanx.state.limits import SubmittedJobs
 from phalanx.state.nodes.table import NodeTable
-from phalanx.state.pending.alarms import Alarms
-from phalanx.state.pending.waiting import Waiting
+from phalanx.state.pending.line import Bid
+from phalanx.state.pending.pending import Pending
 from phalanx.state.queue_tree import Charge, Key, QueueTree, queue_time_limit_s
 from phalanx.state.running import ExpectedEnds, LargestConsumers, RunningPods
 from phalanx.state.usage import DecayedUsage
@@ -146,7 +145,7 @@ class Cluster:
         self.foreign_usage_on: dict[str, dict[str, int]] = {}  # the same by node
         self.interned = InternTable()
         self.flavored_gangs: dict[tuple[Gang, tuple[str, ...]], Gang] = {}
-        self.waiting = Waiting()
+        self.pending = Pending()
         self.consumers = LargestConsumers()
         self.running_pods: RunningPods | None = None  # made when first asked for
         self.leaving: dict[str, float] = {}  # jobs of which pods were told to go -> when they must have gone (seconds)
@@ -155,7 +154,6 @@ class Cluster:
         self.ends = ExpectedEnds()
         self.usage = DecayedUsage()
         self.usage.price(self.policy.billing, self.policy.half_life_s, 0.0)
-        self.alarms = Alarms()
         self.dependencies = JobDependencies()
         self.breaches: list[str] = []
         self.opened = 0
@@ -167,16 +165,16 @@ class Cluster:
                 node, allocatable=bounded_amounts(node.allocatable)
             )  # nobody has as much, or less than nothing
         known = self.columns.node(node.name) is not None
-        self.waiting.note_growth(self.columns.update(node), {})
+        self.pending.note_growth(self.columns.update(node))
         self.tree.pool_stale = True
         if known:
-            self.waiting.wake_exposed()  # it may also have become less
+            self.pending.look_at_nodes()  # it may also have become less
 
     def remove_node(self, name: str) -> None:
         if self.columns.node(name) is not None:
             self.columns.remove(name)
             self.tree.pool_stale = True
-            self.waiting.wake_exposed()
+            self.pending.look_at_nodes()
 
     def discharge(self, node: str, asks: Amounts) -> None:
         self.note_growth(self.columns.row_of[node])
@@ -192,10 +190,9 @@ class Cluster:
             self.columns.discharge(node, demand.asks)
 
     def note_growth(self, row: int) -> None:
-        """The row will have more room in a moment. What was free there before is asked only where somebody watches."""
-        waiting = self.waiting
-        if row not in waiting.grown and self.columns.nodes[row] is not None:
-            waiting.note_growth(row, self.columns.free_of(row) if waiting.watches.posts else {})
+        """The row will have more room in a moment."""
+        if self.columns.nodes[row] is not None:
+            self.pending.note_growth(row)
 
     def add_foreign_pod(
         self, pod: str, node: str, asks: Amounts, kind: AffinityClass | None = None, ports: tuple[HostPort, ...] = ()
@@ -204,7 +201,7 @@ class Cluster:
         self.remove_foreign_pod(pod)
         self.foreign[pod] = (node, asks)
         row = self.columns.charge(node, asks)
-        self.waiting.sleepers.stirred = True  # who had a reservation there may have none now
+        self.pending.changed = True  # who had a reservation there may have none now
         if kind is not None or ports:
             self.foreign_identity[pod] = (kind, ports)
             self.columns.add_pod(row, kind, ports)
@@ -256,10 +253,10 @@ class Cluster:
         return found
 
     def reason(self, job: str) -> Reason | None:
-        """Why it waits, as last found: a line's reason is every waiting member's."""
-        record = self.jobs[job]
-        line = self.waiting.line_of(job)
-        return line.reason if line is not None and line.reason is not None else record.reason
+        """Why it waits, as last found: a cell's reason is that of every request in it."""
+        line = self.pending.line_of(Bid(job))
+        known = None if line is None else self.pending.reason_of(line)
+        return self.jobs[job].reason if known is None else known
 
     def copy(self) -> Cluster:
         other = Cluster()
@@ -273,12 +270,12 @@ class Cluster:
         other.policy, other.tree, other.submitted_jobs = self.policy, self.tree.copy(), self.submitted_jobs.copy()
         other.foreign_identity = dict(self.foreign_identity)
         other.interned, other.flavored_gangs = self.interned, dict(self.flavored_gangs)
-        other.waiting = self.waiting.copy()
+        other.pending = self.pending.copy(other.tree)
         other.consumers = self.consumers.copy()
         other.leaving, other.nominated = dict(self.leaving), dict(self.nominated)
         other.preempted_at = {queue: times.copy() for queue, times in self.preempted_at.items()}
         other.usage = self.usage.copy()
-        other.ends, other.dependencies, other.alarms = self.ends.copy(), self.dependencies.copy(), self.alarms.copy()
+        other.ends, other.dependencies = self.ends.copy(), self.dependencies.copy()
         other.breaches, other.opened, other.latest_s = list(self.breaches), self.opened, self.latest_s
         return other
 

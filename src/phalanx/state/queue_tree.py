@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from phalanx.model.job import Job
 from phalanx.model.pod import MAX_AMOUNT, Amount, format_amount
-from phalanx.model.queue import BorrowingPolicy, Limits, Queue, QueueOrder, QueueState, Quota
+from phalanx.model.queue import BorrowingPolicy, Limits, Queue, QueueOrder, QueueState, Quota, ReclaimWithinCohort
 from phalanx.state.classes import Gang
 
 ROOT = ""
@@ -134,12 +134,15 @@ class Branch:
 
     `charged`: the jobs of the queue itself that are charged to it, and with what.
 
+    `preempts`: its jobs may have others give way; `reclaims`: those of other queues, so also to grow. `cells`: the
+    queue under which its requests stand in cells, which is its arena's where nothing tells the arena's queues apart.
     `arena`: the highest branch above, itself included, up to which nothing but one order says who of all below is next,
     as if it were one queue. `split`: the branch is an arena, and some branch below is of another."""
 
     __slots__ = (
         *("account", "arena", "by_factors", "by_group", "by_user", "caps_jobs", "charged", "children", "contested"),
         *(
+            "cells",
             "fault",
             "flavors",
             "limits_submissions",
@@ -150,7 +153,21 @@ class Branch:
             "limits_jobs",
             "limits_users",
         ),
-        *("longest_s", "name", "order", "parent", "path", "queue", "shares", "split", "stated", "states", "strict"),
+        *(
+            "longest_s",
+            "name",
+            "order",
+            "parent",
+            "path",
+            "preempts",
+            "queue",
+            "reclaims",
+            "shares",
+            "split",
+            "stated",
+            "states",
+        ),
+        *("strict",),
         *("ties", "unbounded"),
     )
 
@@ -186,7 +203,10 @@ class Branch:
         self.strict: Branch | None = parent.strict if parent else None
         if self.strict is None and queue is not None and queue.strict:
             self.strict = self
+        self.preempts: bool = queue is not None and queue.preemption.searches()
+        self.reclaims: bool = queue is not None and queue.preemption.reclaim is not ReclaimWithinCohort.NEVER
         self.arena: Branch = self
+        self.cells = name
         self.split = False
         self.shares: dict[
             Cost, Any
@@ -211,6 +231,7 @@ class Branch:
             self.caps_jobs,
             self.by_factors,
             self.limits_submissions,
+            self.cells,
         )
 
     def below(self) -> Iterator[Branch]:
@@ -240,7 +261,10 @@ class QueueTree:
         self.stricts: set[str] = set()  # names of strict queues
         self.stale = self.pool_stale = False
         self.keeps_claimed: dict[str, dict[Key, Amount]] = {}  # by branch, what is claimed of it when nothing runs
-        self.eased: dict[str, None] = {}  # branches to which less is charged than when lines were last woken
+        self.eased = False  # something was given back since the last plan
+        # What was charged or given back since the headroom was last measured: queues, and the subjects of limits.
+        self.charged: dict[str, None] = {}
+        self.subjects: dict[tuple[str, str], None] = {}
         self.outdated: list[str] = []  # queues that were told since the tree was built
 
     def outdate(self, *queues: str) -> None:
@@ -251,20 +275,6 @@ class QueueTree:
     def branch(self, queue: str) -> Branch:
         """The queue's; the root's for a queue that is not there, whose jobs may still run."""
         return self.branches[queue]
-
-    def arenas(self) -> dict[str, str]:
-        """queue -> the name of its arena."""
-        return {name: branch.arena.name for name, branch in self.branches.items()}
-
-    def closed_in_order(self) -> dict[str, QueueOrder]:
-        """The strict queues of which all that is below is one arena -> its order, if that does not change with
-        time."""
-        found: dict[str, QueueOrder] = {}
-        for name in self.stricts:
-            branch = self.branch(name)
-            if branch is self.strict_above(name) and not branch.split and branch.order is not QueueOrder.MULTIFACTOR:
-                found[name] = branch.order
-        return found
 
     def strict_above(self, queue: str) -> Branch | None:
         """The highest strict queue in which that queue is, itself included."""
@@ -285,9 +295,18 @@ class QueueTree:
                 branch.account.add(charge, sign, branch)
         for branch in path:
             branch.shares.clear()
+        self.note_charged(charge)
         if sign < 0:
-            for branch in path:
-                self.eased[branch.name] = None
+            self.eased = True
+
+    def note_charged(self, charge: Charge) -> None:
+        """The headroom of its queue, and of those above, is to be measured anew."""
+        own = self.branches[charge.queue]
+        for branch in own.path:
+            self.charged[branch.name] = None
+        if own.by_user or own.by_group or own.caps_jobs:
+            self.subjects["user", charge.user] = self.subjects["group", charge.group] = None
+            self.subjects["job", charge.job] = None
 
     def build(self, queues: Mapping[str, Queue], flavors: Iterable[str]) -> None:
         """Anew from the queues; nothing is charged yet. Whoever calls charges what runs, and tells the pool."""
@@ -310,12 +329,13 @@ class QueueTree:
             else:
                 branch.unbounded = True
             _join_arena(branch)
+            branch.cells = _cells(branch)
         self.stricts = {name for name, queue in queues.items() if queue.strict}
         self.keeps_claimed = {}
         if self.keeps:
             self._claim_keeps()
         self.stale = False
-        self.eased = dict.fromkeys(self.branches)
+        self.eased = True
 
     def clear(self) -> None:
         """Nothing is charged any more."""
@@ -331,7 +351,7 @@ class QueueTree:
         other.build(queues, {flavor for flavor, _ in self.pool})
         for name, branch in self.branches.items():
             other.branches[name].account, other.branches[name].charged = branch.account.copy(), dict(branch.charged)
-        other.pool, other.eased, other.outdated = dict(self.pool), dict(self.eased), list(self.outdated)
+        other.pool, other.eased, other.outdated = dict(self.pool), self.eased, list(self.outdated)
         other.stale, other.pool_stale = self.stale, self.pool_stale
         return other
 
@@ -421,6 +441,15 @@ def _join_arena(branch: Branch) -> None:
         branch.arena = parent.arena
     else:
         parent.arena.split = True
+
+
+def _cells(branch: Branch) -> str:
+    """The queue under which its requests stand in cells."""
+    plain = branch.unbounded and branch.order is not QueueOrder.MULTIFACTOR and not branch.by_factors
+    if branch.queue is None or not plain or branch.preempts or not branch.queue.gang:
+        return branch.name
+    arena = branch.arena.queue
+    return branch.arena.name if arena is None or (arena.gang and not branch.arena.preempts) else branch.name
 
 
 def _resolve(branch: Branch, flavors: set[str]) -> None:

@@ -4,7 +4,7 @@ Jobs run exactly as long as their time limits say, in one queue in order of subm
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -12,7 +12,6 @@ import pytest
 
 from phalanx.core.backfill.profile import PlannedRun
 from phalanx.core.backfill.reservation import BackfillForecast, EarliestStart
-from phalanx.core.cycle.lookahead import Lookahead
 from phalanx.core.fold.fold import fold
 from phalanx.loop import step
 from phalanx.model.event import Event, Finished, NodeSeen, QueueSeen, Submitted
@@ -27,7 +26,7 @@ from phalanx.report.forecast import forecast
 from phalanx.report.invariants import check_invariants
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster
-from phalanx.state.pending.line import LineKey
+from tests.forgetful import without_findings
 
 SEEDS = range(4)
 
@@ -151,7 +150,7 @@ def test_easy_on_one_node_who_is_held_back_is_told_anew_only_when_the_first_is_e
         )
         assert [action.job for action in plan.actions] == ["behind"] * told
         assert plan.findings is not None
-        assert [asleep.reason for asleep in plan.findings.asleep] == [reason] * told
+        assert [each.reason for each in plan.findings.told] == [reason] * told
         check_invariants(world.cluster)
 
 
@@ -204,21 +203,11 @@ def test_the_same_is_decided_if_nothing_that_was_found_is_remembered(backfill: B
 @pytest.mark.slow
 @pytest.mark.parametrize("estimated", [False, True])
 @pytest.mark.parametrize("order", BackfillOrder)
-def test_of_those_held_back_that_ask_the_same_as_many_are_looked_at_as_there_is_room_for(
-    order: BackfillOrder, estimated: bool, monkeypatch: pytest.MonkeyPatch
+def test_of_those_held_back_that_ask_the_same_the_same_start_if_nothing_is_remembered(
+    order: BackfillOrder, estimated: bool
 ) -> None:
-    """Small jobs with limits of their own, behind wide ones whose start moves, as what runs ends early: the same start
-    when, and fewer are asked, as if each were looked at. `estimated`: they say that the longer one may run, the
-    sooner it will be over; where that decides who is next, all are looked at."""
-    with_room, left_out = Lookahead.with_room, 0
-
-    def counted(self: Lookahead, gang: Gang, keys: Collection[LineKey], *, first: bool = False) -> Iterable[LineKey]:
-        nonlocal left_out
-        found = with_room(self, gang, keys, first=first)
-        left_out += len(keys) - len([*found])
-        return found
-
-    monkeypatch.setattr(Lookahead, "with_room", counted)
+    """Small jobs with limits of their own, behind wide ones whose start moves, as what runs ends early. `estimated`:
+    they say that the longer one may run, the sooner it will be over."""
     for seed in range(3):
         random, few = Random(seed), some_jobs(Random(seed), 3, 4)
         role = Role(name="w", count=1, minimum=1, shape=Shape(requests=amounts({"cpu": 1000})))
@@ -235,11 +224,10 @@ def test_of_those_held_back_that_ask_the_same_as_many_are_looked_at_as_there_is_
         forgetting(forgetful)
         forgetful.play(few + many)
         assert remembering.starts == forgetful.starts
-    assert left_out or (estimated and order is BackfillOrder.SHORTEST)
 
 
 @pytest.mark.parametrize("order", BackfillOrder)
-def test_who_fell_asleep_where_nobody_has_reservations_starts_where_somebody_has(
+def test_who_waited_where_nobody_has_reservations_starts_where_somebody_has(
     order: BackfillOrder,
 ) -> None:
     role = Role(name="w", count=1, minimum=1, shape=Shape(requests=amounts({"cpu": 1000})))
@@ -256,11 +244,11 @@ def test_who_fell_asleep_where_nobody_has_reservations_starts_where_somebody_has
 
 
 def forgetting(world: Exact) -> None:
-    """Before each decision everybody is looked at as if for the first time."""
+    """Before each decision all that was found is forgotten."""
     apply = world.apply
 
-    def wake_all_and_apply(plan: Plan) -> None:
+    def forget_and_apply(plan: Plan) -> None:
         apply(plan)
-        world.cluster.waiting.wake_all()
+        world.cluster.pending = without_findings(world.cluster)
 
-    world.apply = wake_all_and_apply  # type: ignore[method-assign]  # the world is told after each cycle
+    world.apply = forget_and_apply  # type: ignore[method-assign]  # the world is told after each cycle

@@ -64,7 +64,7 @@ def jobs(random: Random, name: str, count: int, *, most_pods: int) -> Iterator[J
 
 def expected_s(cluster: Cluster, policy: Policy, bid: Bid) -> float | None:
     """When it could start as everything stands now (seconds since the epoch)."""
-    line = cluster.waiting.line_of(bid.job)
+    line = cluster.pending.line_of(bid)
     assert line is not None
     cycle = Cycle(cluster, policy, NOW_S)
     hold = BackfillForecast(cluster, policy, NOW_S, cycle.draft).hold(bid, line.key.gang)

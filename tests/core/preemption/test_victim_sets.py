@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from random import Random
@@ -61,7 +61,7 @@ def job(name: str, queue: str, priority: int, pods: int, gpus: int) -> Job:
     return Job(id=name, queue=queue, roles=(role,), priority=priority)
 
 
-def events(of: Case, wants: QueuePreemption, priority: int) -> Iterator[Event]:
+def events(of: Case, wants: QueuePreemption) -> Iterator[Event]:
     for name, gpus in of.nodes.items():
         yield NodeSeen(Node(name=name, allocatable=amounts({"gpu": gpus, "pods": 110})))
     everything = (Quota(guaranteed=(("gpu", sum(of.nodes.values())),)),)
@@ -72,13 +72,13 @@ def events(of: Case, wants: QueuePreemption, priority: int) -> Iterator[Event]:
         placed = tuple(Placement(0, at, node) for at, node in enumerate(nodes))
         runs = job(each.name, each.queue, each.priority, len(placed), each.gpus)
         yield Adopted(runs, 1, Phase.RUNNING, placed, started_s=NOW_S - each.ran_s)
-    yield Submitted(job("new", "own", priority, of.pods, of.gpus))
+    yield Submitted(job("new", "own", 0, of.pods, of.gpus))
     yield Ticked(NOW_S)
 
 
-def decided(of: Case, wants: QueuePreemption, priority: int = 0) -> Plan:
+def decided(of: Case, wants: QueuePreemption, more: Iterable[Event] = ()) -> Plan:
     cluster = Cluster()
-    fold(cluster, events(of, wants, priority))
+    fold(cluster, (*events(of, wants), *more))
     return decide(cluster, POLICY, NOW_S)
 
 
@@ -109,6 +109,22 @@ def test_of_lower_priorities_the_cheapest_give_way(block: int) -> None:
             continue
         assert makes_room(of, found), number
         assert price(found) == min(map(price, enough)), number
+
+
+@pytest.mark.parametrize("block", mostly_slow(range(0, 300, 30), fast=2))
+def test_where_there_is_room_and_no_quota_the_cheapest_give_way(block: int) -> None:
+    for number in range(block, block + 30):
+        of = case(Random(number), ("own",), (-2, -1, -1))
+        asked, used = of.pods * of.gpus, sum(each.total for each in of.runners)
+        full = Queue(
+            name="own",
+            quotas=(Quota(guaranteed=(("gpu", 0),), limit=(("gpu", used),)),),
+            preemption=QueuePreemption(within=WithinQueue.LOWER),
+        )
+        spare = Node(name="spare", allocatable=amounts({"gpu": asked, "pods": 110}))
+        found = victims(of, decided(of, full.preemption, more=(QueueSeen(full), NodeSeen(spare))))
+        enough = [each for each in sets(of.runners) if sum(gone.total for gone in each) >= asked]
+        assert (price(found) == min(map(price, enough))) if enough else not found, number
 
 
 @pytest.mark.parametrize("block", mostly_slow(range(0, 300, 30), fast=2))

@@ -27,10 +27,13 @@ def place_in_line(
         one = replacement_gang(cluster, topologies, record, slot)
         return LineKey(int(Kind.REPLACEMENT), job.priority, one), Entry(*record.open[slot], bid)
     queue = cluster.queue_of(job)
-    terms = terms_of(job, cluster.tree.branches[queue], by_person=bool(cluster.reservations))
+    branch = cluster.tree.branches[queue]
+    terms = terms_of(job, branch, by_person=bool(cluster.reservations))
+    if not cluster.reservations:  # which may be for some queues only
+        queue = branch.cells
     if slot is None:
         return LineKey(int(Kind.JOB), job.priority, record.gang, queue, terms), Entry(job.submitted_s, job.id, bid)
-    if cluster.tree.branches[queue].caps_jobs:
+    if branch.caps_jobs:
         terms = terms._replace(job=job.id)
     one, kind = replacement_gang(cluster, topologies, record, slot), Kind.GROWTH if whole else Kind.POD
     arrival_s, number = record.open[slot]

@@ -5,15 +5,20 @@ may itself change for somebody what they wait for: that is looked at in the next
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from math import inf, nextafter
 from typing import TYPE_CHECKING
 
-from phalanx.core.cycle.appointment import appointments
+from phalanx.core.backfill import advance
 from phalanx.core.fold import job_dependencies
-from phalanx.model.job import Phase
-from phalanx.model.plan import Action, Findings, Place, Plan, Wait
+from phalanx.model.job import DependencyType, Phase
+from phalanx.model.plan import Action, Findings, Place, Plan, Start, Wait
 from phalanx.model.reason import NEVER, Reason, ReasonCode
+from phalanx.state.cluster import Cluster
 from phalanx.state.nodes.pod_index import arrival_may_help
 from phalanx.state.pending.line import Bid
+from phalanx.state.pending.pending import KEPT, QUOTA, Deadline
+from phalanx.state.pending.timers import NEVER_S
 
 if TYPE_CHECKING:
     from phalanx.core.cycle.steps import Cycle
@@ -22,27 +27,23 @@ if TYPE_CHECKING:
 def plan(cycle: Cycle) -> Plan:
     """What the cycle decided."""
     places = [Place(job, tuple(placements)) for job, placements in cycle.places.items()]
-    joined, parked, waits = cycle.joined, cycle.parked, cycle.waits
+    waits, parked = cycle.telling.waits, cycle.parked
     if gone := cycle.preempting.gone():  # what they were told a moment ago is not true any more
-        joined = {bid: each for bid, each in joined.items() if bid.job not in gone}
         parked = {bid: None for bid in parked if bid.job not in gone}
         waits = {job: reason for job, reason in waits.items() if job not in gone}
-    if places and (bound := regrouped(cycle)):
-        joined = {bid: each for bid, each in joined.items() if bid.slot is None or bid.job not in bound}
     told = [Wait(job, reason) for job, reason in waits.items()]
     actions: tuple[Action, ...] = (*places, *cycle.starts, *cycle.preempting.actions, *told)
     findings = Findings(
-        version=cycle.waiting.version,
-        joined=tuple(joined.values()),
+        version=cycle.pending.version,
+        received=tuple(cycle.received),
         parked=tuple(parked),
         resting=tuple(cycle.resting),
-        asleep=(*cycle.asleep, *cycle.crowds.told.values()),
-        still=tuple(cycle.still),
-        quiet=tuple(cycle.crowds.quiet()),
-        looked=cycle.lookahead.looked,
-        first=cycle.lookahead.first(),
-        hunting=tuple(cycle.preempting.hunters(stirred=bool(places or cycle.starts or cycle.preempting.actions))),
-        again=tuple(cycle.preempting.again_s.items()),
+        told=tuple(cycle.telling.told()),
+        explained=tuple(cycle.telling.explained.items()),
+        failed=tuple(cycle.blocked.failed) if "blocked" in cycle.__dict__ else (),
+        first=cycle.reserving.first(),
+        searched=tuple(cycle.preempting.outcomes()),
+        put_off=cycle.preempting.put_off or cycle.preempting.is_due(),
     )
     return Plan(actions=actions, wake_s=wake_s(cycle), findings=findings)
 
@@ -58,40 +59,79 @@ def passes_turn(cycle: Cycle, job: str, reason: Reason) -> bool:
     record = cycle.cluster.jobs[job]
     if record.job.array_cap is None or reason.code is ReasonCode.ARRAY_LIMIT or record.phase is not Phase.QUEUED:
         return False
-    if Bid(job) in cycle.joined or cycle.waiting.line_of(job):
+    if cycle.pending.stands(Bid(job)):
         return reason.code in NEVER
     return job_dependencies.waits_for_turn(record) or cycle.cluster.dependencies.contends(record.job)
 
 
-def bars_anyone(cycle: Cycle) -> bool:
-    """Whether somebody waits for quota."""
-    return bool(
-        cycle.waiting.bars or any(each.tolls for each in cycle.asleep) or any(each.room is None for each in cycle.still)
-    )
+def waits_for_quota(cycle: Cycle) -> bool:
+    """Whether somebody does."""
+    cells = cycle.pending.cells
+    told = any(told == QUOTA for told, _ in cycle.telling.cells.values())
+    return told or bool(((cells.told == QUOTA) & (cells.cls >= 0)).any())
 
 
 def brings_company(cycle: Cycle) -> bool:
-    """Pods are placed now that a line waits to be with, or evenly beside."""
-    if not (heeding := [*cycle.waiting.heeding.lines, *[each.line for each in cycle.asleep if each.heeds]]):
+    """Pods are placed now that a cell waits to be with, or evenly beside."""
+    classes = [cycle.pending.classes[number] for number in (*cycle.pending.failed, *failed(cycle))]
+    heeding = [found.combination.gang for found in classes if found is not None and found.heeds]
+    if not heeding:
         return False
     jobs = [*(start.job for start in cycle.starts if start.placements), *cycle.places]
     kinds = {demand.kind for job in jobs for demand in cycle.cluster.jobs[job].gang.demands if demand.kind}
-    shapes = (demand.shape for key in heeding for demand in key.gang.demands)
+    shapes = (demand.shape for gang in heeding for demand in gang.demands)
     return bool(kinds) and any(arrival_may_help(shape, kind) for shape in shapes for kind in kinds)
+
+
+def failed(cycle: Cycle) -> tuple[int, ...]:
+    return tuple(cycle.blocked.failed) if "blocked" in cycle.__dict__ else ()
 
 
 def wake_s(cycle: Cycle) -> float | None:
     """When to look again though nothing happens, seconds since the epoch."""
     times = appointments(cycle.cluster, cycle.now_s, cycle.starts, cycle.won)
-    again_s = (*[at_s for _, at_s in cycle.resting], *cycle.preempting.again_s.values())
-    times += [at_s for at_s in again_s if at_s is not None and at_s > cycle.now_s]
+    again_s = (*[at_s for _, at_s in cycle.resting], *[each.again_s for each in cycle.preempting.searched.values()])
+    times += [at_s for at_s in again_s if cycle.now_s < at_s < NEVER_S]
     times += cycle.preempting.wake_s()
-    if cycle.preempting.told and bars_anyone(cycle):
+    if cycle.preempting.told and waits_for_quota(cycle):
         times.append(cycle.now_s)  # who gives way gives back quota that others wait for
-    if cycle.cluster.dependencies.arrays and any(passes_turn(cycle, *each) for each in cycle.waits.items()):
+    if cycle.cluster.dependencies.arrays and any(passes_turn(cycle, *each) for each in cycle.telling.waits.items()):
         times.append(cycle.now_s)  # whose turn it is then is looked at next
     if brings_company(cycle):
         times.append(cycle.now_s)  # who waits for such pods is looked at next
     if any(len(cycle.cluster.jobs[job].open) > len(cycle.places[job]) for job in regrouped(cycle)):
         times.append(cycle.now_s)  # the others follow next
     return min(times) if times else None
+
+
+def appointments(cluster: Cluster, now_s: float, starts: Sequence[Start], won: Iterable[Bid]) -> list[float]:
+    """When something comes to pass by itself, seconds since the epoch, each later than `now_s`. `starts`, `won`: the
+    jobs, and requests, that start now."""
+    times: list[float] = []
+    if (next_s := cluster.pending.timers.next_s({Deadline(bid.job) for bid in won})) is not None:
+        times.append(next_s)
+    if cluster.dependencies.dependents and any(awaited(cluster, each.job) for each in starts):
+        times.append(nextafter(now_s, inf))  # who waits for their start is looked at next
+    if cluster.reservations:
+        times += advance.boundaries_s(cluster, now_s)[:1]
+    return times
+
+
+def awaited(cluster: Cluster, job: str) -> bool:
+    """Whether anyone waits for the job to start."""
+    others = (cluster.jobs[name].job for name in cluster.dependencies.dependents.get(job, ()))
+    return any(each.job == job and each.after is DependencyType.START for other in others for each in other.after)
+
+
+def is_idle(cluster: Cluster, now_s: float) -> bool:
+    """Whether there is nothing to decide: nothing has happened since the last plan that may let a request start, and no
+    timer is due."""
+    pending = cluster.pending
+    if cluster.nominated or pending.fresh or pending.changed or (cluster.tree.eased and pending.lines):
+        return False
+    if cluster.columns.pod_index.changed and pending.failed:
+        return False
+    if (pending.cells.told == KEPT).any():
+        return False  # whose room is kept may have it as time passes: the first is expected at another time
+    next_s = pending.timers.next_s()
+    return (next_s is None or next_s > now_s) and not pending.has_due_search()

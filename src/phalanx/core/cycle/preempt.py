@@ -1,12 +1,13 @@
-"""Preemption's part of a cycle: promises that stand are looked at first, and whoever finds no room may push.
+"""Preemption's part of a cycle: promises that stand are looked at first, and whoever finds no room may search for
+victims.
 
 A search costs milliseconds, so it must be worth it: not for a job whose queue preempts nobody, not before its queue's
-delay is over, not again in this cycle for another that may push nobody either, and at most `SEARCHES` times in a cycle.
-A line that came too late for that has its turn in the next cycle, which follows at once; those whose turn it is have a
-budget of their own, else those that come first would search again in every cycle, and the others never. One whose
-search found nobody *hunts*: it is woken when something that runs has changed, a few lines a cycle, those that waited
-longest for it first (`state.pending.waiting`), and when time makes somebody available (a minimum run time, or a
-budget's hour, passes)."""
+delay is over, and at most `SEARCHES` times in a cycle. Cells that have searched before take turns, those that searched
+longest ago first, with a budget of their own; new ones come as the contest has them, and those that come too late for
+that search in the next cycle, which follows at once. A search that found nobody is remembered (`Pending.searched`) with
+what had changed by then, and is not made again before something that runs has changed, or time makes somebody available
+(a minimum run time, or a budget's hour, passes).
+"""
 
 from __future__ import annotations
 
@@ -31,31 +32,38 @@ from phalanx.core.quota.ledger import QuotaLedger
 from phalanx.core.reasons import preempted
 from phalanx.model.job import Job, Phase, Placement
 from phalanx.model.plan import Action, Nominate, Place, Preempt, Shrink, Start
-from phalanx.model.queue import QueuePreemption, ReclaimWithinCohort, WithinQueue
+from phalanx.model.queue import QueuePreemption, WithinQueue
 from phalanx.state.classes import Demand, Gang
 from phalanx.state.cluster import Cluster, JobRecord, nominated_placements, residents, time_limit_s
 from phalanx.state.pending.line import Bid, Kind, LineKey
+from phalanx.state.pending.pending import Search
+from phalanx.state.pending.timers import NEVER_S
 
 SEARCHES = 8
+DELAYED = -1  # in place of what had changed: its queue's delay is not over
 
 
 class CyclePreemption:
-    """`actions`: what was decided so far. `told`: who gives way by them, whole or in part. `hunting`: lines that may
-    push, and whether they are yet to search; `again_s`: of lines, when time makes another search worth it."""
+    """`actions`: what was decided so far. `told`: who gives way by them, whole or in part. `searched`: cells
+    whose search found nobody; `taken`: those that searched before and
+    whose turn it is; `put_off`: some are to search in the next cycle, which follows at once."""
 
     def __init__(self, cluster: Cluster, ledger: QuotaLedger, now_s: float) -> None:
         self.cluster, self.ledger, self.now_s = cluster, ledger, now_s
+        self.pending = cluster.pending
         self.actions: list[Action] = []
         self.told: dict[str, None] = {}
         self.spent: dict[str, int] = {}
         self.leaving: list[tuple[str, Demand, tuple[str, ...]]] = []
         self.others = nomination.LeavingPods(cluster, now_s)
         self.searches = [0, 0]  # of those that came up anyhow, and of those whose turn it is
-        self.in_vain = 0
         self.kept: list[str] = []  # whose promises stand
         self.withdrawn: dict[str, None] = {}  # whose promises do not
-        self.hunting: dict[LineKey, bool] = {}
-        self.again_s: dict[LineKey, float | None] = {}
+        self.searched: dict[LineKey, Search] = {}
+        self.given_up: set[LineKey] = set()
+        self.taken: dict[LineKey, None] = {}
+        self.put_off = False
+        self.reserved: object = None  # what searches were not to delay
         self._scene: PreemptionContext | None = None
         self._chance: tuple[int, float | None] | None = None  # after so many actions
 
@@ -85,38 +93,59 @@ class CyclePreemption:
         return {*self.withdrawn, *(action.job for action in self.actions if isinstance(action, Preempt))}
 
     def wake_s(self) -> Iterator[float]:
-        """When promises and hunters want the next cycle (seconds since the epoch)."""
-        if not (self.actions or self.kept or self.hunting or self.cluster.waiting.hunters.due):
+        """When promises and searches want the next cycle (seconds since the epoch)."""
+        if not (self.actions or self.kept or self.pending.searched or self.put_off):
             return
         withdrawn = any(isinstance(action, Nominate) and not action.placements for action in self.actions)
-        if withdrawn or self.cluster.waiting.hunters.due or any(self.hunting.values()):
+        if withdrawn or self.put_off or self.is_due():
             yield self.now_s
         yield from (self.cluster.jobs[job].nominated_until_s for job in self.kept)
         yield from (action.until_s for action in self.actions if isinstance(action, Nominate) and action.placements)
 
-    # Bids that found no room
+    # Requests that found no room
 
-    def preempts(self, key: LineKey) -> bool:
-        """Whether jobs of the line may make others give way at all: to start, or to grow up to what is theirs."""
-        wants = queue_preemption(self.cluster, key.queue)
-        if key.kind == Kind.GROWTH:
-            return key.terms.preempts and wants.reclaim is not ReclaimWithinCohort.NEVER
-        return key.kind == Kind.JOB and key.terms.preempts and may_preempt(wants)
+    def turns(self) -> Iterator[int]:
+        """The cells whose turn it is to search: those that never did, and of the others the `SEARCHES` that did so
+        longest ago."""
+        cells, pending = self.pending.cells, self.pending
+        searched = pending.searched
+        for cell in cells.preempts.nonzero()[0].tolist():
+            line = cells.lines[cell]
+            if line is not None and line.key not in searched:
+                yield cell
+        for key, search in searched.items():
+            if search.changes == DELAYED and self.now_s < search.again_s:
+                continue
+            yield pending.lines[key].cell
+            self.taken[key] = None
+            if len(self.taken) == SEARCHES:
+                break
+
+    def may_search(self, key: LineKey, reserved: object) -> bool:
+        """Whether a search may find somebody, as far as is known: something has changed since the last, or time has
+        passed; or this cycle has decided something. `reserved`: who has a reservation, which is not to be delayed."""
+        search = self.pending.searched.get(key)
+        if search is None or self.now_s >= search.again_s:
+            return True
+        if search.changes == DELAYED:
+            return False
+        known = search.changes == self.pending.changes and search.reserved == reserved
+        return not known or bool(self.ledger.mark() or self.actions)
 
     def make_room(
         self, draft: Draft, key: LineKey, bid: Bid, offers: Sequence[FlavorAssignment], horizon: BackfillForecast | None
     ) -> bool:
-        """Others give way, so that the line's first starts as one of the offers says. It is promised its place then;
-        else it hunts, or is asked about again in the next cycle, or when its delay is over. `horizon`: of those who
-        have a reservation, if anybody may have one: they are not delayed."""
+        """Others give way, so that the cell's first starts as one of the offers says. It is promised its place then;
+        else it is asked about again when something changed, or when its delay is over. `horizon`: of those who have a
+        reservation, if anybody may have one: they are not delayed."""
         wants, record = queue_preemption(self.cluster, key.queue), self.cluster.jobs[bid.job]
         since_s = self.now_s if record.short_since_s is None else record.short_since_s
         if (ready_s := since_s + max(0.0, wants.delay_s)) > self.now_s:
-            self.again_s[key] = ready_s
+            self.searched[key] = Search(DELAYED, ready_s, None)
             return False
-        its_turn = key in self.cluster.waiting.hunters.woken
+        its_turn = key in self.pending.searched
         if self.searches[its_turn] >= SEARCHES:
-            self.put_off(key)
+            self.put_off = self.put_off or not its_turn
             return False
         self.searches[its_turn] += 1
         scene = self.scene(draft)
@@ -129,32 +158,29 @@ class CyclePreemption:
             self.settle(scene, bid, found, rights)
             self.give_up(key)
             return True
-        self.hunting[key] = key.kind == Kind.JOB and self.takes_over(key, record.job, wants)
-        self.again_s[key] = self.next_chance_s(scene)
+        if key.kind == Kind.JOB:
+            self.take_over(key, record.job, wants)
+        again_s = self.next_chance_s(scene)
+        self.searched[key] = Search(self.pending.changes, NEVER_S if again_s is None else again_s, self.reserved)
         return False
 
-    def put_off(self, key: LineKey) -> None:
-        """As many have searched in this cycle as may: it is its turn in the next, unless it has searched since anything
-        changed."""
-        rests = key in self.cluster.waiting.hunters.resting
-        self.hunting[key] = not rests
-        if rests:
-            self.again_s[key] = self.cluster.waiting.dawn_of.get(key)
+    def is_due(self) -> bool:
+        """Whether cells are left whose turn did not come though something changed since they searched."""
+        for key, search in self.pending.searched.items():
+            if key in self.taken or key in self.searched:
+                continue
+            if search.changes == DELAYED and self.now_s >= search.again_s:
+                return True  # its delay is over
+            if search.changes != DELAYED:
+                return search.changes != self.pending.changes
+        return False
 
-    def finds_nobody(self, draft: Draft, key: LineKey, record: JobRecord) -> bool:
-        """Of a hunting line that lacks room and nothing else: that a search would end before it begins. So it hunts
-        on."""
-        wants = queue_preemption(self.cluster, key.queue)
-        if wants.delay_s > 0 or wants.consolidate or self.kept or self.searches[True] >= SEARCHES:
-            return False
-        scene = self.scene(draft)
-        if preempt.may_help(scene, record.job, key.gang.due(), rights_of(key)):
-            return False
-        self.searches[True] += 1
-        self.in_vain += 1
-        self.hunting[key] = False
-        self.again_s[key] = self.next_chance_s(scene)
-        return True
+    def outcomes(self) -> Iterator[tuple[LineKey, Search]]:
+        """What became of searches; and whose turn passed, since they did not come up, or nothing had changed."""
+        for key in self.taken:
+            if key not in self.searched and key not in self.given_up:
+                yield key, self.pending.searched[key]._replace(changes=self.pending.changes)
+        yield from self.searched.items()
 
     def next_chance_s(self, scene: PreemptionContext) -> float | None:
         """When time alone makes somebody available, whoever asks (seconds since the epoch)."""
@@ -187,15 +213,15 @@ class CyclePreemption:
         return None
 
     def give_up(self, key: LineKey) -> None:
-        """Nobody's going helps the line: it does not hunt."""
-        self.hunting.pop(key, None)
-        self.again_s.pop(key, None)
+        """Nobody's going helps the cell: what it searched for is forgotten."""
+        self.searched.pop(key, None)
+        self.given_up.add(key)
 
-    def takes_over(self, key: LineKey, job: Job, wants: QueuePreemption) -> bool:
-        """Another job of its queue, of lower priority, is promised room that holds it: that promise is taken back, and
-        in the next cycle, which follows at once, what is leaving there counts for whoever is first."""
+    def take_over(self, key: LineKey, job: Job, wants: QueuePreemption) -> None:
+        """If another job of its queue, of lower priority, is promised room that holds it, that promise is taken back,
+        and in the next cycle, which follows at once, what is leaving there counts for whoever is first."""
         if wants.within is WithinQueue.NEVER or len(key.gang.roles) != 1:
-            return False
+            return
         for name in self.kept:
             other = self.cluster.jobs[name]
             same = self.cluster.queue_of(other.job) == key.queue and other.phase is Phase.QUEUED
@@ -203,14 +229,7 @@ class CyclePreemption:
                 held = nomination.nominated_capacity(self.cluster, other, key.gang.demands[0], self.now_s)
                 if held >= key.gang.roles[0].minimum:
                     self.withdraw(other)
-                    return True
-        return False
-
-    def hunters(self, *, stirred: bool) -> Iterator[tuple[LineKey, bool]]:
-        """Lines that hunt from now on, and whether they are due. `stirred`: others run, or leave, when this cycle is
-        over. So whoever searched before that was decided searches again in the next, whenever that is: a queue that
-        starts jobs may have too much then, what it starts may be pushed or moved, and what leaves may be enough."""
-        return ((key, due or stirred) for key, due in self.hunting.items())
+                    return
 
     def scene(self, draft: Draft) -> PreemptionContext:
         if self._scene is None:
@@ -306,9 +325,3 @@ def keep_nomination(draft: Draft, cluster: Cluster, crew: Gang, placements: Sequ
         if any(view[position] < 0 for view in draft.views.values()):
             draft.shut(position)
     draft.settle()
-
-
-def may_preempt(wants: QueuePreemption) -> bool:
-    """Whether jobs of such a queue may make anybody give way, or have them moved."""
-    others = wants.reclaim is not ReclaimWithinCohort.NEVER or wants.borrowing
-    return others or wants.within is not WithinQueue.NEVER or wants.consolidate

@@ -79,7 +79,7 @@ def release(cluster: Cluster, record: JobRecord, slots: Iterable[Slot]) -> None:
             cluster.release_slot(record, slot, node)
             freed[slot.role] -= 1
         elif record.open.pop(slot, None):
-            cluster.waiting.leave(Bid(record.job.id, slot))
+            cluster.pending.leave(Bid(record.job.id, slot))
             if slot in record.nominated:
                 withdraw_nomination(cluster, record, (slot,))
     update_usage(cluster, record, freed)
@@ -129,7 +129,7 @@ def changed(cluster: Cluster, record: JobRecord) -> None:
     """What it holds has changed: for those who look for somebody to give way."""
     if cluster.running_pods is not None:
         cluster.running_pods.touch(record.job.id)
-        cluster.waiting.hunters.stir()
+        cluster.pending.stir()
 
 
 def settle_charge(cluster: Cluster, record: JobRecord) -> None:
@@ -160,13 +160,14 @@ def rebuild_tree(cluster: Cluster) -> None:
             if record.charge is not None:
                 tree.charge(record.charge, 1)
         cluster.submitted_jobs = submitted_jobs(cluster)
-        cluster.waiting.arrange(tree)
+        cluster.pending.arrange(tree)
     if tree.pool_stale:
         tree.pool = cluster.pool()
         for branch in tree.branches.values():
             branch.shares.clear()
         tree.pool_stale = False
-        tree.eased[tree.root.name] = None
+        tree.eased = True
+        cluster.pending.headroom.renew_pool()
 
 
 def submitted_jobs(cluster: Cluster) -> SubmittedJobs:

@@ -46,7 +46,7 @@ def refresh_open_slots(cluster: Cluster, node: str) -> None:
     for job, record in cluster.jobs.items():
         if record.open and record.gang.tree is not None and node in record.placements.values():
             for slot in record.open:
-                cluster.waiting.refresh(Bid(job, slot))
+                cluster.pending.refresh(Bid(job, slot))
 
 
 def node_gone(cluster: Cluster, event: NodeGone) -> None:
@@ -77,7 +77,7 @@ def flavors_changed(cluster: Cluster, event: FlavorSeen | FlavorGone) -> None:
             cluster.flavors.pop(name, None)
     cluster.flavored_gangs.clear()
     cluster.tree.outdate()
-    cluster.waiting.wake_all()
+    cluster.pending.look_at_all()
 
 
 def reservations_changed(cluster: Cluster, event: ReservationSeen | ReservationGone) -> None:
@@ -87,7 +87,7 @@ def reservations_changed(cluster: Cluster, event: ReservationSeen | ReservationG
         case ReservationGone(name):
             cluster.reservations.pop(name, None)
     receive_all_again(cluster)
-    cluster.waiting.wake_all()
+    cluster.pending.look_at_all()
 
 
 def usage_told(cluster: Cluster, event: UsageTold) -> None:
@@ -119,7 +119,7 @@ def policy_changed(cluster: Cluster, policy: Policy) -> None:
     before, cluster.policy = cluster.policy, policy
     if before.default_queue != policy.default_queue:
         cluster.tree.outdate(before.default_queue, policy.default_queue)
-    cluster.waiting.wake_all()
+    cluster.pending.look_at_all()
 
 
 def tick(cluster: Cluster, event: Ticked) -> None:
@@ -130,16 +130,13 @@ def tick(cluster: Cluster, event: Ticked) -> None:
     cluster.told_s = now_s
     if now_s > cluster.now_s:
         cluster.now_s = now_s
-    if cluster.alarms.order:
-        for job in cluster.alarms.ring(now_s):
-            cluster.waiting.refresh(Bid(job))
     if cluster.reservations and any(
         early_s < at_s <= late_s for each in cluster.reservations.values() for at_s in (each.start_s, each.end_s)
     ):
-        cluster.waiting.wake_all()
+        cluster.pending.look_at_all()
         for job, record in cluster.jobs.items():
             if record.job.reservation and record.phase is Phase.QUEUED:
-                cluster.waiting.refresh(Bid(job))
+                cluster.pending.refresh(Bid(job))
 
 
 def tree_changed(cluster: Cluster) -> None:
@@ -159,11 +156,10 @@ def tree_changed(cluster: Cluster) -> None:
         tree.outdated.clear()
         for name in names:
             receive_queue_again(cluster, name)
-        cluster.waiting.wake_barred()
     pool = tree.pool
     rebuild_tree(cluster)
     if tree.pool != pool:
-        cluster.waiting.wake_hopeless()
+        cluster.pending.look_at_hopeless()
 
 
 def receive_all_again(cluster: Cluster) -> None:
@@ -178,6 +174,6 @@ def receive_queue_again(cluster: Cluster, queue: str) -> None:
         for job in cluster.jobs_of.get(name, ()):
             record = cluster.jobs[job]
             if record.phase is Phase.QUEUED:
-                cluster.waiting.refresh(Bid(job))
+                cluster.pending.refresh(Bid(job))
             for slot in record.open:
-                cluster.waiting.refresh(Bid(job, slot))
+                cluster.pending.refresh(Bid(job, slot))

@@ -55,8 +55,9 @@ from phalanx.model.queue import HOUR_S
 from phalanx.model.reason import NEVER, SHORT
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord, grows_partly, is_overcommitted, nominated_in, time_limit_s
-from phalanx.state.pending.alarms import NEVER_S
 from phalanx.state.pending.line import Bid
+from phalanx.state.pending.pending import Deadline
+from phalanx.state.pending.timers import NEVER_S
 from phalanx.state.running import LEAVING_S
 
 News: TypeAlias = Event | Action
@@ -70,25 +71,24 @@ def fold(cluster: Cluster, news: Iterable[News]) -> None:
 
     Raises `IllegalTransition` for what no correct world or decision could send; the book is then as before that
     item."""
-    cluster.waiting.version += 1
+    cluster.pending.version += 1
     for item in news:
         TAKEN_IN_BY[type(item)](cluster, item)
     if cluster.tree.stale or cluster.tree.pool_stale:
         circumstance.tree_changed(cluster)
-    cluster.waiting.rouse(cluster.columns, cluster.tree, cluster.now_s)
-    if cluster.waiting.hopeless and cluster.waiting.awake:
-        renew_turns(cluster)
 
 
 def fold_plan(cluster: Cluster, plan: Plan) -> None:
     """The plan's actions, and what deciding found out."""
-    if plan.findings is not None and plan.findings.version == cluster.waiting.version:
-        for bid in plan.findings.parked:
-            cluster.waiting.leave(bid)  # before the actions, which may be what it waits for
+    findings, pending = plan.findings, cluster.pending
+    if findings is not None and findings.version == pending.version:
+        for bid in findings.parked:
+            pending.leave(bid)  # before the actions, which may be what it waits for
+        pending.changed = cluster.tree.eased = False
     for action in plan.actions:
         TAKEN_IN_BY[type(action)](cluster, action)
-    if plan.findings is not None:
-        store_findings(cluster, plan.findings)
+    if findings is not None and findings.version == pending.version:
+        store_findings(cluster, findings)
 
 
 # What the world says about jobs
@@ -105,13 +105,13 @@ def submitted(cluster: Cluster, event: Submitted) -> None:
     record = cluster.jobs.get(job.id)
     if record is None:
         add_job(cluster, job)
-        cluster.waiting.fresh[Bid(job.id)] = None
+        cluster.pending.fresh[Bid(job.id)] = None
         refresh_dependents(cluster, job.id)
     elif record.job != job and record.phase is Phase.QUEUED:
         withdraw_nomination(cluster, record)
         clear_charge(cluster, record)
         describe(cluster, record, job, cluster.interned.of(job))
-        cluster.waiting.refresh(Bid(job.id))
+        cluster.pending.refresh(Bid(job.id))
         refresh_related(cluster, job)
 
 
@@ -156,7 +156,7 @@ def adopted(cluster: Cluster, event: Adopted) -> None:
         raise IllegalTransition(f"job {event.job.id!r} is adopted as queued; a job that waits is Submitted")
     record = cluster.jobs.get(event.job.id) or add_job(cluster, event.job)
     news = record.phase is Phase.QUEUED
-    cluster.waiting.leave(Bid(event.job.id))
+    cluster.pending.leave(Bid(event.job.id))
     release(cluster, record, (*record.placements, *record.open))
     withdraw_nomination(cluster, record)
     if record.job != event.job:
@@ -183,7 +183,7 @@ def refused(cluster: Cluster, event: Refused) -> None:
     record.phase, record.refusal, record.not_before_s = Phase.QUEUED, event.reason, event.not_before_s
     record.reason, record.size = event.reason, ()
     settle_charge(cluster, record)
-    cluster.waiting.refresh(Bid(event.job))
+    cluster.pending.refresh(Bid(event.job))
     cluster.ends.drop(event.job)
     watch_deadline(cluster, record.job)
     if not record.nominated:  # else it is moved, and keeps its turn
@@ -199,12 +199,12 @@ def remove_job(cluster: Cluster, record: JobRecord, outcome: Outcome) -> None:
         withdraw_nomination(cluster, record)
     clear_charge(cluster, record)
     if record.phase is Phase.QUEUED:
-        cluster.waiting.leave(Bid(job.id))
+        cluster.pending.leave(Bid(job.id))
     leave_queue(cluster, job)
     del cluster.jobs[job.id]
     cluster.ends.drop(job.id)
     if job.deadline_s is not None:
-        cluster.alarms.set(job.id, NEVER_S)
+        cluster.pending.timers.drop(Deadline(job.id))
     cluster.dependencies.leave(job)
     cluster.dependencies.ended(job.id, outcome)
     refresh_related(cluster, job)
@@ -218,7 +218,7 @@ def job_started(cluster: Cluster, record: JobRecord, *, leaving: bool = False) -
     elif (limit_s := time_limit_s(cluster, job)) is not None:
         cluster.ends.set(job.id, record.started_s + limit_s if limit_s > 0 else record.started_s)
     if job.deadline_s is not None:
-        cluster.alarms.set(job.id, NEVER_S)
+        cluster.pending.timers.drop(Deadline(job.id))
     cluster.dependencies.work(job)
     refresh_dependents(cluster, job.id)
 
@@ -228,19 +228,19 @@ def refresh_related(cluster: Cluster, job: Job) -> None:
     if not (cluster.dependencies.dependents or job.singleton or job.array_cap is not None):
         return
     for name in job_dependencies.affected_jobs(cluster, job):
-        cluster.waiting.refresh(Bid(name))
+        cluster.pending.refresh(Bid(name))
 
 
 def refresh_dependents(cluster: Cluster, job: str) -> None:
     for name in cluster.dependencies.dependents.get(job, ()):
         if job_dependencies.queued(cluster, name):
-            cluster.waiting.refresh(Bid(name))
+            cluster.pending.refresh(Bid(name))
 
 
 def watch_deadline(cluster: Cluster, job: Job) -> None:
     """Just after its latest start it is looked at again, to say that it missed its deadline."""
     if job.deadline_s is not None:
-        cluster.alarms.set(job.id, nextafter(job_dependencies.latest_start_s(job), NEVER_S))
+        cluster.pending.timers.set(Deadline(job.id), nextafter(job_dependencies.latest_start_s(job), NEVER_S))
 
 
 def add_open_slots(cluster: Cluster, record: JobRecord, slots: Sequence[Slot]) -> None:
@@ -254,7 +254,7 @@ def add_open_slots(cluster: Cluster, record: JobRecord, slots: Sequence[Slot]) -
         release(cluster, record, (slot,))
         cluster.opened += 1
         record.open[slot] = (cluster.latest_s, cluster.opened)
-        cluster.waiting.refresh(Bid(record.job.id, slot))
+        cluster.pending.refresh(Bid(record.job.id, slot))
     settle_charge(cluster, record)
     refresh_group(cluster, record)
 
@@ -268,7 +268,7 @@ def refresh_group(cluster: Cluster, record: JobRecord) -> None:
 
 def refresh_open(cluster: Cluster, record: JobRecord) -> None:
     for slot in record.open:
-        cluster.waiting.refresh(Bid(record.job.id, slot))
+        cluster.pending.refresh(Bid(record.job.id, slot))
 
 
 def start(cluster: Cluster, action: Start) -> None:
@@ -279,7 +279,7 @@ def start(cluster: Cluster, action: Start) -> None:
     record.phase, record.attempt, record.started_s = Phase.STARTING, action.attempt, action.at_s
     record.reason, record.refusal, record.not_before_s, record.flavors = None, None, 0.0, action.flavors
     record.short_since_s = None
-    cluster.waiting.leave(Bid(action.job))
+    cluster.pending.leave(Bid(action.job))
     charge_checked(cluster, record, action.placements)
     if record.job.size is GangSize.FIXED_AT_START:
         record.size = fixed_size(record, record.placements)
@@ -337,9 +337,9 @@ def nominate_job(cluster: Cluster, action: Nominate) -> None:
     if record.nominated:
         cluster.dependencies.work(record.job)
     if record.phase is Phase.QUEUED:
-        cluster.waiting.refresh(Bid(action.job))
+        cluster.pending.refresh(Bid(action.job))
     for slot in record.open.keys() & {*before, *record.nominated}:  # of one that grows
-        cluster.waiting.refresh(Bid(action.job, slot))
+        cluster.pending.refresh(Bid(action.job, slot))
 
 
 def wait(cluster: Cluster, action: Wait) -> None:
@@ -392,27 +392,20 @@ def fixed_size(record: JobRecord, slots: Iterable[Slot]) -> tuple[int, ...]:
 
 
 def store_findings(cluster: Cluster, findings: Findings) -> None:
-    waiting = cluster.waiting
-    if findings.version != waiting.version:
-        return
-    waiting.shaken.clear()
-    for joined in findings.joined:
-        waiting.join(joined.line, joined.entry)
-    for bid, not_before_s in findings.resting:
-        waiting.rest(bid, not_before_s)
-    for asleep in findings.asleep:
-        waiting.sleep(asleep)
-    for key, due in findings.hunting:
-        if key in waiting.lines:  # not if all of it are to be looked at anew
-            waiting.hunters.add(key, due=due)
-    for key, at_s in findings.again:
-        waiting.look_again(key, at_s)
-    for still in findings.still:
-        waiting.sleep_on(still)
-    for gang, counted, unexplained in findings.quiet:
-        waiting.watches.quieten(gang, counted, unexplained)
-    if findings.looked:
-        waiting.sleepers.first, waiting.sleepers.stirred = findings.first, False
+    pending = cluster.pending
+    for bid, again_s in findings.resting:
+        pending.rest(bid, again_s)
+    for combination, reason in findings.explained:
+        pending.explain(combination, reason)
+    for told in findings.told:
+        pending.tell(told.line, told.told, told.reason)
+    for key, search in findings.searched:
+        pending.remember(key, search)
+    pending.failed.update(dict.fromkeys(findings.failed))
+    pending.untold.clear()
+    pending.reserved = findings.first
+    if findings.put_off:
+        pending.changed = True
     if cluster.dependencies.arrays:
         note_arrays(cluster, findings)
 
@@ -421,7 +414,9 @@ def note_arrays(cluster: Cluster, findings: Findings) -> None:
     """Jobs of arrays that contend from now on; and those that do not, so that it is another's turn. Whoever is promised
     room, or has just started in it, stands in no line and has its turn all the same."""
     relations = cluster.dependencies
-    for bid in (joined.entry.bid for joined in findings.joined):
+    for bid in findings.received:
+        if bid.job not in cluster.jobs or not cluster.pending.stands(bid):
+            continue
         if job_dependencies.contends(cluster.jobs[bid.job]):
             relations.work(cluster.jobs[bid.job].job)
         else:
@@ -439,22 +434,13 @@ def note_arrays(cluster: Cluster, findings: Findings) -> None:
 def pass_turn(cluster: Cluster, record: JobRecord) -> None:
     """The job waits for something else than its turn. If it stands in a line all the same, it could never start; when
     that may have changed it needs a turn again."""
-    waiting, name = cluster.waiting, record.job.id
-    if waiting.line_of(name):
-        waiting.hopeless[Bid(name)] = None
+    pending, name = cluster.pending, record.job.id
+    if pending.stands(Bid(name)):
+        pending.hopeless[Bid(name)] = None
     if not job_dependencies.waits_for_turn(record) and (
         following := job_dependencies.next_of_array(cluster, record.job)
     ):
-        waiting.refresh(Bid(following))
-
-
-def renew_turns(cluster: Cluster) -> None:
-    """Jobs of arrays that could never start have given up their turn. If their line may now, they need one first."""
-    waiting = cluster.waiting
-    for bid in list(waiting.hopeless):
-        line = waiting.line_of(bid.job)
-        if line is not None and line.key in waiting.awake:
-            waiting.refresh(bid)
+        pending.refresh(Bid(following))
 
 
 def add_job(cluster: Cluster, job: Job) -> JobRecord:
@@ -482,7 +468,7 @@ def describe(cluster: Cluster, record: JobRecord, job: Job, gang: Gang) -> None:
         cluster.latest_s = job.submitted_s
     cluster.dependencies.enter(job)
     if job.singleton and (displaced := job_dependencies.displaced_by(cluster, job)):
-        cluster.waiting.refresh(Bid(displaced))
+        cluster.pending.refresh(Bid(displaced))
     cluster.usage.enter(job.queue, job.user)
     watch_deadline(cluster, job)
 
@@ -502,7 +488,7 @@ def admit(cluster: Cluster, jobs: Iterable[str]) -> None:
     """Limits on submitted jobs let these in, or keep them out, from now on."""
     for job in jobs:
         if job in cluster.jobs and cluster.jobs[job].phase is Phase.QUEUED:
-            cluster.waiting.refresh(Bid(job))
+            cluster.pending.refresh(Bid(job))
 
 
 def check_roles(record: JobRecord, slots: Iterable[Slot | Placement]) -> None:

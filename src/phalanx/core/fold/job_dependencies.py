@@ -55,6 +55,16 @@ def not_eligible(
     return None
 
 
+def cleared(cluster: Cluster) -> dict[JobFamily, int]:
+    """How many jobs of each array were let through by a decision that was not taken in."""
+    found: dict[JobFamily, int] = {}
+    for bid in cluster.pending.untold:
+        job = cluster.jobs[bid.job].job
+        if bid.slot is None and job.array_cap is not None and not cluster.dependencies.contends(job):
+            found[job.user, job.array] = found.get((job.user, job.array), 0) + 1
+    return found
+
+
 def latest_start_s(job: Job) -> float:
     """After that the job cannot end by its deadline; infinite without one."""
     return float("inf") if job.deadline_s is None else job.deadline_s - max(0.0, job.limit_s or 0.0)
@@ -103,7 +113,7 @@ def queued(cluster: Cluster, name: str) -> bool:
 
 def waits_idly(cluster: Cluster, name: str) -> bool:
     """It is queued, and is not going to be looked at anyway."""
-    return queued(cluster, name) and Bid(name) not in cluster.waiting.fresh
+    return queued(cluster, name) and Bid(name) not in cluster.pending.fresh
 
 
 def deadline_missed(job: Job, now_s: float) -> Reason:

@@ -13,13 +13,8 @@ job's first."""
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 from phalanx.model.queue import QueueOrder
-from phalanx.state.pending.line import Entry, LineKey
-
-# (what the order counts most, lower first; arrival; kind; tie): `kind` is before `tie` so that ties are of one type.
-Rank: TypeAlias = tuple[float, float, int, str | int]
+from phalanx.state.pending.line import Entry, LineKey, Rank
 
 
 def rank(key: LineKey, entry: Entry, order: QueueOrder = QueueOrder.PRIORITY, priority: float | None = None) -> Rank:

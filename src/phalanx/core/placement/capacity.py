@@ -1,150 +1,234 @@
-"""For which gangs of one role there is room, by counting, through a cycle.
+"""The count: how many pods of each pending demand the nodes hold, brought up to date before anything is decided.
 
-Most that wake find that others were sooner, so knowing that must cost little. Within a cycle room only shrinks: who has
-too little is *short* for the rest of it. Whoever comes up is counted by itself, unless it was since the last grant; and
-many that are likely to be short are counted at once, those that ask about the same against the few nodes that hold a
-pod of the least of them, at a twentieth of the cost for each."""
+Every usable node (ready, holding no more than it has, matched by the demand) counts by itself: the fewest pods that the
+free amount of any resource holds. Rows that were charged since are counted as they were and as they are, and the
+difference is added; so a cycle costs pending demands times rows that changed. Where one order decides who is next
+(`state.queue_tree`) it does not matter whether those who find no room contend, so after much change nothing is counted:
+who comes up is counted by itself. Only pairs of a demand and a row that holds a pod of it are divided, which on a full
+cluster are few. When a node became another all is counted anew.
+
+Division in float64 is exact here: both sides are integers below 2**53, so a quotient that is not whole lies further
+below the next whole number than rounding reaches."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from itertools import islice
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phalanx.core.placement.draft import Draft
-from phalanx.core.placement.filters.matching import Rows
-from phalanx.state.classes import Gang, NodeConstraints
-
-BLOCK = 256  # gangs counted at once
-FEW = 1024  # gangs times nodes that are counted faster each by itself
+from phalanx.core.placement.filters import matching
+from phalanx.model.pod import Amounts
+from phalanx.state.cluster import Cluster
+from phalanx.state.nodes.table import NodeTable
+from phalanx.state.pending.capacity import Capacity
 
 Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.intp]
+
+FEW = 64  # demands times rows that are counted one by one faster than together
+MUCH = 40_000  # demands times rows: more are counted only where that decides anything
+PAIRS = 1 << 18  # demands times rows compared in one operation: they stay in the processor's cache
 
 
-class GangColumns(NamedTuple):
-    """Gangs as columns. `asks`: [resource, gang], of each pod; `wheres`: the number of its `NodeConstraints`; `needs`:
-    its minimum, infinite if no node speaks of some of what it asks."""
-
-    gangs: NDArray[np.object_]
-    asks: Floats
-    wheres: NDArray[np.intp]
-    needs: Floats
-
-    def only(self, which: slice | Rows | NDArray[np.intp]) -> GangColumns:
-        return GangColumns(self.gangs[which], self.asks[:, which], self.wheres[which], self.needs[which])
-
-
-class FreeCapacity:
-    """`uncounted`: gangs that will roughly come up, in order; some of them are counted whenever one has to be.
-    `grants`: that took room so far."""
-
-    def __init__(self, draft: Draft, uncounted: Iterator[Gang]) -> None:
-        self.draft, self.uncounted = draft, uncounted
-        self.grants = 0
-        self._counted: dict[Gang, int] = {}  # those that had enough, and after how many grants
-        self._short: dict[Gang, int] = {}  # what was counted of those that have too little
-        self._wheres: dict[NodeConstraints, int] = {}
-        self._matches: list[Rows] = []  # by number of a `NodeConstraints` less one: which rows it matches
-
-    def short(self, gang: Gang) -> int | None:
-        """How many of its pods fit at most, if it is known that those are too few."""
-        return self._short.get(gang)
-
-    def fits(self, gang: Gang) -> bool:
-        """Whether by counting there is room for the gang now; if it was never counted, others are with it."""
-        if gang not in self:
-            others = [*islice((each for each in self.uncounted if each not in self), BLOCK - 1)]
-            if len(others) * len(self.draft) > FEW:
-                self.count(self.asking([gang, *others]))
-            else:
-                for each in others:
-                    self.fits_alone(each)
-        return self.fits_alone(gang)
-
-    def fits_alone(self, gang: Gang) -> bool:
-        """Whether by counting there is room for the gang now."""
-        if gang in self._short:
-            return False
-        if self._counted.get(gang) != self.grants:
-            need = gang.minimums[0]
-            room = self.draft.room_up_to(need, gang.demands[0])
-            if room < need:
-                self._short[gang] = room
-                return False
-            self._counted[gang] = self.grants
-        return True
-
-    def __contains__(self, gang: Gang) -> bool:
-        return gang in self._counted or gang in self._short
-
-    def asking(self, gangs: Collection[Gang]) -> GangColumns:
-        """These as columns; beside each other are those that ask about the same, and so fit on the same few nodes."""
-        demands = [gang.demands[0] for gang in gangs]
-        amounts = [demand.amounts for demand in demands]
-        asks = np.array([[each.get(name, 0) for each in amounts] for name in self.draft.free], np.float64)
-        asks = asks.reshape(len(self.draft.free), len(gangs))  # a cluster without nodes has no resources
-        known = np.count_nonzero(asks, axis=0) == [len(each) for each in amounts]
-        column = np.empty(len(gangs), np.object_)
-        column[:] = list(gangs)
-        wheres = np.array([self._number(demand.where) for demand in demands], np.intp)
-        needs = np.where(known, [gang.minimums[0] for gang in gangs], np.inf)
-        return GangColumns(column, asks, wheres, needs).only(np.lexsort(asks[::-1]) if len(asks) else slice(None))
-
-    def count(self, asking: GangColumns) -> GangColumns:
-        """Those of them for which there is room now."""
-        blocks = [asking.only(slice(at, at + BLOCK)) for at in range(0, len(asking.gangs), BLOCK)]
-        rooms = np.concatenate([np.zeros(0), *map(self._rooms_of, blocks)])
-        enough = rooms >= asking.needs
-        self._short.update(zip(asking.gangs[~enough].tolist(), rooms[~enough].astype(np.int64).tolist(), strict=True))
-        fitting = asking.only(enough)
-        self._counted.update(dict.fromkeys(fitting.gangs.tolist(), self.grants))
-        return fitting
-
-    def _rooms_of(self, block: GangColumns) -> Floats:
-        """How many of their pods fit."""
-        draft = self.draft
-        some = np.ones(len(draft), np.bool_)
-        for column, asks in zip(draft.free.values(), block.asks, strict=True):
-            if least := asks.min():
-                some &= column >= least
-        positions = some.nonzero()[0]
-        amounts = np.array([column[positions] for column in draft.free.values()], np.float64)
-        amounts = amounts.reshape(len(block.asks), len(positions))
-        pods = pods_that_fit(block.asks, np.maximum(amounts, 0, out=amounts))
-        if block.wheres.any():
-            pods *= self._matching(draft.rows[positions])[block.wheres]
-        return np.where(block.needs < np.inf, pods.sum(axis=1), 0.0)
-
-    def _number(self, where: NodeConstraints) -> int:
-        number = self._wheres.get(where)
-        if number is None:
-            rows = self.draft.matching(where)
-            if rows is not None:
-                self._matches.append(rows)
-            number = self._wheres[where] = 0 if rows is None else len(self._matches)
-        return number
-
-    def _matching(self, rows: NDArray[np.intp]) -> Rows:
-        """[number of a `NodeConstraints`, row]: whether it matches; number 0 matches all."""
-        return np.stack([np.ones(len(rows), np.bool_), *(each[rows] for each in self._matches)])
+def bring_up_to_date(cluster: Cluster, *, exact: bool) -> None:
+    """Count what changed since the last time. `exact`: whatever that costs, and demands that were never counted too;
+    else after much change nothing is counted until there is less of it, and no room is known to be too little."""
+    pending, columns = cluster.pending, cluster.columns
+    known, rows = pending.capacity, columns.recharged
+    if not (exact or pending.loose):
+        look_at_failed(cluster)  # of strict queues only the heads come up
+        pending.grown.clear()
+        known.behind = max(1, len(rows))
+        return
+    if len(columns.row_of) * len(known.number_of) <= FEW:
+        if rows or known.uncounted or known.counted_at != columns.described:
+            new = {} if exact else {number: None for number, seen in known.uncounted.items() if not seen}
+            known.uncounted = dict.fromkeys(new, True)
+            if len(new) < len(known.number_of):
+                count_few(known, columns, pending.grown, new, failed=bool(pending.failed))
+        known.counted_at, known.behind = columns.described, 0
+        rows.clear()
+        pending.grown.clear()
+        return
+    if known.counted_at != (columns.described, len(columns.free)):
+        everything(known, columns)
+        known.counted_at = (columns.described, len(columns.free))
+        rows.clear()
+    elif exact or len(rows) * len(known.number_of) <= MUCH:
+        since(known, columns, rows, pending.grown)
+        rows.clear()
+    else:
+        look_at_failed(cluster)
+        if (len(rows) - known.behind) * len(known.number_of) <= MUCH:  # it is quiet now: a part of the rest
+            some = dict.fromkeys(islice(rows, MUCH // len(known.number_of)))
+            since(known, columns, some, ())
+            for row in some:
+                del rows[row]
+    known.behind = len(rows)
+    pending.grown.clear()
+    if known.uncounted:
+        count_new(known, columns, exact=exact)
 
 
-def pods_that_fit(asks: Floats, amounts: Floats) -> Floats:
-    """[gang, node]: how many pods that ask so much hold, of so much. Exact, since both are integers below 2**53."""
-    most: Floats = np.full((asks.shape[1], amounts.shape[1]), np.inf)
-    if not most.size:
-        return most
-    bound = np.inf
-    for each, has in zip(asks, amounts, strict=True):
-        asking = each.nonzero()[0]
-        if not len(asking) or has.min() >= each.max() * bound:
-            continue  # there is enough of it for as many as the others allow
-        if len(asking) == len(each):
-            np.minimum(most, has / each[:, None], out=most)
-            bound = float(most.max())
-        else:
-            most[asking] = np.minimum(most[asking], has / each[asking, None])
-    return np.floor(most, out=most)
+def count_new(known: Capacity, columns: NodeTable, *, exact: bool) -> None:
+    """Count demands that were never counted; those that are new in this cycle only if it must be `exact`."""
+    numbers = [number for number, seen in known.uncounted.items() if seen or exact]
+    known.uncounted = dict.fromkeys(known.uncounted, True)
+    if not numbers:
+        return
+    count(known, columns, np.array(numbers, np.intp))
+
+
+def look_at_failed(cluster: Cluster) -> None:
+    """Note of which failed classes' demands a row that gained something holds a pod."""
+    pending, columns = cluster.pending, cluster.columns
+    known = pending.capacity
+    classes = [found for number in pending.failed if (found := pending.classes[number]) is not None]
+    if classes and pending.grown:
+        rows = np.fromiter(pending.grown, np.intp, len(pending.grown))
+        numbers = np.array(sorted({demand for found in classes for demand, _ in found.demands}), np.intp)
+        amounts = by_resource(known, {name: column[rows] for name, column in columns.free.items()}, len(rows))
+        pods(known, columns, numbers, rows, amounts, np.ones(len(rows)), columns.lowest_free(rows) >= 0)
+
+
+def everything(known: Capacity, columns: NodeTable) -> None:
+    """Count all demands on all rows."""
+    known.free = {resource: column.copy() for resource, column in columns.free.items()}
+    numbers = [number for number, demand in enumerate(known.demands) if demand is not None]
+    count(known, columns, np.array(numbers, np.intp))
+    known.grown[:] = known.has_grown = True
+
+
+def count(known: Capacity, columns: NodeTable, numbers: Ints) -> None:
+    """Count those demands on all rows, as these were when rows were last counted."""
+    free = known.free
+    lowest = np.zeros(columns.capacity, np.int64)
+    for column in free.values():
+        np.minimum(lowest, column, out=lowest)
+    rows = (columns.attributes.ready & (lowest >= 0)).nonzero()[0]
+    amounts = by_resource(known, {resource: column[rows] for resource, column in free.items()}, len(rows))
+    known.room[numbers] = pods(known, columns, numbers, rows, amounts, np.ones(len(rows)))
+    for number in numbers.tolist():
+        known.uncounted.pop(number, None)
+
+
+def count_few(
+    known: Capacity, columns: NodeTable, grown: Collection[int], new: Collection[int], *, failed: bool
+) -> None:
+    """Count all demands but the new ones on all rows, pair by pair: on a few nodes that costs less than to follow what
+    changes. `failed`: some class did, so it matters which rows gained anything."""
+    facts, usable = columns.attributes, []
+    for row in columns.row_of.values():
+        free = columns.free_of(row)
+        if facts.ready[row] and min(free.values(), default=0) >= 0:
+            usable.append((row, free))
+    for demand, number in known.number_of.items():
+        if number in new:
+            continue
+        matches = None if matching.matches_all(facts, demand.where) else matching.matching(facts, demand.where)
+        total = 0
+        for row, free in usable:
+            if matches is None or matches[row]:
+                pods = held_by(free, demand.asks)
+                total += pods
+                if failed and pods and row in grown:
+                    known.grown[number] = known.has_grown = True
+        known.room[number] = total
+
+
+def held_by(amounts: dict[str, int], asks: Amounts) -> int:
+    """Return how many pods with these asks the amounts hold."""
+    try:
+        return max(0, min([amounts[resource] // amount for resource, amount in asks]))
+    except KeyError:
+        return 0  # there is none of some of it
+
+
+def since(known: Capacity, columns: NodeTable, changed: Collection[int], grown: Collection[int]) -> None:
+    """Add what the rows that changed hold more, or less."""
+    rows = np.fromiter(changed, np.intp, len(changed))
+    rows = rows[columns.attributes.ready[rows]]
+    before = {resource: column[rows] for resource, column in known.free.items()}
+    after = {resource: column[rows] for resource, column in columns.free.items()}
+    for resource, column in after.items():
+        known.free[resource][rows] = column
+    numbers = np.array([n for n, each in enumerate(known.demands) if each is not None], np.intp)
+    if not len(numbers) or not len(rows):
+        return
+    both = {resource: np.concatenate((before[resource], after[resource])) for resource in after}
+    signs = np.concatenate((np.full(len(rows), -1.0), np.ones(len(rows))))
+    rows = np.concatenate((rows, rows))
+    lowest = np.zeros(len(rows), np.int64)
+    for column in both.values():
+        np.minimum(lowest, column, out=lowest)
+    usable = (lowest >= 0).nonzero()[0]
+    rows, signs = rows[usable], signs[usable]
+    amounts = by_resource(known, {resource: column[usable] for resource, column in both.items()}, len(rows))
+    gains = signs > 0
+    if gains.any():
+        gains &= np.isin(rows, np.fromiter(grown, np.intp, len(grown)))
+    known.room[numbers] += pods(known, columns, numbers, rows, amounts, signs, gains)
+
+
+def by_resource(known: Capacity, amounts: dict[str, NDArray[np.int64]], rows: int) -> Floats:
+    """Return the amounts [resource, row] in the order of the demands' columns; a resource that no node has is 0."""
+    found = np.zeros((len(known.resources), rows))
+    for resource, at in known.resources.items():
+        column = amounts.get(resource)
+        if column is not None:
+            found[at] = column
+    return found
+
+
+def pods(
+    known: Capacity,
+    columns: NodeTable,
+    numbers: Ints,
+    rows: Ints,
+    amounts: Floats,
+    signs: Floats,
+    gains: matching.Rows | None = None,
+) -> Floats:
+    """Return how many pods of each of those demands the rows hold, each row times its sign. `gains`: rows of which it
+    is noted whether they hold one."""
+    total = np.zeros(len(numbers))
+    if not len(numbers):
+        return total
+    holding = np.ones(len(rows), np.bool_)  # a pod of the least of all demands
+    for has, least in zip(amounts, known.asks[: len(amounts), numbers].min(axis=1).tolist(), strict=True):
+        if least:
+            holding &= has >= least
+    rows, amounts, signs = rows[holding], amounts[:, holding], signs[holding]
+    gains = None if gains is None else gains[holding]
+    step = max(1, PAIRS // max(1, len(rows)))
+    for at in range(0, len(numbers), step):
+        some = numbers[at : at + step]
+        asks = known.asks[: len(amounts), some]
+        fits = matched(known, columns, some, rows)
+        for asked, has in zip(asks, amounts, strict=True):
+            if len(has) and has.min() < asked.max():
+                fits &= has >= asked[:, None]
+        demand, row = fits.nonzero()
+        if len(demand):
+            most = np.full(len(demand), np.inf)
+            for asked, has in zip(asks, amounts, strict=True):
+                asking = asked[demand]
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    np.fmin(most, has[row] / asking, out=most)
+            total[at : at + step] = np.bincount(demand, np.floor(most) * signs[row], len(some))
+            if gains is not None:
+                known.grown[some[demand[gains[row]]]] = known.has_grown = True
+    return total
+
+
+def matched(known: Capacity, columns: NodeTable, numbers: Ints, rows: Ints) -> NDArray[np.bool_]:
+    """Return [demand, row]: whether a pod may go there, amounts aside."""
+    found = np.ones((len(numbers), len(rows)), np.bool_)
+    for at, number in enumerate(numbers.tolist()):
+        demand = known.demands[number]
+        if demand is not None and not matching.matches_all(columns.attributes, demand.where):
+            found[at] = matching.matching(columns.attributes, demand.where)[rows]
+    return found

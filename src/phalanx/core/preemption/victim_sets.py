@@ -78,8 +78,7 @@ def improve(hunt: SearchForVictims, placements: list[Placement]) -> list[Placeme
     if len(hunt.units.going) > NODES * MOST_UNITS:
         return placements
     for pool in pools(hunt):
-        if (found := Choice(hunt, pool).settle()) is not None:
-            placements = found
+        placements = Choice(hunt, pool).settle(placements)
     return placements
 
 
@@ -122,11 +121,11 @@ class Choice:
         self.rivals = len({self.field.group[unit] for unit in self.pool if self.field.tier[unit] < OWN})
         self._placed: dict[int, list[Placement] | None] = {}
 
-    def settle(self) -> list[Placement] | None:
-        """The best set of the pool goes, instead of what of the pool went until now: the job's place then. None: what
-        went is the best."""
+    def settle(self, placements: list[Placement]) -> list[Placement]:
+        """The best set of the pool goes, instead of what of the pool went until now; return the job's place then, which
+        is `placements` still where what went is the best, or where quota alone was short."""
         if not self.found:
-            return None
+            return placements
         for unit in reversed(self.found):
             self.units.restore(unit)
         self.field.gone[self.pool] = False
@@ -134,10 +133,10 @@ class Choice:
         chosen = self._chosen(self._number(self.found))
         if chosen is not None:
             self._go(chosen)
-            return self._placed[chosen]
+            return self._placed.get(chosen) or placements
         for unit in self.found:
             self.units.go(unit, self.rules[unit])
-        return None
+        return placements
 
     def _chosen(self, before: int) -> int | None:
         """The best set; None: none is better than `before`."""

@@ -61,11 +61,12 @@ def flavor_assignments(
 ) -> list[FlavorAssignment]:
     """The ways in which the line's first, `job`, may start, best first; never empty. `given`: the flavors that it has
     already, of which it only wants more."""
-    branch = cluster.tree.branches[key.queue]
+    queue = cluster.queue_of(job)
+    branch = cluster.tree.branches[queue]
     pods, cost, jobs = key.gang.minimums, key.gang.due(), int(key.kind == Kind.JOB)
     if jobs and branch.queue is not None and not branch.queue.gang:
         pods, cost = (0,) * len(pods), ()  # they are charged one by one
-    whole = Charge(key.queue, job.user, job.group, cost, jobs, job.id)
+    whole = Charge(queue, job.user, job.group, cost, jobs, job.id)
     if branch.unbounded:
         return [FlavorAssignment((), key.gang, whole)]
     if not branch.flavors:
@@ -147,7 +148,11 @@ def charge_for_pods(offer: FlavorAssignment, pods: Sequence[int]) -> Charge:
 
 def flavor_combinations(branch: Branch, roles: int) -> Iterator[tuple[str, ...]]:
     """The flavors of each role, in the queue's order; at most `COMBINATIONS`."""
-    return islice(product(branch.flavors, repeat=roles), COMBINATIONS)
+    return ways_to_give(branch.flavors, roles)
+
+
+def ways_to_give(flavors: Sequence[str], roles: int) -> Iterator[tuple[str, ...]]:
+    return islice(product(flavors, repeat=roles), COMBINATIONS)
 
 
 def flavor_assignment(

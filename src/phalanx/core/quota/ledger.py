@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import islice
 from typing import Any
 
@@ -12,27 +11,24 @@ from phalanx.core.quota.shares import DominantShare
 from phalanx.model.pod import Amount
 from phalanx.model.queue import BorrowingPolicy, Limits
 from phalanx.state.cluster import Cluster, time_limit_s
-from phalanx.state.pending.bars import Bar, Rule, Toll
-from phalanx.state.pending.bars import room as room_of
+from phalanx.state.pending.bars import Bar, Rule
 from phalanx.state.queue_tree import Branch, Charge, Cost, Key, QueueTree, QueueUsage, SubjectUsage, post_charge
 
 REMEMBERED = 256  # shares of a branch
 NOTHING = SubjectUsage()
 UNCHARGED = QueueUsage()
-SLIVER = Fraction(1, 1000)  # the least that can be charged of anything
 
 RECLAIM_RULES = {Rule.LIMIT, Rule.GUARANTEE, Rule.POOL}  # rules for which others may be preempted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaShortfall:
-    """`asked` more is wanted of what `bar` bounds; `used` of `allowed` are charged. `tolls`: when to look again."""
+    """`asked` more is wanted of what `bar` bounds; `used` of `allowed` are charged."""
 
     bar: Bar
     asked: Amount
     used: Amount
     allowed: int
-    tolls: tuple[Toll, ...]
 
 
 class QuotaLedger:
@@ -59,11 +55,6 @@ class QuotaLedger:
                 self._enter(charge, sign)
             self._entered = len(self._log)
         return self._over.get(branch.name, branch.account)
-
-    def room(self, bar: Bar) -> Amount:
-        """How much more it lets in."""
-        branch = self.tree.branch(bar.queue)
-        return room_of(branch, self.account(branch), bar, self.tree.pool)
 
     def share(self, branch: Branch, extra: Cost = ()) -> DominantShare:
         """The branch's weighted dominant share among its siblings, with that besides."""
@@ -104,6 +95,10 @@ class QuotaLedger:
 
     def mark(self) -> int:
         return len(self._log)
+
+    def since(self, mark: int) -> list[Charge]:
+        """What was charged, or given back, since `mark`."""
+        return [charge for charge, _ in self._log[mark:]]
 
     def rewind(self, mark: int) -> None:
         """As it was at `mark`."""
@@ -217,7 +212,7 @@ def subject_shortfall(
 
 
 def quota_shortfall(bar: Bar, asked: Amount, used: Amount, allowed: int) -> QuotaShortfall:
-    return QuotaShortfall(bar=bar, asked=asked, used=used, allowed=allowed, tolls=(Toll(bar, asked),))
+    return QuotaShortfall(bar=bar, asked=asked, used=used, allowed=allowed)
 
 
 def key_beyond_guarantee(ledger: QuotaLedger, branch: Branch, cost: Cost) -> Key | None:
@@ -239,16 +234,13 @@ def pool_shortfall(ledger: QuotaLedger, branch: Branch, cost: Cost) -> QuotaShor
         claimed = root.claimed.get(key, 0)
         if claimed + asked <= pool.get(key, 0):
             continue
-        rising, tolls = asked, []
+        rising = asked
         for each in path[:-1]:
             before, kept = ledger.account(each).claimed.get(key, 0), each.kept.get(key, 0)
             rising = max(kept, before + rising) - max(kept, before)
-            if kept:
-                tolls.append(Toll(Bar(each.name, Rule.KEEP, key), max(0, kept - before) + SLIVER))
         if rising and claimed + rising > pool.get(key, 0):
             bar = Bar(path[-1].name, Rule.POOL, key)
-            tolls.append(Toll(bar, rising))
-            return QuotaShortfall(bar=bar, asked=rising, used=claimed, allowed=pool.get(key, 0), tolls=tuple(tolls))
+            return QuotaShortfall(bar=bar, asked=rising, used=claimed, allowed=pool.get(key, 0))
     return None
 
 

@@ -17,7 +17,9 @@ from phalanx.core.placement.draft import Draft
 from phalanx.core.placement.filters import matching as fit
 from phalanx.core.placement.filters import node_resources
 from phalanx.core.placement.gang import PlacementShortfall
-from phalanx.core.reasons import filtered, never
+from phalanx.core.reasons import filtered
+from phalanx.core.reasons import never as idle
+from phalanx.core.reasons import never as misfit
 from phalanx.core.reasons.consumers import CycleGrants
 from phalanx.core.reasons.no_capacity import a_pod, no_room, nodes, written
 from phalanx.model.job import Role
@@ -31,22 +33,34 @@ QUEUES_NAMED = 10  # to who names one that does not exist
 
 def why_not(cluster: Cluster, draft: Draft, gang: Gang, shortfall: PlacementShortfall, granted: CycleGrants) -> Reason:
     """`granted`: what this cycle has given to whom so far."""
+    if reason := never_by_counting(cluster, gang):
+        return reason
+    if (
+        shortfall.nearest is not None
+        and (far := misfit.no_domain(gang, shortfall.nearest)).code is ReasonCode.NEVER_FITS
+    ):
+        return far
+    if reason := together(cluster, gang) or idle.never_fits(cluster, draft, gang):
+        return reason
+    return (
+        (misfit.no_domain(gang, shortfall.nearest) if shortfall.nearest is not None else None)
+        or filtered.filtered_out(draft, gang, shortfall)
+        or no_room(cluster, draft, gang, shortfall, granted)
+    )
+
+
+def never(cluster: Cluster, draft: Draft, gang: Gang) -> Reason | None:
+    """The reason if the gang could not be placed even if nothing ran; None if it could, as far as is known."""
+    return never_by_counting(cluster, gang) or together(cluster, gang) or idle.never_fits(cluster, draft, gang)
+
+
+def never_by_counting(cluster: Cluster, gang: Gang) -> Reason | None:
+    """The reason if some role alone could not be placed on an empty cluster."""
     for at in gang.required_roles():
         demand, role = gang.demands[at], gang.roles[at]
         if role.minimum and (reason := impossible(cluster, demand, role)):
             return reason
-    if (
-        shortfall.nearest is not None
-        and (far := never.no_domain(gang, shortfall.nearest)).code is ReasonCode.NEVER_FITS
-    ):
-        return far
-    if reason := together(cluster, gang) or never.never_fits(cluster, draft, gang):
-        return reason
-    return (
-        (never.no_domain(gang, shortfall.nearest) if shortfall.nearest is not None else None)
-        or filtered.filtered_out(draft, gang, shortfall)
-        or no_room(cluster, draft, gang, shortfall, granted)
-    )
+    return None
 
 
 def queue_unknown(cluster: Cluster, record: JobRecord, default_queue: str) -> Reason:

@@ -47,6 +47,8 @@ class NodeTable:
         self.tenants: dict[int, dict[Demand, int]] = {}  # row -> who was given devices there
         self.stamps: list[int] = []  # row -> how often anything about it has changed
         self.touched: dict[int, None] = {}  # rows charged with something else since they were last laid out
+        self.recharged: dict[int, None] = {}  # rows charged with something else since pods were last counted
+        self.described = 0  # how often a node became another
         self.node_order: Any = (
             None  # as the last decision laid them out (`core.placement.node_order`), until a node is another
         )
@@ -90,7 +92,7 @@ class NodeTable:
             row = self.row(name)
         self.charges[row] += pods
         self.stamps[row] += 1
-        self.touched[row] = None
+        self.touched[row] = self.recharged[row] = None
         views = self._views
         for resource, amount in asks:
             if resource not in views:
@@ -103,7 +105,7 @@ class NodeTable:
         row = self.row_of[name]
         self.charges[row] -= 1
         self.stamps[row] += 1
-        self.touched[row] = None
+        self.touched[row] = self.recharged[row] = None
         for resource, amount in asks:
             self._views[resource][row] += amount
         if self.nodes[row] is None:
@@ -155,6 +157,11 @@ class NodeTable:
             self.free[resource] = np.zeros(self.capacity, np.int64)
             view = self._views[resource] = self.free[resource].data
         return view
+
+    @property
+    def views(self) -> dict[str, memoryview[int]]:
+        """The free columns of all resources for scalar access."""
+        return self._views
 
     def free_of(self, row: int) -> dict[str, int]:
         """resource -> what is free of it in that row."""
@@ -234,6 +241,7 @@ class NodeTable:
         """The row's facts. What no node says any more (names of nodes that are gone, taints with times in them) is
         forgotten at the latest when it is more than half of all."""
         self.node_order = None
+        self.described += 1
         self.attributes.write(row, node)
         if self.attributes.remembered > self._most_facts:
             self.attributes = NodeAttributes(self.capacity)
@@ -271,6 +279,7 @@ class NodeTable:
     def _grow(self) -> None:
         self.capacity *= 2
         self.node_order = None
+        self.described += 1
         self.attributes.resize(self.capacity)
         self.devices.resize(self.capacity)
         self.allocatable = {resource: extended(column, self.capacity) for resource, column in self.allocatable.items()}

@@ -14,13 +14,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 from enum import IntEnum
 from heapq import heapify, heappop, heappush
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from phalanx.model.job import Slot
 from phalanx.model.reason import Reason
 from phalanx.state.classes import Gang
 
 BEHIND_ALL_S = float(2**53)  # later than any submission: seconds since the epoch
+
+
+# (what the order counts most, lower first; arrival; kind; tie): `kind` is before `tie` so that ties are of one type.
+Rank: TypeAlias = tuple[float, float, int, str | int]
 
 
 class Bid(NamedTuple):
@@ -86,15 +90,20 @@ NO_HEAP: Final[list[Entry]] = []
 
 
 class Line:
-    """`reason`: why its first bid could not be placed when that was last explained; None before. `unexplained`: how
-    often since then it was found not to fit without asking why."""
+    """`reason`: why its first bid could not be placed when that was last told, if it is not its class's. `cell`, `cls`,
+    `row`: its number, and those of its class and row (`state.pending.pending`); `strict`: a queue on its path is;
+    `rank`: of its first in its arena's order, None where that changes with time; `arena`: in which it is kept in
+    order, if it is in a strict queue."""
 
-    __slots__ = ("_entries", "_heap", "_only", "key", "reason", "unexplained")
+    __slots__ = ("_entries", "_heap", "_only", "arena", "cell", "cls", "key", "rank", "reason", "row", "strict")
 
     def __init__(self, key: LineKey) -> None:
         self.key = key
         self.reason: Reason | None = None
-        self.unexplained = 0
+        self.cell = self.cls = self.row = -1
+        self.strict = False
+        self.rank: Rank | None = None
+        self.arena: str | None = None
         self._only: Entry | None = None
         self._entries: dict[Bid, Entry] = NOBODY
         self._heap: list[Entry] = NO_HEAP
@@ -144,12 +153,11 @@ class Line:
                 if child < len(heap):
                     heappush(frontier, (heap[child], child))
 
-    def copy(self) -> Line:
-        other = Line(self.key)
-        other.unexplained, other.reason, other._only = self.unexplained, self.reason, self._only
+    def take(self, other: Line) -> None:
+        """Stand as the other does."""
+        self.reason, self._only = other.reason, other._only
         if self._only is None:
-            other._entries, other._heap = dict(self._entries), list(self._heap)
-        return other
+            self._entries, self._heap = dict(other._entries), list(other._heap)
 
     def _stands(self, entry: Entry) -> bool:
         return self._only is entry or self._entries.get(entry.bid) is entry

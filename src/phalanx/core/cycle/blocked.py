@@ -1,0 +1,225 @@
+"""Which classes may start in a cycle: those whose pods fit by counting, until a trial or a count shows otherwise.
+
+At the beginning of a cycle a class is *open* if the nodes hold as many pods as it needs of each role
+(`core.placement.capacity`), and if no trial has failed since anything changed that could mend it. Within a cycle free
+capacity only shrinks, so a class that is closed stays closed. And it closes others:
+
+    if f is exact and was counted with r pods, r < need(f), every exact class of one role that asks no less of each
+    resource on no other nodes, and needs more than r pods, finds too little as well        (dominance)
+
+for each of its pods takes what a pod of f would have held. The classes that fail without being dominated by one before
+them are few, whatever the number of classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phalanx.core.placement.draft import Draft
+from phalanx.core.quota import flavor_assignment
+from phalanx.state.classes import Gang, NodeConstraints
+from phalanx.state.cluster import Cluster
+from phalanx.state.pending.pending import Combination, Pending, PendingClass
+
+Mask: TypeAlias = NDArray[np.bool_]
+
+NO_MORE = -1.0  # needed of a class that is closed
+FEW = 64  # classes, or cells, that are looked at one by one faster than together
+
+
+class Live(NamedTuple):
+    """Open classes of one role, as columns. `asks`: [resource, class]; `where`: a number of what they match, 0 for all
+    nodes."""
+
+    numbers: NDArray[np.intp]
+    needs: NDArray[np.float64]
+    wheres: NDArray[np.intp]
+    asks: NDArray[np.float64]
+
+
+class Blocked:
+    """Of one cycle. A byte a class, the last of no class: whether it is open, and whether it was when the cycle began.
+    `failed`: classes that a trial closed though counting found room."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster, self.pending = cluster, cluster.pending
+        still_failed(self.pending)
+        self._open = fits(self.pending)
+        self._opened = bytes(self._open)
+        self.is_small = len(self.pending.lines) <= FEW
+        self.several = self.pending.has_several_arenas(cluster.tree)
+        self._dead = 0  # columns of `_live` that are closed
+        self.failed: list[int] = []
+        self._counted: dict[int, int] = {}  # class -> after how many grants it was counted, and had enough
+        self._live: Live | None = None
+        self._wheres: dict[NodeConstraints, int] = {}
+        self._parents = [each for number in self.pending.composite if (each := self._of(number)).ways]
+
+    def is_open(self, number: int) -> bool:
+        """Return whether the class may start, as far as is known."""
+        return bool(self._open[number])
+
+    def had_room(self, number: int) -> bool:
+        """Return whether the class had room by counting, and had not failed, when the cycle began; where nothing was
+        counted then, whether it was found to have any since."""
+        if self.pending.capacity.behind:
+            return number in self._counted
+        return bool(self._opened[number]) and number not in self.pending.failed
+
+    def columns(self) -> tuple[Mask, Mask]:
+        """Return by class whether it is open, and whether it was, as arrays that follow."""
+        return np.frombuffer(self._open, np.bool_), np.frombuffer(self._opened, np.bool_)
+
+    def closed(self, *, all_of_them: bool) -> Iterator[PendingClass]:
+        """The classes that are not open any more; or all that are not."""
+        if not all_of_them and self._open == self._opened:
+            return
+        at = self._open.find(0)
+        while at >= 0:
+            found = self.pending.classes[at] if at < len(self.pending.classes) else None
+            if found is not None and (all_of_them or self._opened[at]):
+                yield found
+            at = self._open.find(0, at + 1)
+
+    def counted(self, draft: Draft, number: int, grants: int) -> bool:
+        """Return whether by counting there is room for the class after so many grants; it is closed if there is not.
+        What only a trial can tell counts as room."""
+        found = self._of(number)
+        if not found.single or self._counted.get(number) == grants:
+            return bool(self._open[number])
+        if not self._open[number]:
+            return False
+        need = int(found.demands[0][1])
+        room = draft.room_up_to(need, found.combination.gang.demands[0])
+        if room < need:
+            self.close(draft, found, room)
+            return False
+        self._counted[number] = grants
+        return True
+
+    def fail(self, draft: Draft, gang: Gang, placed: int) -> None:
+        """A trial of the gang failed; so many pods of its one role, if it has but one, found room."""
+        for counts in (True, False):
+            number = self.pending.number_of(Combination(gang, counts=counts))
+            if number is None:
+                continue
+            found = self._of(number)
+            if found.single and draft.ordinary(gang.demands[0]):
+                self.close(draft, found, placed)
+            else:
+                self._open[number] = 0
+                self.failed.append(number)
+                self._close_parents()
+
+    def close(self, draft: Draft, found: PendingClass, room: int) -> None:
+        """So many of the class's pods fit, which are too few; so do those of all that it dominates."""
+        self._open[found.number] = 0
+        if self.is_small and not self.several:
+            return  # each is as soon counted by itself
+        live = self._live = self._live or self._columns(draft)
+        dominated = live.needs > room
+        for has, asked in zip(live.asks, self.pending.capacity.asks[:, found.demands[0][0]].tolist(), strict=False):
+            if asked:
+                dominated &= has >= asked
+        if where := self._where(draft, found.combination.gang.demands[0].where):
+            dominated &= live.wheres == where
+        closing = live.numbers[dominated]
+        if len(closing):
+            self.columns()[0][closing] = False
+            live.needs[dominated] = NO_MORE
+            self._dead += len(closing)
+            if 2 * self._dead > len(live.needs):
+                kept, self._dead = live.needs != NO_MORE, 0
+                self._live = Live(live.numbers[kept], live.needs[kept], live.wheres[kept], live.asks[:, kept])
+        self._close_parents()
+
+    def _close_parents(self) -> None:
+        """A class of which no flavor is open any more."""
+        for each in self._parents:
+            if self._open[each.number] and not any(self._open[way] for way in each.ways):
+                self._open[each.number] = 0
+
+    def _columns(self, draft: Draft) -> Live:
+        classes, capacity = self.pending.classes, self.pending.capacity
+        found = [each for at, is_open in enumerate(self._open) if is_open and (each := classes[at]) and each.single]
+        wheres = [self._where(draft, each.combination.gang.demands[0].where) for each in found]
+        demands = [each.demands[0][0] for each in found]
+        return Live(
+            np.array([each.number for each in found], np.intp),
+            np.array([each.demands[0][1] for each in found]),
+            np.array(wheres, np.intp),
+            capacity.asks[: len(capacity.resources), demands],
+        )
+
+    def _where(self, draft: Draft, where: NodeConstraints) -> int:
+        """Return a number of the nodes that match; 0: all that may take anything."""
+        number = self._wheres.get(where)
+        if number is None:
+            number = self._wheres[where] = 0 if draft.matching(where) is None else len(self._wheres) + 1
+        return number
+
+    def _of(self, number: int) -> PendingClass:
+        found = self.pending.classes[number]
+        assert found is not None  # a cell, or a flavor's parent, is of it
+        return found
+
+
+def fits(pending: Pending) -> bytearray:
+    """Return a byte for each class, whether it has room by counting; the one beyond the last is 0."""
+    count = len(pending.classes)
+    room = pending.capacity.room
+    if pending.capacity.behind:
+        return bytearray(b"\1" * count + b"\0")
+    if count <= FEW:
+        found = bytearray(count + 1)
+        for each in pending.classes:
+            if each is not None and each.single:
+                demand, need = each.demands[0]
+                found[each.number] = bool(room[demand] >= need)
+            elif each is not None and not each.combination.flavors:
+                found[each.number] = all(room[demand] >= need for demand, need in each.demands)
+    else:
+        found = bytearray((room[pending.demand[:count]] >= pending.need[:count]).tobytes() + b"\0")
+    parents = []
+    for number in pending.composite:
+        each = pending.classes[number]
+        assert each is not None  # composites are noted as long as they are
+        if each.combination.flavors:
+            parents.append(each)
+        else:
+            found[number] = all(room[demand] >= need for demand, need in each.demands)
+    for each in parents:
+        found[each.number] = not each.ways or any(found[way] for way in each.ways)
+    return found
+
+
+def still_failed(pending: Pending) -> None:
+    """Forget that classes failed of which a row that gained something since holds a pod."""
+    if pending.failed:
+        grown = pending.capacity.grown
+        for number in list(pending.failed):
+            found = pending.classes[number]
+            if found is None or any(grown[demand] for demand, _ in found.demands):
+                del pending.failed[number]
+    pending.capacity.settle()
+
+
+def find_ways(cluster: Cluster, number: int) -> None:
+    """A class whose queue names flavors is open if the gang is in one of the ways to give them."""
+    pending = cluster.pending
+    found = pending.classes[number]
+    if found is None or found.ways or not found.combination.flavors or not found.combination.whole:
+        return
+    gang, roles = found.combination.gang, len(found.combination.gang.roles)
+    counts, ways = found.combination.counts, []
+    for flavors in flavor_assignment.ways_to_give(found.combination.flavors, roles):
+        way = pending.class_of(Combination(cluster.with_flavors(gang, flavors), counts=counts))
+        ways.append(way)
+    found.ways = tuple(dict.fromkeys(ways))
+    for way in found.ways:
+        each = pending.classes[way]
+        assert each is not None  # made just now
+        each.cells += 1

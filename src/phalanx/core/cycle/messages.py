@@ -1,0 +1,482 @@
+"""What requests are told in a cycle about why they wait.
+
+A class that finds no room is explained once for all that ask the same, in whatever queue (`PendingClass.reason`): the
+first `EXPLAINED` failures of a cycle anew, and each class at the latest after `RENEWED` cycles in which it had room and
+lost it to others. What quota lacks is said cell by cell. The order of what is said is: what can never be, then quota,
+then room. A cell is told again when another of these keeps it; its first is told new numbers when it fails itself.
+
+What waits behind the head of a strict queue says so: who the head is, why that waits, and when enough is expected.
+Thousands may wait there, and each time that the head starts another is the head. So whoever comes to stand behind one
+is told once; when it is another, or waits for something else, only the next few are told anew. Whoever asks (`phalanx
+explain`) has it decided anew, and is told who is the head now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
+
+from phalanx.core.backfill.reservation import WouldDelayReservation
+from phalanx.core.placement.gang import PlacementShortfall, place
+from phalanx.core.quota.flavor_assignment import FlavorAssignment
+from phalanx.core.reasons import explain, no_quota
+from phalanx.core.reasons.consumers import CycleGrants
+from phalanx.lazy import lazy
+from phalanx.model.job import Placement
+from phalanx.model.plan import Told
+from phalanx.model.reason import ALONE, NEVER, SHORT, Reason, ReasonCode
+from phalanx.state.classes import Gang
+from phalanx.state.cluster import JobRecord
+from phalanx.state.pending.line import Bid, Entry, Kind, Line, LineKey
+from phalanx.state.pending.pending import BEHIND, KEPT, QUOTA, ROOM, UNTOLD, Combination, PendingClass
+
+if TYPE_CHECKING:
+    from phalanx.core.cycle.steps import Cycle
+
+EXPLAINED = 4  # failures explained in a cycle, at least
+RENEWED = 100  # cycles after which a class is explained anew
+NEXT = 4  # cells right behind a head, which always name it
+
+Wait: TypeAlias = tuple[str | None, str | None]  # what one behind a head is told: the head, and the code of its reason
+
+
+class Unlooked(NamedTuple):
+    """Cells that did not come up, and are to be told: that quota is `short`; that their class is `closed`; and in order
+    those that had either when the cycle began and `lost` it."""
+
+    short: list[Line]
+    closed: list[Line]
+    lost: list[Line]
+
+
+class Telling:
+    """Of one cycle. `waits`: what jobs are told. `cells`: what cells are told, and their own reason, None: that of
+    their class. `explained`: classes that were explained. `failures`: requests that were tried in vain."""
+
+    def __init__(self, cycle: Cycle) -> None:
+        self.cycle, self.cluster, self.pending = cycle, cycle.cluster, cycle.pending
+        self.waits: dict[str, Reason] = {}
+        self.cells: dict[Line, tuple[int, Reason | None]] = {}
+        self.explained: dict[Combination, Reason] = {}
+        self.failures = 0
+        self._unnoted: list[tuple[Gang, str, Sequence[Placement]]] = []  # granted, and not in `grants` yet
+
+    @lazy
+    def grants(self) -> CycleGrants:
+        return CycleGrants()
+
+    def granted(self, gang: Gang, job: str, placements: Sequence[Placement]) -> None:
+        """The job was given that: reasons say who holds most."""
+        self._unnoted.append((gang, job, placements))
+
+    def granted_so_far(self) -> CycleGrants:
+        for gang, job, placements in self._unnoted:
+            self.grants.note(gang, job, placements)
+        self._unnoted.clear()
+        return self.grants
+
+    # What is known
+
+    def reason_of(self, line: Line) -> Reason | None:
+        """Why the cell waits, as last told, in this cycle or before."""
+        told = self.cells.get(line)
+        if told is None:
+            return self.pending.reason_of(line)
+        return self.reason_of_class(self.cycle.class_of(line)) if told[1] is None else told[1]
+
+    def reason_of_class(self, found: PendingClass) -> Reason | None:
+        return self.explained.get(found.combination) or found.reason
+
+    def is_untold(self, line: Line) -> bool:
+        return bool(self.pending.cells.told[line.cell] == UNTOLD)
+
+    def holds_up_for_quota(self, line: Line, entry: Entry) -> bool:
+        """Whether the cell, which quota keeps out, holds up those behind it in a strict queue: not if it can never
+        start, or lacks only what its own user or group may have. It is told if it was told something else."""
+        offers = self.cycle.offers(line.key, entry.bid)
+        reason = self.why_not(line.key, offers, ())
+        said = self.reason_of(line)
+        if said is None or said.code is not reason.code:
+            self.tell_cell(line, entry, reason, QUOTA, reason)
+        return reason.code not in ALONE
+
+    def is_hopeless(self, found: PendingClass) -> bool:
+        """Whether the class was found to have no room even if nothing ran: it is given no reservation."""
+        reason = self.reason_of_class(found)
+        return reason is not None and reason.code in NEVER
+
+    def never_starts(self, line: Line, found: PendingClass) -> bool:
+        """Whether the cell, which has no room, could not start even if nothing ran: so it holds up nobody in a strict
+        queue. What it was told is forgotten if that says something else."""
+        reason, never = self.reason_of_class(found), explain.never(self.cluster, self.cycle.draft, line.key.gang)
+        if reason is not None and (reason.code in NEVER) != (never is not None):
+            self.explained.pop(found.combination, None)
+            found.reason = None
+        return never is not None
+
+    def explains(self, found: PendingClass) -> bool:
+        """Whether the class, which has no room, is to be explained anew: it had room when the cycle began, and few
+        failed before it."""
+        return (
+            self.cycle.blocked.had_room(found.number)
+            and self.failures < EXPLAINED
+            and found.combination not in self.explained
+        )
+
+    def known(self, found: PendingClass | None) -> Reason | None:
+        """Why the class has no room, if that is known and need not be explained anew."""
+        blocked = self.cycle.blocked
+        if found is None or (blocked.is_open(found.number) and found.number not in self.pending.failed):
+            return None
+        searches = self.cycle.line.cell in self.cycle.turn and self.failures < EXPLAINED
+        return None if searches or self.explains(found) else self.reason_of_class(found)
+
+    # Why not
+
+    def lacking(self, offer: FlavorAssignment, lack: PlacementShortfall | WouldDelayReservation | Reason) -> Reason:
+        """Why the offer, which quota allows, finds no room; said once for all that ask the same."""
+        if isinstance(lack, WouldDelayReservation):
+            return lack.reason
+        if isinstance(lack, Reason):
+            return lack
+        return self.explain(offer.gang, lack)
+
+    def explain(self, gang: Gang, lack: PlacementShortfall) -> Reason:
+        cycle = self.cycle
+        reason = explain.why_not(self.cluster, cycle.draft, gang, lack, self.granted_so_far())
+        for counts in (True, False):
+            number = self.pending.number_of(Combination(gang, counts=counts))
+            if number is not None:
+                self.explained[Combination(gang, counts=counts)] = reason
+        return reason
+
+    def explain_class(self, found: PendingClass) -> Reason | None:
+        """Why requests of the class find no room, found by a trial if it is not known; None: they do."""
+        known = self.reason_of_class(found)
+        if known is None and not found.ways:
+            gang = found.combination.gang
+            lack = self.tried(gang)
+            known = None if lack is None else self.explain(gang, lack)
+        return known
+
+    def tried(self, gang: Gang) -> PlacementShortfall | None:
+        draft = self.cycle.draft
+        mark = draft.mark()
+        outcome = place(draft, gang)
+        if isinstance(outcome, PlacementShortfall):
+            return outcome
+        draft.rewind(mark)
+        return None
+
+    def why_not(self, key: LineKey, offers: Sequence[FlavorAssignment], found: Sequence[Reason]) -> Reason:
+        """Why each offer fails, `found`: those that quota allows, in the same order. The one that the queue likes best
+        gives the code; of those with the same flavors one speaks, that time can mend if any is."""
+        lacking, reasons = iter(found), dict[tuple[str, ...], Reason]()
+        for offer in offers:
+            said = reasons.get(offer.flavors)
+            if offer.short is None:
+                reason = next(lacking)
+            else:
+                reason = self.never(key, offer) or no_quota.why_not(self.cluster, self.cycle.ledger, key.queue, offer)
+            if reason.code in NEVER:  # but its other groups may fit, for which there is no quota now
+                ledger = self.cycle.ledger
+                others = (no_quota.why_not(self.cluster, ledger, key.queue, each) for each in offer.besides[::-1])
+                reason = next((each for each in others if each.code not in NEVER), reason)
+            if said is None or (said.code in NEVER and reason.code not in NEVER):
+                reasons[offer.flavors] = reason
+        return no_quota.of_flavors(list(reasons), list(reasons.values()))
+
+    def never(self, key: LineKey, offer: FlavorAssignment) -> Reason | None:
+        """Why the offer could not be placed even if nothing ran: that is said before what quota lacks."""
+        if not self.cycle.is_whole(key):
+            return None
+        return explain.never(self.cluster, self.cycle.draft, offer.gang)
+
+    def mends(self, reason: Reason) -> bool:
+        """Whether others' going can mend it."""
+        return reason.code in SHORT
+
+    def hopes(self, reason: Reason) -> bool:
+        return reason.code not in NEVER
+
+    # What cells are told
+
+    def denied(self, line: Line, entry: Entry, reason: Reason, told: int) -> None:
+        """The first of the cell was tried, or asked about, in vain. `told` UNTOLD: quota allows none of its offers."""
+        self.failures += 1
+        if told == UNTOLD:
+            told = ROOM if self.cycle.is_within_limits(line) else QUOTA
+        own = None if reason is self.reason_of_class(self.cycle.class_of(line)) else reason
+        self.tell_cell(line, entry, reason, told, own)
+
+    def lacks_room(self, line: Line, entry: Entry) -> None:
+        """The cell came up, and its class is known to have no room."""
+        if self.pending.cells.told[line.cell] != ROOM and line not in self.cells:
+            found = self.cycle.class_of(line)
+            reason = self.explain_class(found)
+            if reason is not None:
+                self.tell_cell(line, entry, reason, ROOM, None)
+
+    def tell_cell(self, line: Line, entry: Entry, reason: Reason, told: int, own: Reason | None) -> None:
+        """The first is told the new numbers, the others only if the code is another, newcomers in any case. In a strict
+        queue a cell is at the head, and behind another's, in turns: then only the next few are told."""
+        said = self.reason_of(line)
+        self.cells[line] = told, own
+        self.tell_bid(entry.bid, reason)
+        if said is None or said.code is not reason.code:
+            few = said is not None and takes_turns(said, reason)
+            for other in islice(self.cycle.following(line), NEXT if few else None):
+                self.tell_bid(other.bid, reason)
+
+    def tell_others(self) -> None:
+        """All that did not come up, if another thing keeps them now than they were told."""
+        if self.pending.lines:
+            self.renew()
+            self.tell_behind()
+            if self.pending.loose or self.pending.headroom.keys:
+                self.tell_unlooked(self.unlooked_few() if self.cycle.is_small else self.unlooked())
+        for bid in self.pending.untold:
+            line = self.pending.line_of(bid)
+            if line is not None and self.cycle.still_waits(bid):
+                self.tell_newcomer(line, bid)
+
+    def renew(self) -> None:
+        """Classes that had room and lost it to others are explained anew at times, and all when a node became
+        another."""
+        blocked, pending = self.cycle.blocked, self.pending
+        left = EXPLAINED
+        for found in blocked.closed(all_of_them=pending.renews):
+            found.stale += blocked.had_room(found.number)
+            if found.stale <= RENEWED or found.reason is None or found.ways or found.combination in self.explained:
+                continue
+            lack = self.tried(found.combination.gang)
+            if lack is not None:
+                self.explain(found.combination.gang, lack)
+                self.tell_some_of(found)
+            if not (left := left - 1):
+                return
+        pending.renews = False
+
+    def tell_some_of(self, found: PendingClass) -> None:
+        """The first of the first few cells of a class are told its new reason."""
+        cells = self.pending.cells
+        reason = self.reason_of_class(found)
+        some = (cells.cls == found.number) & (cells.told == ROOM)
+        for cell in some.nonzero()[0][:EXPLAINED].tolist():
+            line = cells.lines[cell]
+            if line is not None and line.reason is None and (entry := self.cycle.first_waiting(line)) is not None:
+                assert reason is not None  # it was explained just now
+                self.tell_cell(line, entry, reason, ROOM, None)
+
+    def unlooked_few(self) -> Unlooked:
+        """The same as `unlooked`, cell by cell."""
+        cycle, told = self.cycle, self.pending.cells.told.tolist()
+        bounded, is_open = bool(self.pending.headroom.keys), cycle.blocked.is_open
+        found = Unlooked([], [], [])
+        for line in self.pending.lines.values():
+            said = told[line.cell]
+            if not bounded or cycle.is_within_limits(line):
+                if is_open(line.cls):
+                    continue
+                if said != ROOM:
+                    if not line.strict:
+                        found.closed.append(line)
+                elif cycle.blocked.had_room(line.cls):
+                    found.lost.append(line)
+            elif said == UNTOLD or (said == ROOM and is_open(line.cls)):
+                if not line.strict:
+                    found.short.append(line)
+            elif said == QUOTA and line.cell in cycle.within:
+                found.lost.append(line)
+        found.lost.sort(key=lambda line: (-line.key.priority, line.first().arrival_s))
+        return found
+
+    def unlooked(self) -> Unlooked:
+        """Cells that quota or a count kept from coming up."""
+        cycle, cells = self.cycle, self.pending.cells
+        count = len(cells)
+        cls, row, told = cells.cls[:count], cells.row[:count], cells.told[:count]
+        within = cycle.within_limits(cls, row)
+        open_, had_room = cycle.blocked.columns()
+        is_open = open_[cls]
+        short = ~within & ((told == UNTOLD) | (is_open & (told == ROOM)))
+        lacks = within & ~is_open & (told != ROOM)
+        if self.cluster.tree.stricts:
+            lacks &= ~cycle.is_strict[row]
+            short &= ~cycle.is_strict[row]
+        live, lines = cls >= 0, cells.lines
+        lost: list[int] = []
+        if self.failures < EXPLAINED:
+            losing = within & ~is_open & (told == ROOM) & had_room[cls]
+            losing |= ~within & cycle.within_at_first[:count] & (told == QUOTA)
+            some = (losing & live).nonzero()[0]
+            order = np.lexsort((cells.arrival_s[some], -cells.priority[some]))
+            lost = some[order[: 2 * EXPLAINED]].tolist()
+        return Unlooked(
+            [line for cell in (short & live).nonzero()[0].tolist() if (line := lines[cell]) is not None],
+            [line for cell in (lacks & live).nonzero()[0].tolist() if (line := lines[cell]) is not None],
+            [line for cell in lost if (line := lines[cell]) is not None],
+        )
+
+    def tell_unlooked(self, unlooked: Unlooked) -> None:
+        """What keeps them, if they were told something else; and of those that had room, or quota, and lost it to
+        others, the first few the new numbers."""
+        cycle = self.cycle
+        for line in unlooked.short:
+            if line not in self.cells and (entry := cycle.first_waiting(line)) is not None:
+                self.tell_short(line, entry)
+        for line in unlooked.closed:
+            if line not in self.cells and (entry := cycle.first_waiting(line)) is not None:
+                self.tell_closed(line, entry, cycle.class_of(line))
+        for line in unlooked.lost:
+            if self.failures >= EXPLAINED:
+                return
+            if line not in self.cells and (entry := cycle.first_waiting(line)) is not None:
+                self.tell_lost(line, entry, cycle.class_of(line))
+
+    def tell_closed(self, line: Line, entry: Entry, found: PendingClass) -> None:
+        """The cell's class has no room."""
+        if not found.ways:
+            if (reason := self.explain_class(found)) is not None:
+                self.tell_cell(line, entry, reason, ROOM, None)
+            return
+        offers, lacking = self.cycle.offers(line.key, entry.bid), []
+        for offer in offers:
+            way = self.cycle.class_of_offer(line, offer) if offer.short is None else None
+            if offer.short is None and (said := None if way is None else self.explain_class(way)) is None:
+                return
+            if offer.short is None and said is not None:
+                lacking.append(said)
+        reason = self.why_not(line.key, offers, lacking)
+        self.tell_cell(line, entry, reason, ROOM, reason)
+
+    def tell_lost(self, line: Line, entry: Entry, found: PendingClass) -> None:
+        """The cell had room, or quota, when the cycle began."""
+        if self.pending.cells.told[line.cell] == QUOTA:
+            self.failures += 1
+            self.tell_short(line, entry)
+        elif not found.ways and line.reason is None:
+            if found.combination not in self.explained and (lack := self.tried(found.combination.gang)) is not None:
+                self.explain(found.combination.gang, lack)
+            if (reason := self.reason_of_class(found)) is not None:
+                self.failures += 1
+                self.tell_cell(line, entry, reason, ROOM, None)
+
+    def tell_short(self, line: Line, entry: Entry) -> None:
+        offers = self.cycle.offers(line.key, entry.bid)
+        if any(offer.short is None for offer in offers):
+            return  # it was kept out by what this cycle granted, and given back since
+        reason = self.why_not(line.key, offers, ())
+        self.tell_cell(line, entry, reason, QUOTA, reason)
+
+    def tell_newcomer(self, line: Line, bid: Bid) -> None:
+        """It is told what its cell was; unless that names the job itself as who holds what is lacking."""
+        reason = self.reason_of(line)
+        if reason is not None and bid.slot is None and self.cluster.jobs[bid.job].attempt and reason.names(bid.job):
+            found = self.cycle.class_of(line)
+            lack = None if found.ways or reason.code is not ReasonCode.NO_ROOM else self.tried(found.combination.gang)
+            if lack is not None:
+                reason = self.explain(found.combination.gang, lack)
+                self.cells[line] = ROOM, None
+        if reason is not None:
+            self.tell_bid(bid, reason)
+
+    # Behind a head
+
+    def tell_behind(self) -> None:
+        """All that this cycle's heads hold up."""
+        closed = self.cycle.contest.closed
+        if not closed:
+            return
+        behind = self.newly_behind()
+        for queue, (head, entry) in closed.items():
+            why = self.reason_of(head)
+            now = entry.bid.job, None if why is None else str(why.code)
+            new = behind.get(queue, [])
+            near = self.next_few(queue, now)
+            if not (new or near):
+                continue
+            reason = no_quota.behind_head(self.cluster, entry.bid.job, queue, why)
+            for line in dict.fromkeys((*new, *near)):
+                first = self.cycle.first_waiting(line)
+                if first is not None and line is not head:
+                    self.tell_cell(line, first, reason, BEHIND, reason)
+
+    def newly_behind(self) -> dict[str, list[Line]]:
+        """By strict queue, the cells that a head holds up from now on."""
+        cycle, cells = self.cycle, self.pending.cells
+        if cycle.is_small:
+            told, over = cells.told.tolist(), cycle.over
+            few = [cell for cell, said in enumerate(told[: len(cells)]) if said != BEHIND and not over[cell]]
+            lines = cells.lines
+            return self.by_strict_queue([cell for cell in few if (line := lines[cell]) is not None and line.strict])
+        count = len(cells)
+        cls, row = cells.cls[:count], cells.row[:count]
+        some = (
+            cycle.is_strict[row]
+            & (cells.told[:count] != BEHIND)
+            & (cls >= 0)
+            & (np.frombuffer(cycle.over, np.bool_)[:count] == 0)
+        )
+        return self.by_strict_queue(some.nonzero()[0].tolist())
+
+    def by_strict_queue(self, some: list[int]) -> dict[str, list[Line]]:
+        found: dict[str, list[Line]] = {}
+        for cell in some:
+            line = self.pending.cells.lines[cell]
+            assert line is not None  # vacant cells are in no mask
+            strict = self.cluster.tree.strict_above(line.key.queue)
+            if strict is not None and line.key.kind != Kind.REPLACEMENT:
+                found.setdefault(strict.name, []).append(line)
+        return found
+
+    def next_few(self, queue: str, now: Wait) -> list[Line]:
+        """The cells right behind the head that wait for its sake; none if the first of them has heard of it, since the
+        others were told with it."""
+        found: list[Line] = []
+        for _, line in islice(self.cycle.contest.left.get(queue, ()), 2 * NEXT):
+            said = self.pending.reason_of(line)
+            if said is not None and said.code is ReasonCode.BEHIND_HEAD:
+                if not found and wait_of(said) == now:
+                    break
+                found.append(line)
+                if len(found) == NEXT:
+                    break
+        return found
+
+    # Telling
+
+    def tell_bid(self, bid: Bid, reason: Reason) -> None:
+        record = self.cluster.jobs[bid.job]
+        if bid.slot is not None:
+            reason = explain.of_slots(record, reason, granted=len(self.cycle.places.get(bid.job, ())))
+        self.tell(record, reason)
+
+    def tell(self, record: JobRecord, reason: Reason) -> None:
+        if record.reason != reason:
+            self.waits[record.job.id] = reason
+
+    def told(self) -> Iterator[Told]:
+        """What cells are told, for the plan's findings."""
+        for line, (told, own) in self.cells.items():
+            yield Told(line.key, told, own)
+
+
+def is_behind(reason: Reason | None) -> bool:
+    return reason is not None and reason.code is ReasonCode.BEHIND_HEAD
+
+
+def takes_turns(said: Reason, reason: Reason) -> bool:
+    """The cell comes to the head, or behind another's: who stands further back in it waits as before."""
+    return is_behind(said) != is_behind(reason) and not ALONE & {said.code, reason.code}
+
+
+def wait_of(reason: Reason) -> Wait:
+    """Another is the head, or it waits for something else: then that is another; when enough is expected back moves all
+    the time."""
+    return reason.numbers.get("head"), reason.numbers.get("head_code")
+
+
+__all__ = ["KEPT", "Telling"]

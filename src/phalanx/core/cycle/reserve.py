@@ -1,0 +1,118 @@
+"""Who is given a reservation in a cycle, and when all are made.
+
+A reservation goes to the first request in order that finds no room (EASY), or to each up to a depth (conservative). So
+until all are made every cell within its limits comes up, whether it may start or not; after that only those that may.
+Those behind the first reservation then come in the order of their estimates (`BackfillOrder.SHORTEST`, EASY-SJBF),
+equal ones as the contest had them. How reservations are made and kept is said in `core.backfill.reservation`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from phalanx.core.backfill.reservation import BackfillForecast
+from phalanx.lazy import lazy
+from phalanx.model.job import Placement
+from phalanx.model.policy import Backfill, BackfillOrder
+from phalanx.state.classes import Gang
+from phalanx.state.pending.line import Bid, Entry, Kind, Line
+from phalanx.state.pending.pending import KEPT
+
+if TYPE_CHECKING:
+    from phalanx.core.cycle.steps import Cycle
+
+
+class Reserving:
+    """Of one cycle. `may_reserve`: the next request that finds no room may be given a reservation. `others`: of cells
+    of which some have one, who comes next."""
+
+    def __init__(self, cycle: Cycle) -> None:
+        self.cycle, self.cluster, self.policy = cycle, cycle.cluster, cycle.policy
+        self.greedy = self.policy.backfill is Backfill.GREEDY
+        self.conservative = self.policy.backfill is Backfill.CONSERVATIVE
+        self.others: dict[Line, Iterator[Entry]] = {}
+        self.reserved: set[Bid] = set()
+        self.by_estimate = self._turned = False
+
+    @lazy
+    def horizon(self) -> BackfillForecast:
+        return BackfillForecast(self.cluster, self.policy, self.cycle.now_s, self.cycle.draft)
+
+    @lazy
+    def may_reserve(self) -> bool:
+        cells, cluster = self.cycle.pending.cells, self.cluster
+        if self.greedy or (self.conservative and self.policy.backfill_depth <= 0):
+            return False
+        if cluster.ends.order or cluster.reservations:
+            return True
+        return bool((np.isfinite(cells.limit_s) & (cells.cls >= 0)).any())
+
+    def first(self) -> tuple[Bid, float] | None:
+        """Who has the first reservation, and from when."""
+        if "horizon" not in self.__dict__ or not self.horizon.reservations:
+            return None
+        hold = self.horizon.reservations[0]
+        return hold.bid, hold.seat.start_s
+
+    def mark(self) -> tuple[object, ...] | None:
+        """What tells the reservations of this cycle from those of others, as far as they bound who preempts; None:
+        there are none. Many are made anew whenever anything happens."""
+        if self.greedy or "horizon" not in self.__dict__ or not self.horizon.reservations:
+            return None
+        return (self.cycle.pending.version,) if self.conservative else self.first()
+
+    def is_turned(self) -> bool:
+        """Whether all reservations have been made since this was last asked."""
+        turned, self._turned = self._turned, False
+        return turned
+
+    def was_denied(self, line: Line) -> bool:
+        """The cell comes up again only so that the next of it is given a reservation too."""
+        return line in self.others
+
+    def granted(self, bid: Bid, gang: Gang, placements: Sequence[Placement]) -> None:
+        if not self.greedy and placements:
+            self.horizon.grant(bid, gang, placements)
+
+    def hold(self, line: Line, entry: Entry) -> bool:
+        """The request cannot start for want of room: whether it is given a reservation."""
+        if not self.may_reserve or line.key.kind == Kind.GROWTH or not self.cycle.draft.free:
+            return False  # growth has none, nor has anybody where no node was ever known
+        if not self.is_affordable(line, entry):
+            return False
+        horizon = self.horizon
+        reserved = horizon.hold(entry.bid, line.key.gang) is not None
+        if reserved:
+            self.reserved.add(entry.bid)
+        if not horizon.open:
+            self.may_reserve = False
+            self._turned = True
+            self.by_estimate = bool(horizon.reservations) and self.policy.backfill_order is BackfillOrder.SHORTEST
+        return reserved
+
+    def is_affordable(self, line: Line, entry: Entry) -> bool:
+        """Whether quota allows the request, and nothing but room is lacking."""
+        if line.key.kind == Kind.REPLACEMENT or self.cluster.tree.branches[line.key.queue].unbounded:
+            return True
+        return any(offer.short is None for offer in self.cycle.offers(line.key, entry.bid))
+
+    def next_of(self, line: Line) -> Entry | None:
+        """The next of a cell whose first was denied, if it is to have a reservation of its own."""
+        if not self.conservative or not self.may_reserve:
+            return None
+        others = self.others.get(line)
+        if others is None:
+            others = self.others[line] = iter(line)
+        still_waits = self.cycle.still_waits
+        return next((each for each in others if each.bid not in self.reserved and still_waits(each.bid)), None)
+
+    def keeps_out_still(self, line: Line, entry: Entry) -> bool:
+        """Whether the cell was told that its room is kept, and is sure to be told the same again."""
+        cycle = self.cycle
+        if self.greedy or self.may_reserve or cycle.pending.cells.told[line.cell] != KEPT or line in cycle.rest:
+            return False
+        key, told = line.key, line.reason
+        plain = key.kind == Kind.JOB and key.gang.rigid and self.cluster.tree.branches[key.queue].unbounded
+        return plain and told is not None and self.horizon.keeps_out(entry.bid, key.gang, told)

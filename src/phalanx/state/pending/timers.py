@@ -1,0 +1,69 @@
+"""One heap of timers: what is to be looked at again at a time, whatever else happens until then.
+
+An item is a request that is not eligible before that time, the name of a job whose deadline passes then, or a cell
+whose search for victims may succeed then. An item has at most one timer; entries of timers that were set anew or
+dropped are skipped when they come up, and cleared away when they are more than half of the heap."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Hashable, Iterator
+from heapq import heapify, heappop, heappush
+
+NEVER_S = float("inf")
+
+
+class Timers:
+    """Times are in seconds since the epoch."""
+
+    __slots__ = ("_heap", "_number", "_of")
+
+    def __init__(self) -> None:
+        self._of: dict[Hashable, tuple[float, int]] = {}
+        self._heap: list[tuple[float, int, Hashable]] = []
+        self._number = 0
+
+    def __contains__(self, item: object) -> bool:
+        return item in self._of
+
+    def __iter__(self) -> Iterator[Hashable]:
+        return iter(self._of)
+
+    def set(self, item: Hashable, at_s: float) -> None:
+        """Look at the item at that time instead of any other; `NEVER_S`: at none."""
+        if at_s == NEVER_S:
+            self.drop(item)
+            return
+        self._number += 1
+        self._of[item] = (at_s, self._number)
+        heappush(self._heap, (at_s, self._number, item))
+        if len(self._heap) > 2 * len(self._of) + 64:
+            self._heap = [(at_s, number, each) for each, (at_s, number) in self._of.items()]
+            heapify(self._heap)
+
+    def drop(self, item: Hashable) -> None:
+        """The item has no timer any more."""
+        self._of.pop(item, None)
+
+    def due(self, now_s: float) -> list[Hashable]:
+        """Return the items whose time has come, earliest first; their timers are over."""
+        found = []
+        while (next_s := self.next_s()) is not None and next_s <= now_s:
+            _, _, item = heappop(self._heap)
+            del self._of[item]
+            found.append(item)
+        return found
+
+    def next_s(self, without: Container[Hashable] = ()) -> float | None:
+        """Return when the next timer is due, of those items aside; None: there is none."""
+        heap = self._heap
+        while heap and self._of.get(heap[0][2]) != heap[0][:2]:
+            heappop(heap)
+        if not heap or heap[0][2] not in without:
+            return heap[0][0] if heap else None
+        return min((at_s for item, (at_s, _) in self._of.items() if item not in without), default=None)
+
+    def copy(self) -> Timers:
+        """Return a copy that shares no state."""
+        other = Timers()
+        other._of, other._heap, other._number = dict(self._of), list(self._heap), self._number
+        return other

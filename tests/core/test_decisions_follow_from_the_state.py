@@ -1,0 +1,142 @@
+"""A decision follows from the state alone: every cycle's is that of a state that remembers nothing of earlier cycles,
+and that of the other way to look at the cells, one by one or all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from random import Random
+from unittest.mock import patch
+
+import pytest
+
+from phalanx.core.cycle import blocked, steps
+from phalanx.core.decide import decide
+from phalanx.core.fold.fold import fold, fold_plan
+from phalanx.core.placement import capacity
+from phalanx.model.event import Event, Finished, NodeSeen, QueueSeen, Refused, Started, Submitted, Ticked
+from phalanx.model.job import Job, Phase, Role
+from phalanx.model.node import Node
+from phalanx.model.plan import Preempt, Start
+from phalanx.model.pod import Shape, amounts
+from phalanx.model.policy import Backfill, BackfillOrder, Policy
+from phalanx.model.queue import (
+    Limits,
+    Queue,
+    QueueOrder,
+    QueuePreemption,
+    Quota,
+    ReclaimFloor,
+    ReclaimWithinCohort,
+    WithinQueue,
+)
+from phalanx.report.invariants import check_invariants
+from phalanx.state.cluster import Cluster
+from tests.forgetful import decided_without_memory, decisions
+from tests.seeds import mostly_slow
+
+CYCLES = 25
+
+
+class World:
+    """Few nodes, few shapes, many queues; jobs come, run, give way and go."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random = Random(seed)
+        self.shapes = [
+            Shape(requests=amounts({"cpu": random.choice([1, 2, 3]) * 1000, "memory": random.choice([1, 2, 4])}))
+            for _ in range(6)
+        ]
+        self.policy = Policy(
+            backfill=random.choice([Backfill.EASY, Backfill.EASY, Backfill.GREEDY, Backfill.CONSERVATIVE]),
+            backfill_order=random.choice(list(BackfillOrder)),
+        )
+        self.orders = random.choice([[QueueOrder.PRIORITY], [QueueOrder.FIFO], [QueueOrder.FAIR], list(QueueOrder)])
+        self.timed, self.strict = random.random() < 0.6, random.choice([0.0, 0.0, 0.2])
+        self.preempts = random.random() < 0.4
+        self.submitted = 0
+
+    def listed(self) -> list[Event]:
+        random = self.random
+        has = amounts({"cpu": 4000, "memory": 8, "pods": 10})
+        inner = [self.queue(f"in-{n}", parent="in-0" if n else "") for n in range(3)]
+        leaves = [self.queue(f"q-{n}", parent=random.choice(inner).name) for n in range(8)]
+        self.queues = [queue.name for queue in (*inner, *leaves)]
+        nodes = [NodeSeen(Node(name=f"n-{n}", allocatable=has)) for n in range(random.randint(2, 6))]
+        return [*map(QueueSeen, (*inner, *leaves)), *nodes]
+
+    def queue(self, name: str, parent: str) -> Queue:
+        random, quotas = self.random, tuple[Quota, ...]()
+        if random.random() < 0.2:
+            quotas = (Quota(limit=(("cpu", random.choice([4000, 8000])),)),)
+        elif random.random() < 0.2 and parent:
+            quotas = (Quota(guaranteed=(("cpu", 1000),)),)
+        per_user = Limits(running=2) if random.random() < 0.1 else Limits()
+        preemption = QueuePreemption()
+        if self.preempts and random.random() < 0.5:
+            floor = random.choice(list(ReclaimFloor))
+            preemption = QueuePreemption(
+                within=WithinQueue.LOWER, reclaim=random.choice(list(ReclaimWithinCohort)), down_to=floor
+            )
+        return Queue(
+            name=name,
+            parent=parent,
+            order=random.choice(self.orders),
+            strict=random.random() < self.strict,
+            quotas=quotas,
+            per_user=per_user,
+            preemption=preemption,
+        )
+
+    def job(self) -> Submitted:
+        random = self.random
+        self.submitted += 1
+        size = random.choice([1, 1, 2, 3, 6])
+        role = Role(name="w", count=size, minimum=size, shape=random.choice(self.shapes))
+        return Submitted(
+            Job(
+                id=f"j{self.submitted}",
+                queue=random.choice(self.queues),
+                user=random.choice(["ann", "bob"]),
+                roles=(role,),
+                priority=random.choice([0, 0, 0, 1, 5]),
+                limit_s=random.choice([None, 20.0, 50.0, 200.0]) if self.timed else None,
+                submitted_s=self.submitted,
+            )
+        )
+
+    def events(self, cluster: Cluster, now_s: float) -> list[Event]:
+        random, jobs = self.random, cluster.jobs
+        over = [name for name, each in jobs.items() if each.phase is Phase.RUNNING and random.random() < 0.2]
+        given_up = [name for name, each in jobs.items() if each.phase is Phase.QUEUED and random.random() < 0.02]
+        new = [self.job() for _ in range(random.choice([0, 1, 2, 8]) if len(jobs) < 80 else 0)]
+        return [Ticked(now_s), *map(Finished, (*over, *given_up)), *new]
+
+
+@contextmanager
+def looked_at(few: int) -> Iterator[None]:
+    """So few cells, classes, and pairs of a demand and a node, are looked at one by one."""
+    with patch.object(steps, "FEW", few), patch.object(blocked, "FEW", few), patch.object(capacity, "FEW", few):
+        yield
+
+
+@pytest.mark.parametrize("seed", mostly_slow(range(240), fast=60))
+def test_every_cycle_decides_as_if_nothing_were_remembered(seed: int) -> None:
+    world, cluster = World(seed), Cluster()
+    events = world.listed()
+    for number in range(CYCLES):
+        now_s = 10.0 * number
+        fold(cluster, events)
+        with looked_at(0 if seed % 2 else 10**9):
+            plan = decide(cluster, world.policy, now_s)
+        with looked_at(10**9 if seed % 2 else 0):
+            assert decided_without_memory(cluster, world.policy, now_s) == decisions(plan), f"cycle {number}"
+        fold_plan(cluster, plan)
+        check_invariants(cluster)
+        fold(cluster, [Started(each.job, each.attempt) for each in plan.actions if isinstance(each, Start)])
+        events = world.events(cluster, now_s + 10.0)
+        events += [
+            Refused(each.job, each.attempt, each.reason, not_before_s=now_s + 10.0)
+            for each in plan.actions
+            if isinstance(each, Preempt)
+        ]

@@ -1,0 +1,79 @@
+"""A decision on a state that remembers nothing: what was found about classes, cells and searches is forgotten, and
+what nodes hold is counted anew. Only facts are left: who waits, since when, whose turn it is to search for victims, and
+which gangs were searched a place for in vain where that search is within a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from phalanx.core.decide import decide
+from phalanx.model.plan import Action, Nominate, Place, Plan, Start, Wait
+from phalanx.model.policy import Policy
+from phalanx.state.classes import Gang
+from phalanx.state.cluster import Cluster
+from phalanx.state.pending.pending import UNTOLD, Pending
+
+
+@contextmanager
+def forgotten(cluster: Cluster) -> Iterator[None]:
+    """For a moment the state remembers nothing."""
+    pending, foreseen = cluster.pending, cluster.ends.foreseen
+    charged, subjects, changed = (
+        dict(cluster.tree.charged),
+        dict(cluster.tree.subjects),
+        dict(cluster.columns.pod_index.changed),
+    )
+    recharged = dict(cluster.columns.recharged)
+    cluster.pending, cluster.ends.foreseen = without_findings(cluster), None
+    try:
+        yield
+    finally:
+        cluster.pending, cluster.ends.foreseen = pending, foreseen
+        cluster.tree.charged, cluster.tree.subjects = charged, subjects
+        cluster.columns.pod_index.changed.update(changed)
+        cluster.columns.recharged.update(recharged)
+
+
+def without_findings(cluster: Cluster) -> Pending:
+    pending = cluster.pending.copy(cluster.tree)
+    for number in list(pending.failed):
+        found = pending.classes[number]
+        if found is None or not is_searched(found.combination.gang):
+            del pending.failed[number]
+    pending.cells.told[:] = UNTOLD
+    for found in pending.classes:
+        if found is not None:
+            found.reason = None
+    for line in pending.lines.values():
+        line.reason = None
+    pending.searched = {
+        key: search if search.changes < 0 or is_searched(key.gang) else search._replace(changes=pending.changes + 1)
+        for key, search in pending.searched.items()
+    }
+    return pending
+
+
+def decisions(plan: Plan) -> list[Action]:
+    """All that is decided, besides who is told what, and which of several nodes and devices that are equally good is
+    taken: that depends on the order in which they were filled."""
+    return [nameless(action) for action in plan.actions if not isinstance(action, Wait)]
+
+
+def nameless(action: Action) -> Action:
+    match action:
+        case Start() | Place() | Nominate():
+            placements = tuple(each._replace(node="", devices=()) for each in action.placements)
+            return action._replace(placements=placements)
+    return action
+
+
+def is_searched(gang: Gang) -> bool:
+    """Whether a place for it is searched within a budget (`core.placement.gang`): not every place is found, so it is
+    not tried again before a node gains something that one of its pods could use."""
+    return len(gang.roles) > 1 or gang.tree is not None
+
+
+def decided_without_memory(cluster: Cluster, policy: Policy, now_s: float) -> list[Action]:
+    with forgotten(cluster):
+        return decisions(decide(cluster, policy, now_s))
