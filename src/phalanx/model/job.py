@@ -281,7 +281,8 @@ def gang_errors(roles: Sequence[Role], groups: Sequence[Group], closeness: Topol
 
 
 def group_errors(roles: Sequence[Role], groups: Sequence[Group]) -> Iterator[str]:
-    """Yield what is wrong with the groups: undeclared, nested in themselves, or a minimum beyond what is in them."""
+    """Yield what is wrong with the groups: undeclared, nested in themselves, or with a minimum beyond what is
+    in them."""
     counted = Counter(group.name for group in groups)
     twice = [name for name, count in counted.items() if count > 1 or not name]
     if twice:

@@ -134,7 +134,8 @@ class HostPort:
 
 @dataclass(frozen=True, slots=True)
 class DeviceShare:
-    """A share of `count` devices of a resource: of each, either `milli` thousandths or `memory_bytes` of its memory."""
+    """A share of `count` devices of one resource: of each, either `milli` thousandths or `memory_bytes` of
+    its memory."""
 
     resource: str
     milli: int = 0

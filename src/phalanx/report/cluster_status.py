@@ -1,5 +1,6 @@
-"""The book in a few numbers. Costs what there are nodes, lines, and jobs that stand in no line: jobs that are alike
-are counted together."""
+"""The cluster in a few numbers. It costs what there are nodes, lines, and jobs that stand in no line: equal jobs are
+counted together.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from phalanx.state.pending.line import Bid, Kind
 
 
 def cluster_status(cluster: Cluster) -> ClusterStatus:
+    """Return the status of the cluster."""
     columns = cluster.columns
     ready = columns.attributes.ready
     return ClusterStatus(

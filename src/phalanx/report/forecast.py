@@ -1,12 +1,9 @@
-"""When waiting jobs are expected to start: the same deciding, played forward on a copy of the book.
+"""When pending jobs are expected to start: the cycle, played forward on a copy of the state.
 
-Everything that runs is taken to run as long as its time limit allows, and not a second longer; whoever is told to leave
-leaves at once; nothing new is submitted. So the order of the queues, quotas, backfill, reservations, dependencies and
-preemption count for the forecast exactly as they will count then. What states no limit never ends, and who waits for it
-has no expected start. That is what Slurm shows as a pending job's StartTime; as there, a job that ends early makes
-others start earlier, and one of higher priority that is submitted meanwhile makes them start later.
-
-It is a question that people ask, not a part of any cycle: it costs a cycle for each end that it plays."""
+Every running job is taken to run as long as its time limit allows, and not a second longer; a pod that is told to go is
+gone at once; nothing new is submitted. So the order of the queues, quotas, backfill, reservations, dependencies and
+preemption count for the forecast exactly as they will count for the decision.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +23,8 @@ STEPS = 2_000  # cycles played for one forecast
 
 
 def forecast(cluster: Cluster, policy: Policy, now_s: float, jobs: Collection[str]) -> dict[str, StartForecast]:
-    """job -> when it is expected to start, at the earliest `now_s` (seconds since the epoch), and the job whose end it
-    waits for, if it is one; none for jobs that nobody can tell it of. The book is not changed."""
+    """Return job -> when it is expected to start, at the earliest `now_s` (seconds since the epoch), and the job whose
+    end it waits for, if it is one. A job without an expected start is not in it."""
     return ForecastRun(cluster.copy(), policy, now_s, jobs).run()
 
 
@@ -41,6 +38,7 @@ class ForecastRun:
         self.ended = ""
 
     def run(self) -> dict[str, StartForecast]:
+        """Play forward until all jobs asked about have started, or nothing changes any more; return what was found."""
         events: list[Event] = [*self.leaving()]
         for _ in range(STEPS):
             plan = self.step(events)
@@ -52,12 +50,13 @@ class ForecastRun:
         return self.found
 
     def leaving(self) -> Iterator[Event]:
-        """Who is on the way out already is gone at once."""
+        """Yield the events by which pods that are leaving are gone at once."""
         for job, record in self.book.jobs.items():
             if record.phase is Phase.STOPPING and record.reason is not None:
                 yield Refused(job, record.attempt, record.reason)
 
     def step(self, events: list[Event]) -> Plan:
+        """Play one cycle; return its plan."""
         fold(self.book, (Ticked(self.now_s), *events, *self.ends()))
         plan = decide(self.book, self.policy, self.now_s)
         fold_plan(self.book, plan)
@@ -67,7 +66,7 @@ class ForecastRun:
         return plan
 
     def ends(self) -> Iterator[Event]:
-        """Those whose limit is over."""
+        """Yield the ends of jobs whose limit is over."""
         over = []
         for end_s, job in self.book.ends.order:
             if end_s > self.now_s:
@@ -78,7 +77,7 @@ class ForecastRun:
             yield Finished(job, Outcome.SUCCEEDED)
 
     def go_on(self, plan: Plan) -> bool:
-        """To the next time at which anything changes, which may be now; whether there is one."""
+        """Go on to the next time at which anything changes, which may be now; return whether there is one."""
         if plan.wake_s is not None and plan.wake_s <= self.now_s:
             return True
         times = [end_s for end_s, _ in self.book.ends.order[:1]]
@@ -92,7 +91,7 @@ class ForecastRun:
 
 
 def world_answers(book: Cluster, action: Action) -> Iterator[Event]:
-    """What the most obliging world answers to an action, at once."""
+    """Yield what the most obliging world answers to the action, at once."""
     match action:
         case Start(job, _, ()):
             roles = book.jobs[job].job.roles

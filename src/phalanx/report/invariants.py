@@ -1,5 +1,8 @@
-"""What must be true of the book after every fold, as code. Tests and the simulation call it each time: everything is
-counted anew from the records, in one pass of plain additions each, and explained only where it differs."""
+"""What must be true of the state after every fold, as code. Tests and the simulation call it each time.
+
+Everything is counted anew from the job records, in one pass of plain additions each, and explained only where it
+differs.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ TREES = 4  # of queues, built anew and kept for the next check
 
 
 class InvariantViolation(AssertionError):
-    """The book contradicts itself, or a decision broke a promise: a defect of ours."""
+    """The state contradicts itself, or a decision broke an invariant: a defect."""
 
 
 def check_invariants(cluster: Cluster) -> None:
@@ -53,7 +56,7 @@ def check_invariants(cluster: Cluster) -> None:
 
 
 def rows_are_true(cluster: Cluster) -> Iterator[str]:
-    """Every name has one row, and its node stands there."""
+    """Yield where a name has no row of its own, or its node stands elsewhere."""
     columns = cluster.columns
     if columns.row_of != {name: row for row, name in enumerate(columns.names) if name}:
         yield f"the rows of nodes are {columns.row_of}, the names by row {columns.names}"
@@ -63,7 +66,8 @@ def rows_are_true(cluster: Cluster) -> Iterator[str]:
 
 
 def columns_add_up(cluster: Cluster) -> Iterator[str]:
-    """allocatable is what the nodes say, and free that less what records and foreign pods hold, everywhere."""
+    """Yield where allocatable is not what the nodes say, or free is not that less what records and foreign
+    pods hold."""
     columns = cluster.columns
     said = [dict(node.allocatable) if node else {} for node in columns.nodes]
     charges = [0] * len(said)
@@ -106,6 +110,7 @@ def layout_is_true(cluster: Cluster) -> Iterator[str]:
 
 
 def holdings(cluster: Cluster) -> Iterator[tuple[str, Amounts]]:
+    """Yield (node, requests) of every pod that is charged."""
     yield from cluster.foreign.values()
     for record in cluster.jobs.values():
         demands = record.gang.demands
@@ -115,6 +120,7 @@ def holdings(cluster: Cluster) -> Iterator[tuple[str, Amounts]]:
 
 
 def jobs_are_whole(cluster: Cluster) -> Iterator[str]:
+    """Yield where a record contradicts its gang, or the indexes of jobs."""
     for job, record in cluster.jobs.items():
         if record.gang.roles != record.job.roles:
             yield f"{job} has other roles than its gang"
@@ -171,7 +177,7 @@ def holders_are_true(cluster: Cluster, held: Mapping[str, Mapping[str, Amount]])
 
 
 def tree_adds_up(cluster: Cluster) -> Iterator[str]:
-    """Every queue's account is what building the tree anew and charging every record comes to."""
+    """Yield where a queue's account is not what building the tree anew and charging every record comes to."""
     tree, charges = cluster.tree, list[Charge]()
     if tree.stale or tree.pool_stale:
         yield "the queue tree is not up to date"
@@ -210,7 +216,7 @@ def equal(one: QueueUsage, other: QueueUsage) -> bool:
 
 
 def alike(one: Mapping[Key, Amount] | Mapping[str, Amount], other: Mapping[Key, Amount] | Mapping[str, Amount]) -> bool:
-    """But for zeros."""
+    """Return whether the two mappings are equal but for zeros."""
     if one == other:
         return True
     return {key: amount for key, amount in one.items() if amount} == {
@@ -228,7 +234,7 @@ def tallied(account: QueueUsage) -> list[object]:
 
 
 def pool_of(cluster: Cluster) -> dict[Key, int]:
-    """What all nodes have, by flavor and resource: each node's amounts, added one by one."""
+    """Return what all nodes have, by flavor and resource: each node's amounts, added one by one."""
     flavors = [(flavor.name, set(flavor.labels)) for flavor in cluster.flavors.values()]
     pool: dict[Key, int] = {}
     for node in cluster.columns:
@@ -240,7 +246,7 @@ def pool_of(cluster: Cluster) -> dict[Key, int]:
 
 
 def charged_anew(cluster: Cluster, charges: Sequence[Charge]) -> QueueTree:
-    """A tree of the same queues with these charges, and no others."""
+    """Return a tree of the same queues with these charges, and no others."""
     tree = tree_of(tuple(cluster.queues.values()), tuple(cluster.flavors))
     tree.clear()
     for charge in charges:
@@ -252,8 +258,8 @@ _TREES: list[tuple[tuple[Queue, ...], tuple[str, ...], QueueTree]] = []
 
 
 def tree_of(queues: tuple[Queue, ...], flavors: tuple[str, ...]) -> QueueTree:
-    """Of these queues, latest first; whoever asks clears it. (Comparing them costs less than hashing: mostly they are
-    the same objects.)"""
+    """Return an empty tree of these queues. The last few are kept; comparing queues costs less than hashing them, for
+    mostly they are the same objects."""
     for of, named, tree in _TREES:
         if of == queues and named == flavors:
             return tree
@@ -317,8 +323,7 @@ def room_is_true(cluster: Cluster) -> Iterator[str]:
 
 
 def usage_errors(cluster: Cluster, held: Mapping[str, Mapping[str, Amount]]) -> Iterator[str]:
-    """For `report.invariants`: what is noted as held is what the records hold (`held`, by job), and nothing else costs
-    anything."""
+    """Yield where usage does not have what the records hold (`held`, by job)."""
     of_users: dict[tuple[str, str], dict[str, Amount]] = {}
     jobs: dict[tuple[str, str], int] = {}
     for name, record in cluster.jobs.items():

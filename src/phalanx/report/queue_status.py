@@ -1,6 +1,7 @@
-"""How queues stand, read from the book: for the status of Queue objects, and for whoever asks at the command line.
+"""How queues stand, read off the state: for the status of Queue objects and for the command line.
 
-Costs what the tree has (queues times what they name), and for the first places one look at each job of a queue."""
+It costs what the tree has (queues times what they name), and for the first positions one look at each job of a queue.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ _STARTED = (Phase.STARTING, Phase.RUNNING)
 
 
 def queue_statuses(cluster: Cluster, places: int = 20) -> Iterator[QueueStatus]:
-    """Every queue's, parents before children, siblings by name; with its first `places` places."""
+    """Yield every queue's status, parents before children, siblings by name, with its first `places` pending jobs."""
     pending, running = _counts(cluster)
     owned = {key for branch in cluster.tree.branches.values() for key, amount in branch.guaranteed.items() if amount}
     left = [(branch, 0) for branch in reversed(_by_name(cluster.tree.root))]
@@ -37,8 +38,8 @@ def queue_statuses(cluster: Cluster, places: int = 20) -> Iterator[QueueStatus]:
 
 
 def with_expected_starts(cluster: Cluster, found: list[QueueStatus], now_s: float, most_jobs: int) -> list[QueueStatus]:
-    """The same, with when the first are expected to start, if there are not more live jobs than that: it takes playing
-    forward what runs."""
+    """Return the same with the expected starts of the first jobs, if there are at most `most_jobs` live jobs: it takes
+    playing forward what runs."""
     asked = [place.job for standing in found for place in standing.first]
     if not asked or not cluster.ends.order or len(cluster.jobs) > most_jobs:
         return found
@@ -51,7 +52,7 @@ def with_expected_starts(cluster: Cluster, found: list[QueueStatus], now_s: floa
 
 
 def queue_positions(cluster: Cluster, queue: str, places: int) -> list[QueuePosition]:
-    """The first that wait in that queue, in the order in which they are looked at."""
+    """Return the first pending jobs of the queue, in the order in which they are looked at."""
     records = islice(_records(cluster, queue), _MOST_SHOWN)
     waiting = (record for record in records if record.phase not in _STARTED)
     first = nsmallest(places, waiting, key=_ranking(cluster, queue))
@@ -69,7 +70,7 @@ def _by_name(branch: Branch) -> list[Branch]:
 
 
 def _counts(cluster: Cluster) -> tuple[dict[str, int], dict[str, int]]:
-    """Per queue, with all below: jobs that wait, and jobs that were started."""
+    """Return, per queue with all below, how many jobs wait, and how many were started."""
     pending, running = (dict.fromkeys(cluster.tree.branches, 0) for _ in range(2))
     for name, branch in cluster.tree.branches.items():
         jobs = list(_records(cluster, name)) if branch.queue is not None else []
@@ -86,7 +87,7 @@ def _records(cluster: Cluster, queue: str) -> Iterator[JobRecord]:
 
 
 def _ranking(cluster: Cluster, queue: str) -> Callable[[JobRecord], tuple[float, float, str]]:
-    """As `core.order.rank` compares queued jobs, with the factors as they are now."""
+    """Return a sort key for pending jobs, as `core.order.rank` compares them, with the factors as they are now."""
     order = cluster.tree.branch(queue).order
     priorities = MultifactorPriority(cluster, cluster.policy, cluster.now_s)
 
@@ -126,7 +127,7 @@ def _standing(
 
 
 def _usage(branch: Branch, owned: Set[Key]) -> Iterator[ResourceUsage]:
-    """What is used or named, by flavor and resource."""
+    """Yield what is used or named, by flavor and resource."""
     used: Mapping[Key, Amount] = branch.account.total
     keys = {key for key, amount in used.items() if amount} | branch.guaranteed.keys() | branch.limit.keys()
     for flavor, resource in sorted(keys):

@@ -20,7 +20,7 @@ from phalanx.state.running import RunningPods
 
 
 def index_errors(cluster: Cluster) -> Iterator[str]:
-    """What the book notes by name and by kind is what its pods say."""
+    """Yield where the indexes are not what the pods say."""
     columns = cluster.columns
     for record in cluster.jobs.values():
         if record.devices and (strays := record.devices.keys() - record.placements.keys() - record.nominated.keys()):
@@ -40,7 +40,7 @@ def index_errors(cluster: Cluster) -> Iterator[str]:
 
 
 def devices_anew(cluster: Cluster) -> DeviceTable:
-    """With the same nodes, and every pod of ours put on its devices again."""
+    """Return a device table with the same nodes, and every pod put on its devices again."""
     columns = cluster.columns
     devices = DeviceTable(columns.capacity)
     for row, node in enumerate(columns.nodes):
@@ -69,6 +69,7 @@ def peers_anew(cluster: Cluster) -> PodIndex:
 
 
 def add_pod(peers: PodIndex, row: int, kind: AffinityClass | None, ports: tuple[HostPort, ...]) -> None:
+    """Enter a pod in the index."""
     if kind is not None:
         peers.add(kind, row)
     if ports:
@@ -76,7 +77,8 @@ def add_pod(peers: PodIndex, row: int, kind: AffinityClass | None, ports: tuple[
 
 
 def of_devices(devices: DeviceTable, row: int) -> object:
-    """What is left of the row's devices, by name; what is held in its zones; which counts lack shared devices."""
+    """Return what is left of the row's devices, by name; what is held in its zones; which counts lack shared
+    devices."""
     listed = devices.listed.get(row, ())
     milli, memory = (table[row].tolist() if listed else [] for table in (devices.milli, devices.memory))
     left = {device.name: (milli[at], memory[at]) for at, device in enumerate(listed)}

@@ -1,8 +1,10 @@
-"""Shapes and roles, interned, so that thinking is done once for what thousands of pods and jobs have in common.
+"""Demands and gangs, interned: one object for all pods, or jobs, that ask the same.
 
-One `Demand` object per distinct shape, one `NodeConstraints` for all shapes that may go to the same nodes, one `Gang`
-per distinct (roles, groups, closeness, size). Two of a kind are the same exactly if they are the same object, which
-makes them cheap keys. The tables hold their objects weakly: what no job has any more is forgotten."""
+There is one `Demand` object per distinct shape, one `NodeConstraints` for all shapes that may go to the same nodes, one
+`AffinityClass` for all pods that pod affinity cannot tell apart, and one `Gang` per distinct (roles, groups, topology
+request, size). Two are equal exactly if they are the same object, which makes them cheap keys. The tables hold their
+objects weakly: what no job has any more is forgotten.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ MinimumCost: TypeAlias = tuple[tuple[tuple[str, str], Amount], ...]
 
 
 class NodeConstraints:
-    """Which nodes a pod may go to, amounts aside."""
+    """The node constraints of a pod: its node selector, node affinity and tolerations."""
 
     __slots__ = ("__weakref__", "affinity", "selector", "tolerations")
 
@@ -43,10 +45,15 @@ class NodeConstraints:
 
 
 class Demand:
-    """`asks`: what each pod holds on its node (`with_pod_count`); `amounts`: the same by resource; `costs`: what its
-    queue is charged with, which is the same and its part of devices. `plain`: which nodes take it depends on `where`
-    and on amounts alone, and all that do are equally good. `kind`: what others see of such pods, None if there is
-    nothing to see. `noted`: others see it, or its ports."""
+    """A demand is an interned shape, with what follows from it.
+
+    `asks`, `amounts`: what each pod holds on its node, as pairs and by resource.
+    `costs`: what its queue is charged with: `asks`, and the pod's part of devices.
+    `where`: the node constraints.
+    `kind`: the affinity class; None if no term can select such pods and they have no terms themselves.
+    `unconstrained`: the node constraints and the amounts alone decide which nodes take the pod, and all that do are
+        equally good.
+    `tracked`: each pod is entered by itself, as pod affinity or host ports concern it."""
 
     __slots__ = ("__weakref__", "amounts", "asks", "costs", "kind", "shape", "tracked", "unconstrained", "where")
 
@@ -61,10 +68,13 @@ class Demand:
 
 
 class Gang:
-    """What alike jobs ask: their roles, the demand of each, and how these belong together. `simple`: by room alone, as
-    there are no groups and no closeness; else `tree` says how. `wrong`: what makes it no gang at all, in words.
-    `minimums`: of its roles; `none`: no pod of any; `rigid`: it never takes more. `optional`: members
-    of its groups may be left out."""
+    """A gang is what equal jobs ask: their roles, the demand of each, and how these belong together.
+
+    `simple`: there are no groups and no topology requests; else `tree` says how the roles belong together.
+    `error`: why this cannot be a gang, in words; empty: it can.
+    `minimums`, `none`: by role, the minimum; no pod of any.
+    `rigid`: the gang never takes more than its minimum.
+    `optional`: members of its groups may be left out."""
 
     __slots__ = (
         *("__weakref__", "_asked", "_due", "closeness", "demands", "groups", "minimums", "none", "rigid", "roles"),
@@ -91,8 +101,8 @@ class Gang:
         self._due: MinimumCost | None = None
 
     def due(self) -> MinimumCost:
-        """What the queue is charged with for the minimums of all roles, whatever nodes they are on, by key (no flavor,
-        resource). Added up when first asked for."""
+        """Return what the queue is charged with for the minimums of all roles, by key with the empty flavor. It is
+        added up when first asked for."""
         if self._due is None:
             total: dict[tuple[str, str], Amount] = {}
             for demand, count in zip(self.demands, self.minimums, strict=True):
@@ -102,11 +112,11 @@ class Gang:
         return self._due
 
     def required_roles(self) -> Sequence[int]:
-        """The roles without whose minimum it cannot start."""
+        """Return the roles without whose minimum the gang cannot start."""
         return range(len(self.roles)) if self.tree is None else tuple(self.tree.required_roles())
 
     def asked(self) -> Mapping[str, int]:
-        """resource -> what the minimums of all roles ask together. Added up when first asked for."""
+        """Return resource -> what the minimums of all roles ask together. It is added up when first asked for."""
         if self._asked is None:
             self._asked = {}
             for demand, role in zip(self.demands, self.roles, strict=True):
@@ -115,18 +125,19 @@ class Gang:
         return self._asked
 
     def enough(self, pods: Sequence[int]) -> bool:
-        """Whether so many pods of each role are its minimum."""
+        """Return whether so many pods of each role are the gang's minimum."""
         if self.tree is not None:
             return self.tree.placed(pods)
         return all(map(ge, pods, self.minimums))
 
     def does_without(self, role: int, pods: Sequence[int]) -> bool:
-        """Of a role that it need not have: with so many pods of each it has none of it, or its minimum anyway."""
+        """Return whether the gang, with so many pods of each role, does without this role: it is not required, and has
+        no pod or the gang has its minimum anyway."""
         return role not in self.required_roles() and (not pods[role] or self.enough(pods))
 
 
 def pod_error(roles: tuple[Role, ...]) -> str:
-    """What is wrong with what the pods of some role want; empty: nothing."""
+    """Return what is wrong with the shape of some role, in one sentence; empty if nothing is."""
     for role in roles:
         if found := shape_error(role.shape):
             return f"pods of role {role.name}: {found}" if role.name else f"its pods: {found}"
@@ -134,7 +145,7 @@ def pod_error(roles: tuple[Role, ...]) -> str:
 
 
 class InternTable:
-    """The tables."""
+    """The tables of interned objects."""
 
     def __init__(self) -> None:
         self._gangs: WeakValueDictionary[tuple[object, ...], Gang] = WeakValueDictionary()
@@ -143,6 +154,7 @@ class InternTable:
         self._kinds: WeakValueDictionary[tuple[object, ...], AffinityClass] = WeakValueDictionary()
 
     def of(self, job: Job) -> Gang:
+        """Return the gang of the job."""
         return self.gang(job.roles, job.groups, job.closeness, job.size)
 
     def gang(
@@ -152,6 +164,7 @@ class InternTable:
         closeness: TopologyRequest | None = None,
         size: GangSize = GangSize.ELASTIC,
     ) -> Gang:
+        """Return the gang of these roles, groups, topology request and size."""
         if len(roles) > MAX_ROLES:  # it will be refused: not worth looking at each
             return Gang(roles, (self.demand(roles[0].shape),) * len(roles), groups, closeness, size)
         key = (roles, groups, closeness, size)
@@ -162,6 +175,7 @@ class InternTable:
         return gang
 
     def demand(self, shape: Shape) -> Demand:
+        """Return the demand of the shape."""
         demand = self._demands.get(shape)
         if demand is None:
             kind = self.kind(shape.namespace, shape.labels, shape.near, shape.away)
@@ -169,7 +183,7 @@ class InternTable:
         return demand
 
     def one(self, role: Role) -> Gang:
-        """A single pod of that role."""
+        """Return the gang that is a single pod of the role."""
         return self.gang((Role(name=role.name, count=1, minimum=1, shape=role.shape),))
 
     def kind(
@@ -179,7 +193,7 @@ class InternTable:
         near: tuple[PodAffinityTerm, ...] = (),
         away: tuple[PodAffinityTerm, ...] = (),
     ) -> AffinityClass | None:
-        """What others see of such pods; None if they say nothing of themselves."""
+        """Return the affinity class of such pods; None if they have neither labels, a namespace nor terms."""
         key = (namespace, labels, near, away)
         if not any(key):
             return None
@@ -197,7 +211,7 @@ class InternTable:
 
 
 class AffinityClass:
-    """Pods that look the same to others. Interned: two of a kind are the same object."""
+    """Pods that the affinity terms of other pods cannot tell apart: equal namespace, labels and terms."""
 
     __slots__ = ("__weakref__", "away", "labels", "namespace", "near")
 

@@ -42,13 +42,13 @@ REFUSED: Any = _refuse
 
 
 class EmptyDict(dict[Any, Any]):
-    """Shared by all that have nothing: who is the first to enter anything makes a dictionary of its own."""
+    """The dictionary of all that have nothing; nothing is ever entered in it."""
 
     __setitem__ = __ior__ = update = setdefault = REFUSED
 
 
 class EmptySet(set[Any]):
-    """The same of a set."""
+    """The set of all that have nothing; nothing is ever entered in it."""
 
     __ior__ = __ixor__ = add = update = symmetric_difference_update = REFUSED
 
@@ -60,17 +60,21 @@ EMPTY_SET: Final = EmptySet()
 class JobRecord:
     """A live job and what was decided about it.
 
-    `placements` are charged to their nodes; `open` slots want one, each with (arrival in seconds since the epoch,
-    number of its opening). `attempt` counts the starts,
-    `preempted` how often it gave way whole. `reason` is the last one told for it; `refusal` why the last
-    start came to nothing, since when it rests until `not_before_s` (seconds since the epoch).
-
-    `started_s`: when it was last started (seconds since the epoch). `flavors`: the flavor of each role, if its queue
-    names any. `promise`: placements promised to it while it waits, charged to their nodes, until `promised_until_s`.
-    `short_since_s`: since when it waits for room or quota.
-    `leaving`: placed slots that it was told to give up. `devices`: names given to placed and promised slots. `size`: of
-    a job whose size is fixed at its start, so many pods of each role are all that it has until it waits again.
-    `placed`: how many pods of each role have a node; `charge`: what its queue is charged with for it."""
+    `placements`: slot -> node, charged to the nodes.
+    `open`: slots that want a node, each with (arrival in seconds since the epoch, number of its opening).
+    `nominated`, `nominated_until_s`: slot -> the node that it is nominated for while the job waits, charged to the
+        nodes; and until when.
+    `leaving`: placed slots that were told to go.
+    `devices`: the device names given to placed and nominated slots.
+    `attempt`: how often the job was started; `preempted`: how often it was preempted whole.
+    `reason`: the last reason that was told for it; `refusal`: why the last start failed, after which it waits until
+        `not_before_s` (seconds since the epoch).
+    `started_s`: when it was last started (seconds since the epoch).
+    `short_since_s`: since when it waits for capacity or quota.
+    `flavors`: the flavor of each role, if its queue names any.
+    `size`: how many pods of each role it has for good, if its size is fixed at its start.
+    `placed`: how many pods of each role have a node.
+    `charge`: what its queue is charged with for it."""
 
     __slots__ = (
         *("attempt", "charge", "devices", "flavors", "gang", "job", "leaving", "not_before_s", "open", "phase"),
@@ -100,7 +104,8 @@ class JobRecord:
         self.leaving: set[Slot] = EMPTY_SET
 
     def make_ready(self) -> None:
-        """Something is about to be entered: it is most of what a record takes, and one that waits does without."""
+        """Give the record collections of its own: something is about to be entered. A record that waits does without,
+        and they are most of its memory."""
         if self.placements is EMPTY_DICT:
             self.placements, self.open, self.nominated, self.devices, self.leaving = {}, {}, {}, {}, set()
 
@@ -122,8 +127,19 @@ class JobRecord:
 
 
 class Cluster:
-    """`breaches` collects what no decision of ours may do (`report.invariants` reports them); `opened` numbers open
-    slots."""
+    """The state of the cluster.
+
+    `foreign`: pod uid -> its node and what it holds there; `foreign_identity`: pod uid -> its affinity class and host
+        ports.
+    `foreign_usage`, `foreign_usage_on`: what foreign pods hold in all, and by node.
+    `jobs_of`: queue -> its live jobs.
+    `leaving`: jobs of which pods were told to go -> when these must have gone (seconds since the epoch).
+    `nominated`: jobs that are nominated for nodes.
+    `preempted_at`: queue -> when its jobs were preempted (seconds since the epoch).
+    `now_s`, `told_s`: the latest time that was told, and the last; a clock may be set back.
+    `opened`: numbers the openings of slots; `latest_s`: the latest submission seen, which counts as the arrival of what
+        opens now.
+    `breaches`: what no decision may do, as found while folding."""
 
     def __init__(self) -> None:
         self.columns = NodeTable()
@@ -177,11 +193,12 @@ class Cluster:
             self.pending.look_at_nodes()
 
     def discharge(self, node: str, asks: Amounts) -> None:
+        """Give back what one pod with these requests holds on the node."""
         self.note_growth(self.columns.row_of[node])
         self.columns.discharge(node, asks)
 
     def release_slot(self, record: JobRecord, slot: Slot, node: str) -> None:
-        """It holds nothing there any more."""
+        """Give back what the slot holds on the node."""
         row, demand = self.columns.row_of[node], record.gang.demands[slot.role]
         self.note_growth(row)
         if demand.tracked or record.devices:
@@ -211,6 +228,7 @@ class Cluster:
             here[resource] = here.get(resource, 0) + amount
 
     def remove_foreign_pod(self, pod: str) -> None:
+        """Remove the foreign pod, if it is known."""
         if known := self.foreign.pop(pod, None):
             if pod in self.foreign_identity:
                 self.columns.remove_pod(self.columns.row_of[known[0]], *self.foreign_identity.pop(pod))
@@ -223,11 +241,11 @@ class Cluster:
                 self.foreign_usage_on[known[0]] = here
 
     def queue_of(self, job: Job) -> str:
-        """The name of the queue that the job is in, whether there is one or not."""
+        """Return the name of the queue that the job is in, whether there is such a queue or not."""
         return job.queue or self.policy.default_queue
 
     def with_flavors(self, gang: Gang, flavors: tuple[str, ...]) -> Gang:
-        """The gang, each role kept to the nodes of its flavor and tolerating what the flavor does."""
+        """Return the gang, each role restricted to the nodes of its flavor and tolerating what the flavor does."""
         known = self.flavored_gangs.get((gang, flavors))
         if known is None:
             named = [self.flavors.get(flavor) for flavor in flavors]
@@ -242,7 +260,7 @@ class Cluster:
         return known
 
     def pool(self) -> dict[Key, int]:
-        """What all nodes have, ready or not, by flavor and resource."""
+        """Return what all nodes have, ready or not, by flavor and resource."""
         facts, columns = self.columns.attributes, self.columns
         found: dict[Key, int] = {}
         for name, column in columns.allocatable.items():
@@ -281,8 +299,8 @@ class Cluster:
 
 
 def time_limit_s(cluster: Cluster, job: Job) -> float | None:
-    """How long the job may run (seconds): what it states, else the least that the limits of its queue and of those
-    above allow; None: as long as it likes."""
+    """Return how long the job may run (seconds): what it states, else the least that the limits of its queue and of
+    those above allow; None: no limit."""
     if job.limit_s is not None:
         return job.limit_s
     return queue_time_limit_s(job, cluster.tree.branches[cluster.queue_of(job)])
@@ -322,8 +340,8 @@ def read(cluster: Cluster, known: RunningPods, job: str) -> None:
 
 
 def spare_pods(record: JobRecord) -> list[int]:
-    """By role, how many of its pods could go without breaking the gang: those above its minimum, and all of members
-    that their group can do without."""
+    """Return, by role, how many pods could go alone and leave the gang its minimum: those above its minimum, and all of
+    members that their group can do without."""
     roles = record.job.roles
     if record.job.size is not GangSize.ELASTIC or record.phase is Phase.STOPPING:
         return [0] * len(roles)
@@ -337,8 +355,8 @@ def spare_pods(record: JobRecord) -> list[int]:
 
 
 def with_their_members(record: JobRecord, slots: Collection[Slot]) -> tuple[Slot, ...]:
-    """Those that go, in order; and with them what they leave of a member that is not whole without them, and that its
-    group can do without: half of it would be of no use."""
+    """Return the slots that go, in order, with the rest of each optional member that would be incomplete without them:
+    half of such a member is of no use."""
     if not record.gang.optional or record.gang.tree is None:
         return tuple(sorted(slots))
     kept = [slot for slot in record.placements if slot not in slots and slot not in record.leaving]
@@ -349,7 +367,7 @@ def with_their_members(record: JobRecord, slots: Collection[Slot]) -> tuple[Slot
 
 
 def nominated_in(cluster: Cluster, row: int, jobs: Iterable[str]) -> Mapping[str, int]:
-    """What those jobs were promised in that row. (Parts of devices do not add up: they are left out.)"""
+    """Return what these jobs are nominated for in the row. Shares of devices do not add up and are left out."""
     found: Counter[str] = Counter()
     for record in (cluster.jobs[job] for job in jobs):
         for slot, node in record.nominated.items():
@@ -360,20 +378,20 @@ def nominated_in(cluster: Cluster, row: int, jobs: Iterable[str]) -> Mapping[str
 
 
 def is_overcommitted(cluster: Cluster, row: int, back: Mapping[str, int]) -> bool:
-    """Whether the row is overfull even with that much given back."""
+    """Return whether the row holds more than it has, even with `back` given back."""
     return any(amount + back.get(resource, 0) < 0 for resource, amount in cluster.columns.free_of(row).items())
 
 
 def nominated_placements(record: JobRecord) -> tuple[Placement, ...]:
-    """What it is promised, as it is started there."""
+    """Return the placements that the job is nominated for, as it is started there."""
     return tuple(
         Placement(*slot, node, record.devices.get(slot, ())) for slot, node in sorted(record.nominated.items())
     )
 
 
 def is_growth(record: JobRecord, slot: Slot) -> bool:
-    """Whether the slot's role has its minimum without it, or the gang does without the role. Of what is open below the
-    minimum, the slots opened last count as those that were lost."""
+    """Return whether the slot is growth: its role has its minimum without it, or the gang does without the role. Of the
+    open slots below the minimum those opened last count as the ones that were lost."""
     least, placed = record.job.roles[slot.role].minimum, record.placed[slot.role]
     if placed >= least or record.gang.does_without(slot.role, record.placed):
         return True
@@ -384,8 +402,8 @@ def is_growth(record: JobRecord, slot: Slot) -> bool:
 
 
 def grows_partly(record: JobRecord) -> bool:
-    """Of the open slots of a role some are what its minimum lacks, and the others are growth: which is which changes
-    with every slot that is opened."""
+    """Return whether some open slots of a role are what its minimum lacks and the others are growth. Which is which
+    changes with every slot that is opened."""
     roles, placed = record.job.roles, record.placed
     if record.gang.rigid or all(has >= role.minimum for has, role in zip(placed, roles, strict=True)):
         return False

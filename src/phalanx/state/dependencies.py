@@ -1,7 +1,7 @@
-"""Which jobs wait for which others: dependencies, singletons, arrays; and how jobs that are over ended.
+"""Which jobs wait for which others: dependencies, singletons, arrays; and how finished jobs ended.
 
-Indexed from the other side, so that an end or a start finds those it concerns at once. Outcomes of jobs that are over
-are kept for those that may still name them: all that a live job names, and the latest besides, `KEPT` at least.
+The index is kept from the other side, so that an end or a start finds the jobs it concerns at once. Outcomes are kept
+for all jobs that a live job names, and for the latest finished jobs besides, `KEPT` at least.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class JobDependencies:
         self.outcomes: dict[str, Outcome] = {}
 
     def enter(self, job: Job) -> None:
-        """The job is live, as described."""
+        """Enter a live job, as described."""
         self.outcomes.pop(job.id, None)
         for dependency in job.after:
             self.dependents.setdefault(dependency.job, {})[job.id] = None
@@ -40,7 +40,7 @@ class JobDependencies:
             insort(families.setdefault(kin, []), (job.submitted_s, job.id))
 
     def leave(self, job: Job) -> None:
-        """It is live no more, or described anew next."""
+        """Remove a job that is no longer live, or is described anew next."""
         if not (job.after or job.singleton or job.array_cap is not None):
             return
         for dependency in job.after:
@@ -57,7 +57,8 @@ class JobDependencies:
         self.passed.pop(job.id, None)
 
     def ended(self, job: str, outcome: Outcome) -> None:
-        """It is over. When there are twice as many as are kept, the older ones that nobody names are forgotten."""
+        """Note how a job ended. When there are twice as many outcomes as are kept, the older ones that no live job
+        names are forgotten."""
         self.outcomes.pop(job, None)
         self.outcomes[job] = outcome
         if len(self.outcomes) > 2 * KEPT:
@@ -66,19 +67,19 @@ class JobDependencies:
             self.outcomes = named | latest
 
     def work(self, job: Job) -> None:
-        """A job of an array contends or runs from now on."""
+        """Note that a job of an array contends or runs from now on."""
         if job.array_cap is not None:
             self.active.setdefault((job.user, job.array), {})[job.id] = None
 
     def rest(self, job: Job) -> None:
-        """It does neither any more."""
+        """Note that a job of an array neither contends nor runs any more."""
         if job.array_cap is not None and (active := self.active.get((job.user, job.array))):
             active.pop(job.id, None)
             if not active:
                 del self.active[job.user, job.array]
 
     def contends(self, job: Job) -> bool:
-        """Whether it has a turn of its array."""
+        """Return whether the job has a turn of its array."""
         return job.id in self.active.get((job.user, job.array), ())
 
     def copy(self) -> JobDependencies:

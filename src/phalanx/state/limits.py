@@ -1,7 +1,9 @@
-"""Who counts against limits on submitted jobs: of a queue, a user or a group the live jobs, earliest submitted first.
+"""Which live jobs count against limits on submitted jobs (Slurm's MaxSubmitJobs): of a queue, a user or a group.
 
-A limit of n lets the first n in; the others wait until one of those before them is over. So who is in follows from the
-book alone, whatever order it was told in. Lists are kept only where somebody states such a limit."""
+A limit of n admits the n jobs submitted first; the others wait until one of those is over. So which jobs are admitted
+follows from the state alone, in whatever order the jobs were told. Lists are kept only where a queue states such a
+limit.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,10 @@ SubmitOrder: TypeAlias = tuple[float, str]  # submitted (seconds since the epoch
 
 
 class SubmitLimit(NamedTuple):
-    """A limit on submitted jobs. `kind`: whose it is ("queue", "user" or "group"); `whose`: which user or group."""
+    """A limit on submitted jobs.
+
+    `kind`: whose limit it is: "queue", "user" or "group".
+    `whose`: which user or group."""
 
     queue: str
     kind: str
@@ -25,11 +30,13 @@ class SubmitLimit(NamedTuple):
 
 
 class SubmittedJobs:
+    """The live jobs under each limit, earliest submitted first."""
+
     def __init__(self) -> None:
         self.lists: dict[SubmitLimit, list[SubmitOrder]] = {}
 
     def enter(self, branch: Branch, job: Job) -> Iterator[str]:
-        """The job is live; who is kept out by it from now on."""
+        """Enter a live job; yield the jobs that it displaces beyond a limit."""
         turn = (job.submitted_s, job.id)
         for gate in submit_limits(branch, job):
             turns = self.lists.setdefault(gate, [])
@@ -38,7 +45,7 @@ class SubmittedJobs:
                 yield turns[gate.allowed][1]
 
     def leave(self, branch: Branch, job: Job) -> Iterator[str]:
-        """The job is live no more; who is let in instead."""
+        """Remove a job; yield the jobs that are admitted in its place."""
         turn = (job.submitted_s, job.id)
         for gate in submit_limits(branch, job):
             turns = self.lists.get(gate, [])
@@ -52,7 +59,7 @@ class SubmittedJobs:
                 yield turns[gate.allowed - 1][1]
 
     def kept_out(self, branch: Branch, job: Job) -> SubmitLimit | None:
-        """The first limit, from the queue up, that does not let the job in."""
+        """Return the first limit, from the queue up, that does not admit the job; None if all do."""
         turn = (job.submitted_s, job.id)
         for gate in submit_limits(branch, job):
             turns = self.lists.get(gate, [])
@@ -67,7 +74,7 @@ class SubmittedJobs:
 
 
 def submit_limits(branch: Branch, job: Job) -> Iterator[SubmitLimit]:
-    """The limits on submitted jobs that hold for the job."""
+    """Yield the limits on submitted jobs that hold for the job, from its queue up."""
     for each in branch.path if branch.limits_submissions else ():
         queue = each.queue
         if queue is None:

@@ -1,13 +1,12 @@
-"""The quota tree as part of the book: which queue is under which, what each has, and what is charged to it.
+"""The quota tree: which queue is under which, what each has, what is charged to it, and what a gang costs.
 
 A *branch* is a queue's place in the tree; its `path` leads up to the unnamed root, whose pool is what the cluster has.
 Amounts are kept by `Key`, (flavor, resource): what runs on a flavor's nodes counts under that flavor and, like all
 else, under the empty flavor, "all nodes".
 
-An `QueueUsage` is what is charged: `total` is what runs in the queue and below it. `claimed` is what the queue wants of
-its parent's pool before its own keep is looked at: its own jobs' use, and what its children claim. A queue *claims*
-what is charged to it, but never less than what it keeps for itself, which is its guarantee less what it lends, used or
-not:
+A `QueueUsage` is what is charged to a branch: `total` is what runs in the queue and below it. A queue *keeps* its
+guarantee less what it lends. `claimed` is what the queue asks of its parent before its own keep is looked at: the use
+of its own jobs, and what its children claim. A queue *claims* what is charged to it, but never less than it keeps:
 
     claim(q) = max(kept(q), own use(q) + sum of claim(child))        and        claim(root) <= pool
 
@@ -15,7 +14,7 @@ That is the availability rule of Kueue's KEP-79 ("hierarchical cohorts"), with w
 within its keep asks nothing more of those above it, so its claim, and theirs, do not change. Charging costs the depth
 of the tree times the resources asked.
 
-Trees contradict themselves: `Branch.fault` says where and why, and holds for everything below. What runs there is
+A tree may contradict itself: `Branch.fault` says where and why, and holds for everything below. What runs there is
 charged all the same, up to the root.
 """
 
@@ -37,8 +36,9 @@ Cost: TypeAlias = tuple[tuple[Key, Amount], ...]
 
 
 class Charge(NamedTuple):
-    """What a started or promised job is charged with: to its queue and all above, and to its user and group there.
-    `jobs`: 0 of what it has besides."""
+    """What a started or nominated job is charged with: to its queue and all above, and to its user and group there.
+
+    `jobs`: how many running jobs the charge counts as; 0 for pods that a started job has besides."""
 
     queue: str
     user: str
@@ -49,7 +49,7 @@ class Charge(NamedTuple):
 
 
 class SubjectUsage:
-    """What one user, group or job has in a queue and below: started jobs, and amounts by resource."""
+    """What one user, group or job has in a queue and below: running jobs, and amounts by resource."""
 
     __slots__ = ("running", "used")
 
@@ -64,8 +64,12 @@ class SubjectUsage:
 
 
 class QueueUsage:
-    """What is charged to a branch; `own`: of it, to no child, if it has children. `users`, `groups` and `jobs` are kept
-    only where somebody limits them."""
+    """What is charged to a branch.
+
+    `total`: by key, by the queue and all below.
+    `own`: of that, by the queue's own jobs, if it has children.
+    `claimed`: by key, what is claimed of the branch.
+    `users`, `groups`, `jobs`: kept only where a limit tells them apart."""
 
     __slots__ = ("claimed", "groups", "jobs", "own", "running", "total", "users")
 
@@ -88,7 +92,7 @@ class QueueUsage:
         return other
 
     def shown(self) -> tuple[object, ...]:
-        """Everything but zeros, to compare."""
+        """Return everything but zeros, to compare."""
         tallies = (
             {
                 name: (each.running, {key: used for key, used in each.used.items() if used})
@@ -100,6 +104,7 @@ class QueueUsage:
         return (*amounts, self.running, *tallies)
 
     def add(self, charge: Charge, sign: int, branch: Branch) -> None:
+        """Add the charge (`sign` 1) or take it back (-1), but for claims."""
         total = self.total
         for key, amount in charge.cost:
             total[key] = total.get(key, 0) + sign * amount
@@ -235,7 +240,7 @@ class Branch:
         )
 
     def below(self) -> Iterator[Branch]:
-        """Itself and all below it, parents first."""
+        """Yield the branch and all below it, parents first."""
         found = [self]
         while found:
             branch = found.pop()
@@ -244,14 +249,17 @@ class Branch:
 
 
 class BranchMap(dict[str, Branch]):
-    """By queue. One that is not there, whose jobs may still run, has the root's."""
+    """The branches by queue. A queue that is not there, whose jobs may still run, has the root's."""
 
     def __missing__(self, queue: str) -> Branch:
         return self[ROOT]
 
 
 class QueueTree:
-    """`pool`: what the cluster has, by key. `keeps`: some queue keeps anything."""
+    """All branches, and the pool.
+
+    `pool`: what the cluster has, by key.
+    `keeps`: some queue keeps anything, so that claims differ from totals."""
 
     def __init__(self) -> None:
         self.root = Branch(ROOT, None, None)
@@ -268,16 +276,16 @@ class QueueTree:
         self.outdated: list[str] = []  # queues that were told since the tree was built
 
     def outdate(self, *queues: str) -> None:
-        """These are others than when the tree was built."""
+        """Note that these queues changed since the tree was built."""
         self.stale = True
         self.outdated += queues
 
     def branch(self, queue: str) -> Branch:
-        """The queue's; the root's for a queue that is not there, whose jobs may still run."""
+        """Return the queue's branch; the root's for a queue that is not there, whose jobs may still run."""
         return self.branches[queue]
 
     def strict_above(self, queue: str) -> Branch | None:
-        """The highest strict queue in which that queue is, itself included."""
+        """Return the highest strict queue on the queue's path; None if there is none."""
         return self.branches[queue].strict
 
     def charge(self, charge: Charge, sign: int) -> None:
@@ -338,7 +346,7 @@ class QueueTree:
         self.eased = True
 
     def clear(self) -> None:
-        """Nothing is charged any more."""
+        """Give back all charges."""
         for name, branch in self.branches.items():
             branch.account = QueueUsage()
             branch.account.claimed.update(self.keeps_claimed.get(name, ()))
@@ -356,7 +364,7 @@ class QueueTree:
         return other
 
     def _claim_keeps(self) -> None:
-        """What queues keep is claimed of their parents before anything runs."""
+        """Enter what queues keep as claims on their parents, before anything runs."""
         for branch in reversed(list(self.root.below())):
             if branch.parent is not None:
                 claimed = branch.parent.account.claimed
@@ -367,8 +375,8 @@ class QueueTree:
 
 
 def post_charge(accounts: Sequence[tuple[Branch, QueueUsage]], charge: Charge, sign: int, *, keeps: bool) -> None:
-    """Enter a charge in the accounts of a path, the queue's own first. `keeps`: some queue of the tree keeps anything;
-    else claims are the totals, and nobody asks for them."""
+    """Enter a charge in the usages of a path, the queue's own first. `keeps`: some queue keeps anything; else claims
+    are the totals, and are not kept."""
     rising = charge.cost if keeps else ()
     branch, account = accounts[0]
     if branch.children:
@@ -381,7 +389,7 @@ def post_charge(accounts: Sequence[tuple[Branch, QueueUsage]], charge: Charge, s
 
 
 def _claim(branch: Branch, account: QueueUsage, rising: Cost, sign: int) -> Cost:
-    """Enter what is claimed of the branch; by how much its own claim on its parent changes."""
+    """Enter what is claimed of the branch; return by how much its own claim on its parent changes."""
     claimed, kept, passed = account.claimed, branch.kept, list[tuple[Key, Amount]]()
     for key, amount in rising:
         before = claimed.get(key, 0)
@@ -401,7 +409,7 @@ def _limits(limits: Limits) -> bool:
 
 
 def _bounds(branch: Branch) -> bool:
-    """Whether the queue itself bounds what starts in it and below."""
+    """Return whether the queue itself bounds what starts in it and below."""
     queue = branch.queue
     assert queue is not None
     limited = branch.limits_users or branch.limits_groups or branch.limits_jobs or _limits(queue.total)
@@ -409,7 +417,8 @@ def _bounds(branch: Branch) -> bool:
 
 
 def _add_branch(tree: QueueTree, queues: Mapping[str, Queue], name: str) -> Branch:
-    """The queue's branch, made with those above it. Who has no way to the root hangs below it, with a fault."""
+    """Return the queue's branch, made with those above it. A queue without a way to the root hangs below the root, with
+    a fault."""
     way: list[str] = []
     fault, at = "", name
     while at not in tree.branches:
@@ -431,8 +440,8 @@ def _add_branch(tree: QueueTree, queues: Mapping[str, Queue], name: str) -> Bran
 
 
 def _join_arena(branch: Branch) -> None:
-    """Its parent's arena is the branch's own too, if nothing but their order decides between the parent's children. By
-    FAIR order shares do, and guarantees where there are any; a strict queue is closed by itself."""
+    """Give the branch its parent's arena, if one order alone decides between the parent's children. In FAIR order
+    shares decide, and guarantees where there are any; a strict queue is closed by itself."""
     parent = branch.parent
     if parent is None:
         return
@@ -453,7 +462,7 @@ def _cells(branch: Branch) -> str:
 
 
 def _resolve(branch: Branch, flavors: set[str]) -> None:
-    """The branch's guarantees, limits and keep, its children's being known; and what is wrong with them."""
+    """Find the branch's guarantees, limits and keep, with its children's known; and what is wrong with them."""
     below: dict[Key, int] = {}
     for child in branch.children.values():
         for key, amount in child.guaranteed.items():
@@ -482,8 +491,8 @@ def _resolve(branch: Branch, flavors: set[str]) -> None:
 
 
 def _add_children(branch: Branch, below: Mapping[Key, int]) -> None:
-    """What a queue does not state itself: all that its children are guaranteed; and of all nodes, all that it is
-    guaranteed of the flavors."""
+    """Add what the queue does not state itself: the sum of its children's guarantees, and of all nodes the sum over its
+    flavors."""
     for key, amount in below.items():
         branch.guaranteed.setdefault(key, amount)
     flavored: dict[Key, int] = {}
@@ -496,7 +505,7 @@ def _add_children(branch: Branch, below: Mapping[Key, int]) -> None:
 
 
 def quota_errors(queue: Queue, flavors: set[str]) -> Iterator[str]:
-    """What is wrong with a queue's own numbers, whatever is around it."""
+    """Yield what is wrong with a queue's own numbers, whatever is around it."""
     whose = f"queue {queue.name!r}"
     seen: set[str] = set()
     for quota in queue.quotas:
@@ -519,6 +528,7 @@ def quota_errors(queue: Queue, flavors: set[str]) -> Iterator[str]:
 
 
 def _amount_errors(whose: str, of: str, quota: Quota) -> Iterator[str]:
+    """Yield what is wrong with the amounts of one quota."""
     for what, bounds in (("guaranteed", quota.guaranteed), ("limit", quota.limit), ("lend", quota.lend)):
         for resource, amount in bounds:
             if not 0 <= amount <= MAX_AMOUNT:
@@ -527,6 +537,7 @@ def _amount_errors(whose: str, of: str, quota: Quota) -> Iterator[str]:
 
 
 def _limit_errors(whose: str, queue: Queue) -> Iterator[str]:
+    """Yield what is wrong with the queue's limits."""
     listed = (("total", queue.total), ("user", queue.per_user), ("group", queue.per_group), ("job", queue.per_job))
     for what, limits in listed:
         counts = [("running", limits.running), ("submitted", limits.submitted), ("wall time", limits.wall_s)]
@@ -536,6 +547,7 @@ def _limit_errors(whose: str, queue: Queue) -> Iterator[str]:
 
 
 def _child_errors(branch: Branch, below: Mapping[Key, int]) -> Iterator[str]:
+    """Yield where the children of a queue are guaranteed more than the queue states for itself."""
     for key in sorted(branch.stated):
         if below.get(key, 0) > branch.guaranteed[key]:
             parts = [
@@ -555,7 +567,7 @@ def _sane(amount: int) -> int:
 
 
 def gang_cost(gang: Gang, pods: Sequence[int], flavors: tuple[str, ...] = ()) -> Cost:
-    """What that many pods of each role come to, by key: of their flavor if they have one, and of all nodes."""
+    """Return what so many pods of each role cost, by key: of their flavor if they have one, and of all nodes."""
     if not flavors and gang.minimums == tuple(pods):
         return gang.due()
     total: dict[Key, Amount] = {}
@@ -568,5 +580,6 @@ def gang_cost(gang: Gang, pods: Sequence[int], flavors: tuple[str, ...] = ()) ->
 
 
 def queue_time_limit_s(job: Job, branch: Branch) -> float | None:
-    """The same; `branch` is that of its queue."""
+    """Return how long the job may run (seconds): its own limit, else the longest that its branch allows; None: no
+    limit."""
     return job.limit_s if job.limit_s is not None else branch.longest_s

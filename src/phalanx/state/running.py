@@ -1,24 +1,18 @@
-"""Who runs where, as columns, for those who ask it of all that runs at once: who could give way, and where.
+"""Running jobs: as columns, in the order of their expected ends, and by what they hold.
 
-One entry per (job, role, node): so many pods of that role there. Beside them, one row per job of what decides whether
-it may be made to give way. All of it is derived from the records: it is made when first asked for, and then only the
-jobs that changed are read again (`touch` notes them), so that a cluster in which nobody preempts pays nothing.
+*Columns.* Preemption asks one thing of all running pods at once: which could go, and where. `RunningPods` has one entry
+per (job, role, node) and, beside them, a row per job of what decides whether it may be preempted. It is derived from
+the job records: made when first asked for, and then only jobs that changed are read again (`touch` notes them), so that
+a cluster in which nobody preempts pays nothing. Entries of a job that changed are emptied and written anew behind the
+last; when half are empty, all are written anew.
 
-Entries of a job that changed are emptied and written anew behind the last; when half are empty, all are written anew.
+*Expected ends.* A job that states a time limit ends at the latest when it has run that long; one that states none never
+ends as far as anyone can tell. A job that was told to stop ends as soon as it can: now. The list is kept sorted as jobs
+start and end, so that no decision has to sort what runs.
 
-When what runs is expected to end, in order: what backfill and forecasts walk.
-
-A job that states a time limit ends at the latest when it has run that long; one that states none never ends as far as
-anyone can tell. A job that is on its way out ends as soon as it can: now. The list is kept sorted as jobs start and
-end, so that no decision has to sort what runs. What others derive from the entries of a job (which rows it holds) they
-may keep in `derived`, from which a job is dropped when what it holds changes; and what they foresee from all of them in
-`foreseen`, which is forgotten when any is another.
-
-Who holds most of a resource: asked for every reason, so it must not cost a walk over all that runs.
-
-For each resource that was ever asked about: a heap of (-amount, job) that is pushed to when a job's holding changes,
-whose entries that are no longer true are dropped when they come up; and the last answer, until somebody in it holds
-another amount, or somebody else as much.
+*Largest consumers.* Every reason names who holds most of a resource, so that must not cost a walk over all that runs.
+For each resource that was ever asked about there is a heap of (-amount, job), pushed to when a job's holding changes,
+from which stale entries are dropped when they come up; and the last answer, until it may be another.
 """
 
 from __future__ import annotations
@@ -73,28 +67,29 @@ class RunningPods:
         self._movable: Ints | None = None
 
     def touch(self, job: str) -> None:
-        """What it holds has changed."""
+        """Note that what the job holds has changed."""
         self.touched[job] = None
 
     def entry(self, name: str) -> NDArray[Any]:
-        """A column of the entries."""
+        """Return a column of the entries."""
         return self._entries[name][: self.used]
 
     def of_jobs(self, name: str) -> NDArray[Any]:
-        """A column of the jobs, by number; meaningless where nothing of a job is left."""
+        """Return a column of the jobs, by number. Values are meaningless where nothing of a job is left."""
         return self._jobs[name][: len(self.ids)]
 
     def movable(self) -> Ints:
-        """Jobs, by number, of which anything was not told to go; one that is on several nodes that often."""
+        """Return the numbers of jobs with pods that were not told to go; a job on several nodes that often."""
         if self._movable is None:
             self._movable = self.entry("job")[(self.entry("pods") > 0) & (self.entry("leaving") == 0)]
         return self._movable
 
     def entries_of(self, number: int) -> list[int]:
+        """Return the entries of the job with that number."""
         return self._of.get(number, [])
 
     def amounts(self, resource: str) -> Ints:
-        """By demand number, what one pod asks of it."""
+        """Return, by demand number, what one pod asks of the resource."""
         known = self._amounts.get(resource)
         if known is None or len(known) < len(self.demands):
             known = np.array([demand.amounts.get(resource, 0) for demand in self.demands], np.int64)
@@ -102,7 +97,7 @@ class RunningPods:
         return known
 
     def costs(self, resource: str) -> NDArray[np.float64]:
-        """By demand number, what the queue is charged with for one pod of it."""
+        """Return, by demand number, what the queue is charged with for the resource by one pod."""
         known = self._costs.get(resource)
         if known is None or len(known) < len(self.demands):
             known = np.array([float(dict(demand.costs).get(resource, 0)) for demand in self.demands], np.float64)
@@ -110,6 +105,7 @@ class RunningPods:
         return known
 
     def queue_number(self, queue: str) -> int:
+        """Return the number of the queue, given now if it has none."""
         number = self._queue_numbers.get(queue)
         if number is None:
             number = self._queue_numbers[queue] = len(self.queues)
@@ -117,6 +113,7 @@ class RunningPods:
         return number
 
     def forget(self, job: str) -> None:
+        """Remove the job, which holds nothing any more."""
         number = self.number_of.pop(job, None)
         if number is not None:
             self._empty(number)
@@ -150,7 +147,7 @@ class RunningPods:
             self._written.append((row, number, role, self._demand_number(demands[role]), pods, going, above))
 
     def settle(self) -> None:
-        """What was written is in the columns from now on."""
+        """Enter what was written in the columns."""
         self._movable = None
         if self._told:
             numbers, *values = zip(*self._told, strict=True)
@@ -209,7 +206,7 @@ class RunningPods:
 
 
 def clamped_priority(priority: int) -> int:
-    """Any integer is a priority; as a column it must fit one."""
+    """Return the priority within what a column holds: any integer is a priority."""
     return max(-(2**62), min(2**62, priority))
 
 
@@ -217,7 +214,11 @@ LEAVING_S = float("-inf")
 
 
 class ExpectedEnds:
-    """`order`: (seconds since the epoch, job), sorted; ends that are past are those of jobs overdue."""
+    """When running jobs are expected to end.
+
+    `order`: (seconds since the epoch, job), sorted; ends that are past are those of overdue jobs.
+    `derived`: job -> what others derive from its entries; dropped when what the job holds changes.
+    `foreseen`: what others foresee from all ends; dropped when any end changes."""
 
     __slots__ = ("derived", "foreseen", "of", "order")
 
@@ -228,7 +229,7 @@ class ExpectedEnds:
         self.foreseen: Any = None
 
     def set(self, job: str, end_s: float) -> None:
-        """It is expected to end then; `LEAVING_S`: as soon as it can."""
+        """Set when the job is expected to end; `LEAVING_S`: as soon as it can."""
         if job in self.of:
             self.drop(job)
         self.foreseen = None
@@ -236,7 +237,7 @@ class ExpectedEnds:
         insort(self.order, (end_s, job))
 
     def drop(self, job: str) -> None:
-        """It holds nothing any more, or nobody knows when it ends."""
+        """Remove the job: it holds nothing any more, or its end is unknown."""
         end_s = self.of.pop(job, None)
         if end_s is not None:
             self.foreseen = None
@@ -250,13 +251,17 @@ class ExpectedEnds:
 
 
 class LargestConsumers:
+    """What each job holds of each resource, and which jobs hold most.
+
+    `held`: resource -> job -> amount."""
+
     def __init__(self) -> None:
         self.held: dict[str, dict[str, Amount]] = {}  # resource -> job -> amount
         self._heaps: dict[str, list[tuple[Amount, str]]] = {}
         self._largest: dict[str, tuple[int, list[tuple[str, Amount]]]] = {}  # how many were asked for, and the answer
 
     def change(self, job: str, costs: Iterable[tuple[str, Amount]], pods: int) -> None:
-        """The job holds that many pods' worth more (less, if negative)."""
+        """Note that the job holds the requests of so many pods more (fewer, if negative)."""
         for resource, amount in costs:
             held = self.held.get(resource)
             if held is None:
@@ -271,7 +276,7 @@ class LargestConsumers:
                 self._note(resource, job, now, max(before, now))
 
     def _note(self, resource: str, job: str, now: Amount, most: Amount) -> None:
-        """`most`: the more of what it holds now and before."""
+        """Renew the heap and the last answer. `most`: the larger of what the job holds now and held before."""
         if known := self._largest.get(resource):
             count, found = known
             if len(found) < count or most >= found[-1][1]:
@@ -284,7 +289,7 @@ class LargestConsumers:
             heapify(heap)
 
     def largest(self, resource: str, count: int) -> list[tuple[str, Amount]]:
-        """The largest holders, (job, amount), largest first; equal ones by name."""
+        """Return the jobs that hold most, (job, amount), largest first; equal ones by name."""
         known = self._largest.get(resource)
         if known is None or known[0] != count:
             known = self._largest[resource] = count, self._found(resource, count)

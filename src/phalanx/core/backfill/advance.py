@@ -1,10 +1,10 @@
-"""Advance reservations and maintenance: which nodes are closed to a job that would run from then till then.
+"""Advance reservations and maintenance: which nodes are closed to a job that would run from one time to another.
 
-As Slurm's advance reservations (scontrol(1), "reservation"). Reserved nodes are closed to everyone without the right
-from the reservation's start to its end; so a job starts on them before only if its time limit is over by then, and
-afterwards anyone may. Who has the right: the users, groups and queues (with the queues below) that it names. They say
-that they want it by its name, and then run on its nodes only and while it lasts; if it is *magnetic*, they need not say
-so, and may run on its nodes as on any others. Several reservations may overlap: a node is open to a job only if every
+As with Slurm's advance reservations (scontrol(1), "reservation"), reserved nodes are closed to every job that may not
+use the reservation, from its start to its end; so a job starts on them before only if its time limit is over by then,
+and afterwards any job may. The users, groups and queues (with the queues below) that it names may use it. Their jobs
+ask for it by its name, and then run on its nodes only and while it lasts; if it is *magnetic*, they need not ask, and
+may run on its nodes as on any others. Several reservations may overlap: a node is open to a job only if every
 reservation that it would meet there lets it in.
 
 Nodes that do not exist (yet) are reserved all the same; it costs nothing.
@@ -30,7 +30,7 @@ Rows = NDArray[np.bool_]
 
 
 def reservation_not_eligible(cluster: Cluster, job: Job, now_s: float) -> NotEligible | None:
-    """Why a job that names a reservation cannot start now whatever room there is."""
+    """Return why a job that names a reservation cannot start now whatever capacity there is; None if it can."""
     if not job.reservation:
         return None
     named = cluster.reservations.get(job.reservation)
@@ -49,6 +49,7 @@ def reservation_not_eligible(cluster: Cluster, job: Job, now_s: float) -> NotEli
 
 
 def reserved_reason(job: Job, text: str, named: Reservation | None = None) -> Reason:
+    """Return the reason, with the reservation's times if there is one."""
     numbers: dict[str, object] = {"reservation": job.reservation}
     if named is not None:
         numbers |= {"start_s": named.start_s, "end_s": named.end_s}
@@ -56,12 +57,13 @@ def reserved_reason(job: Job, text: str, named: Reservation | None = None) -> Re
 
 
 def reserved_for(reservation: Reservation) -> str:
+    """Return whom the reservation is for, as sentences write it."""
     parts = (("users", reservation.users), ("groups", reservation.groups), ("queues", reservation.queues))
     return "; ".join(f"{kind} {', '.join(names)}" for kind, names in parts if names) or "nobody, it is maintenance"
 
 
 def is_named_in(cluster: Cluster, reservation: Reservation, job: Job) -> bool:
-    """Whether it is among those that the reservation names."""
+    """Return whether the job is among those that the reservation names."""
     if job.user in reservation.users or (job.group and job.group in reservation.groups):
         return True
     path = cluster.tree.branch(cluster.queue_of(job)).path if reservation.queues else ()
@@ -69,11 +71,12 @@ def is_named_in(cluster: Cluster, reservation: Reservation, job: Job) -> bool:
 
 
 def may_use(cluster: Cluster, reservation: Reservation, job: Job) -> bool:
+    """Return whether the job may run on the reservation's nodes while it lasts."""
     return (job.reservation == reservation.name or reservation.magnetic) and is_named_in(cluster, reservation, job)
 
 
 def closing_reservations(cluster: Cluster, job: Job, start_s: float, end_s: float) -> Iterator[Reservation]:
-    """The reservations that shut the job out if it would run from `start_s` to `end_s`."""
+    """Yield the reservations that shut the job out if it would run from `start_s` to `end_s`."""
     for reservation in cluster.reservations.values():
         meets = start_s < reservation.end_s and reservation.start_s < end_s
         if meets and not may_use(cluster, reservation, job):
@@ -81,7 +84,8 @@ def closing_reservations(cluster: Cluster, job: Job, start_s: float, end_s: floa
 
 
 def closed_rows(cluster: Cluster, job: Job, start_s: float, end_s: float) -> Rows | None:
-    """By row, the nodes that the job cannot have from `start_s` to `end_s` (seconds since the epoch); None: no such."""
+    """Return the mask of nodes that are closed to the job from `start_s` to `end_s` (seconds since the epoch); None:
+    there are none."""
     named = cluster.reservations.get(job.reservation) if job.reservation else None
     shut = [rows_of(cluster, each) for each in closing_reservations(cluster, job, start_s, end_s)]
     if named is not None:
@@ -90,7 +94,8 @@ def closed_rows(cluster: Cluster, job: Job, start_s: float, end_s: float) -> Row
 
 
 def rows_closed_now(cluster: Cluster, job: Job, now_s: float) -> Rows | None:
-    """Those that it cannot have if it starts now and runs as long as it may."""
+    """Return the mask of nodes that are closed to the job if it starts now and runs as long as it may; None: there are
+    none."""
     if not cluster.reservations:
         return None
     limit_s = time_limit_s(cluster, job)
@@ -99,7 +104,8 @@ def rows_closed_now(cluster: Cluster, job: Job, now_s: float) -> Rows | None:
 
 @contextmanager
 def without_closed_nodes(draft: Draft, cluster: Cluster, job: Job, now_s: float) -> Iterator[None]:
-    """For a moment the nodes that are closed to the job have no room on the draft, whoever would leave them."""
+    """Return a context in which the nodes that are closed to the job have no capacity on the draft, whoever would leave
+    them."""
     rows = rows_closed_now(cluster, job, now_s)
     if rows is None:
         yield
@@ -116,6 +122,7 @@ def without_closed_nodes(draft: Draft, cluster: Cluster, job: Job, now_s: float)
 
 
 def rows_of(cluster: Cluster, reservation: Reservation) -> Rows:
+    """Return the mask of the reservation's nodes."""
     columns = cluster.columns
     rows = np.zeros(columns.capacity, np.bool_)
     rows[[columns.row_of[node] for node in reservation.nodes if node in columns.row_of]] = True
@@ -123,6 +130,6 @@ def rows_of(cluster: Cluster, reservation: Reservation) -> Rows:
 
 
 def boundaries_s(cluster: Cluster, now_s: float) -> list[float]:
-    """When reservations begin and end from now on, sorted: nothing else about them changes."""
+    """Return when reservations begin and end from now on, sorted: nothing else about them changes."""
     times = {at_s for each in cluster.reservations.values() for at_s in (each.start_s, each.end_s)}
     return sorted(at_s for at_s in times if now_s < at_s < float("inf"))

@@ -1,14 +1,14 @@
-"""The whole future at once: free room by node over time, with every reservation in it. For conservative backfill, where
-each waiting job has one, and for forecasts.
+"""The capacity profile: free capacity by node over time, with every reservation in it. It serves conservative backfill,
+where each pending job has a reservation, and forecasts.
 
-Time is cut at *instants*: now, each end of what runs, each beginning and end of a reservation. Between two of them
-nothing changes, so a *level* (free room by row, one array per resource) describes it. For every demand asked about, how
-many of its pods each level holds is counted once and then kept true, so finding the first stretch of levels that may
-hold a gang for as long as it runs is a few vector operations over the levels; the stretch's room is the minimum of its
+Time is cut at *instants*: now, each end of a running job, each beginning and end of a reservation. Between two of them
+nothing changes, so a *level* (free by row, one array per resource) describes it. For every demand asked about, how many
+of its pods each level holds is counted once and then kept true, so finding the first stretch of levels that may hold a
+gang for as long as it runs is a few vector operations over the levels; the stretch's capacity is the minimum of its
 levels, and there the gang is placed by the same code as now.
 
 Levels times nodes are bounded: with more ends than `CELLS` allows, neighbouring ends count as one, the later, so that
-nobody is expected earlier than it can be. (Slurm's bf_resolution does the same.)
+no job is expected earlier than it can start. (Slurm's bf_resolution does the same.)
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SPARE = 64  # levels made at once when there are none left to insert
 
 
 class PlannedRun(NamedTuple):
-    """Where and when a job is expected to run: from `start_s` to `end_s`, seconds since the epoch."""
+    """Where and when a job is expected to run, from `start_s` to `end_s` (seconds since the epoch)."""
 
     start_s: float
     end_s: float
@@ -44,7 +44,7 @@ class PlannedRun(NamedTuple):
 
 
 class CapacityProfile:
-    """`times[k]` is when level k begins; `order[k]` is its place in the arrays of `free`."""
+    """The profile. `times[k]` is when level k begins; `order[k]` is its place in the arrays of `free`."""
 
     def __init__(self, cluster: Cluster, draft: Draft, now_s: float, free: Free, releases: Sequence[Release]) -> None:
         self.cluster, self.draft, self.now_s = cluster, draft, now_s
@@ -60,8 +60,8 @@ class CapacityProfile:
         self.counts: dict[Demand, NDArray[np.int64]] = {}
 
     def seat(self, job: Job, gang: Gang, runs_s: float) -> PlannedRun | None:
-        """The earliest seat for a gang that runs so long (infinite: for ever); None if none is found. Nothing is
-        taken."""
+        """Return the earliest run of a gang that runs so long (infinite: for ever); None if none is found. Nothing is
+        reserved."""
         enough = np.ones(len(self.times), np.bool_)
         for demand, role in zip(gang.demands, gang.roles, strict=True):
             if role.minimum:
@@ -80,8 +80,8 @@ class CapacityProfile:
         return None
 
     def only_place(self, gang: Gang) -> list[Placement]:
-        """Where its pods go, if there is but one node, and whatever has room for them there by counting has them: pods
-        that ask for amounts and no more. Else nothing."""
+        """Return where the gang's pods go if there is but one node and they are unconstrained, so that counting
+        decides; else nothing."""
         if not alone(self.cluster, self.draft) or self.cluster.reservations or len(gang.roles) != 1:
             return []
         if not (gang.rigid and gang.simple and self.draft.ordinary(gang.demands[0])):
@@ -90,14 +90,15 @@ class CapacityProfile:
         return [Placement(0, ordinal, node) for ordinal in range(gang.minimums[0])]
 
     def take(self, seat: PlannedRun) -> None:
-        """The seat is reserved."""
+        """Reserve the run."""
         self.change(seat.held, seat.start_s, seat.end_s, -1)
 
     def window(self, job: Job, start: int, stop: int, end_s: float) -> Draft:
-        """What is free all the time from level `start` to `stop` for that job."""
+        """Return a draft of what is free for the job all the time from level `start` to `stop`."""
         return draft_over(self.draft, self.least(job, start, stop, end_s))
 
     def least(self, job: Job, start: int, stop: int, end_s: float) -> Free:
+        """Return what is free for the job all the time from level `start` to `stop`, by row."""
         some = self.order[start:stop]
         free = {resource: column[some].min(axis=0) for resource, column in self.free.items()}
         shut = advance.closed_rows(self.cluster, job, float(self.times[start]), end_s)
@@ -107,20 +108,20 @@ class CapacityProfile:
         return free
 
     def beside(self, job: Job, end_s: float) -> Free:
-        """What is free from now until `end_s` beside all that is reserved."""
+        """Return what is free for the job from now until `end_s` beside all that is reserved."""
         return self.least(job, 0, self.level(end_s), end_s)
 
     def until(self, end_s: float) -> Free:
-        """What is free from now until `end_s` beside all that others have or are to have."""
+        """Return what is free from now until `end_s` beside all reservations."""
         some = self.order[: self.level(end_s)]
         return {resource: column[some].min(axis=0) for resource, column in self.free.items()}
 
     def level(self, end_s: float) -> int:
-        """The first that begins no earlier, but the one that begins now."""
+        """Return the first level that begins no earlier than `end_s`, but not the one that begins now."""
         return int(self.times.searchsorted(end_s)) or 1
 
     def change(self, held: HeldCapacity, start_s: float, end_s: float, sign: int) -> None:
-        """That much is free, or taken, from then till then."""
+        """Free (`sign` 1) or take (-1) capacity from `start_s` to `end_s`."""
         start, stop = self.cut(start_s), len(self.times) if end_s == float("inf") else self.cut(end_s)
         some = self.order[start:stop]
         cells = some[:, None], held.rows
@@ -132,7 +133,7 @@ class CapacityProfile:
             counts[some] += self.count(demand, some, held.rows) - before[demand]
 
     def cut(self, at_s: float) -> int:
-        """The level that begins then, made if there is none."""
+        """Return the level that begins at that time, made if there is none."""
         at = int(self.times.searchsorted(at_s))
         if at < len(self.times) and self.times[at] == at_s:
             return at
@@ -145,6 +146,7 @@ class CapacityProfile:
         return at
 
     def spare(self) -> int:
+        """Return a place for one more level in the arrays."""
         if not self.unused:
             size = len(next(iter(self.free.values())))
             self.unused = list(range(size + SPARE - 1, size - 1, -1))
@@ -153,8 +155,8 @@ class CapacityProfile:
         return self.unused.pop()
 
     def rooms(self, demand: Demand) -> NDArray[np.int64]:
-        """How many pods of the demand each level holds in all. On a few nodes counting anew when asked costs less than
-        keeping true what was counted."""
+        """Return, by level, how many pods of the demand it holds in all. On a few nodes counting anew when asked costs
+        less than keeping the counts true."""
         known = self.counts.get(demand)
         if known is None:
             rows = matching.matching(self.cluster.columns.attributes, demand.where).nonzero()[0]
@@ -165,7 +167,7 @@ class CapacityProfile:
         return known
 
     def count(self, demand: Demand, some: NDArray[np.int64], rows: NDArray[np.intp]) -> NDArray[np.int64]:
-        """How many pods of the demand those rows hold in each of those levels."""
+        """Return how many pods of the demand these rows hold in each of these levels."""
         cells = some[:, None], rows[matching.matching(self.cluster.columns.attributes, demand.where)[rows]]
         most: NDArray[np.int64] | None = None
         for resource, amount in demand.asks:
@@ -180,7 +182,7 @@ class CapacityProfile:
 
 
 def merged(times: list[float], most: int) -> list[float]:
-    """At most about so many of the times: now, and of neighbours the later."""
+    """Return at most about so many of the times: now, and of neighbours the later."""
     step = -(-len(times) // max(2, most))
     return times if step == 1 else [times[0], *reversed(times[:0:-step])]
 
@@ -188,7 +190,7 @@ def merged(times: list[float], most: int) -> list[float]:
 def capacity_levels(
     now: NDArray[np.int64], count: int, resource: str, first: NDArray[np.intp], releases: Sequence[Release]
 ) -> NDArray[np.int64]:
-    """[level, row]: what is free, when the releases count from the levels `first` on."""
+    """Return [level, row]: what is free, when the releases count from the levels `first` on."""
     free = np.zeros((count, len(now)), np.int64)
     for at, (_, held) in zip(first.tolist(), releases, strict=True):
         if resource in held.amounts and at < count:
@@ -199,11 +201,12 @@ def capacity_levels(
 
 
 def inserted(column: NDArray[Any], at: int, value: float) -> NDArray[Any]:
-    """As `numpy.insert`, which takes ten times as long for one value."""
+    """Return the column with one value inserted: `numpy.insert` takes ten times as long for one."""
     longer = np.empty(len(column) + 1, column.dtype)
     longer[:at], longer[at], longer[at + 1 :] = column[:at], value, column[at:]
     return longer
 
 
 def lengthened(column: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the column with more levels."""
     return np.concatenate((column, np.zeros((SPARE, *column.shape[1:]), np.int64)))

@@ -1,21 +1,21 @@
-"""The horizon of a cycle: who has a reservation because it found no room, and what may start beside it.
+"""The reservations of a cycle: which jobs have one because there is no capacity for them, and what may start beside it.
 
-*EASY* (Lifka 1995; the rules of Mu'alem and Feitelson 2001): the first bid, in the contest's order, that finds no room
-is given a reservation at its earliest start, its *shadow time*, on concrete nodes. Those behind it may start only if
-they are over by then, or fit beside it then. *Conservative*: every bid that cannot start gets one, up to
-`Policy.backfill_depth`. *Greedy*: none does.
+*EASY* (Lifka 1995; the rules of Mu'alem and Feitelson 2001): the first job, in job order, that finds no capacity gets a
+reservation at its earliest start, its *shadow time*, on concrete nodes. Jobs behind it may start only if they are over
+by then, or fit beside it then. *Conservative*: every job that cannot start gets one, up to `Policy.backfill_depth`.
+*Greedy*: none does.
 
 What exactly counts (docs/decisions/0008-backfill.md; ties are a real part of the meaning):
 
-- What runs ends when its time limit is over; if that is now, or past, its room counts as free in the forecast at once,
-  though it is not free yet. So a shadow time may be now, and then only what fits beside may start.
-- Room at the shadow time has all in it that ends at that very instant.
-- A job that is over exactly at the shadow time does not delay anyone.
-- What states no limit ends never: it may start only beside. A bid whose start cannot be foreseen, because what it
+- A running job ends when its time limit is over; if that is now, or past, what it holds counts as free in the forecast
+  at once, though it is not free yet. So a shadow time may be now, and then only what fits beside may start.
+- Capacity at the shadow time includes all that is released at that very instant.
+- A job that is over exactly at the shadow time does not delay the reservation.
+- A job without a time limit never ends: it may start only beside. A job whose start cannot be foreseen, because what it
   waits for states no limit, gets no reservation, and the next one does.
 
-If a candidate fits now, but not beside the nodes that the first was given, the first may take others then: what counts
-is when it starts.
+If a candidate fits now, but not beside the nodes of the first reservation, the reservation may take other nodes: what
+counts is when its job starts.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ NOTHING = HeldCapacity(np.zeros(0, np.intp), {})
 
 
 class WouldDelayReservation(NamedTuple):
-    """There is room now, but it is kept: why."""
+    """There is capacity now, but the job would delay a reservation: why."""
 
     reason: Reason
 
@@ -74,7 +74,7 @@ PlacementOutcome: TypeAlias = list[Placement] | PlacementShortfall | WouldDelayR
 
 
 class CapacityChange(NamedTuple):
-    """Until then (seconds since the epoch) that much is free, `sign` 1, or taken, -1, which else is not."""
+    """Until `until_s` (seconds since the epoch) that much is free (`sign` 1), or taken (-1), which else is not."""
 
     until_s: float
     held: HeldCapacity
@@ -100,8 +100,12 @@ class BackfillReservation:
 
 
 class BackfillForecast:
-    """Made when the first bid of a cycle is to be placed. `given`: what the cycle has granted since, and what is
-    promised; `leaving`: who gives way for that; `wanted`: how many reservations there are to be."""
+    """The cycle's reservations, and the forecast that they are made in. It is made when the first job of a cycle is to
+    be placed.
+
+    `reservations`: made in this cycle, in order; `wanted`: how many there are to be.
+    `given`: what the cycle has granted since, and what jobs are nominated for.
+    `leaving`: jobs that are preempted for that."""
 
     def __init__(self, cluster: Cluster, policy: Policy, now_s: float, draft: Draft) -> None:
         self.cluster, self.policy, self.now_s, self.draft = cluster, policy, now_s, draft
@@ -125,7 +129,7 @@ class BackfillForecast:
         self.open = self.wanted > 0  # the next bid that finds no room would get a reservation
 
     def place(self, bid: Bid, gang: Gang) -> PlacementOutcome:
-        """Take room for the gang now, if that delays nobody who has a reservation."""
+        """Return the gang's placements, taken from the draft, if that delays no reservation; else why not."""
         if not self.reservations and not self.cluster.reservations:
             return gangs.place(self.draft, gang)
         record = self.cluster.jobs[bid.job]
@@ -142,7 +146,7 @@ class BackfillForecast:
         return outcome if isinstance(outcome, list) else self.beyond(record, gang, end_s)
 
     def grant(self, bid: Bid, gang: Gang, placements: Sequence[Placement]) -> None:
-        """The bid was granted this room: it is taken in the forecast too."""
+        """Enter what the cycle granted a job in the forecast too."""
         self.given.append((bid, gang, placements))
         if self.profile is None and not self.reservations:
             return  # when it ends is asked if somebody is to have a reservation
@@ -158,7 +162,7 @@ class BackfillForecast:
 
     @property
     def granted(self) -> list[tuple[float, Gang, Sequence[Placement]]]:
-        """What the cycle has granted, and when it is over."""
+        """Return what the cycle has granted, and when each is over."""
         known, jobs = self._granted, self.cluster.jobs
         if len(known) < len(self.given):
             new = self.given[len(known) :]
@@ -170,9 +174,9 @@ class BackfillForecast:
     def displace(
         self, bid: Bid, gang: Gang, placements: Sequence[Placement], changes: Sequence[CapacityChange], *, guarded: bool
     ) -> bool:
-        """The bid is promised places that others leave; whether it may be: `guarded`, if that delays nobody who has a
-        reservation. Then it is taken in the forecast. `changes`: what those who leave give back, until they would have
-        done so anyway, and what they take elsewhere."""
+        """Enter a nomination and what its victims give back in the forecast; return whether it may be.
+
+        `guarded`: it may only be if every reservation still holds."""
         end_s = self.ends(self.cluster.jobs[bid.job], bid)
         if self.reservations or self.profile is not None:
             changes = [*changes, CapacityChange(end_s, held_by_placements(self.cluster.columns, gang, placements), -1)]
@@ -186,10 +190,11 @@ class BackfillForecast:
         return True
 
     def leave(self, job: str) -> None:
-        """It gives way, so it ends as soon as it can."""
+        """Note that the job is preempted, so it ends as soon as it can."""
         self.leaving[job] = None
 
     def foresee(self, change: CapacityChange) -> None:
+        """Enter the change in the forecast."""
         if self.profile is not None:
             self.profile.change(change.held, self.now_s, change.until_s, change.sign)
         elif change.until_s <= self.reservations[0].seat.start_s:
@@ -200,7 +205,7 @@ class BackfillForecast:
             change.held.add_to(self.free, change.sign)
 
     def has_room(self, change: CapacityChange) -> bool:
-        """Whether no node is fuller than it can be by what is taken."""
+        """Return whether, with what the change takes, no node holds more than it can."""
         if self.profile is not None:
             free = self.profile.until(change.until_s)
         elif change.until_s <= self.reservations[0].seat.start_s:
@@ -211,7 +216,7 @@ class BackfillForecast:
         return all(bool((free[resource][rows] >= 0).all()) for resource in amounts if resource in free)
 
     def hold(self, bid: Bid, gang: Gang) -> BackfillReservation | None:
-        """The bid cannot start now: its reservation, if it is to have one and its start can be foreseen."""
+        """Return the job's reservation, if it is to have one and its start can be foreseen; else None."""
         if not self.open or not self.anyone_ends():
             return None
         record = self.cluster.jobs[bid.job]
@@ -229,12 +234,14 @@ class BackfillForecast:
         return hold
 
     def may_fit_beside(self, gang: Gang) -> bool:
-        """Whether by counting it may fit beside the first when that starts; more than that only trying tells."""
+        """Return whether by counting the gang may fit beside the first reservation when that starts; more than that
+        only trying tells."""
         if self.one is not None:
             return self.one.fits(gang)
         return bool(self.profile) or has_room(self.cluster.columns, self.free, gang)
 
     def seat(self, job: Job, gang: Gang, runs_s: float) -> PlannedRun | None:
+        """Return the gang's earliest run; None if its start cannot be foreseen."""
         if self.one is not None:
             found = self.one.find(gang, self.ends_in_order(), self.granted)
             return PlannedRun(self.one.shadow_s, self.one.shadow_s + runs_s, (), NOTHING) if found else None
@@ -243,19 +250,19 @@ class BackfillForecast:
         return self.shadow(job, gang, runs_s)
 
     def anyone_ends(self) -> bool:
-        """Whether anything at all can be foreseen; where nobody states a limit this is all that backfill costs."""
+        """Return whether any end can be foreseen. Where no job states a limit this is all that backfill costs."""
         if self.cluster.ends.order or self.cluster.reservations:
             return True
         return bool(self.granted) and self._foreseen
 
     def anyone_leaves_now(self) -> bool:
-        """Whether the forecast has more room now than there is. If not, and yet it finds room for who found none, then
-        what keeps it out is no amount, and cannot be foreseen."""
+        """Return whether the forecast has more capacity now than there is. If not, and yet it finds capacity for a job
+        that found none, then what keeps the job out is no amount and cannot be foreseen."""
         leaving = self.cluster.ends.order[:1]
         return bool(leaving) and leaving[0][0] <= self.now_s
 
     def ends(self, record: JobRecord, bid: Bid) -> float:
-        """When it would be over if it started now, seconds since the epoch."""
+        """Return when the job would be over if it started now (seconds since the epoch)."""
         limit_s = record.job.limit_s
         if limit_s is None and (limit_s := time_limit_s(self.cluster, record.job)) is None:
             return INFINITE_S
@@ -264,7 +271,7 @@ class BackfillForecast:
         return end_s if end_s > self.now_s else self.now_s
 
     def kept(self, job: Job, end_s: float) -> Free | None:
-        """By row, what is left for a job from now until `end_s`; None: all that is free."""
+        """Return, by row, what is left for the job from now until `end_s`; None: all that is free."""
         if self.profile is not None:
             return self.profile.beside(job, end_s)
         free = None
@@ -279,7 +286,8 @@ class BackfillForecast:
         return free
 
     def beyond(self, record: JobRecord, gang: Gang, end_s: float) -> PlacementOutcome:
-        """It does not fit beside what is kept. Does it fit at all, and could the first go elsewhere?"""
+        """Return the outcome for a gang that does not fit beside what is kept: it fits if the first reservation can go
+        elsewhere."""
         mark = self.draft.mark()
         outcome = gangs.place(self.draft, gang)
         if isinstance(outcome, PlacementShortfall):
@@ -290,9 +298,8 @@ class BackfillForecast:
         return WouldDelayReservation(self.why(record.job, end_s))
 
     def keeps_out(self, bid: Bid, gang: Gang, told: Reason) -> bool:
-        """Whether by counting the gang, which asks no more than room, finds too little beside the first, which is not
-        moved any more, and the bid is not over by then. Within a cycle that stays so. `told`: what its line was; on one
-        node that is to be true still."""
+        """Return whether by counting the gang, which is unconstrained, finds too little beside the first reservation,
+        which is not moved any more, and is not over by its start."""
         if not self.reservations or self.may_move or self.profile is not None:
             return False
         demand, minimum, start_s = gang.demands[0], gang.minimums[0], self.reservations[0].seat.start_s
@@ -313,10 +320,12 @@ class BackfillForecast:
 
     @property
     def may_move(self) -> bool:
+        """Return whether the first reservation may still be moved to other nodes."""
         return bool(self.reservations) and self.profile is None and self.one is None and self.moves < MOVES
 
     def move_first(self, job: Job, gang: Gang, placements: Sequence[Placement], end_s: float) -> bool:
-        """Whether the first can start at the same time on other nodes if the gang is placed so; then it will."""
+        """Move the first reservation to other nodes at the same time if the gang is placed so; return whether that was
+        possible."""
         shut = advance.closed_rows(self.cluster, job, self.now_s, end_s) if self.cluster.reservations else None
         columns = self.cluster.columns
         if shut is not None and any(shut[columns.row_of[each.node]] for each in placements):
@@ -339,7 +348,7 @@ class BackfillForecast:
         return True
 
     def why(self, job: Job, end_s: float) -> Reason:
-        """What keeps the room that is free now."""
+        """Return the reason of a job that would delay a reservation."""
         shut = (
             next(advance.closing_reservations(self.cluster, job, self.now_s, end_s), None)
             if self.cluster.reservations
@@ -364,7 +373,7 @@ class BackfillForecast:
         return advance.reserved_reason(job, f"the nodes of the reservation {job.reservation} have no room for it now")
 
     def shadow(self, job: Job, gang: Gang, runs_s: float) -> PlannedRun | None:
-        """EASY: the earliest start; `free` is what is left then."""
+        """Return the gang's earliest run under EASY; `free` is what is left then."""
         ends, known, of_book = self.cluster.ends, None, None
         if self.is_of_book():
             of_book = gang, self.policy, sum(self.cluster.columns.stamps)
@@ -381,13 +390,13 @@ class BackfillForecast:
         return PlannedRun(start_s, start_s + runs_s, placements, held)
 
     def is_of_book(self) -> bool:
-        """What is foreseen follows from the book alone, so that it is the same as long as nothing there changes, though
-        time passes: this cycle has taken nothing, and nobody is overdue."""
+        """Return whether the forecast follows from the state alone, so that it is the same as long as nothing there
+        changes, though time passes."""
         overdue = any(end_s <= self.now_s for end_s, _ in self.cluster.ends.order[:1])
         return not (overdue or self.given or self.leaving or self.cluster.reservations) and self.draft.untouched
 
     def find_start(self, job: Job, gang: Gang, runs_s: float) -> EarliestStart | None:
-        """With what runs, and what this cycle has granted."""
+        """Return the earliest start with what runs and what this cycle has granted; None if it cannot be foreseen."""
         columns = self.cluster.columns
         timeline = ReleaseTimeline(columns, self.now_s, free_by_row(self.draft), self.releases())
         for start_s, free in islice(timeline.starts(gang), TRIES):
@@ -399,28 +408,29 @@ class BackfillForecast:
         return None
 
     def without_closed(self, free: Free, job: Job, start_s: float, end_s: float) -> Draft:
-        """A draft of that room, without the nodes that are closed to the job then."""
+        """Return a draft of that capacity, without the nodes that are closed to the job then."""
         shut = advance.closed_rows(self.cluster, job, start_s, end_s) if self.cluster.reservations else None
         if shut is not None:
             free = {name: np.where(shut, np.minimum(column, 0), column) for name, column in free.items()}
         return draft_over(self.draft, free)
 
     def in_profile(self, job: Job, gang: Gang, runs_s: float) -> PlannedRun | None:
-        """CONSERVATIVE: the earliest start beside all that have one already."""
+        """Return the gang's earliest run beside all reservations, under CONSERVATIVE."""
         if self.profile is None:
             free = free_by_row(self.draft)
             self.profile = CapacityProfile(self.cluster, self.draft, self.now_s, free, list(self.releases()))
         return self.profile.seat(job, gang, runs_s)
 
     def ends_in_order(self) -> Sequence[tuple[float, str]]:
-        """When each job that runs ends (seconds since the epoch)."""
+        """Return (expected end in seconds since the epoch, job) of the running jobs, sorted."""
         order, leaving = self.cluster.ends.order, self.leaving
         if not leaving:
             return order
         return [(LEAVING_S, job) for job in leaving] + [each for each in order if each[1] not in leaving]
 
     def releases(self) -> Iterator[Release]:
-        """What runs, and what this cycle has started, by when it ends; and the turns of reservations."""
+        """Yield what is released when, sorted: by running jobs, by what this cycle has granted, and at the boundaries
+        of advance reservations."""
         cluster, known = self.cluster, self.cluster.ends.derived
         found = ((end_s, known.get(job) or held_by_job(cluster, job)) for end_s, job in self.ends_in_order())
         more = [
@@ -433,7 +443,7 @@ class BackfillForecast:
 
 
 def nominated_gangs(cluster: Cluster) -> Iterator[tuple[Bid, Gang, Sequence[Placement]]]:
-    """Who is promised room, which is taken as if they ran: what, and where."""
+    """Yield (job, gang, placements) of the nominations, which count as if they ran."""
     for job in cluster.nominated:
         record = cluster.jobs[job]
         yield Bid(job), record.gang, nominated_placements(record)
@@ -441,7 +451,7 @@ def nominated_gangs(cluster: Cluster) -> Iterator[tuple[Bid, Gang, Sequence[Plac
 
 @contextmanager
 def limited_to(draft: Draft, kept: Free) -> Iterator[None]:
-    """For a moment the draft has no more room than that."""
+    """Return a context in which the draft has no more capacity than that."""
     less = {}
     for name, column in draft.free.items():
         less[name] = np.maximum(column - kept[name][draft.rows], 0)

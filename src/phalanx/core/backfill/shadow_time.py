@@ -1,11 +1,11 @@
-"""The forecast of free room: what is free on every node when, as what runs comes to its limit.
+"""The shadow time of a gang: its earliest start, from the expected ends of running jobs.
 
-It starts from what is free in this cycle's draft. What runs gives its room back when its time limit is over (`Ends`);
-without a limit never, overdue: now. Nothing is laid out in advance: the room at some time is that of now plus a prefix
-of the releases, and the first time at which counting finds enough room is found by sums over a block of them at once
-(`ReleaseBlock`), each block twice as long as the last.
+It starts from what is free in this cycle's draft. A running job releases what it holds when its time limit is over
+(`state.running.ExpectedEnds`); without a limit never, overdue: now. Nothing is laid out in advance: the capacity at
+some time is that of now plus a prefix of the releases, and the first time at which counting finds enough is found by
+sums over a block of releases at once (`ReleaseBlock`), each block twice as long as the last.
 
-Only amounts are foreseen: which pods are near which, and named devices, are as they are now.
+Only amounts are foreseen: pod affinity and named devices are as they are now.
 """
 
 from __future__ import annotations
@@ -34,12 +34,13 @@ PLENTY = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True)
 class HeldCapacity:
-    """What a job holds: the rows, each once, and per resource how much on each of them."""
+    """What a job holds: its rows, each once, and per resource how much on each of them."""
 
     rows: NDArray[np.intp]
     amounts: dict[str, NDArray[np.int64]]
 
     def add_to(self, free: Free, sign: int) -> None:
+        """Add (`sign` 1) or subtract (-1) what is held."""
         for resource, amounts in self.amounts.items():
             if resource in free:
                 free[resource][self.rows] += sign * amounts
@@ -49,7 +50,7 @@ Release: TypeAlias = tuple[float, HeldCapacity]
 
 
 def held_capacity(columns: NodeTable, gang: Gang, where: Iterable[tuple[int, str]]) -> HeldCapacity:
-    """Of pods given as (role, node)."""
+    """Return what pods hold that are given as (role, node)."""
     rows: dict[int, int] = {}
     held: dict[str, dict[int, int]] = {}
     asks = [demand.asks for demand in gang.demands]
@@ -73,11 +74,12 @@ def _dense(of: dict[int, int], count: int) -> NDArray[np.int64]:
 
 
 def held_by_placements(columns: NodeTable, gang: Gang, placements: Sequence[Placement]) -> HeldCapacity:
+    """Return what these placements hold."""
     return held_capacity(columns, gang, ((each.role, each.node) for each in placements))
 
 
 def held_by_job(cluster: Cluster, job: str) -> HeldCapacity:
-    """What a started job holds; kept until that changes."""
+    """Return what a started job holds; kept until that changes."""
     known: HeldCapacity | None = cluster.ends.derived.get(job)
     if known is None:
         record = cluster.jobs[job]
@@ -87,8 +89,8 @@ def held_by_job(cluster: Cluster, job: str) -> HeldCapacity:
 
 
 def free_by_row(draft: Draft) -> Free:
-    """What is free in the draft, by row; rows that it does not lay out are as in the book. (That nodes are shut in this
-    cycle says nothing about later.)"""
+    """Return what is free in the draft, by row; nodes that are not in the draft are as in the state. (That nodes are
+    closed in this cycle says nothing about later.)"""
     columns = draft.columns
     free = {resource: column.copy() for resource, column in columns.free.items()}
     for resource, column in draft.free.items():
@@ -98,13 +100,13 @@ def free_by_row(draft: Draft) -> Free:
 
 
 def draft_over(draft: Draft, free: Free) -> Draft:
-    """A draft over other amounts of room."""
+    """Return a draft over other free amounts."""
     return Draft(draft.columns.with_free(free), draft.topologies)
 
 
 def has_room(columns: NodeTable, free: Free, gang: Gang) -> bool:
-    """Whether by counting each role alone finds its minimum on nodes of so much room. Exact for one role of pods that
-    ask for amounts and no more."""
+    """Return whether by counting each role alone finds its minimum in so much free capacity. It is exact for one role
+    of unconstrained pods."""
     for demand, role in zip(gang.demands, gang.roles, strict=True):
         if (
             role.minimum
@@ -115,14 +117,16 @@ def has_room(columns: NodeTable, free: Free, gang: Gang) -> bool:
 
 
 def pods_in_rows(free: Free, asks: Amounts, rows: NDArray[np.bool_]) -> int:
-    """How many such pods those rows hold."""
+    """Return how many pods with these requests the rows hold."""
     found = node_resources.rows_that_fit(free, asks, rows)
     return int(node_resources.pods_held(free, asks, found).sum()) if len(found) else 0
 
 
 class ReleaseTimeline:
-    """`free`: what is free now. `releases` are sorted by time, and read no further than it takes; those that are past
-    count from now on."""
+    """The future of free capacity.
+
+    `free`: what is free now.
+    `releases`: sorted by time, and read no further than it takes; those in the past count from now on."""
 
     def __init__(self, columns: NodeTable, now_s: float, free: Free, releases: Iterable[Release]) -> None:
         self.columns, self.now_s, self.free = columns, now_s, free
@@ -130,8 +134,8 @@ class ReleaseTimeline:
         self._releases = iter(releases)
 
     def starts(self, gang: Gang) -> Iterator[tuple[float, Free]]:
-        """Each time from the first on at which by counting there is room for the gang (`has_room`). With all that is
-        released at that very time; each room is its own copy."""
+        """Yield (time, what is free then) from the first time on at which by counting there is capacity for the gang,
+        with all that is released at that very time."""
         at, free = self._first(gang)
         while at is not None:
             time_s = self.now_s if at == 0 else max(self.now_s, self._read[at - 1][0])
@@ -145,12 +149,12 @@ class ReleaseTimeline:
             at += 1
 
     def _release(self, at: int) -> Release | None:
-        """None: there are not so many."""
+        """Return that release; None: there are not so many."""
         self._read += islice(self._releases, max(0, at + 1 - len(self._read)))
         return self._read[at] if at < len(self._read) else None
 
     def _first(self, gang: Gang) -> tuple[int | None, Free]:
-        """How many releases it takes, and the room after them; None if all together are not enough."""
+        """Return how many releases it takes, and the capacity after them; None if all together are not enough."""
         low, free, step = 0, {resource: column.copy() for resource, column in self.free.items()}, FIRST_BLOCK
         if has_room(self.columns, free, gang):
             return 0, free
@@ -174,7 +178,7 @@ class ReleaseBlock:
         self._amounts: dict[str, NDArray[np.int64]] = {}
 
     def amounts(self, resource: str) -> NDArray[np.int64]:
-        """By entry."""
+        """Return, by entry, what is released of the resource."""
         known = self._amounts.get(resource)
         if known is None:
             each = [held.amounts.get(resource) for held in self.held]
@@ -185,13 +189,13 @@ class ReleaseBlock:
         return known
 
     def add_to(self, free: Free, releases: int) -> None:
-        """The first so many releases."""
+        """Add the first so many releases."""
         entries = int(self.ends[releases - 1]) if releases else 0
         for resource, column in free.items():
             np.add.at(column, self.rows[:entries], self.amounts(resource)[:entries])
 
     def first(self, columns: NodeTable, free: Free, gang: Gang) -> int | None:
-        """How many of the releases it takes until `has_room` is true; None if all are not enough."""
+        """Return how many of the releases it takes until `has_room` is true; None if all are not enough."""
         most = 0
         for demand, role in zip(gang.demands, gang.roles, strict=True):
             if role.minimum:
@@ -203,7 +207,8 @@ class ReleaseBlock:
         return most
 
     def _first_of(self, free: Free, asks: Amounts, allowed: NDArray[np.bool_], missing: int) -> int | None:
-        """How many releases it takes until those rows hold so many such pods more."""
+        """Return how many releases it takes until those rows hold so many such pods more; None if all are not
+        enough."""
         if missing <= 0:
             return 0
         if not len(self.rows) or any(resource not in free for resource, _ in asks):

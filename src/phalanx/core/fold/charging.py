@@ -34,8 +34,8 @@ NAMED, NODE, LOT = itemgetter(0, 1), itemgetter(2), itemgetter(0, 2, 3)
 
 
 def charge_placements(cluster: Cluster, record: JobRecord, placements: Sequence[Placement]) -> list[Placement]:
-    """The slots hold their room there; some of each lot whose node had none for it. If a slot is named twice, the last
-    counts."""
+    """Charge the placements to their nodes; return one of each lot whose node lacked the capacity. If a slot is named
+    twice, the last counts."""
     record.make_ready()
     cluster.ends.derived.pop(record.job.id, None)
     there = dict(zip(map(SLOT, map(NAMED, placements)), placements, strict=True))
@@ -48,8 +48,7 @@ def charge_placements(cluster: Cluster, record: JobRecord, placements: Sequence[
 
 
 def charge_nodes(cluster: Cluster, record: JobRecord, placements: Iterable[Placement]) -> list[Placement]:
-    """The pods hold their room there; the last of each lot (pods of a role on one node, named one after the other) that
-    leaves its node with less than nothing."""
+    """Charge the pods to their nodes; return the last of each lot that leaves its node overcommitted."""
     columns, unfit = cluster.columns, []
     for (role, node, devices), lot in groupby(placements, LOT):
         demand, pods = record.gang.demands[role], list(lot)
@@ -86,7 +85,8 @@ def release(cluster: Cluster, record: JobRecord, slots: Iterable[Slot]) -> None:
 
 
 def nominate(cluster: Cluster, record: JobRecord, placements: Sequence[Placement]) -> None:
-    """Charged to their nodes at once, which may be overfull until others have left: so nobody else is placed there."""
+    """Charge the nominated placements to their nodes at once. These may be overcommitted until victims have left, so
+    that nobody else is placed there."""
     if placements:
         cluster.nominated[record.job.id] = None
     record.make_ready()
@@ -104,7 +104,7 @@ def withdraw_nomination(cluster: Cluster, record: JobRecord, slots: Collection[S
 
 
 def update_usage(cluster: Cluster, record: JobRecord, change: list[int]) -> None:
-    """The job holds that many pods' worth more of each role."""
+    """Note that the job holds so many pods more of each role."""
     changed(cluster, record)
     job, placed = record.job, list(record.placed)
     for role, pods in enumerate(change):
@@ -117,7 +117,7 @@ def update_usage(cluster: Cluster, record: JobRecord, change: list[int]) -> None
 
 
 def mark_leaving(cluster: Cluster, record: JobRecord, slots: Iterable[Slot], grace_s: float | None) -> None:
-    """Those of its slots were told to go, and have so long for it."""
+    """Note that these slots were told to go, and have `grace_s` for it."""
     record.make_ready()
     record.leaving.update(slots)
     if record.leaving:
@@ -133,7 +133,7 @@ def changed(cluster: Cluster, record: JobRecord) -> None:
 
 
 def settle_charge(cluster: Cluster, record: JobRecord) -> None:
-    """Its queue, and all above, are charged with what it is due now."""
+    """Charge the job's queue, and all above, with what is due now."""
     due = queue_charge(cluster, record)
     if due != record.charge:
         if record.charge is not None:
@@ -144,7 +144,7 @@ def settle_charge(cluster: Cluster, record: JobRecord) -> None:
 
 
 def clear_charge(cluster: Cluster, record: JobRecord) -> None:
-    """It is charged with nothing any more, until it is settled again."""
+    """Charge the job's queue with nothing, until the charge is settled again."""
     if record.charge is not None:
         cluster.tree.charge(record.charge, -1)
         record.charge = None
@@ -171,7 +171,7 @@ def rebuild_tree(cluster: Cluster) -> None:
 
 
 def submitted_jobs(cluster: Cluster) -> SubmittedJobs:
-    """The live jobs that limits on submitted jobs count, found anew."""
+    """Return the live jobs that limits on submitted jobs count."""
     found = SubmittedJobs()
     gated = any(branch.limits_submissions for branch in cluster.tree.branches.values())
     for record in cluster.jobs.values() if gated else ():
@@ -195,9 +195,11 @@ def queue_charge(cluster: Cluster, record: JobRecord) -> Charge | None:
 
 
 def charged_pods(cluster: Cluster, record: JobRecord) -> list[int]:
-    """Per role, the pods that a started job is charged with: what it has and is not giving up; and as a gang, what it
-    wants back of its minimum. (Pods of a role that it does without are charged once they are placed, for they are
-    growth: `replacement.grows`.)"""
+    """Return, per role, the pods that a started job is charged with: what it has and was not told to give up; and as a
+    gang, what it wants back of its minimum.
+
+    Pods of a role that the gang does without are charged once they are placed, for they are growth
+    (`state.cluster.is_growth`)."""
     pods = list(record.placed)
     if record.leaving:
         pods = [has - less for has, less in zip(pods, pods_by_role(record.leaving, len(pods)), strict=True)]
@@ -214,13 +216,14 @@ def charged_pods(cluster: Cluster, record: JobRecord) -> list[int]:
 
 
 def backdate(cluster: Cluster, record: JobRecord) -> None:
-    """The job was adopted: what it holds, it has held since it started (0: nobody knows, so since now)."""
+    """Add the usage of an adopted job since it started; 0: nobody knows when, so since now."""
     if record.started_s > 0:
         job, held = record.job, used_resources(record)
         cluster.usage.backdate(job.queue, job.user, held, record.started_s, cluster.now_s)
 
 
 def used_resources(record: JobRecord) -> dict[str, Amount]:
+    """Return what the job holds by resource, as usage counts it."""
     held: dict[str, Amount] = {}
     for slot in record.placements:
         for resource, amount in record.gang.demands[slot.role].costs:

@@ -1,7 +1,8 @@
-"""Taking in what jobs are decided by: nodes and who else is on them, queues, flavors, reservations, policy, time.
+"""Events about all that jobs are decided by: nodes, foreign pods, queues, flavors, reservations, policy, time.
 
-A part of `core.fold.fold`, whose table says which event goes to which function. A change here wakes those whom it
-may concern: whose queue is treated in another way, or all, where nobody can tell (`receive_queue_again`)."""
+`core.fold.fold` has the table of which event goes to which function. A change wakes the pending jobs that it may
+concern: those whose queue is treated in another way, or all, where nobody can tell.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +30,7 @@ from phalanx.state.pending.line import Bid
 
 
 def node_seen(cluster: Cluster, event: NodeSeen) -> None:
+    """Take in a node that is new or changed."""
     node = event.node
     known = cluster.columns.node(node.name)
     if known == node:
@@ -50,6 +52,7 @@ def refresh_open_slots(cluster: Cluster, node: str) -> None:
 
 
 def node_gone(cluster: Cluster, event: NodeGone) -> None:
+    """Take in that the node is gone."""
     known = cluster.columns.node(event.name) is not None
     cluster.remove_node(event.name)
     if known and event.name in cluster.columns.row_of:
@@ -57,6 +60,7 @@ def node_gone(cluster: Cluster, event: NodeGone) -> None:
 
 
 def queue_seen(cluster: Cluster, event: QueueSeen) -> None:
+    """Take in a queue that is new or changed."""
     queue = event.queue
     if cluster.queues.get(queue.name) != queue:
         cluster.queues[queue.name] = queue
@@ -64,6 +68,7 @@ def queue_seen(cluster: Cluster, event: QueueSeen) -> None:
 
 
 def queue_gone(cluster: Cluster, event: QueueGone) -> None:
+    """Take in that the queue is gone."""
     if cluster.queues.pop(event.name, None):
         cluster.tree.outdate(event.name)
         cluster.preempted_at.pop(event.name, None)
@@ -91,10 +96,12 @@ def reservations_changed(cluster: Cluster, event: ReservationSeen | ReservationG
 
 
 def usage_told(cluster: Cluster, event: UsageTold) -> None:
+    """Take in the past usage of a user."""
     cluster.usage.tell(event.queue, event.user, event.usage, event.at_s, cluster.now_s)
 
 
 def occupied(cluster: Cluster, event: Occupied) -> None:
+    """Take in a foreign pod."""
     held = (event.node, bounded_amounts(event.requests))
     kind = cluster.interned.kind(event.namespace, event.labels, event.near, event.away)
     seen = (kind, event.ports)
@@ -103,10 +110,12 @@ def occupied(cluster: Cluster, event: Occupied) -> None:
 
 
 def vacated(cluster: Cluster, event: Vacated) -> None:
+    """Take in that a foreign pod is gone."""
     cluster.remove_foreign_pod(event.pod)
 
 
 def policy_seen(cluster: Cluster, event: PolicySeen) -> None:
+    """Take in the policy, if it is another."""
     policy = event.policy
     if cluster.policy is not policy:
         if cluster.policy != policy:
@@ -163,7 +172,7 @@ def tree_changed(cluster: Cluster) -> None:
 
 
 def receive_all_again(cluster: Cluster) -> None:
-    """Reservations tell persons apart: everybody's line may be another."""
+    """Look at all pending jobs again: advance reservations tell users and groups apart."""
     for queue in list(cluster.jobs_of):
         receive_queue_again(cluster, queue)
 

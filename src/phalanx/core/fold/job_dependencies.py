@@ -30,6 +30,8 @@ CIRCLE_STEPS = 1000  # a circle of more jobs than that is not recognised: its jo
 
 
 class DependencyState(Enum):
+    """Whether a dependency is met."""
+
     YES = auto()
     NOT_YET = auto()
     NEVER = auto()
@@ -66,12 +68,12 @@ def cleared(cluster: Cluster) -> dict[JobFamily, int]:
 
 
 def latest_start_s(job: Job) -> float:
-    """After that the job cannot end by its deadline; infinite without one."""
+    """Return the time after which the job cannot end by its deadline; infinite without one."""
     return float("inf") if job.deadline_s is None else job.deadline_s - max(0.0, job.limit_s or 0.0)
 
 
 def affected_jobs(cluster: Cluster, job: Job) -> Iterator[str]:
-    """The queued jobs to look at again when `job` is new, has started, is over, or waits again."""
+    """Yield the pending jobs to look at again when `job` is new, has started, is finished, or waits again."""
     relations = cluster.dependencies
     yield from (name for name in relations.dependents.get(job.id, ()) if queued(cluster, name))
     if members := relations.singletons.get((job.user, job.singleton)) if job.singleton else None:
@@ -81,7 +83,8 @@ def affected_jobs(cluster: Cluster, job: Job) -> Iterator[str]:
 
 
 def displaced_by(cluster: Cluster, job: Job) -> str | None:
-    """Who was the first of its name until this one was known, which was submitted earlier."""
+    """Return the job that was the first of its singleton until this one, submitted earlier, was known; None if there is
+    none."""
     members = cluster.dependencies.singletons[job.user, job.singleton]
     if len(members) > 1 and members[0][1] == job.id and queued(cluster, members[1][1]):
         return members[1][1]
@@ -89,7 +92,7 @@ def displaced_by(cluster: Cluster, job: Job) -> str | None:
 
 
 def next_of_array(cluster: Cluster, job: Job) -> str | None:
-    """The first of its array that waits for its turn alone."""
+    """Return the first job of the array that waits for its turn alone; None if there is none."""
     for _, name in cluster.dependencies.arrays.get((job.user, job.array), ()):
         if name != job.id and waits_idly(cluster, name) and waits_for_turn(cluster.jobs[name]):
             return name
@@ -97,16 +100,17 @@ def next_of_array(cluster: Cluster, job: Job) -> str | None:
 
 
 def waits_for_turn(record: JobRecord) -> bool:
-    """It was told that its array runs as many as it may."""
+    """Return whether the job was told that its array runs as many as it may."""
     return record.reason is not None and record.reason.code is ReasonCode.ARRAY_LIMIT
 
 
 def contends(record: JobRecord) -> bool:
-    """Of a job that stands in a line: it can start some day, as far as is known."""
+    """Return whether a job in a line can start some day, as far as is known."""
     return record.reason is None or record.reason.code not in NEVER
 
 
 def queued(cluster: Cluster, name: str) -> bool:
+    """Return whether the job is live and pending."""
     record = cluster.jobs.get(name)
     return record is not None and record.phase is Phase.QUEUED
 
@@ -117,6 +121,7 @@ def waits_idly(cluster: Cluster, name: str) -> bool:
 
 
 def deadline_missed(job: Job, now_s: float) -> Reason:
+    """Return the reason of a job that cannot end by its deadline any more."""
     deadline_s, limit_s = job.deadline_s or 0.0, max(0.0, job.limit_s or 0.0)
     runs = f"it may run {limit_s:.15g} s, and " if limit_s else ""
     return Reason(
@@ -127,12 +132,13 @@ def deadline_missed(job: Job, now_s: float) -> Reason:
 
 
 def begins_later(begin_s: float, now_s: float) -> Reason:
+    """Return the reason of a job whose begin time has not come."""
     text = f"it asks not to begin before {format_time(begin_s, now_s)}"
     return Reason(code=ReasonCode.BEGIN_TIME, text=text, numbers={"begin_s": begin_s})
 
 
 def dependencies(cluster: Cluster, job: Job) -> Reason | None:
-    """Why the job's dependencies do not let it start yet, or ever."""
+    """Return why the job's dependencies do not let it start yet, or ever; None if they are met."""
     states = [met(cluster, dependency) for dependency in job.after]
     enough = any if job.requires_any else all
     if enough(state is DependencyState.YES for state in states):
@@ -156,6 +162,7 @@ def dependencies(cluster: Cluster, job: Job) -> Reason | None:
 
 
 def met(cluster: Cluster, dependency: Dependency) -> DependencyState:
+    """Return whether the dependency is met, may still be, or never will."""
     record = cluster.jobs.get(dependency.job)
     if record is not None:
         started = record.phase is not Phase.QUEUED or record.attempt > 0
@@ -173,6 +180,7 @@ def met(cluster: Cluster, dependency: Dependency) -> DependencyState:
 
 
 def never_satisfied(cluster: Cluster, dependency: Dependency) -> Reason:
+    """Return the reason of a job whose dependency can never be met."""
     outcome = cluster.dependencies.outcomes[dependency.job]
     wanted = "succeeded" if dependency.after is DependencyType.OK else "failed or was deleted"
     return Reason(
@@ -183,10 +191,12 @@ def never_satisfied(cluster: Cluster, dependency: Dependency) -> Reason:
 
 
 def ended_text(outcome: Outcome) -> str:
+    """Return the outcome as sentences write it."""
     return "was deleted" if outcome is Outcome.DELETED else str(outcome)
 
 
 def dependency_text(cluster: Cluster, dependency: Dependency) -> str:
+    """Return the dependency as sentences write it."""
     event = {
         DependencyType.START: "to start",
         DependencyType.OK: "to succeed",
@@ -198,7 +208,7 @@ def dependency_text(cluster: Cluster, dependency: Dependency) -> str:
 
 
 def dependency_cycle(cluster: Cluster, job: Job) -> tuple[str, ...]:
-    """The way along dependencies that must all be met from the job back to itself; empty if there is none."""
+    """Return the path along dependencies that must all be met from the job back to itself; empty if there is none."""
     came_from: dict[str, str] = {}
     reached = [] if job.requires_any and len(job.after) > 1 else [(each.job, job.id) for each in job.after]
     while reached and len(came_from) < CIRCLE_STEPS:
@@ -217,6 +227,7 @@ def dependency_cycle(cluster: Cluster, job: Job) -> tuple[str, ...]:
 
 
 def path_back(came_from: dict[str, str], name: str) -> tuple[str, ...]:
+    """Return the path that was found, in order."""
     way = [name]
     while (by := came_from[way[-1]]) != name:
         way.append(by)
@@ -224,6 +235,7 @@ def path_back(came_from: dict[str, str], name: str) -> tuple[str, ...]:
 
 
 def singleton(cluster: Cluster, job: Job) -> Reason | None:
+    """Return why the job's singleton does not let it start; None if it does."""
     members = cluster.dependencies.singletons[job.user, job.singleton]
     first = members[0][1] == job.id
     if first and all(queued(cluster, name) for _, name in members):
@@ -237,6 +249,7 @@ def singleton(cluster: Cluster, job: Job) -> Reason | None:
 
 
 def array_full(cluster: Cluster, job: Job, cleared: dict[JobFamily, int]) -> Reason | None:
+    """Return why the job's array does not let it start; None if it does."""
     kin, cap = (job.user, job.array), max(0, job.array_cap or 0)
     if cluster.dependencies.contends(job):
         return None

@@ -1,11 +1,8 @@
-"""The life of a job, as one literal table. Everything about which move is legal when is in this file.
+"""The life of a job, as one literal table. Everything about which transition is legal when is in this file.
 
-A row says: in this phase, this event or action leads to that phase. `STAYS` is a phase kept. `LATE` marks what can
-only be an answer that was overtaken (the world's messages are streams without a common order): it is ignored. What
-the table does not name is illegal, and a defect of whoever sent it. Answers carry the attempt they answer; `transition`
-compares it first.
-
-The diagram in docs/guide/scheduling.md is drawn from the table.
+A row says: in this phase, this event or action leads to that phase. `STAYS` is a phase kept. `LATE` marks what can only
+be an answer that was overtaken (the world's messages are streams without a common order): it is ignored. What the table
+does not name is illegal, and a defect of whoever sent it.
 """
 
 from __future__ import annotations
@@ -69,7 +66,7 @@ TRANSITIONS: Final[dict[tuple[Phase, type[Transition]], NextPhase]] = {
 
 
 class IllegalTransition(Exception):
-    """A defect: something asked for a move that the table does not have."""
+    """A defect: something asked for a transition that the table does not have."""
 
 
 def transition(job: str, phase: Phase, attempt: int, by: Transition) -> NextPhase:

@@ -38,7 +38,7 @@ Key: TypeAlias = tuple[str, str | None]  # an account's name, and the user in it
 
 
 class UserAssociation(NamedTuple):
-    """A user in an account. `usage` in billed units times seconds; `shares` may be `PARENT`."""
+    """A user in an account. `usage` is in billed units times seconds; `shares` may be `PARENT`."""
 
     key: Key
     shares: float = 1.0
@@ -46,8 +46,8 @@ class UserAssociation(NamedTuple):
 
 
 class AccountAssociation(NamedTuple):
-    """Users and further accounts; `usage` is theirs, `users` how many there are below it. Made by
-    `account_association`."""
+    """An account: its users and further accounts. `usage` is the sum of theirs, `users` how many there are below it. It
+    is made by `account_association`."""
 
     key: Key
     shares: float
@@ -59,15 +59,19 @@ class AccountAssociation(NamedTuple):
 def account_association(
     key: Key, shares: float, members: tuple[UserAssociation | AccountAssociation, ...]
 ) -> AccountAssociation:
+    """Return the account with its members' usage summed up."""
     usage = sum([member.usage for member in members])
     users = sum([member.users if isinstance(member, AccountAssociation) else 1 for member in members])
     return AccountAssociation(key, shares, members, usage, users)
 
 
 class AssociationShare(NamedTuple):
-    """What `sshare -l` shows of an association. `part`: of the shares (NormShares: among the siblings in Fair Tree, of
-    everything in the classic formula); `usage`: the effective usage; `level`: LevelFS, in Fair Tree only; `factor`:
-    FairShare, which accounts have in the classic formula only."""
+    """What `sshare -l` shows of an association.
+
+    `part`: NormShares, among the siblings in Fair Tree, of everything in the classic formula.
+    `usage`: the effective usage.
+    `level`: LevelFS, in Fair Tree only.
+    `factor`: FairShare, which accounts have in the classic formula only."""
 
     part: float
     usage: float
@@ -76,7 +80,7 @@ class AssociationShare(NamedTuple):
 
 
 def association_shares(root: AccountAssociation, formula: FairShareFormula) -> dict[Key, AssociationShare]:
-    """Of every association below the root, and the root."""
+    """Return the shares of every association, by the formula."""
     match formula:
         case FairShareFormula.FAIR_TREE:
             return rank_fair_tree(root)
@@ -85,6 +89,7 @@ def association_shares(root: AccountAssociation, formula: FairShareFormula) -> d
 
 
 def rank_fair_tree(root: AccountAssociation) -> dict[Key, AssociationShare]:
+    """Return the shares of every association by Slurm's Fair Tree."""
     found = levels(root)
     rank = root.users
     for tied in ranked(root, found):
@@ -96,7 +101,7 @@ def rank_fair_tree(root: AccountAssociation) -> dict[Key, AssociationShare]:
 
 
 def levels(root: AccountAssociation) -> dict[Key, AssociationShare]:
-    """Of all associations, without their factors."""
+    """Return the shares of every association without the factors."""
     found = {root.key: AssociationShare(1.0, 1.0)}
     waiting = [root]
     while waiting:
@@ -116,7 +121,7 @@ def levels(root: AccountAssociation) -> dict[Key, AssociationShare]:
 
 
 def ranked(root: AccountAssociation, found: Mapping[Key, AssociationShare]) -> Iterator[list[Key]]:
-    """The users, best first; those that tie together. `stack`: what is left of the siblings on the way down."""
+    """Yield the users, best first; those that tie together."""
     stack = [tied_siblings(root.members, found)]
     while stack:
         tied: list[Key] = []
@@ -135,7 +140,7 @@ def ranked(root: AccountAssociation, found: Mapping[Key, AssociationShare]) -> I
 def tied_siblings(
     siblings: Iterable[UserAssociation | AccountAssociation], found: Mapping[Key, AssociationShare]
 ) -> Iterator[list[UserAssociation | AccountAssociation]]:
-    """Those of the same level together, the highest first; accounts without users rank nobody."""
+    """Yield the siblings of the same level together, the highest first; accounts without users rank nobody."""
 
     def level(member: UserAssociation | AccountAssociation) -> float:
         return found[member.key].level or 0.0
@@ -146,6 +151,7 @@ def tied_siblings(
 
 
 def classic_fair_share(root: AccountAssociation) -> dict[Key, AssociationShare]:
+    """Return the shares of every association by Slurm's classic formula."""
     found = {root.key: AssociationShare(1.0, 1.0, factor=halving(1.0, 1.0))}
     waiting = [root]
     while waiting:
@@ -166,16 +172,17 @@ def classic_fair_share(root: AccountAssociation) -> dict[Key, AssociationShare]:
 
 
 def halving(usage: float, part: float) -> float:
-    """2^(-usage / part): one half for who has used exactly the part."""
+    """Return 2^(-usage / part): one half for a user who has used exactly the part."""
     return 2.0 ** -(usage / part) if part else 0.0
 
 
 def total_shares(account: AccountAssociation) -> float:
+    """Return the sum of the members' shares."""
     return sum(max(0.0, member.shares) for member in account.members)
 
 
 def ratio(some: float, whole: float) -> float:
-    """Nothing of nothing is nothing."""
+    """Return `some` as a part of `whole`; nothing of nothing is nothing."""
     return some / whole if whole else 0.0
 
 
@@ -183,13 +190,13 @@ ROOT = ("", None)  # no queue has an empty name
 
 
 def fair_shares(cluster: Cluster, policy: Policy, now_s: float) -> dict[Key, AssociationShare]:
-    """Of every user and queue, by the policy's formula."""
+    """Return the shares of every user and queue, by the policy's formula."""
     return association_shares(associations(cluster.queues, cluster.usage, policy, now_s), policy.fair_share)
 
 
 def associations(queues: Mapping[str, Queue], usage: DecayedUsage, policy: Policy, now_s: float) -> AccountAssociation:
-    """The queue tree as accounts, with who has, or had, jobs in each. A queue without a way to the root, or whose
-    parents go round in a circle, is not in it. Jobs that name no queue are those of the default queue."""
+    """Return the queue tree as accounts, with the users that have, or had, jobs in each queue. A queue without a way to
+    the root, or whose parents form a cycle, is not in it."""
     children: dict[str, list[str]] = {}
     for queue in queues.values():
         children.setdefault(queue.parent, []).append(queue.name)
@@ -206,6 +213,7 @@ def associations(queues: Mapping[str, Queue], usage: DecayedUsage, policy: Polic
 
 
 def user_associations(queue: Queue, usage: DecayedUsage, policy: Policy, now_s: float) -> Iterator[UserAssociation]:
+    """Yield the users of the queue."""
     shares = dict(queue.accounts)
     used = {user: usage.at(meter, now_s) for user, meter in usage.associations.get(queue.name, {}).items()}
     if queue.name == policy.default_queue:

@@ -36,7 +36,7 @@ HIGHEST = 2**32 - 1  # Slurm's priorities are unsigned integers of 32 bits
 
 
 class PriorityFactors(NamedTuple):
-    """The factors of one job, each from 0 to 1; `resources`: the part asked of each."""
+    """The factors of one job, each from 0 to 1. `resources`: the part asked for of each resource."""
 
     age: float = 0.0
     fair_share: float = 0.0
@@ -47,7 +47,7 @@ class PriorityFactors(NamedTuple):
 
 
 def weighted_sum(parts: PriorityFactors, factors: PriorityWeights, *, own: float = 0.0, nice: float = 0.0) -> float:
-    """The weighted sum."""
+    """Return the weighted sum of the factors."""
     asked = dict(parts.resources)
     return (
         own
@@ -62,40 +62,42 @@ def weighted_sum(parts: PriorityFactors, factors: PriorityWeights, *, own: float
 
 
 def displayed_priority(priority: float) -> int:
-    """As Slurm shows it: 1 is the lowest of a job that is not held."""
+    """Return the priority as Slurm shows it: 1 is the lowest of a job that is not held."""
     return max(1, min(int(priority), HIGHEST))
 
 
 def age(waited_s: float, max_age_s: float) -> float:
+    """Return the age factor."""
     if max_age_s <= 0:
         return 1.0
     return max(0.0, min(1.0, waited_s / max_age_s))
 
 
 def size(nodes: float, cpus: float, *, small_first: bool = False) -> float:
-    """`nodes` and `cpus`: the parts asked of all."""
+    """Return the size factor. `nodes`, `cpus`: the parts asked for of all."""
     mean = (min(1.0, nodes) + min(1.0, cpus)) / 2
     return 1.0 - mean if small_first else mean
 
 
 def fraction(some: float, whole: float) -> float:
-    """Between 0 and 1; nothing of nothing is nothing."""
+    """Return `some` as a part of `whole`, between 0 and 1; nothing of nothing is nothing."""
     return max(0.0, min(1.0, some / whole)) if whole > 0 else 0.0
 
 
 class MultifactorPriority:
-    """Of the jobs of one book at one time, `now_s` (seconds since the epoch)."""
+    """The multifactor priorities of all jobs at one time, `now_s` (seconds since the epoch)."""
 
     def __init__(self, cluster: Cluster, policy: Policy, now_s: float) -> None:
         self.cluster, self.policy, self.now_s = cluster, policy, now_s
         self._asks: dict[Gang, tuple[float, tuple[tuple[str, float], ...]]] = {}
 
     def of(self, record: JobRecord) -> float:
-        """Higher is sooner."""
+        """Return the job's priority; higher is sooner."""
         job = record.job
         return weighted_sum(self.parts(record), self.policy.factors, own=job.priority, nice=job.nice)
 
     def parts(self, record: JobRecord) -> PriorityFactors:
+        """Return the job's factors."""
         job, factors = record.job, self.policy.factors
         size_of, asked = self._asked(record.gang)
         eligible_s = max(job.submitted_s, job.begin_s or 0.0)
@@ -148,7 +150,8 @@ class MultifactorPriority:
         return found
 
     def fair_share(self, job: Job) -> float:
-        """0 for a user without an association (the queue has no way to the root)."""
+        """Return the fair-share factor of the job's user; 0 for a user without an association (the queue has no way to
+        the root)."""
         return self._fair_shares.get((self.cluster.queue_of(job), job.user), 0.0)
 
     @cached_property
@@ -170,7 +173,7 @@ class MultifactorPriority:
 
     @cached_property
     def _whole(self) -> Mapping[str, tuple[int, int]]:
-        """resource -> (what all nodes have, what the largest has)."""
+        """Return resource -> (what all nodes have, what the largest has)."""
         columns = self.cluster.columns
         return {
             resource: (int(column.sum()), int(column.max(initial=0)))
@@ -185,7 +188,7 @@ class MultifactorPriority:
         return fraction(queue.priority if queue else 0, self._highest_queue)
 
     def _asked(self, gang: Gang) -> tuple[float, tuple[tuple[str, float], ...]]:
-        """The size factor of such a gang, and the parts that it asks."""
+        """Return the size factor of the gang, and the parts that it asks for."""
         known = self._asks.get(gang)
         if known is None:
             amounts, whole = gang.asked(), self._whole

@@ -1,8 +1,8 @@
-"""One cycle's scratch ledger: the free columns in packing order (`core.placement.node_order`), with an undo log.
+"""The draft: one cycle's free capacity in packing order (`core.placement.node_order`), with an undo log.
 
-The order is renewed once a twenty-fifth of the nodes has been taken from (so after every gang on a small cluster).
-`mark`, try, `rewind`: a gang is placed whole, or the draft is exactly as before: amounts, who is where (`company`) and
-devices by name (`ledger`) alike.
+What the cycle grants is taken from the draft, never from the state. `mark`, try, `rewind`: a gang is placed whole, or
+the draft is exactly as before, amounts, pod counts and devices alike. The packing order is renewed once a twenty-fifth
+of the nodes was taken from (so after every gang on a small cluster).
 """
 
 from __future__ import annotations
@@ -36,7 +36,11 @@ RENEW_PART = 25  # the order is renewed when 1/25 of the nodes was taken from
 
 
 class Draft:
-    """Positions are those of the `layout`. `expected`: which pods are to come, for scores by fragmentation."""
+    """One cycle's free capacity. Positions are those of `node_order`.
+
+    `expected`: which pods are to be expected, for scores by fragmentation.
+    `objections`: demand -> how many nodes had the capacity for its last pod that found none, and how many of them each
+        filter turned away."""
 
     def __init__(
         self,
@@ -70,6 +74,7 @@ class Draft:
         return len(self.rows)
 
     def take(self, position: int, asks: Amounts, count: int) -> None:
+        """Take `count` times the requests from the position (give back, if negative)."""
         views = self.views
         for resource, amount in asks:
             views[resource][position] -= amount * count
@@ -82,14 +87,13 @@ class Draft:
             self.touched[int(self.rows[position])] = None
 
     def shut(self, position: int) -> None:
-        """The node is overfull until others have left it: nothing more is put there in this cycle."""
+        """Close the node for the rest of the cycle: it is overcommitted until victims have left."""
         if self.views[PODS][position] >= SHUT:
             self.take(position, ((PODS, MAX_AMOUNT),), 1)
         self._shut[int(self.rows[position])] = None
 
     def reopen(self) -> None:
-        """Nodes that were shut take something after all where those who are leaving are taken to be gone, and that is
-        enough."""
+        """Reopen the closed nodes that have capacity once the pods that are leaving count as gone."""
         if not self._shut:
             return
         for position in np.isin(self.rows, list(self._shut)).nonzero()[0].tolist():
@@ -98,13 +102,13 @@ class Draft:
                 self.take(position, ((PODS, MAX_AMOUNT),), -1)
 
     def put(self, position: int, demand: Demand, pods: int) -> None:
-        """Take what the pods ask; they are there from now on, as others see them (`pods` negative: they are gone)."""
+        """Place pods of the demand at the position (remove, if negative)."""
         self.take(position, demand.asks, pods)
         if demand.tracked:
             self._see(position, demand, pods)
 
     def put_most(self, position: int, demand: Demand, asked: ResourceRequest, most: int) -> int:
-        """Put as many of the ordinary pods there as it holds, `most` at most; how many that are."""
+        """Place as many pods of an ordinary demand as the position holds, at most `most`; return how many."""
         for view, amount in asked.each:
             if (holds := view[position] // amount) < most:
                 most = holds
@@ -117,7 +121,7 @@ class Draft:
         return most
 
     def put_on(self, position: int, demand: Demand, choice: DeviceAllocation) -> None:
-        """One pod goes there, on those devices; `names` gives them to it later."""
+        """Place one pod on these devices. `names` gives them to its placement later."""
         self.put(position, demand, 1)
         self._take_devices(position, demand, choice)
         given = self._given.setdefault((demand, position), [])
@@ -125,37 +129,38 @@ class Draft:
         self._log.append(partial(take_last, given))
 
     def scores_devices(self, demand: Demand) -> bool:
-        """Whether the policy's score sees the pod's devices: they are then chosen pod by pod."""
+        """Return whether the scoring strategy looks at the pod's devices, so that they are chosen pod by pod."""
         return self._named and self.score is not ScoringStrategy.PACK and asks_devices(self.columns, demand.asks)
 
     def tenants(self, row: int) -> list[Demand]:
-        """Whose pods were given devices of that row."""
+        """Return the demands of pods that were given devices of the row."""
         placed, running = self._tenants.get(row, {}), self.columns.tenants.get(row, {})
         return [each for each in {**running, **placed} if placed.get(each, 0) + running.get(each, 0) > 0]
 
     def changes(self) -> int:
-        """How often anything on any node has changed, the draft's own doing included."""
+        """Return how often anything on any node has changed, the draft's own changes included."""
         return sum(self.columns.stamps) + self._puts
 
     def vacate(self, position: int, demand: Demand, devices: Sequence[str] = ()) -> None:
-        """A pod that runs there is gone, and its devices are free."""
+        """Remove a running pod from the position, and from its devices."""
         self.put(position, demand, -1)
         if devices:
             self._take_devices(position, demand, self.ledger.choice(int(self.rows[position]), devices), -1)
 
     def occupy(self, position: int, demand: Demand, devices: Sequence[str] = ()) -> None:
-        """A pod runs there, or will, on those devices."""
+        """Place a pod that runs, or will run, on these devices of the position."""
         self.put(position, demand, 1)
         if devices:
             self._take_devices(position, demand, self.ledger.choice(int(self.rows[position]), devices))
 
     @property
     def nameless(self) -> bool:
-        """No node has devices by name, so no pod is given any."""
+        """Return whether no node lists devices, so that no pod is given any by name."""
         return not (self._named or self._given)
 
     def names(self, position: int, demand: Demand, pods: int) -> Iterable[tuple[str, ...]]:
-        """For each of the pods put there, the devices that it was given; chosen now, if it has not been."""
+        """Return, for each of the pods placed at the position, the devices that it was given; they are chosen now, if
+        they were not before."""
         given = self._given.get((demand, position), [])
         if not given and not (self._named and asks_devices(self.columns, demand.asks)):
             return repeat((), pods)
@@ -168,8 +173,8 @@ class Draft:
         return named
 
     def ordinary(self, demand: Demand) -> bool:
-        """Whether the packing order, `where` and amounts decide alone where its pods go: it wants nothing else, nor do
-        others of it, and the policy packs."""
+        """Return whether packing order, node constraints and amounts alone decide where pods of the demand go: it is
+        unconstrained, no term of another pod selects it, and the policy packs."""
         if not demand.unconstrained or self._choosy:
             return False
         if demand.kind is None or not (wishing := self.pod_counts.with_affinity):
@@ -183,6 +188,7 @@ class Draft:
         return known[1]
 
     def pod_affinity(self, demand: Demand) -> PodAffinity:
+        """Return the pod affinity of the demand on this draft."""
         if demand not in self._wishes:
             self._wishes[demand] = PodAffinity(self.pod_counts, demand)
         return self._wishes[demand]
@@ -196,7 +202,7 @@ class Draft:
         return DeviceDraft(self.columns)
 
     def _see(self, position: int, demand: Demand, pods: int) -> None:
-        """The pods are there, for others."""
+        """Enter the pods in the pod counts, with undo."""
         row = int(self.rows[position])
         self._note(demand, row, pods)
         self._log.append(partial(self._note, demand, row, -pods))
@@ -220,10 +226,11 @@ class Draft:
         self._log.append(partial(self._tenant, demand, row, -pods))
 
     def mark(self) -> int:
+        """Return a mark for `rewind`."""
         return len(self._log)
 
     def rewind(self, mark: int) -> None:
-        """As it was at `mark`."""
+        """Restore the draft as it was at the mark."""
         if len(self._log) > mark:
             self.node_order.loosened += 1
         while len(self._log) > mark:
@@ -236,7 +243,7 @@ class Draft:
                 self.views[resource][position] += amount * count
 
     def settle(self) -> None:
-        """What was taken stays taken; marks from before are void."""
+        """Keep what was taken; marks from before are void."""
         self._taken += len(self._log)
         self._note_strayed()
         if self._given:
@@ -248,11 +255,11 @@ class Draft:
 
     @property
     def untouched(self) -> bool:
-        """It is as the book is."""
+        """Return whether the draft is as the state is."""
         return not (self._log or self.node_order.strayed)
 
     def leave(self) -> None:
-        """Nothing is thought any more; the book keeps the layout for the next cycle."""
+        """End the draft: the node table keeps the packing order for the next cycle."""
         self._note_strayed()
         self.columns.node_order = self.node_order
 
@@ -263,12 +270,12 @@ class Draft:
             self._log.clear()
 
     def _face(self) -> None:
-        """The layout as it is now."""
+        """Point at the packing order as it is now."""
         self.rows, self.free, self.views = self.node_order.rows, self.node_order.free, self.node_order.views
         self._allowed: dict[NodeConstraints, fit.Rows | None] = {}
 
     def allowed(self, where: NodeConstraints) -> fit.Rows | None:
-        """By position, which nodes match; None if all do."""
+        """Return, by position, which nodes match the constraints; None if all do."""
         if where not in self._allowed:
             rows = self.matching(where)
             allowed = None if rows is None else rows[self.rows]
@@ -276,7 +283,7 @@ class Draft:
         return self._allowed[where]
 
     def matching(self, where: NodeConstraints) -> fit.Rows | None:
-        """By row, which nodes match; None if all that are laid out do."""
+        """Return, by row, which nodes match the constraints; None if all nodes of the draft do."""
         if where not in self._matching:
             rows = None
             if not fit.matches_all(self.columns.attributes, where):
@@ -286,18 +293,19 @@ class Draft:
         return self._matching[where]
 
     def asked(self, demand: Demand) -> list[tuple[Column, memoryview[int], int]] | None:
-        """Per resource asked: its free column, a view of it, the amount; None if no node speaks of that resource."""
+        """Return, per resource that the demand asks for: its free column, a view of it, the amount; None if no node
+        names one of them."""
         try:
             return [(self.free[name], self.views[name], amount) for name, amount in demand.asks]
         except KeyError:
             return None
 
     def part_of_node(self, demand: Demand) -> float:
-        """The largest part of the largest node's allocatable that one pod asks of any resource."""
+        """Return the largest part of the largest node's allocatable amounts that one pod asks for."""
         return max(amount / self.node_order.scales.get(name, 1) for name, amount in demand.asks)
 
     def room(self, demand: Demand, within: fit.Rows | None = None) -> int:
-        """How many pods of the demand fit in all. `within_rows`: by position, the only nodes that count."""
+        """Return how many pods of the demand fit in all. `within`: by position, the only nodes that count."""
         if self.few and within is None and self.matching(demand.where) is None:
             asked = self.node_order.asked(demand)
             if asked is None:
@@ -320,7 +328,7 @@ class Draft:
         return int(node_resources.pods_held(self.free, demand.asks, found).sum()) if len(found) else 0
 
     def room_up_to(self, most: int, demand: Demand) -> int:
-        """How many pods of the demand fit in all, counted until there are so many."""
+        """Return how many pods of the demand fit in all, counted until there are `most`."""
         asked = self.node_order.asked(demand)
         if asked is None:
             return 0
@@ -336,7 +344,7 @@ class Draft:
         return found
 
     def most_free(self, demand: Demand) -> list[int]:
-        """Of each resource it asks, the most that is free on one node that the demand matches."""
+        """Return, for each resource that the demand asks for, the most that is free on one node it matches."""
         allowed = self.allowed(demand.where)
         if self.few and allowed is None:
             views = self.views
@@ -345,7 +353,7 @@ class Draft:
         return [0 if column is None else int(within_rows(column, allowed).max(initial=0)) for column in columns]
 
     def free_in_all(self, demand: Demand) -> list[int]:
-        """Of each resource it asks, what is free on all nodes that the demand matches."""
+        """Return, for each resource that the demand asks for, what is free on all nodes it matches."""
         allowed = self.allowed(demand.where)
         if self.few and allowed is None:
             views = self.views
@@ -354,7 +362,7 @@ class Draft:
         return [0 if column is None else int(np.maximum(within_rows(column, allowed), 0).sum()) for column in columns]
 
     def overfull(self, where: NodeConstraints) -> int:
-        """How many nodes that match hold more than they have."""
+        """Return how many nodes that match the constraints hold more than they have."""
         facts = self.columns.attributes
         if self.few and len(self.rows) == fit.ready_nodes(facts) and fit.matches_all(facts, where):
             return 0  # all that are ready are laid out
@@ -363,12 +371,12 @@ class Draft:
 
 
 def within_rows(column: Column, rows: fit.Rows | None) -> Column:
-    """That part of the column; None: all of it."""
+    """Return the part of the column that the mask leaves; None: all of it."""
     return column if rows is None else column[rows]
 
 
 def prefers_some_nodes(columns: NodeTable) -> bool:
-    """Whether some node would rather not be used. Kept with the facts."""
+    """Return whether some node has a taint that pods should avoid. The answer is kept with the node attributes."""
     known: bool | None = columns.attributes.derived.get(prefers_some_nodes)
     if known is None:
         known = columns.attributes.prefers
@@ -377,6 +385,6 @@ def prefers_some_nodes(columns: NodeTable) -> bool:
 
 
 def take_last(given: list[DeviceAllocation]) -> None:
-    """Unless it has been named meanwhile."""
+    """Remove the last device allocation, unless it has been named meanwhile."""
     if given:
         given.pop()

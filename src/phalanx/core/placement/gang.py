@@ -1,18 +1,20 @@
 """Place a gang whole on the draft, or not at all.
 
-First the minimum: of every role its minimum, of a group as many members as it must have, all of it as close as asked.
-Then as many more as fit: members above a group's minimum, each whole, then pods above the roles' minimums. What goes to
-which node is said in `core.placement.packing` where closeness does not matter, and in `core.placement.topology` where
-it does.
+First the minimum is placed: of every role its minimum, of a group as many members as it must have, all of it as close
+as requested. Then as many pods more as fit: members above a group's minimum, each whole, then pods above the roles'
+minimums. What goes to which node is decided by `core.placement.packing` where topology does not matter, and by
+`core.placement.topology` where it does.
 
-A gang is a tree (`model.job`). A unit that must be close tries the domains of its level, those that by counting
-hold it whole and most tightly first, and its members are placed inside of the one; if its level is only preferred, then
-those of the coarser levels, at last any nodes. For one role of plain pods counting is exact: it is placed exactly if
-some domain holds it. Several units compete for the same nodes, so there it is a search: at most `TRIES` domains in all.
+A gang is a tree (`model.job.GangTree`). A subtree with a topology request tries the domains of its level, first those
+that by counting hold it whole and most tightly, and its members are placed inside of one domain; if the level is only
+preferred, the domains of coarser levels follow, at last any nodes. For one role of unconstrained pods counting is
+exact: the role is placed exactly if some domain holds it. Several members compete for the same nodes, so there it is a
+search: at most `TRIES` domains in all.
 
-Not guaranteed: that a gang of several roles or groups that would just fit is found in every case. It then waits, with
-the reason of its first trial, and is tried again when room grows. What is guaranteed: what is placed fits and is as
-close as required, and a gang that is not placed leaves the draft exactly as it was."""
+Not guaranteed: that a gang of several roles or groups that would just fit is placed in every case. Such a gang waits,
+with the reason of its first attempt, and is tried again when capacity grows. Guaranteed: what is placed fits and is as
+close as required, and a gang that is not placed leaves the draft exactly as it was.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +47,9 @@ DOMAINS = 64  # of one level; if more hold the unit: the tightest and the emptie
 
 
 def place(draft: Draft, gang: Gang, among: Rows | None = None) -> list[Placement] | PlacementShortfall:
-    """The whole gang's placements, taken from the draft; or how far it got, with nothing taken. `among`: by row of the
-    book's columns, the only nodes it may go to; None: all."""
+    """Return the placements of the whole gang, taken from the draft; or how far the attempt got, with nothing taken.
+
+    `among`: by row of the node table, the only nodes that the gang may go to; None: all."""
     within = None if among is None else among[draft.rows]
     if gang.tree is not None:
         trial = PlacementAttempt(draft, gang)
@@ -64,9 +67,12 @@ def place(draft: Draft, gang: Gang, among: Rows | None = None) -> list[Placement
 
 
 class PlacementAttempt:
-    """One attempt to place a gang that is more than room. `left`: members above a group's minimum, to be tried later;
-    `where`: of each role that is placed, inside of which nodes, and how. Both, like the shares, shrink back when a part
-    of the attempt is given up."""
+    """One attempt to place a gang with groups or topology requests.
+
+    `shares`: what is placed so far.
+    `left`: members above a group's minimum, to be tried later.
+    `where`: for each role that is placed, inside of which nodes and under which constraint. All three shrink back when
+        a part of the attempt is given up."""
 
     def __init__(self, draft: Draft, gang: Gang) -> None:
         self.draft, self.gang = draft, gang
@@ -77,15 +83,18 @@ class PlacementAttempt:
         self.missed: tuple[GangTree, TopologyConstraint, Rows | None] | None = None  # the first that no domain held
 
     def mark(self) -> tuple[int, int, int, int]:
+        """Return a mark for `rewind`."""
         return self.draft.mark(), len(self.shares), len(self.left), len(self.where)
 
     def rewind(self, mark: tuple[int, int, int, int]) -> None:
+        """Restore the draft and the attempt as they were at the mark."""
         taken, shares, left, where = mark
         self.draft.rewind(taken)
         del self.shares[shares:], self.left[left:], self.where[where:]
 
     def settle(self, unit: GangTree, within: Rows | None, style: TopologyConstraint | None) -> bool:
-        """Place the unit's minimum within those nodes, as close as it asks; if it cannot be, nothing is changed."""
+        """Place the subtree's minimum within these nodes, as close as it requests; return whether that was possible. If
+        not, nothing is changed."""
         near = unit.closeness
         if near is None or not (near.level or near.slice_level):
             return self.members(unit, within, style)
@@ -102,13 +111,13 @@ class PlacementAttempt:
         return False
 
     def anyhow(self, unit: GangTree, within: Rows | None) -> bool:
-        """Place all of it without regard to what it would like, if it needs nothing but room: pods that are placed as
-        it likes may leave the others none."""
+        """Place the whole subtree without regard to what it prefers, if it requires no topology; return whether that
+        was possible. Pods that are placed as they prefer may leave the others no node."""
         return not (unit.requires_topology() or unit.optional()) and self.packed(unit, within, None)
 
     def domains(self, unit: GangTree, within: Rows | None, style: TopologyConstraint) -> Iterator[Rows | None]:
-        """By position, the nodes of each domain that by counting holds the unit, the best first: those that hold it
-        with all pods above its minimum, the tightest first; then the emptiest."""
+        """Yield, by position, the nodes of each domain that by counting holds the subtree, the best first: those that
+        hold it with all pods above its minimum, the tightest first; then the emptiest."""
         if style.depth < 0:
             yield within
             return
@@ -125,8 +134,8 @@ class PlacementAttempt:
             yield codes == code if within is None else (codes == code) & within
 
     def times(self, unit: GangTree, held: Mapping[int, Counts], style: TopologyConstraint) -> Times:
-        """How often each domain holds the unit by counting, of a group as many members as it must have. `held`: the
-        pods of each role that it holds, by domain."""
+        """Return how often each domain holds the subtree by counting, of a group as many members as it must have.
+        `held`: role -> the pods that each domain holds."""
         if unit.role >= 0:
             least = self.least(unit.role, style)
             return held[unit.role] / least if least else np.maximum(2.0 * held[unit.role], 1)
@@ -134,18 +143,20 @@ class PlacementAttempt:
         return np.asarray(each[-unit.minimum] if unit.minimum else np.maximum(each[-1], 1))
 
     def counted(self, unit: GangTree) -> list[int]:
-        """The roles that the unit cannot do without; all of its roles, if there are none such."""
+        """Return the roles that the subtree requires; all of its roles, if it requires none."""
         return sorted(unit.required_roles()) or sorted(unit.roles())
 
     def least(self, role: int, style: TopologyConstraint | None) -> int:
+        """Return the fewest pods of the role that can start: its minimum, in whole slices."""
         asked = self.gang.roles[role]
         return topology.rounded_to_slices(style, asked.minimum, asked.count)
 
     def ground(self, role: int, within: Rows | None, style: TopologyConstraint) -> DomainCapacity:
+        """Return what the nodes within the mask hold of the role's pods."""
         return topology.ground(self.draft, style, self.gang.demands[role], within)
 
     def members(self, unit: GangTree, within: Rows | None, style: TopologyConstraint | None) -> bool:
-        """Place the unit's minimum within those nodes."""
+        """Place the minimum of the subtree's members within these nodes; return whether that was possible."""
         if unit.role >= 0:
             return self.role(unit.role, within, style)
         for order in self.orders(unit):
@@ -161,7 +172,8 @@ class PlacementAttempt:
         return self.packed(unit, within, style)
 
     def packed(self, unit: GangTree, within: Rows | None, style: TopologyConstraint | None) -> bool:
-        """Place the minimums of all its roles within those nodes, wherever these have room."""
+        """Place the minimums of all roles of the subtree within these nodes, wherever there is capacity; return whether
+        that was possible."""
         roles = sorted(unit.roles())
         if pack(self.draft, self.gang, roles, within, self.shares) is not None:
             return False
@@ -169,7 +181,8 @@ class PlacementAttempt:
         return True
 
     def orders(self, unit: GangTree) -> Iterator[Sequence[GangTree]]:
-        """In which its members are tried: the one with the largest pods first, if all are needed; and the reverse."""
+        """Yield the orders in which the members are tried: the one with the largest pods first, if all are required;
+        and the reverse."""
         members = unit.members
         if unit.minimum == len(members):
             largest = {each.name: max(map(self.part, each.roles()), default=0.0) for each in members}
@@ -179,12 +192,14 @@ class PlacementAttempt:
             yield members[::-1]
 
     def part(self, role: int) -> float:
+        """Return the largest part of the largest node that one pod of the role asks for."""
         return self.draft.part_of_node(self.gang.demands[role])
 
     def some(
         self, members: Sequence[GangTree], minimum: int, within: Rows | None, style: TopologyConstraint | None
     ) -> bool:
-        """Place so many of them, the first that can be; the others are left for later."""
+        """Place so many of the members, the first that can be; keep the others for later. Return whether there were
+        enough."""
         mark, placed = self.mark(), 0
         for member in members:
             if placed < minimum and self.settle(member, within, style):
@@ -198,6 +213,7 @@ class PlacementAttempt:
         return placed >= minimum
 
     def role(self, role: int, within: Rows | None, style: TopologyConstraint | None) -> bool:
+        """Place the role's minimum, or all of a single role if that fits; return whether that was possible."""
         counts = [self.least(role, style)]
         if len(self.gang.roles) == 1:
             counts.insert(0, self.gang.roles[role].count)  # nobody's minimum comes before its more
@@ -207,7 +223,7 @@ class PlacementAttempt:
         return True
 
     def take(self, role: int, count: int, within: Rows | None, style: TopologyConstraint | None) -> bool:
-        """Take room for so many pods of the role, or for none."""
+        """Take capacity for so many pods of the role, or for none; return which."""
         demand, mark = self.gang.demands[role], self.mark()
         if style is None or not self.draft.ordinary(demand):
             if style is not None and style.slice_pods == 1 and self.parted(role, count, within, style):
@@ -223,7 +239,8 @@ class PlacementAttempt:
         return shares is not None
 
     def parted(self, role: int, count: int, within: Rows | None, style: TopologyConstraint) -> bool:
-        """Pods that want more than room, as many to each domain below as counting says; if the rules allow no less."""
+        """Place constrained pods by domains, as many to each as counting says; return whether the filters allow as
+        many."""
         depth, mark = style.depth + 1, self.mark()
         shares = self.ground(role, within, style).shares(count, self.placed(role))
         if depth == len(style.levels) or not shares:
@@ -239,7 +256,7 @@ class PlacementAttempt:
         return True
 
     def filled(self, role: int, count: int, within: Rows | None, style: TopologyConstraint | None) -> int:
-        """As many of the pods as fit, one slice after the other; how many."""
+        """Place as many of the pods as fit, one slice after the other; return how many."""
         demand = self.gang.demands[role]
         if style is None or style.slice_pods == 1:
             return count - fill(self.draft, demand, role, count, self.shares, within)
@@ -258,7 +275,7 @@ class PlacementAttempt:
         return placed
 
     def placed(self, role: int) -> dict[int, int]:
-        """Pods of the role that have a place, by position."""
+        """Return position -> pods of the role that are placed."""
         found: dict[int, int] = {}
         for each, position, count in self.shares:
             if each == role:
@@ -266,7 +283,7 @@ class PlacementAttempt:
         return found
 
     def extend(self) -> None:
-        """The minimum is placed: as much more as fits."""
+        """Place as much above the minimum as fits."""
         left, self.left = self.left, []
         for unit, within, style in left:
             self.settle(unit, within, style)
@@ -282,7 +299,8 @@ class PlacementAttempt:
                     self.take(role, more - more % style.slice_pods, within, style)
 
     def shortfall(self, within: Rows | None) -> PlacementShortfall:
-        """Why not: the nodes have no room for it, close or not; or they have, and no domain does."""
+        """Return why the gang could not be placed: the nodes do not hold it, close or not; or they do, and no domain
+        does."""
         tree, mark = self.gang.tree, self.mark()
         assert tree is not None
         roles = self.counted(tree)
@@ -296,7 +314,7 @@ class PlacementAttempt:
         return PlacementShortfall(role=roles[0], placed=0, wanted=wanted, left=left, nearest=nearest)
 
     def nearest(self, unit: GangTree, style: TopologyConstraint, within: Rows | None) -> NearestDomain:
-        """How far the best domain of the asked level comes."""
+        """Return how far the best domain of the requested level comes."""
         roles = self.counted(unit)
         depth = style.depth if style.depth >= 0 else style.slice_depth
         now = np.zeros(1, np.int64)
@@ -320,7 +338,7 @@ class PlacementAttempt:
 
 
 def placements_of(draft: Draft, gang: Gang, shares: Sequence[PackedPods]) -> list[Placement]:
-    """The shares as placements: a role's pods are numbered in the order in which they were placed."""
+    """Return the shares as placements. A role's pods are numbered in the order in which they were placed."""
     names, rows = draft.columns.names, draft.node_order.row_at
     if len(gang.roles) == 1 and draft.nameless:
         nodes: list[str] = []

@@ -1,14 +1,17 @@
-"""The free columns in packing order, kept from one cycle to the next.
+"""The nodes in packing order, kept from one cycle to the next.
 
-Only nodes that may take something are laid out: ready, and not overfull. If the policy packs, nodes with the least
-free come first, so that filling them front to back is best fit: one order serves all demands, since it changes little
-with each pod placed. Nodes with a free *device* (any resource beyond cpu, memory, storage and pods) come after all
-without: a job that needs none should not use up their cpu. Otherwise the order is that of the rows.
+Only nodes that may take something are in the order: ready, and not overcommitted. If the policy packs, nodes with the
+least free come first, so that filling them front to back is best fit: one order serves all demands, since it changes
+little with each pod placed. Nodes with a free *device* (any resource beyond cpu, memory, storage and pods) come after
+all without: a job that needs none should not use up their cpu. Otherwise the order is that of the rows.
 
-Between two cycles little changes. So the book keeps the layout (`NodeTable.layout`, until any node changes) and notes
-the rows that are charged with something else since (`NodeTable.touched`); the next cycle copies these and moves each to
-its place in the order. It is then exactly as one made anew (`report.invariants` compares them). While a cycle has it
-the book has none: a decision that comes to nothing leaves no trace."""
+Between two cycles little changes. So the node table keeps the order (`NodeTable.node_order`, until any node changes)
+and notes the rows whose charges changed since (`NodeTable.touched`); the next cycle copies these and moves each to its
+place. The order is then exactly as one made anew (`report.invariants` compares them). While a cycle has the order the
+table has none: a decision that comes to nothing leaves no trace.
+
+The *looseness* of a node is the sum of its free amounts, each as a part of the largest node's.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,8 @@ ROUNDED = 1 - 1e-9  # sums of parts may differ in their last bits
 
 
 class ResourceColumn(NamedTuple):
-    """A resource: what is free of it by position, and a view of that; and how much an amount of it loosens a node."""
+    """A resource of the order: what is free of it by position, a view of that, and how much an amount of it adds to
+    looseness."""
 
     column: Column
     view: memoryview[int]
@@ -47,9 +51,12 @@ class ResourceColumn(NamedTuple):
 
 
 class ResourceRequest:
-    """What a pod asks of a layout: `each` resource's view and amount; `counted`: those that tell where it may fit, with
-    their columns. `least`: no node is less loose that holds one. Before the position `at` none does, as long as `since`
-    is the layout's `loosened`."""
+    """What a pod asks of the order.
+
+    `each`: per resource, its view and the amount.
+    `counted`: those resources that tell where the pod may fit, with their columns.
+    `least`: no node below that looseness holds the pod.
+    `at`, `since`: no position before `at` holds one, as long as `since` is the order's `loosened`."""
 
     __slots__ = ("at", "counted", "each", "least", "since")
 
@@ -68,8 +75,13 @@ class ResourceRequest:
 
 
 class NodeOrder:
-    """`rows[position]` is the row in the book's columns; `free`, and `views` of it for scalar access, are by position.
-    `few`: so few nodes that they are looked at one by one. Whoever takes from a position notes it in `strayed`."""
+    """The usable nodes in packing order.
+
+    `rows`: by position, the row in the node table.
+    `free`, `views`: resource -> what is free by position, as a column and for scalar access.
+    `few`: there are so few nodes that they are looked at one by one.
+    `strayed`: positions from which something was taken; whoever takes notes it.
+    `loosened`: how often the order was renewed, or a node may have got capacity back."""
 
     def __init__(self, columns: NodeTable, *, packed: bool) -> None:
         self.columns, self.packed, self.scales = columns, packed, scales(columns)
@@ -97,7 +109,7 @@ class NodeOrder:
         return len(self.rows)
 
     def renew(self) -> None:
-        """In packing order again, nodes with the least free first; equal ones stay as they were."""
+        """Put the nodes in packing order again, those with the least free first; equal ones stay as they were."""
         self._looseness: memoryview[Any] = NONE
         if self.packed and len(self.rows) > 1:
             looseness = self._loosenesses()
@@ -110,7 +122,7 @@ class NodeOrder:
         self._ties_by_row = not (self.packed and len(self.rows) > 1)
 
     def asked(self, demand: Demand) -> ResourceRequest | None:
-        """What its pods ask; None if no node speaks of some of it."""
+        """Return what pods of the demand ask of the order; None if no node names one of the resources."""
         known = self._asked.get(demand)
         if known is None:
             if len(self._asked) >= REMEMBERED:
@@ -122,9 +134,11 @@ class NodeOrder:
         return known
 
     def holding(self, asked: ResourceRequest, allowed: matching.Rows | None) -> Iterator[int]:
-        """The positions that hold a pod that asks this, in order; that there are `pods` left is only looked at if it
-        ever was not so (`crowded`). Somebody may take from those that were given out already. `allowed`: by position,
-        the only ones that count."""
+        """Yield the positions that hold a pod with this request, in order. `allowed`: by position, the only ones that
+        count.
+
+        That `pods` are left is only looked at once it was ever not so (`crowded`). The caller may take from positions
+        that were given out already."""
         known, counted = asked.since == self.loosened, asked.counted
         first = asked.at if known else self.first(asked.least)
         near = len(self.rows) if self.few else min(first + PROBED, len(self.rows))
@@ -154,19 +168,21 @@ class NodeOrder:
                 at = found.find(True, at + 1)
 
     def first(self, least: float) -> int:
-        """No position before this one holds a pod that is at least as loose as that: since they were put in order nodes
-        have only lost room."""
+        """Return a position before which no node is as loose as `least`: since they were put in order nodes have only
+        lost capacity."""
         if self.grown or not len(self._looseness):
             return 0
         return bisect_left(self._looseness, least)
 
     def crowd(self) -> None:
-        """A node had the amounts for one more pod, and too many pods: from now on these are looked at too."""
+        """Note that a node had the amounts for one more pod, and too many pods: from now on the number of pods is
+        looked at too."""
         self.crowded = True
         self._asked.clear()
 
     def follow(self) -> bool:
-        """Be as the book is now. False: other nodes than before may take something, or too much has changed."""
+        """Bring the order up to date with the node table. Return False if other nodes than before are usable, or too
+        much has changed."""
         columns = self.columns
         if not self._ties_by_row or len(self.free) < len(columns.free) or len(self.strayed) > MOVED:
             return False
@@ -198,7 +214,7 @@ class NodeOrder:
         return True
 
     def _know_parts(self) -> list[tuple[memoryview[int], memoryview[int], int, float]]:
-        """Of each resource: what is free in the book, and here; and how it counts."""
+        """Return, of each resource, what is free in the node table and here, and how it counts."""
         self._parts = [
             (self.columns.view(name), view, self.scales[name], 0.0 if name in ORDINARY else BEHIND)
             for name, view in self.views.items()
@@ -206,19 +222,19 @@ class NodeOrder:
         return self._parts
 
     def _position_of(self, row: int) -> int:
-        """-1: it is not laid out."""
+        """Return the position of the row; -1: it is not in the order."""
         rows, ordered = self.row_at, len(self._looseness) > 0
         position = self._place_of(row, self._known()[row]) if ordered else bisect_left(rows, row)
         return position if position < len(rows) and rows[position] == row else -1
 
     def _place_of(self, row: int, looseness: float) -> int:
-        """Where a row that is as loose belongs."""
+        """Return where a row of that looseness belongs."""
         order = self._looseness
         first = bisect_left(order, looseness)
         return bisect_left(self.row_at, row, first, bisect_right(order, looseness, first))
 
     def _known(self) -> memoryview[Any]:
-        """By row, how loose it was when it was put in its place."""
+        """Return, by row, the looseness by which it was put in its place."""
         if self._looseness_of_row is None:
             by_row = np.full(self.columns.capacity, np.nan)
             by_row[self.rows] = self._looseness
@@ -226,7 +242,7 @@ class NodeOrder:
         return self._looseness_of_row
 
     def _move(self, row: int, position: int, looseness: float) -> None:
-        """To where it belongs now."""
+        """Move the row from its position to where it belongs now."""
         to = self._place_of(row, looseness)
         to -= to > position
         self._looseness[position] = self._known()[row] = looseness
@@ -248,8 +264,8 @@ class NodeOrder:
 
 
 def ordered_nodes(columns: NodeTable, *, packed: bool) -> NodeOrder:
-    """As the book is now: that of the last cycle, if it can follow. Give it back to the book (`NodeTable.layout`) when
-    the cycle is over."""
+    """Return the nodes in packing order: those of the last cycle, if they can be brought up to date. The caller gives
+    the order back (`NodeTable.node_order`) when the cycle is over."""
     layout: NodeOrder | None = columns.node_order
     columns.node_order = None
     if layout is None or layout.packed is not packed or not layout.follow():
@@ -259,7 +275,7 @@ def ordered_nodes(columns: NodeTable, *, packed: bool) -> NodeOrder:
 
 
 def usable_rows(columns: NodeTable) -> NDArray[np.intp]:
-    """The rows that may take something."""
+    """Return the rows that may take something."""
     rows: NDArray[np.intp] | None = columns.attributes.derived.get(usable_rows)
     if rows is None:
         rows = columns.attributes.ready.nonzero()[0]
@@ -273,7 +289,7 @@ def usable_rows(columns: NodeTable) -> NDArray[np.intp]:
 
 
 def scales(columns: NodeTable) -> dict[str, int]:
-    """resource -> the most that any node has of it, 1 at least. Kept with the facts."""
+    """Return resource -> the most that any node has of it, at least 1. The answer is kept with the node attributes."""
     known: dict[str, int] | None = columns.attributes.derived.get(scales)
     if known is None or len(known) != len(columns.allocatable):
         known = {name: max(1, int(column.max(initial=0))) for name, column in columns.allocatable.items()}

@@ -1,26 +1,26 @@
-"""Roles onto nodes, without regard to how close these are: fill, try another order, search.
+"""Pack roles onto nodes, without regard to topology: fill, try other orders, search.
 
-A role's pods fill the nodes in packing order (best fit). For one role that is exact: it finds room exactly if there is
-any. Roles compete for the same nodes, so with several of them the order matters and packing is a search:
+A role's pods fill the nodes in packing order (best fit). For one role that is exact: it finds capacity exactly if there
+is any. Roles compete for the same nodes, so with several of them the order matters and packing is a search:
 
 1. the role whose pod is the largest part of a node goes first, then the next;
-2. if that fails, though each role alone would fit: the scarcest role first (the one whose room exceeds its minimum
-   least), then other orders, at most `ORDERS` in all;
-3. the scarcest role's nodes are left to it: the others are placed elsewhere first, then it;
-4. if there are at most `SEARCH_NODES` nodes that any of its pods fits on: a depth-first search over how many pods of
-   each role go to each node, given up after `SEARCH_STEPS` steps.
 
-Not guaranteed: that roles which would just fit together are found to when more nodes than that are in question, or the
+2. if that fails, though each role alone would fit: the scarcest role first (whose capacity exceeds its minimum least),
+then other orders, at most `ORDERS` in all;
+
+3. the scarcest role's nodes are left to it: the others are placed elsewhere first, then it;
+
+4. if its pods fit on at most `SEARCH_NODES` nodes: a depth-first search over how many pods of each role go to each
+node, given up after `SEARCH_STEPS` steps.
+
+The search takes roles largest first and walks the nodes once for each role, trying as many pods as the node holds, then
+one fewer, down to none. A branch is left as soon as the nodes not yet walked cannot hold the rest of the role, and
+states already found hopeless are not entered twice.
+
+Not guaranteed: that roles which would just fit together are found to, when more nodes than that are in question or the
 steps run out. (Deciding it is multi-dimensional bin packing, which is NP-hard.)
 
 `within` is everywhere: by position in the draft, the only nodes that count; None: all.
-
-A bounded exact search: how many pods of each role go to each node, so that a gang of several roles fits.
-
-Roles are taken largest first, and for each role the nodes are walked once, trying as many pods as the node holds,
-then one fewer, down to none. A branch is left as soon as the nodes not yet walked cannot hold the rest of the role,
-and states already found hopeless are not entered twice. So small cases, where best fit in any order of roles fails
-though the gang would fit, are found; large ones are given up after `SEARCH_STEPS`.
 """
 
 from __future__ import annotations
@@ -48,9 +48,13 @@ PackedPods: TypeAlias = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NearestDomain:
-    """The domain that came closest: of `domains` domains of `level`, `name` holds most, `holds` of the `wanted` pods.
-    `empty`: how many the best one would hold if nothing ran. `unit`: the name of the role or group that asks it.
-    `slices`: `(pods, level)` if only whole slices count."""
+    """The domain that came closest to holding a gang.
+
+    `level`, `domains`: the requested level, and how many domains it has.
+    `name`, `holds`, `wanted`: the domain that holds most, and how many of the wanted pods.
+    `empty`: how many pods the best domain would hold if nothing ran.
+    `unit`: the name of the role or group with the request.
+    `slices`: (pods, level), if only whole slices count."""
 
     level: str
     domains: int
@@ -63,9 +67,11 @@ class NearestDomain:
 
 
 class PlacementShortfall(NamedTuple):
-    """How far the first trial came, in numbers of that trial: `placed` of `wanted` pods; then `role` found no more
-    room. `left`: per resource it asks, the most that was then free on one node it matches (so after the trial's own
-    pods). `nearest`: the nodes together would hold it, but no domain that is close enough."""
+    """How far the first attempt to place a gang came.
+
+    `placed`, `wanted`: so many of the minimum's pods were placed before `role` found no more capacity.
+    `left`: per resource that the role asks for, the most that was then free on one node it matches.
+    `nearest`: the nodes together would hold the gang, but no domain that is close enough."""
 
     role: int
     placed: int
@@ -77,7 +83,7 @@ class PlacementShortfall(NamedTuple):
 def pack(
     draft: Draft, gang: Gang, roles: Sequence[int], within: Rows | None, shares: list[PackedPods]
 ) -> PlacementShortfall | None:
-    """The minimums of those roles; if they find no room, the draft and the shares are as before."""
+    """Place the minimums of these roles. Return None, or the shortfall, with the draft and the shares as before."""
     if len(roles) == 1:
         return try_in_order(draft, gang, roles, within, shares)
     shortfall = try_in_order(draft, gang, by_size(draft, gang, roles), within, shares)
@@ -89,7 +95,8 @@ def pack(
 def try_in_order(
     draft: Draft, gang: Gang, order: Sequence[int], within: Rows | None, shares: list[PackedPods]
 ) -> PlacementShortfall | None:
-    """Fill the minimums role by role in that order; if one fails, put everything back."""
+    """Fill the minimums role by role in that order. Return None, or the shortfall of the first role that does not fit,
+    with everything put back."""
     mark, before, placed = draft.mark(), len(shares), 0
     for role in order:
         minimum = gang.minimums[role]
@@ -105,7 +112,7 @@ def try_in_order(
 
 
 def rearrange(draft: Draft, gang: Gang, roles: Sequence[int], within: Rows | None, shares: list[PackedPods]) -> bool:
-    """Other ways to place several roles (steps 2 to 4 above); whether one was found."""
+    """Try the other ways to place several roles (steps 2 to 4 above); return whether one was found."""
     rooms = {role: draft.room(gang.demands[role], within) for role in roles}
     if any(room < gang.roles[role].minimum for role, room in rooms.items()):
         return False
@@ -126,7 +133,8 @@ def rearrange(draft: Draft, gang: Gang, roles: Sequence[int], within: Rows | Non
 def scarcest_first(
     draft: Draft, gang: Gang, rooms: dict[int, int], within: Rows | None, shares: list[PackedPods]
 ) -> bool:
-    """Whether the others find room beside the nodes of the role that has least to spare, and then it does there."""
+    """Place the other roles beside the nodes of the scarcest, then the scarcest there; return whether that was
+    possible."""
     scarcest, *others = sorted(rooms, key=lambda role: rooms[role] / max(1, gang.minimums[role]))
     mark, before = draft.mark(), len(shares)
     elsewhere = np.ones(len(draft), np.bool_) if within is None else within.copy()
@@ -140,11 +148,12 @@ def scarcest_first(
 
 
 def by_size(draft: Draft, gang: Gang, roles: Sequence[int]) -> Sequence[int]:
-    """Roles by the largest part of the largest node that one pod asks, largest first."""
+    """Return the roles by the largest part of the largest node that one pod asks for, largest first."""
     return sorted(roles, key=lambda role: -draft.part_of_node(gang.demands[role]))
 
 
 def other_orders(rooms: dict[int, int], roles: Sequence[Role]) -> Iterator[Sequence[int]]:
+    """Yield other orders of the roles, the scarcest role first."""
     scarcest = sorted(rooms, key=lambda role: rooms[role] / max(1, roles[role].minimum))
     return islice(permutations(scarcest), ORDERS)
 
@@ -152,7 +161,7 @@ def other_orders(rooms: dict[int, int], roles: Sequence[Role]) -> Iterator[Seque
 def fill(
     draft: Draft, demand: Demand, role: int, count: int, shares: list[PackedPods], within: Rows | None = None
 ) -> int:
-    """Take room for `count` pods, the fullest nodes first; how many found none."""
+    """Take capacity for `count` pods, the fullest nodes first; return how many found none."""
     if not count:
         return 0
     ordinary = draft.ordinary(demand)
@@ -179,14 +188,14 @@ def fill(
 
 
 def intersection(some: Rows | None, others: Rows | None) -> Rows | None:
-    """Where both are true; None is true everywhere."""
+    """Return where both masks are true; None is true everywhere."""
     if some is None or others is None:
         return others if some is None else some
     return some & others
 
 
 def largest_left(draft: Draft, demand: Demand) -> tuple[tuple[str, int], ...]:
-    """Per resource asked, the most that is free now on one matching node."""
+    """Return, per resource that the demand asks for, the most that is free now on one node it matches."""
     return tuple(zip(demand.amounts, draft.most_free(demand), strict=True))
 
 
@@ -197,8 +206,8 @@ SEARCH_STEPS = 4000
 def exact_search(
     draft: Draft, gang: Gang, roles: Sequence[int], within: matching.Rows | None
 ) -> list[tuple[int, int, int]] | None:
-    """(role, position, count) for the minimum of each of those roles; None if there is no way, or none was found in
-    time. `within`: by position, the only nodes in question."""
+    """Return (role, position, count) for the minimum of each of these roles; None if there is no way, or none was found
+    in time."""
     found = (position for role in roles for position in candidate_nodes(draft, gang.demands[role], within))
     positions = sorted(set(found))
     if len(positions) > SEARCH_NODES:
@@ -207,6 +216,7 @@ def exact_search(
 
 
 def candidate_nodes(draft: Draft, demand: Demand, within: matching.Rows | None) -> list[int]:
+    """Return the positions that match and hold at least one pod of the demand."""
     allowed = draft.allowed(demand.where)
     everywhere = np.ones(len(draft), np.bool_) if allowed is None else allowed
     everywhere = everywhere if within is None else everywhere & within
@@ -215,7 +225,8 @@ def candidate_nodes(draft: Draft, demand: Demand, within: matching.Rows | None) 
 
 
 class ExactSearch:
-    """One search. `free[n][r]`: what node n has left of resource r; `asks[role][r]`, `may[role][n]`."""
+    """One search. `free[n][r]`: what node n has left of resource r; `asks[role][r]`; `may[role][n]`: whether the role
+    matches."""
 
     def __init__(self, draft: Draft, gang: Gang, roles: Sequence[int], positions: Sequence[int]) -> None:
         demands = gang.demands
@@ -232,14 +243,16 @@ class ExactSearch:
         self.hopeless: set[tuple[object, ...]] = set()
 
     def run(self) -> list[tuple[int, int, int]] | None:
+        """Return (role, position, count) for all roles; None if none was found."""
         return self.shares if self.place_role(0) else None
 
     def place_role(self, at: int) -> bool:
-        """The roles from `order[at]` on."""
+        """Place the roles from `order[at]` on; return whether that was possible."""
         return at == len(self.order) or self.place_pods(at, 0, self.minimum[self.order[at]])
 
     def place_pods(self, at: int, node: int, missing: int) -> bool:
-        """`missing` more pods of that role on the nodes from `node` on, and then the other roles."""
+        """Place `missing` more pods of the role on the nodes from `node` on, and then the other roles; return whether
+        that was possible."""
         if not missing:
             return self.place_role(at + 1)
         self.steps += 1
@@ -255,6 +268,7 @@ class ExactSearch:
         return False
 
     def with_pods(self, at: int, node: int, count: int, missing: int) -> bool:
+        """Place `count` pods on the node and go on; return whether that was possible."""
         role = self.order[at]
         self.add(role, node, count)
         if count:
@@ -267,11 +281,13 @@ class ExactSearch:
         return False
 
     def holds(self, role: int, node: int) -> int:
+        """Return how many pods of the role the node still holds."""
         if not self.may[role][node]:
             return 0
         return min(free // ask for free, ask in zip(self.free[node], self.asks[role], strict=True) if ask)
 
     def add(self, role: int, node: int, count: int) -> None:
+        """Place `count` pods of the role on the node (take them back, if negative)."""
         free = self.free[node]
         for resource, ask in enumerate(self.asks[role]):
             free[resource] -= ask * count

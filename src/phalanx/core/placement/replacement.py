@@ -28,8 +28,8 @@ LIGHTEST = 10  # weight of the coarsest level preferred; each finer one weighs a
 
 
 def slots_together(cluster: Cluster, record: JobRecord, slot: Slot) -> tuple[Slot, ...]:
-    """The open slots of its unit that are placed at once, in order: those that were lost, which only then the others
-    follow; or if none is below its minimum, all."""
+    """Return the open slots that are placed at once with this one, in order: those that the minimum lacks, which the
+    others follow only then; or if none is below its minimum, all."""
     if (unit := missing_unit(cluster, record, slot)) is None:
         return (slot,)
     roles = set(unit.roles())
@@ -38,7 +38,7 @@ def slots_together(cluster: Cluster, record: JobRecord, slot: Slot) -> tuple[Slo
 
 
 def replacement_gang(cluster: Cluster, topologies: Sequence[Topology], record: JobRecord, slot: Slot) -> Gang:
-    """What the slot asks, with those that it must be together with."""
+    """Return the gang that the slot asks for, with those that must be placed together with it."""
     unit, roles = missing_unit(cluster, record, slot), roles_together(cluster, record, slot)
     found = [bound_to_others(cluster, topologies, record, slot, role) for role in roles]
     if unit is None:
@@ -51,7 +51,7 @@ def replacement_gang(cluster: Cluster, topologies: Sequence[Topology], record: J
 def placements_of_slots(
     cluster: Cluster, record: JobRecord, slot: Slot, placements: Sequence[Placement]
 ) -> list[Placement]:
-    """The placements of the gang of that slot, as those of the slots that it stands for."""
+    """Return the placements of that gang as placements of the slots that it stands for."""
     vacant: dict[int, list[Slot]] = {}
     for each in reversed(slots_together(cluster, record, slot)):
         vacant.setdefault(each.role, []).append(each)
@@ -60,14 +60,16 @@ def placements_of_slots(
 
 
 def roles_together(cluster: Cluster, record: JobRecord, slot: Slot) -> list[int]:
-    """The roles of the gang of that slot, in its order."""
+    """Return the roles of that gang, in its order."""
     return sorted({each.role for each in slots_together(cluster, record, slot)})
 
 
 def missing_unit(cluster: Cluster, record: JobRecord, slot: Slot) -> GangTree | None:
-    """The outermost unit around the slot that starts whole, has no pod placed, and wants more than one: it must be
-    close, and then pods on nodes that are gone do not count; or it is a member that its group can do without (in a
-    queue of gangs)."""
+    """Return the outermost subtree around the slot that is placed whole or not at all, has no pod placed, and wants
+    more than one; None if there is none.
+
+    Such a subtree has a topology request (pods on nodes that are gone do not count), or it is a member that its group
+    can do without, in a queue of gangs."""
     units = [] if record.gang.tree is None else path(record.gang.tree, slot.role)
     for above, unit in zip((None, *units), units, strict=False):
         roles = set(unit.roles())
@@ -82,13 +84,13 @@ def missing_unit(cluster: Cluster, record: JobRecord, slot: Slot) -> GangTree | 
 
 
 def is_somewhere(cluster: Cluster, record: JobRecord, roles: Collection[int]) -> bool:
-    """Whether a pod of one of the roles is on a node that is there."""
+    """Return whether a pod of one of the roles is on a node that exists."""
     there = (node for slot, node in record.placements.items() if slot.role in roles)
     return any(cluster.columns.node(node) is not None for node in there)
 
 
 def can_be_spared(cluster: Cluster, record: JobRecord, above: GangTree | None, unit: GangTree) -> bool:
-    """Whether its group can do without the unit, of which a part would be of no use."""
+    """Return whether the group `above` can do without the subtree, of which a part would be of no use."""
     if above is None or above.minimum == len(above.members) or (unit.role >= 0 and unit.minimum < 2):
         return False
     queue = cluster.queues.get(cluster.queue_of(record.job))
@@ -98,7 +100,8 @@ def can_be_spared(cluster: Cluster, record: JobRecord, above: GangTree | None, u
 def part_of_job(
     unit: GangTree, slots: Sequence[Slot], roles: Sequence[int], described: Sequence[Role]
 ) -> tuple[tuple[Role, ...], tuple[Group, ...], TopologyRequest | None]:
-    """The roles of the unit, its groups and its closeness as those of a job, with as many pods as those slots are."""
+    """Return the roles of the subtree, its groups and its topology request as those of a job with as many pods as there
+    are slots."""
     fewer = unit.role < 0 and unit.minimum < len(unit.members)
     job = GangTree(name="", members=(unit,)) if fewer else unit  # a job itself cannot do without any of its members
     groups = {each.name: each for each in groups_of(job, "", set(roles))}
@@ -114,7 +117,8 @@ def part_of_job(
 
 
 def groups_of(unit: GangTree, parent: str, roles: set[int]) -> Iterator[Group]:
-    """The groups inside of the unit that have any of the roles. What they can do without, they still can."""
+    """Yield the groups inside of the subtree that have any of the roles. Members that they can do without stay
+    optional."""
     for member in unit.members:
         if member.role < 0 and not roles.isdisjoint(member.roles()):
             alive = sum(not roles.isdisjoint(each.roles()) for each in member.members)
@@ -124,7 +128,7 @@ def groups_of(unit: GangTree, parent: str, roles: set[int]) -> Iterator[Group]:
 
 
 def bound_to_others(cluster: Cluster, topologies: Sequence[Topology], record: JobRecord, slot: Slot, role: int) -> Role:
-    """The role, bound to where the others around the slot are."""
+    """Return the role, bound to the domains in which the pods around the slot are."""
     asked, tree = record.job.roles[role], record.gang.tree
     shape = asked.shape
     for near, nodes in () if tree is None else requests_around(tree, record, slot):
@@ -133,7 +137,8 @@ def bound_to_others(cluster: Cluster, topologies: Sequence[Topology], record: Jo
 
 
 def requests_around(tree: GangTree, record: JobRecord, slot: Slot) -> Iterator[tuple[TopologyRequest, Iterable[str]]]:
-    """Each closeness that the slot is bound by, and the nodes of the unit that asks it; then its slice."""
+    """Yield each topology request that binds the slot, with the nodes of the subtree that makes it; then that of its
+    slice."""
     slicing: TopologyRequest | None = None
     for unit in path(tree, slot.role):
         if (near := unit.closeness) is None:
@@ -150,7 +155,7 @@ def requests_around(tree: GangTree, record: JobRecord, slot: Slot) -> Iterator[t
 
 
 def path(unit: GangTree, role: int) -> list[GangTree]:
-    """From the unit down to the role."""
+    """Return the subtrees from this one down to the role."""
     if unit.role == role:
         return [unit]
     below = (path(member, role) for member in unit.members)
@@ -161,7 +166,7 @@ def path(unit: GangTree, role: int) -> list[GangTree]:
 def bound_to_domain(
     cluster: Cluster, topologies: Sequence[Topology], shape: Shape, near: TopologyRequest, nodes: Iterable[str]
 ) -> Shape:
-    """The shape, bound to the domain of the first of those nodes that is in one of that level."""
+    """Return the shape, bound to the domain of the first of these nodes that is in one of the requested level."""
     levels = topology.hierarchy(topologies, near.level)
     keys = levels[: levels.index(near.level) + 1]
     for name in nodes:
@@ -174,10 +179,12 @@ def bound_to_domain(
 
 
 def required(shape: Shape, pairs: tuple[tuple[str, str], ...]) -> Shape:
+    """Return the shape with these labels in its node selector."""
     return replace(shape, selector=shape.selector + tuple(pair for pair in pairs if pair not in shape.selector))
 
 
 def preferred(shape: Shape, pairs: tuple[tuple[str, str], ...]) -> Shape:
+    """Return the shape with these labels preferred, finer levels more."""
     weights = (
         NodePreference(LIGHTEST * (depth + 1), (Requirement(key, Operator.IN, (value,)),))
         for depth, (key, value) in enumerate(pairs)

@@ -1,26 +1,23 @@
-"""Domains: sets of nodes that are close to each other, read off the nodes' labels.
+"""Topology domains, and how many pods of a role go to each node when they must, or should, be close to each other.
 
-A level is a label key, and a topology a list of them, coarse to fine. The domain of a node at a level is its values of
-that key and of all coarser ones: rack `1` of block `a` is not rack `1` of block `b`. A node that lacks one of the
-labels is in no domain of that level. A level that no topology names is a hierarchy of its own.
+*Domains* are read off the nodes' labels. A level is a label key, and a topology a list of them, coarse to fine. The
+domain of a node at a level is its values of that key and of all coarser ones: rack `1` of block `a` is not rack `1` of
+block `b`. A node that lacks one of the labels is in no domain of that level. A level that no topology names is a
+hierarchy of its own. Domains are columns (one code per row), kept with the node attributes until a node changes.
 
-Domains are columns (one code per row), kept with the facts until a node changes.
+*Placement* is decided by counting, before anything is taken: how many pods each node holds (a vector over the nodes),
+summed over the domains of a level (`np.bincount`).
 
-How many of a role's pods go to each node, once it is known that they must, or should, be close to each other.
+- *Packed*: the tightest child domain that holds all pods, and so on downwards; if none does, the largest child is
+  filled, then the next, and what is left goes to the tightest that holds it. So each level gets as few domains as
+  counting allows, and the nodes of the finest domain are filled in the draft's order (best fit).
+- *Balanced*: evenly over the domains one level below the one that was chosen, as far as each holds (water filling);
+  packed inside each of them.
+- *Slices*: at the slice's level and above, a domain counts for whole slices only; a slice is never split over two
+  domains of its level, and its pods have consecutive ordinals.
 
-All is decided by counting, before anything is taken: how many pods each node holds (a vector over the nodes), summed
-over the domains of a level (`np.bincount`).
-
-*Packed*: the tightest child domain that holds all of them, and so on downwards; if none does, the largest child is
-filled, then the next, and what is left goes to the tightest that holds it. So each level is given as few domains as
-counting allows, and the nodes of the finest domain are filled in the draft's order (best fit).
-*Balanced*: evenly over the domains one level below the one that was chosen, as far as each holds (water filling);
-packed inside each of them.
-*Slices*: at the slice's level and above, a domain counts for whole slices only; a slice is never split over two domains
-of its level, and its pods have consecutive ordinals.
-
-Nodes in no domain of a level come last, and hold no slices. (Algorithm as in Kueue's Topology-Aware Scheduling,
-KEP-2724: BestFit, and its slices; its balanced placement differs, see docs/decisions/0009-topology.md.)
+Nodes in no domain of a level come last, and hold no slices. (The algorithm is that of Kueue's Topology-Aware
+Scheduling, KEP-2724: BestFit, and its slices; its balanced placement differs, see docs/decisions/0009-topology.md.)
 """
 
 from __future__ import annotations
@@ -44,8 +41,11 @@ Codes = NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True)
 class TopologyDomains:
-    """`codes`: per row the number of its domain, 0 where it is in none. Domain n has the label value of code `own[n]`
-    and lies in domain `outer[n]` of the next coarser level; `values` decodes label values."""
+    """The domains of one level.
+
+    `codes`: by row, the number of its domain; 0 where it is in none.
+    `own`: by domain, the code of its label value; `values` decodes it.
+    `outer`: by domain, the domain of the next coarser level around it."""
 
     codes: Codes
     outer: Codes
@@ -54,11 +54,12 @@ class TopologyDomains:
     values: list[str]
 
     def __len__(self) -> int:
-        """How many there are, and the one that is none."""
+        """Return how many domains there are, the one that is none included."""
         return len(self.own)
 
     def name(self, code: int) -> str:
-        """The value of its label, and of the coarser ones where these are needed to tell it from others."""
+        """Return the domain's label value, with those of coarser levels where these are needed to tell it
+        from others."""
         own = self.values[int(self.own[code])]
         if self.coarser is None or np.count_nonzero(self.own == self.own[code]) == 1:
             return own
@@ -66,12 +67,12 @@ class TopologyDomains:
 
 
 def hierarchy(topologies: Sequence[Topology], level: str) -> tuple[str, ...]:
-    """All levels of the first topology that has this one."""
+    """Return all levels of the first topology that has this one; the level alone, if none has."""
     return next((topology.levels for topology in topologies if level in topology.levels), (level,))
 
 
 def domains(facts: NodeAttributes, keys: tuple[str, ...]) -> TopologyDomains:
-    """Of the last of the keys, below all others."""
+    """Return the domains of the last of the keys, inside of those of the keys before it."""
     known: TopologyDomains | None = facts.derived.get(("domains", keys))
     if known is None:
         known = found_domains(facts, keys)
@@ -80,6 +81,7 @@ def domains(facts: NodeAttributes, keys: tuple[str, ...]) -> TopologyDomains:
 
 
 def found_domains(facts: NodeAttributes, keys: tuple[str, ...]) -> TopologyDomains:
+    """Return the same, not from the cache."""
     codes, none = np.zeros(facts.capacity, np.intp), np.zeros(1, np.intp)
     column = facts.labels.get(keys[-1])
     coarser = domains(facts, keys[:-1]) if len(keys) > 1 else None
@@ -100,8 +102,12 @@ UNBOUNDED = 2**31  # more pods than that on one node are not told apart
 
 @dataclass(frozen=True, slots=True)
 class TopologyConstraint:
-    """`levels`: of the hierarchy, coarse to fine. `depth`: the level in whose one domain all is placed; -1: anywhere.
-    `slice_depth`: the level that a slice is not split over; -1: there are no slices."""
+    """A topology request as it is tried: `near` with a level to fall back to.
+
+    `levels`: of the hierarchy, coarse to fine.
+    `depth`: the level in whose one domain all is placed; -1: anywhere.
+    `slice_depth`, `slice_pods`: the level over which no slice is split, -1: there are no slices; and the pods of a
+        slice."""
 
     levels: tuple[str, ...]
     depth: int
@@ -111,7 +117,7 @@ class TopologyConstraint:
 
 
 def topology_constraint(draft: Draft, near: TopologyRequest) -> TopologyConstraint:
-    """As near as asked, before any falling back."""
+    """Return the constraint of the request, before any falling back."""
     levels = hierarchy(draft.topologies, near.level or near.slice_level)
     if near.slice_level and near.slice_level not in levels:
         levels = (*levels, near.slice_level)
@@ -123,33 +129,36 @@ def topology_constraint(draft: Draft, near: TopologyRequest) -> TopologyConstrai
 
 
 def fallback_levels(style: TopologyConstraint, near: TopologyRequest) -> Iterator[TopologyConstraint]:
-    """The levels to try in turn: what is not required falls back to coarser ones, and at last to any nodes."""
+    """Yield the constraints to try in turn: what is not required falls back to coarser levels, and at last to any
+    nodes."""
     yield style
     if not near.required:
         yield from (replace(style, depth=depth) for depth in range(style.depth - 1, -2, -1))
 
 
 def rounded_to_slices(style: TopologyConstraint | None, minimum: int, count: int) -> int:
-    """The pods that a role starts with at least: whole slices, the last of which may be short."""
+    """Return the fewest pods that a role starts with: whole slices, the last of which may be short."""
     if style is None or style.slice_pods == 1:
         return minimum
     return min(count, -(-minimum // style.slice_pods) * style.slice_pods)
 
 
 class DomainCapacity:
-    """The nodes on which some pods of one demand fit, `at` (positions in packing order), and how many on each, `pods`
-    (for a demand that is not plain an upper bound)."""
+    """The nodes that hold pods of one demand.
+
+    `at`: positions in packing order.
+    `pods`: how many pods each holds; for a constrained demand an upper bound."""
 
     def __init__(self, draft: Draft, style: TopologyConstraint, at: Indices, pods: Counts) -> None:
         self.draft, self.style, self.at, self.pods = draft, style, at, pods
 
     def held(self, depth: int) -> Counts:
-        """Per domain of that level, the pods that it holds; in whole slices, at the slices' level and above."""
+        """Return, per domain of the level, how many pods it holds; in whole slices, at the slices' level and above."""
         return self._held(self.at, self.pods, depth, len(domains_of_positions(self.draft, self.style, depth)))
 
     def shares(self, need: int, placed: dict[int, int]) -> list[tuple[int, int]] | None:
-        """(position, pods) for `need` pods, in the order of their ordinals; None if there is no room. `placed`: pods of
-        the role that are there already, by position; balancing counts them."""
+        """Return (position, pods) for `need` pods, in the order of their ordinals; None if they do not fit. `placed`:
+        position -> pods of the role that are there already, which balancing counts."""
         shares: list[tuple[int, int]] = []
         rest = need % self.style.slice_pods
         if need > rest:
@@ -164,7 +173,7 @@ class DomainCapacity:
         return shares
 
     def most(self) -> int:
-        """How many pods it holds in whole slices."""
+        """Return how many pods the nodes hold in whole slices."""
         if self.style.slice_pods == 1 or self.style.depth > self.style.slice_depth:
             return int(self.pods.sum())
         return int(self._held(self.at, self.pods, self.style.slice_depth, 0).sum())
@@ -173,7 +182,7 @@ class DomainCapacity:
         return self._pack(self.at, self.pods, need, self.style.depth)
 
     def _less(self, shares: list[tuple[int, int]], slice_pods: int) -> DomainCapacity:
-        """What is left when these are taken, for slices of another size."""
+        """Return what is left when these shares are taken, for slices of another size."""
         pods, index = self.pods.copy(), {position: at for at, position in enumerate(self.at.tolist())}
         for position, count in shares:
             pods[index[position]] -= count
@@ -191,7 +200,7 @@ class DomainCapacity:
         return summed(outer, sliced, size)
 
     def _spread(self, need: int, placed: dict[int, int]) -> Iterator[tuple[int, int]]:
-        """Evenly over the domains one level down; over nodes, if there is no such level."""
+        """Yield shares that are even over the domains one level down; over nodes, if there is no such level."""
         depth, nodes = self.style.depth + 1, self.style.depth + 1 == len(self.style.levels)
         each = self.style.slice_pods if depth <= self.style.slice_depth else 1
         numbers = np.arange(len(self.draft)) + 1 if nodes else codes(self.draft, self.style, depth)
@@ -210,7 +219,8 @@ class DomainCapacity:
                 yield from self._pack(self.at[inside == code], self.pods[inside == code], units * each, depth)
 
     def _pack(self, at: Indices, pods: Counts, need: int, depth: int) -> Iterator[tuple[int, int]]:
-        """`need` pods in one domain of level `depth`, which holds them, on as few of the next level's as possible."""
+        """Yield shares of `need` pods in one domain of level `depth`, which holds them, on as few domains of the next
+        level as possible."""
         depth += 1
         if depth >= len(self.style.levels):
             yield from in_order(at, pods, need)
@@ -224,16 +234,17 @@ class DomainCapacity:
 
 
 def domains_of_positions(draft: Draft, style: TopologyConstraint, depth: int) -> TopologyDomains:
+    """Return the domains of the level."""
     return domains(draft.columns.attributes, style.levels[: depth + 1])
 
 
 def codes(draft: Draft, style: TopologyConstraint, depth: int) -> Indices:
-    """By position: which domain of that level; 0: none."""
+    """Return, by position, the number of its domain of that level; 0: none."""
     return domains_of_positions(draft, style, depth).codes[draft.rows]
 
 
 def when_empty(draft: Draft, style: TopologyConstraint, demand: Demand, depth: int) -> Counts:
-    """Per domain of that level, the pods that it would hold if nothing ran."""
+    """Return, per domain of the level, how many pods it would hold if nothing ran."""
     columns = draft.columns
     rows = matching.matching(columns.attributes, demand.where).nonzero()[0]
     pods = np.minimum(node_resources.pods_held(columns.allocatable, demand.asks, rows), UNBOUNDED)
@@ -242,11 +253,12 @@ def when_empty(draft: Draft, style: TopologyConstraint, demand: Demand, depth: i
 
 
 def ground(draft: Draft, style: TopologyConstraint, demand: Demand, within: Rows | None) -> DomainCapacity:
+    """Return what the nodes within the mask hold of the demand."""
     return DomainCapacity(draft, style, *holding(draft, demand, within))
 
 
 def holding(draft: Draft, demand: Demand, within: Rows | None) -> tuple[Indices, Counts]:
-    """The positions that hold some pods of the demand, and how many each."""
+    """Return the positions that hold pods of the demand, and how many each."""
     columns, fits = draft.asked(demand), draft.allowed(demand.where)
     if columns is None:
         return np.zeros(0, np.intp), np.zeros(0, np.int64)
@@ -261,13 +273,13 @@ def holding(draft: Draft, demand: Demand, within: Rows | None) -> tuple[Indices,
 
 
 def summed(codes: Indices, pods: Counts, size: int) -> Counts:
-    """Pods per code. Exact: the sums stay below 2**53."""
+    """Return pods per code. The sums are exact: they stay below 2**53."""
     return np.bincount(codes, weights=pods, minlength=max(1, size)).astype(np.int64)
 
 
 def chosen(held: Counts, need: int) -> list[tuple[int, int]]:
-    """(domain, pods): the tightest that holds all of `need`; else the largest ones, and the tightest for the rest. What
-    is in no domain (number 0) comes last."""
+    """Return (domain, pods): the tightest domain that holds all of `need`; else the largest ones, and the tightest for
+    the rest. Nodes in no domain (number 0) come last."""
     picked: list[tuple[int, int]] = []
     domains = held.copy()
     domains[0] = 0
@@ -283,7 +295,8 @@ def chosen(held: Counts, need: int) -> list[tuple[int, int]]:
 
 
 def finest(at: Indices, pods: Counts, codes: Indices, held: Counts, need: int) -> Iterator[tuple[int, int]]:
-    """As `chosen` says, node by node. There may be as many domains as nodes, so these are put in order at once."""
+    """Yield (position, pods) in the order of `chosen`, node by node. There may be as many domains as nodes, so these
+    are put in order at once."""
     after = len(held)
     rank = np.full(after, after, np.intp)
     for place, (code, _) in enumerate(chosen(held, need)):
@@ -294,6 +307,7 @@ def finest(at: Indices, pods: Counts, codes: Indices, held: Counts, need: int) -
 
 
 def in_order(at: Indices, pods: Counts, need: int) -> Iterator[tuple[int, int]]:
+    """Yield (position, pods), filling the positions in order."""
     for position, most in zip(at.tolist(), pods.tolist(), strict=True):
         if need <= 0:
             return
@@ -303,7 +317,8 @@ def in_order(at: Indices, pods: Counts, need: int) -> Iterator[tuple[int, int]]:
 
 
 def levelled(caps: Counts, have: Counts, need: int) -> Counts:
-    """Water filling: `need` more, so that (have + given) is as even as `caps` (the most that may be given) allow."""
+    """Return, by water filling, how `need` more are given so that have + given is as even as `caps`, the most that may
+    be given, allow."""
     low, high = 0, int(have.max(initial=0)) + need
     while low < high:  # the highest water line that takes no more than `need`
         line = (low + high + 1) // 2

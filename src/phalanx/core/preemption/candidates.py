@@ -1,7 +1,8 @@
-"""What can be made to go in one search: pods above a gang's minimum, one by one, and gangs, each with all that it has.
+"""What could be evicted in one search: pods above a gang's minimum, one by one, and gangs, each with all that it has.
 
-Units are numbered in that order. `let_go` asks the rights, gives the unit's charge back in the ledger and its room on
-the draft; `stay` undoes both. A gang that goes takes with it what of its surplus had not gone before.
+Candidates are numbered in that order. `evict` asks the policy, gives the candidate's charge back in the ledger and
+frees what it holds on the draft; `restore` undoes both. A gang that is evicted takes with it what of its surplus had
+not gone before.
 """
 
 from __future__ import annotations
@@ -28,8 +29,11 @@ LIGHT = 1e-3  # what such a pod counts among the fewest units
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Victim:
-    """`slots`: what it gives up of itself; empty: it goes whole. `charge`: what that gives back to its queue. `place`:
-    where it is promised to start again, if it is moved."""
+    """A job that is to be preempted, shrunk or moved.
+
+    `slots`: those that it releases; empty: all, the job is preempted whole.
+    `charge`: what that gives back to its queue.
+    `place`: the placements that it is nominated for, if it is moved."""
 
     job: str
     rule: PreemptionRule
@@ -39,8 +43,11 @@ class Victim:
 
 
 class VictimCandidates:
-    """`going`: in the order in which they were found, with what allows it. `above`: so many units are single pods.
-    `excluded`: jobs that are not asked."""
+    """The candidates of one search.
+
+    `going`: those that are evicted, in the order in which they were found, with the rule that allows it.
+    `above`: so many candidates are single pods.
+    `excluded`: jobs that are not candidates."""
 
     def __init__(self, scene: PreemptionContext, rights: PreemptionPolicy, excluded: Collection[str] = ()) -> None:
         self.cluster, self.draft, self.ledger, self.running_pods = (
@@ -95,7 +102,7 @@ class VictimCandidates:
                 self.field.named[unit] = partial(self._seats, unit)
 
     def _seats(self, unit: int) -> list[CandidatePods]:
-        """Pod by pod, with the devices that each was given."""
+        """Return what the candidate holds pod by pod, with the devices of each."""
         record, number = self.record(unit), int(self.field.job[unit])
         if self.is_gang(unit):
             kept = record.placements.keys() - record.leaving
@@ -111,7 +118,7 @@ class VictimCandidates:
         return seats
 
     def _free_leaving(self, scene: PreemptionContext) -> None:
-        """What is on its way out counts as free, unless it should have left long ago."""
+        """Count what leaving pods hold as free, unless they should have left long ago."""
         rows = self.cluster.columns.row_of
         for record, slot in nomination.leaving_slots(self.cluster, scene.now_s):
             self._vacate(rows[record.placements[slot]], record.gang.demands[slot.role], record.devices.get(slot, ()))
@@ -127,17 +134,20 @@ class VictimCandidates:
     # Of one unit
 
     def is_gang(self, unit: int) -> bool:
+        """Return whether the candidate is a whole gang."""
         return unit >= self.above
 
     def record(self, unit: int) -> JobRecord:
+        """Return the record of the candidate's job."""
         return self.cluster.jobs[self.running_pods.ids[self.field.job[unit]]]
 
     def queue(self, unit: int) -> str:
+        """Return the queue of the candidate's job."""
         queue: str = self.running_pods.queues[int(self.field.group[unit])]
         return queue
 
     def slot_of(self, unit: int) -> Slot:
-        """The pod that goes, of those of its role on that node: the highest ordinals first."""
+        """Return the pod that is evicted, of those of its role on that node: the highest ordinals first."""
         entry = int(self._single[unit])
         if entry not in self._slots:
             record, role = self.record(unit), int(self.running_pods.entry("role")[entry])
@@ -149,6 +159,7 @@ class VictimCandidates:
     # Going and staying
 
     def evict(self, unit: int) -> bool:
+        """Evict the candidate if the policy allows it; return whether it does."""
         number, gang = int(self.field.job[unit]), self.is_gang(unit)
         if not gang and (self.field.gone[self.gang_unit[number]] or not self._can_spare(unit)):
             return False
@@ -159,6 +170,7 @@ class VictimCandidates:
         return True
 
     def go(self, unit: int, rule: PreemptionRule) -> None:
+        """Evict the candidate by that rule."""
         self._enter(unit, -1)
         self.field.leave(unit)
         self.field.gone[unit] = True
@@ -167,6 +179,7 @@ class VictimCandidates:
             self._spare(unit, 1)
 
     def restore(self, unit: int) -> None:
+        """Take the eviction back."""
         if not self.is_gang(unit):
             self._spare(unit, -1)
         self.field.come_back(unit)
@@ -175,7 +188,8 @@ class VictimCandidates:
         del self.going[unit]
 
     def charge_of(self, unit: int) -> Charge | None:
-        """What its going gives back to its queue: a gang's is less by what of it went alone."""
+        """Return what evicting the candidate gives back to its queue: of a gang less what pods of it gave
+        back alone."""
         record, number = self.record(unit), int(self.field.job[unit])
         if record.charge is None:
             return None
@@ -193,7 +207,7 @@ class VictimCandidates:
         )
 
     def _enter(self, unit: int, sign: int) -> None:
-        """In the ledger, and against its queue's budget."""
+        """Enter the eviction in the ledger and against its queue's budget (`sign` 1: take it back)."""
         if self.rights.counts and (charge := self.charge_of(unit)) is not None:
             self.ledger.charge(charge, sign)
         if self.is_gang(unit):
@@ -221,10 +235,11 @@ class VictimCandidates:
         return found
 
     def goes_with_its_gang(self, unit: int) -> bool:
+        """Return whether the candidate is a single pod of a gang that is evicted whole."""
         return not self.is_gang(unit) and int(self.gang_unit[self.field.job[unit]]) in self.going
 
     def victims(self) -> Iterator[Victim]:
-        """Gangs first, the least precious of them first."""
+        """Yield the victims: gangs first, the least precious of them first."""
         alone: dict[str, list[int]] = {}
         for unit in reversed(self.most_precious_first()):
             record = self.record(unit)

@@ -1,13 +1,13 @@
-"""Move what runs so that what waits fits: consolidation (KAI's action of that name).
+"""Consolidation: move running jobs so that a pending one fits (KAI's action of that name).
 
-Where enough is free in all but in pieces too small, jobs that may be moved are stopped and promised another place, if
-with that, and nothing less, the waiting job starts: everybody who is moved is placed on the draft at the same moment,
-on room that is free now or that the moves themselves free. So afterwards more runs than before, which also is why it
+Where enough is free in all but in pieces too small, jobs that may be moved are stopped and nominated for other nodes,
+if with that, and nothing less, the pending job starts: all moved jobs are placed on the draft at the same moment, on
+capacity that is free now or that the moves themselves free. So afterwards more runs than before, which also is why it
 comes to an end: a job is moved only for one that then starts.
 
-Moved are whole gangs of queues with `consolidate`, whatever their priority, under the same protection as victims
-(opt-out, minimum run time, budget). They are found by the same search; who cannot be placed again is spared, and the
-search is made anew, a few times.
+Whole gangs of queues with `consolidate` are moved, whatever their priority, under the same protection as victims
+(opt-out, minimum run time, budget). They are found by the same search; a job that cannot be placed again is spared, and
+the search is made anew, a few times.
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ ATTEMPTS = 8
 
 
 class MovePolicy(PreemptionPolicy):
-    """Whoever may be moved may be asked."""
+    """Whom a job may have moved: any job that may be moved."""
 
     preempts = False
 
     def may_be_asked(self) -> tuple[Mask, NDArray[np.int64]]:
+        """Return, by job number, whether the job may be moved; and its tier."""
         queues = self.running_pods.queues
         latest = np.full(len(queues), -np.inf)
         for number, name in enumerate(queues):
@@ -50,12 +51,14 @@ class MovePolicy(PreemptionPolicy):
         return may, np.zeros(len(may), np.int64)
 
     def rule_for(self, number: int, *, whole: bool, loss: Callable[[], Charge | None]) -> PreemptionRule | None:
+        """Return the rule that allows to move the job; None if it may not be moved."""
         queue = self.running_pods.queues[self.running_pods.of_jobs("queue")[number]]
         return PreemptionRule.CONSOLIDATION if whole and self._budget(queue) > 0 else None
 
 
 def find_moves(scene: PreemptionContext, job: Job, offer: FlavorAssignment) -> PreemptionPlan | None:
-    """Whose moving lets the job start; draft and ledger are as before afterwards."""
+    """Return whom to move so that the job starts; None if there is no way. Draft and ledger are as before
+    afterwards."""
     # Who has devices by name is spared: in the book a slot's devices are of its place or of its promise, not of both.
     spared = {name for name in scene.running_pods.number_of if scene.cluster.jobs[name].devices}
     for _ in range(ATTEMPTS):
@@ -77,8 +80,10 @@ def find_moves(scene: PreemptionContext, job: Job, offer: FlavorAssignment) -> P
 
 
 def new_placements(scene: PreemptionContext, victim: Victim) -> list[Placement] | None:
-    """Another place for it, for as many pods of each role as it has, taken from the draft; None: there is none, but
-    where it is. It starts anew there, so a role of which pods are over already has its minimum again."""
+    """Return other placements for the victim, for as many pods of each role as it has, taken from the draft; None:
+    there are none but where it is.
+
+    The job starts anew there, so a role of which pods are finished has its minimum again."""
     cluster, record = scene.cluster, scene.cluster.jobs[victim.job]
     has = pods_by_role(record.placements, len(record.job.roles))
     needed = record.gang.required_roles()
@@ -99,6 +104,6 @@ def new_placements(scene: PreemptionContext, victim: Victim) -> list[Placement] 
 
 
 def changes_node(record: JobRecord, placements: Sequence[Placement]) -> bool:
-    """Any pod of it would be elsewhere."""
+    """Return whether any pod of the job would be on another node."""
     now = Counter((slot.role, node) for slot, node in record.placements.items())
     return now != Counter((each.role, each.node) for each in placements)

@@ -1,4 +1,4 @@
-"""What a search for somebody to give way looks at: the book, and what this cycle has laid over it."""
+"""What a search for victims looks at: the state, and what this cycle has laid over it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,13 @@ from phalanx.state.running import RunningPods
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreemptionContext:
-    """`leaving`: (node, demand, devices by name) of each pod that was told to go in this cycle;
-    `told`: of which jobs, and `spent`: of each queue how many whole. The residents do not show that yet.
+    """The context of all searches for victims in one cycle.
+
+    `running_pods`: the running pods as of the state.
+    `leaving`: (node, demand, device names) of each pod that was told to go in this cycle, which `running_pods` does not
+        show yet.
+    `told`: the jobs of these pods.
+    `spent`: queue -> how many of its jobs this cycle has preempted whole.
     `richest`: by version of the ledger, what `core.preemption.policy` found of it."""
 
     cluster: Cluster

@@ -1,12 +1,12 @@
-"""Who makes others give way, beside those who have a reservation (`core.backfill.reservation`).
+"""Preemption must not delay a reservation (`core.backfill.reservation`).
 
-Whoever starts now may not delay the first; and who is promised room that others leave starts too. So a search for
-somebody to give way finds only room that the first does not need then, and its answer is tried in the forecast: with
-those who leave not there any more and the job in its place, whoever has a reservation still has room. Not so if the job
-might make the first itself give way, did that run: it then need not wait until it does.
+A job that starts now may not delay the first reservation; and a job that is nominated starts too. So a search for
+victims finds only capacity that the first reservation does not need then, and its plan is tried in the forecast: with
+the victims gone and the job in its place, every reservation must still hold. Not so if the job could preempt the one
+with the reservation, did that run: it then need not wait until it does.
 
-The search counts what victims leave as if it were left when the first starts, too. If they would have been over by then
-it was counted already, so an answer may be refused though another would do; then the job waits.
+The search counts what victims leave as if it were left when the reservation starts, too. If they would have been over
+by then it was counted already, so a plan may be refused though another would do; then the job waits.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from phalanx.state.queue_tree import Cost
 
 
 class ReservationGuard:
-    """What is kept for others while that job, which would be charged `cost`, looks for somebody to give way. `horizon`
-    None: nothing is."""
+    """What is kept for reservations while a job, which would be charged `cost`, looks for victims. Without a forecast
+    (`horizon` None) nothing is."""
 
     def __init__(
         self, horizon: BackfillForecast | None, scene: PreemptionContext, record: JobRecord, cost: Cost
@@ -42,14 +42,15 @@ class ReservationGuard:
             self.guarded = not all(rights.outranks(jobs[hold.bid.job]) for hold in horizon.reservations)
 
     def cut(self, draft: Draft) -> AbstractContextManager[None]:
-        """For a moment the draft has no more room than the job may have."""
+        """Return a context in which the draft has no more capacity than the job may have."""
         kept, horizon = None, self.horizon
         if horizon is not None and self.guarded:
             kept = horizon.kept(self.record.job, horizon.ends(self.record, self.bid))
         return nullcontext() if kept is None else reservation.limited_to(draft, kept)
 
     def allows(self, found: PreemptionPlan) -> bool:
-        """Whether those who have a reservation still have room; if so, what was found is foreseen from now on."""
+        """Return whether every reservation still holds with the plan. If so, the plan is in the forecast from
+        now on."""
         horizon = self.horizon
         if horizon is None:
             return True
@@ -65,7 +66,7 @@ class ReservationGuard:
 
 
 def released_by(horizon: BackfillForecast, victim: Victim) -> Iterator[CapacityChange]:
-    """What one gives back that gives way; if it is moved, it has another place instead."""
+    """Yield what the victim gives back in the forecast; and what it takes, if it is moved."""
     cluster, record = horizon.cluster, horizon.cluster.jobs[victim.job]
     ends_s = cluster.ends.of.get(victim.job, reservation.INFINITE_S)
     if victim.slots:

@@ -37,14 +37,18 @@ PATIENCE_S = 600.0  # beyond the grace period: so long others may take to leave
 
 
 class NominationState(Enum):
+    """What is to become of a nomination."""
+
     FREE = "free"
     KEPT = "kept"
     BROKEN = "broken"
 
 
 class LeavingPods:
-    """Who was told to go and is still expected to, collected once a cycle: by row, what all of them give back; by node,
-    the jobs, also those that should have left long ago."""
+    """The pods that were told to go and are still expected to, collected once a cycle.
+
+    `released`: row -> resource -> what they give back.
+    `jobs_on`: node -> their jobs, also those that should have left long ago."""
 
     def __init__(self, cluster: Cluster, now_s: float) -> None:
         self.cluster, self.now_s = cluster, now_s
@@ -94,14 +98,14 @@ def nomination_state(cluster: Cluster, record: JobRecord, now_s: float, others: 
 
 
 def nominated_since(cluster: Cluster, record: JobRecord, row: int) -> Mapping[str, int]:
-    """What others were promised in that row later than the job: they wait for it, not it for them."""
+    """Return what later nominations ask for in the row: they wait for this one, not this one for them."""
     order = list(cluster.nominated)
     return nominated_in(cluster, row, order[order.index(record.job.id) + 1 :])
 
 
 def leaver_in_the_way(cluster: Cluster, record: JobRecord, now_s: float) -> bool:
-    """Whether a pod that leaves keeps the job from starting though there is room: amounts do not show ports, devices,
-    and who is to be away from whom."""
+    """Return whether a leaving pod keeps the job from starting though there is capacity: by ports, devices or
+    anti-affinity, which amounts do not show."""
     if not record.devices and all(demand.unconstrained and demand.kind is None for demand in record.gang.demands):
         return False
     return any(
@@ -112,7 +116,7 @@ def leaver_in_the_way(cluster: Cluster, record: JobRecord, now_s: float) -> bool
 
 
 def slots_clash(record: JobRecord, slot: Slot, node: str, other: JobRecord, leaver: Slot) -> bool:
-    """Whether the slot cannot be started there while the other job's is where it is."""
+    """Return whether the slot cannot start on the node while the other job's pod is where it is."""
     ours, theirs = record.gang.demands[slot.role], other.gang.demands[leaver.role]
     if other.placements[leaver] == node:
         if set(ours.shape.ports) & set(theirs.shape.ports):
@@ -123,13 +127,13 @@ def slots_clash(record: JobRecord, slot: Slot, node: str, other: JobRecord, leav
 
 
 def keeps_away(demand: Demand, other: Demand) -> bool:
-    """In whatever domain: it waits until the other is gone."""
+    """Return whether the demand has required anti-affinity to the other, in whatever domain."""
     shape = demand.shape
     return any(not term.weight and term_matches(term, shape.namespace, other.kind) for term in shape.away)
 
 
 def makes_uneven(demand: Demand, other: Demand) -> bool:
-    """The other counts where the pod must be spread evenly."""
+    """Return whether pods of the other demand count in a required spread of this one."""
     shape, kind = demand.shape, other.kind
     spread = (each.selector for each in shape.spread if each.required)
     return kind is not None and any(selector_matches(selector, (shape.namespace,), kind) for selector in spread)
@@ -169,7 +173,7 @@ def others(cluster: Cluster, record: JobRecord) -> Iterator[tuple[AffinityClass,
 
 
 def leaving_slots(cluster: Cluster, now_s: float) -> Iterator[tuple[JobRecord, Slot]]:
-    """All pods that were told to go and are still expected to."""
+    """Yield (record, slot) of all pods that were told to go and are still expected to."""
     for job, until_s in cluster.leaving.items():
         if now_s < until_s + PATIENCE_S:
             record = cluster.jobs[job]
@@ -178,12 +182,13 @@ def leaving_slots(cluster: Cluster, now_s: float) -> Iterator[tuple[JobRecord, S
 
 
 def leave_enough(cluster: Cluster, rows: set[int], others: LeavingPods) -> bool:
-    """Whether those rows are not overfull any more once all that are leaving have left."""
+    """Return whether these rows are no longer overcommitted once all leaving pods have left."""
     return not any(is_overcommitted(cluster, row, others.released.get(row, {})) for row in rows)
 
 
 def nominated_capacity(cluster: Cluster, record: JobRecord, demand: Demand, now_s: float) -> int:
-    """How many pods of the demand the promised nodes hold when all have left, and the promise is taken back."""
+    """Return how many pods of the demand the nominated nodes hold when all pods have left and the nomination is
+    withdrawn."""
     columns = cluster.columns
     rows = {columns.row_of[node] for node in record.nominated.values()}
     free = {row: columns.free_of(row) for row in rows}
@@ -199,7 +204,7 @@ def nominated_capacity(cluster: Cluster, record: JobRecord, demand: Demand, now_
 
 
 def leavers(record: JobRecord, others: LeavingPods) -> Sequence[str]:
-    """Who is still on the nodes that the job is promised."""
+    """Return the jobs that are still on the nodes that the job is nominated for."""
     return sorted({job for node in set(record.nominated.values()) for job in others.jobs_on.get(node, ())})
 
 

@@ -61,6 +61,8 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 
 class PreemptionRule(StrEnum):
+    """The rules by which a job may be preempted."""
+
     WITHIN = "within"
     RECLAIM = "reclaim"
     FAIR_SHARE = "fair-share"
@@ -78,8 +80,12 @@ KUEUE = {
 
 @dataclass(frozen=True, slots=True)
 class QueueRelation:
-    """How the preemptor's queue stands to another: their sides below the lowest branch that both are under (None: the
-    queue is that branch itself), and the other's branches up to its side; of what any of these is guaranteed."""
+    """How the preemptor's queue stands to another.
+
+    `ours`, `theirs`: their sides, below the lowest branch that both are under; `ours` is None if the preemptor's queue
+        is that branch itself.
+    `way`: the other's branches up to its side.
+    `named`: the keys of which any of these is guaranteed anything."""
 
     ours: Branch | None
     theirs: Branch | None
@@ -117,14 +123,15 @@ class PreemptionPolicy:
     # Who may be asked at all
 
     def may_be_asked(self) -> tuple[Mask, NDArray[np.int64]]:
-        """By job number: whether anything allows that it is asked now; and its tier: other queues before one's own."""
+        """Return, by job number, whether some rule allows to preempt the job now; and its tier: other queues before
+        one's own."""
         own = self.running_pods.queue_number(self.queue)
         return self._may_be_asked(self._highest_of_queues(), own), (self.running_pods.of_jobs("queue") == own).astype(
             np.int64
         )
 
     def anybody(self) -> bool:
-        """Whether anybody who runs could be asked now."""
+        """Return whether any running job could be preempted now."""
         residents = self.running_pods
         if self._goes_by_share_alone() and not self._anybody_is_richer():
             return False
@@ -132,13 +139,15 @@ class PreemptionPolicy:
         return bool(highest) and bool(self._may_be_asked(highest, own)[residents.movable()].any())
 
     def _goes_by_share_alone(self) -> bool:
-        """No other rule lets it ask anybody, since no side of its own is guaranteed anything."""
+        """Return whether no rule but fair-share can apply to other queues, since no side of the preemptor is guaranteed
+        anything."""
         wants = self.preemption
         others = wants.within is not WithinQueue.NEVER or wants.borrowing
         return not others and not any(branch.guaranteed for branch in self.branch.path)
 
     def _anybody_is_richer(self) -> bool:
-        """Whether, beside any side of its own, anybody's share is above what that one's would be with the job."""
+        """Return whether, beside any side of the preemptor, some share is above what that side's would be
+        with the job."""
         richest = richest_children(self._scene)
         for ours in self.branch.path:
             above = ours.parent
@@ -147,7 +156,7 @@ class PreemptionPolicy:
         return False
 
     def _highest_of_queues(self) -> dict[int, int]:
-        """By number, those queues of which anybody could be asked now, and up to which priority."""
+        """Return, by number, the queues of which a job could be preempted now, and up to which priority."""
         found = {}
         for number, name in enumerate(self.running_pods.queues):
             if (highest := self._highest(name)) > NOBODY and self._budget(name) > 0:
@@ -155,6 +164,8 @@ class PreemptionPolicy:
         return found
 
     def _may_be_asked(self, highest: Mapping[int, int], own: int) -> Mask:
+        """Return, by job number, whether the job could be preempted. `highest`: queue number -> the highest
+        priority."""
         residents = self.running_pods
         bound = np.full(len(residents.queues), NOBODY, np.int64)
         latest = np.full(len(residents.queues), -np.inf)
@@ -171,7 +182,7 @@ class PreemptionPolicy:
         return below
 
     def _highest(self, queue: str) -> int:
-        """The highest priority of a job of that queue that could be asked now."""
+        """Return the highest priority of a job of the other queue that could be preempted now."""
         if queue == self.queue:
             return (
                 clamped_priority(self.job.priority) - 1 if self.preemption.within is not WithinQueue.NEVER else NOBODY
@@ -180,6 +191,7 @@ class PreemptionPolicy:
         return max(map(self._bound, rules)) if rules else NOBODY
 
     def _bound(self, rule: PreemptionRule) -> int:
+        """Return the highest priority of victims under the rule."""
         lower = clamped_priority(self.job.priority) - 1
         if rule is PreemptionRule.BORROWING:
             threshold = self.preemption.borrowing_threshold
@@ -187,10 +199,11 @@ class PreemptionPolicy:
         return ANYBODY if self.preemption.reclaim is ReclaimWithinCohort.ANY else lower
 
     def _budget(self, queue: str) -> int:
+        """Return how many more of the queue's jobs may be preempted in this hour."""
         return preemption_budget(self.cluster, queue, self.now_s, self.spent)
 
     def outranks(self, record: JobRecord) -> bool:
-        """Whether that job could be asked if it ran, by what its queue and it have now."""
+        """Return whether that job could be preempted if it ran, by what its queue and it have now."""
         job, queue = record.job, self.cluster.queue_of(record.job)
         if not job.preemptible:
             return False
@@ -229,7 +242,8 @@ class PreemptionPolicy:
         return not theirs < ours
 
     def _breaks_into_right(self, tie: QueueRelation, loss: Callable[[], Charge | None]) -> bool:
-        """Of a side of weight 0, which is richer whatever the hurdle: it would have less than is its by right."""
+        """Return whether the victim's side, of weight 0, would have less than its guarantee. Such a side is richer
+        whatever the factor."""
         if tie.theirs is None or not self.ledger.share(tie.theirs).weightless or (lost := loss()) is None:
             return False
         return any(
@@ -240,7 +254,7 @@ class PreemptionPolicy:
         )
 
     def _rules(self, queue: str) -> Sequence[PreemptionRule]:
-        """What allows to take from that other queue as it stands, strongest first."""
+        """Return the rules that allow to take from the other queue as it stands, the strongest first."""
         wants = self.preemption
         if wants.reclaim is ReclaimWithinCohort.NEVER and not wants.borrowing:
             return ()
@@ -263,7 +277,7 @@ class PreemptionPolicy:
         return found
 
     def _would_be_poorer(self, ours: Branch, theirs: Branch) -> bool:
-        """Whether our side's share stays below theirs with the job."""
+        """Return whether the preemptor's side stays below theirs in share with the job."""
         return self._with(ours) < self.ledger.share(theirs)
 
     def _with(self, ours: Branch) -> DominantShare:
@@ -277,24 +291,28 @@ class PreemptionPolicy:
         return known
 
     def _tie(self, queue: str) -> QueueRelation:
+        """Return how the preemptor's queue stands to the other."""
         tie: QueueRelation | None = self.branch.ties.get(queue)
         if tie is None:
             tie = self.branch.ties[queue] = queue_relation(self.branch, self.cluster.tree.branch(queue))
         return tie
 
     def _keys(self, tie: QueueRelation) -> list[Key]:
+        """Return the keys of the job's cost that count between the two queues."""
         return [key for key in self._asked if key in tie.named] or self._asked
 
     def _beyond(self, branch: Branch, keys: list[Key]) -> bool:
-        """The branch has more than is its by right of something that matters."""
+        """Return whether the branch has more than its guarantee of one of the keys."""
         total, guaranteed = self.ledger.account(branch).total, branch.guaranteed
         return any(total.get(key, 0) > guaranteed.get(key, 0) for key in keys)
 
     def _stays_within(self, branch: Branch, keys: list[Key]) -> bool:
+        """Return whether the branch stays within its guarantee of the keys with the job."""
         total, guaranteed = self.ledger.account(branch).total, branch.guaranteed
         return all(total.get(key, 0) + self._amounts[key] <= guaranteed.get(key, 0) for key in keys)
 
     def is_under(self, queue: str, branch: str) -> bool:
+        """Return whether the queue is the branch or below it."""
         return any(each.name == branch for each in self.cluster.tree.branch(queue).path)
 
     def share_of(self, number: int) -> tuple[DominantShare, ...]:
@@ -347,6 +365,7 @@ class ByRight(PreemptionPolicy):
 
 
 def queue_relation(ours: Branch, theirs: Branch) -> QueueRelation:
+    """Return how the two branches stand to each other."""
     above = {branch.name: at for at, branch in enumerate(ours.path)}
     way = tuple(takewhile(lambda branch: branch.name not in above, theirs.path))
     meet = above[theirs.path[len(way)].name]  # at the root at the latest
@@ -369,13 +388,13 @@ def richest_children(scene: PreemptionContext) -> Mapping[str, DominantShare]:
 
 
 def latest_start_s(theirs: QueuePreemption, now_s: float) -> float:
-    """Who started by then has run as long as the queue lets everybody run (seconds since the epoch)."""
+    """Return the start up to which jobs have run for the queue's minimum run time (seconds since the epoch)."""
     return now_s - theirs.min_run_s if theirs.min_run_s > 0 else inf
 
 
 def next_chance_s(scene: PreemptionContext) -> float | None:
-    """When time alone makes somebody available: a minimum run time, or the hour of a budget, is over (seconds since
-    the epoch)."""
+    """Return when time alone makes a job preemptible: a minimum run time, or the hour of a budget, is over (seconds
+    since the epoch); None: never."""
     cluster, residents, now_s = scene.cluster, scene.running_pods, scene.now_s
     theirs = [queue_preemption(cluster, name) for name in residents.queues]
     live = np.fromiter(residents.number_of.values(), np.int64, len(residents.number_of))
@@ -392,7 +411,8 @@ def next_chance_s(scene: PreemptionContext) -> float | None:
 
 
 def preemption_budget(cluster: Cluster, queue: str, now_s: float, spent: Mapping[str, int]) -> int:
-    """How many more of the queue's jobs may be preempted in this hour. `spent`: in this cycle."""
+    """Return how many more of the queue's jobs may be preempted in this hour. `spent`: queue -> how many in
+    this cycle."""
     allowed = queue_preemption(cluster, queue).hourly_budget
     if allowed is None:
         return ANYBODY
@@ -401,5 +421,6 @@ def preemption_budget(cluster: Cluster, queue: str, now_s: float, spent: Mapping
 
 
 def queue_preemption(cluster: Cluster, queue: str) -> QueuePreemption:
+    """Return the preemption settings of the queue."""
     known = cluster.queues.get(queue)
     return NO_PREEMPTION if known is None else known.preemption

@@ -1,22 +1,24 @@
-"""Make room for a job by making others give way: who, tried on the draft before anyone is harmed.
+"""Find victims for a job, tried on the draft before anyone is stopped.
 
-What is searched for is a *sufficient* set of units, with quota and with nodes, that is small:
+The search looks for a *sufficient* set of candidates, with quota and with nodes, that is small:
 
-1. *Collect.* Role by role, what fits is filled in and units are collected for what does not (`core.preemption.victims`:
-   lowest priority, fewest, least waste, newest). Pods above a gang's minimum are units of their own and come first;
-   then whole gangs. If quota is short (also: only quota, and no node), units that are charged where it binds are
-   collected, the same order.
+1. *Collect.* Role by role, what fits is filled in and victims are collected for what does not
+(`core.preemption.victims`: lowest priority, fewest, least waste, newest). Pods above a gang's minimum are candidates of
+their own and come first; then whole gangs. If quota is short (also: only quota, and no node), candidates that are
+charged where it binds are collected, in the same order.
+
 2. *Try.* The gang is placed on the draft as it would be then, by `gang.place`, so topology and all else counts. If that
-   fails, more room is made, twice as much each time, and it is tried again, until nobody is left to be asked.
-3. *Put back.* With the gang in its place every unit that its place leaves room for, and quota too, stays: the most
-   precious first (highest priority, longest run). So nobody gives way for nothing, and no freed corner that cannot be
-   used is paid for.
+fails, more candidates are evicted, for twice as much each time, and it is tried again, until nobody is left.
 
-Nobody is asked who leaves already: what is on its way out counts as free in all of this, and a job that only needs
-that is promised it without harming anyone.
+3. *Put back.* With the gang in its place every candidate for which there is still capacity, and quota too, is restored:
+the most precious first (highest priority, longest run). So nobody is preempted for nothing, and no freed corner that
+cannot be used is paid for.
 
-The answer is what the plan then says: `Shrink` and `Preempt`, and a `Promise` of the place to the job, which is charged
-at once and which nobody else can take.
+Leaving pods count as gone in all of this, and a job that only needs what they leave is nominated without harming
+anyone.
+
+The plan then says `Shrink` and `Preempt`, and `Nominate` for the job, which is charged at once and which nobody else
+can take.
 """
 
 from __future__ import annotations
@@ -49,8 +51,9 @@ FEW = 16  # with so few units that is worth it in any case
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreemptionPlan:
-    """The beneficiary's place, and who gives way for it. No victims: those who leave already leave enough. `at_once`:
-    the place is free now; only quota was short."""
+    """The placements of a preemptor, and its victims. Without victims, those who are leaving already leave enough.
+
+    `at_once`: the placements are free now; only quota was short."""
 
     offer: FlavorAssignment
     placements: tuple[Placement, ...]
@@ -109,7 +112,7 @@ def may_help(scene: PreemptionContext, job: Job, cost: Cost, rights: type[Preemp
 
 
 def at_minimum(cluster: Cluster, crew: Gang) -> Gang:
-    """Nobody gives way for pods above a minimum, which is of whole slices."""
+    """Return the gang at its minimum, in whole slices: nobody is preempted for pods above a minimum."""
     if all(role.count == role.minimum for role in crew.roles):
         return crew
     roles = tuple(
@@ -120,12 +123,13 @@ def at_minimum(cluster: Cluster, crew: Gang) -> Gang:
 
 
 def whole_slices(crew: Gang, at: int, role: Role) -> int:
+    """Return the role's minimum in whole slices."""
     slice_pods = 1 if crew.tree is None else max(1, crew.tree.slice_pods(at))
     return min(role.count, -(-role.minimum // slice_pods) * slice_pods)
 
 
 class VictimSearch:
-    """One search. `at_once`: the job has its place as it is, and others give way for quota alone."""
+    """One search for victims. `at_once`: the job has its nodes as they are, and victims are needed for quota alone."""
 
     def __init__(
         self,
@@ -175,7 +179,8 @@ class VictimSearch:
     # Room
 
     def make_room(self, extra: int) -> bool:
-        """Units go until each role's minimum and `extra` pods more would fit by counting; whether the minimum does."""
+        """Evict candidates until each role's minimum and `extra` pods more would fit by counting; return whether the
+        minimum does."""
         draft, known = self.draft, len(self.units.going)
         mark, filled = draft.mark(), list[PackedPods]()
         order = sorted(range(len(self.gang.roles)), key=lambda role: -draft.part_of_node(self.gang.demands[role]))
@@ -221,6 +226,7 @@ class VictimSearch:
         return True
 
     def quota_short(self) -> ledger.QuotaShortfall | None:
+        """Return which limit or quota does not allow the job; None if all do."""
         branch, charge = self.rights.branch, self.offer.charge
         return ledger.shortfall(self.ledger, branch, charge, preemptible=self.job.preemptible)
 
@@ -305,7 +311,7 @@ class VictimSearch:
                 self.try_without([unit])
 
     def try_without(self, units: Sequence[int]) -> None:
-        """They stay, if the gang can still be placed."""
+        """Restore these candidates if the gang can still be placed."""
         stayed = [(unit, rule) for unit in units if (rule := self.stay_if_allowed(unit)) is not None]
         mark = self.draft.mark()
         placed = gang.place(self.draft, self.gang)
@@ -315,7 +321,8 @@ class VictimSearch:
                 self.units.go(unit, rule)
 
     def stay_if_allowed(self, unit: int) -> PreemptionRule | None:
-        """It stays, if quota leaves it room; then, what allowed that it goes."""
+        """Restore the candidate if quota allows it beside the job; return the rule by which it was evicted, or None if
+        it stays evicted."""
         rule = self.units.going[unit]
         self.units.restore(unit)
         if self.quota_short() is None:

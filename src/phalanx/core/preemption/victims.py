@@ -40,7 +40,8 @@ Ints: TypeAlias = NDArray[np.int64]
 
 
 class CandidatePods(NamedTuple):
-    """So many pods of a demand at a position of the draft; `devices`: of the one pod, if it was given some by name."""
+    """So many pods of a demand at a position of the draft. `devices`: those of the one pod, if it was given some by
+    name."""
 
     position: int
     demand: Demand
@@ -49,13 +50,13 @@ class CandidatePods(NamedTuple):
 
 
 class Evictions(Protocol):
-    """Who may be told to go, given who goes already."""
+    """What the search may evict, given what is evicted already."""
 
     def evict(self, unit: int) -> bool:
-        """Whether it may; if so it counts as gone, and its room is free on the draft."""
+        """Evict the candidate if that is allowed, so that its capacity is free on the draft; return whether it was."""
 
     def restore(self, unit: int) -> None:
-        """It does not go after all."""
+        """Take the eviction back."""
 
 
 class CandidateTable:
@@ -98,6 +99,7 @@ class CandidateTable:
         self._views = self.position.data, self.demand.data, self.pods.data  # they give numbers without any wrapping
 
     def entries_of(self, unit: int) -> memoryview[int]:
+        """Return the entries of the candidate."""
         return self._by_unit[self._starts[unit] : self._starts[unit + 1]]
 
     def units_on(self, position: int) -> list[int]:
@@ -105,7 +107,8 @@ class CandidateTable:
         return list(dict.fromkeys(self.unit[self.position == position].tolist()))
 
     def holdings(self, unit: int) -> list[CandidatePods]:
-        """Per entry of the unit, or per pod if its pods have devices by name; less what is free already."""
+        """Return what the candidate holds, per entry, or per pod if its pods have devices by name; less what is free
+        already."""
         if (named := self.named.get(unit)) is not None:
             return named()
         known = self._holdings.get(unit)
@@ -119,19 +122,19 @@ class CandidateTable:
         return known
 
     def amounts(self, resource: str) -> Ints:
-        """By entry, what it holds of the resource."""
+        """Return, by entry, what it holds of the resource."""
         held = self._held.get(resource)
         if held is None:
             held = self._held[resource] = self.running_pods.amounts(resource)[self.demand] * self.pods
         return held
 
     def costs(self, resource: str) -> NDArray[np.float64]:
-        """By entry, what its queue is charged with for it."""
+        """Return, by entry, what its queue is charged with for the resource."""
         cost: NDArray[np.float64] = self.running_pods.costs(resource)[self.demand] * self.pods
         return cost
 
     def leave(self, unit: int) -> None:
-        """On the draft, its room is free."""
+        """Free what the candidate holds on the draft."""
         for position, demand, pods, devices in self.holdings(unit):
             if devices:
                 self.draft.vacate(position, demand, devices)
@@ -139,7 +142,7 @@ class CandidateTable:
                 self.draft.put(position, demand, -pods)
 
     def come_back(self, unit: int) -> None:
-        """On the draft, its room is its own again."""
+        """Take again what the candidate holds on the draft."""
         for position, demand, pods, devices in self.holdings(unit):
             if devices:
                 self.draft.occupy(position, demand, devices)
@@ -147,7 +150,7 @@ class CandidateTable:
                 self.draft.put(position, demand, pods)
 
     def could_stay(self, units: Sequence[int]) -> list[int]:
-        """Of those units that go, in order: those for each of whose entries the draft has room still."""
+        """Return those of the evicted candidates for each of whose entries the draft still has capacity, in order."""
         if self.given or self.named:
             return list(units)
         looked_at = np.zeros(len(self.job), np.bool_)
@@ -161,7 +164,7 @@ class CandidateTable:
         return [unit for unit in units if looked_at[unit]]
 
     def can_stay(self, unit: int) -> bool:
-        """The draft has its room still."""
+        """Return whether the draft still has the capacity for all that the candidate holds."""
         views = self.draft.views
         held: dict[tuple[int, str], int] = {}
         for position, demand, pods, _ in self.holdings(unit):
@@ -180,9 +183,10 @@ def lost_s(ran_s: NDArray[np.float64], checkpoint_s: NDArray[np.float64], job: I
 
 
 class VictimPackages:
-    """The packages of one moment for one demand, in columns: `units[start[i]:stop[i]]` go together for `gain[i]` pods
-    on one position, units `alone` on all of their nodes. `order`: what is taken first; below `len(alone)` units alone,
-    then runs."""
+    """The packages of one moment for one demand, in columns.
+
+    `units[start[i]:stop[i]]` are evicted together for `gain[i]` pods on one position; candidates `alone` on all of
+    their nodes. `order`: the packages, cheapest first; below `len(alone)` single candidates, then runs."""
 
     def __init__(self, field: CandidateTable, demand: Demand, need: int, rank: Ints | None) -> None:
         """By position, `_base` pods find room, and the next lacks so much (`_lacks`, of what is lacking anywhere).
@@ -218,7 +222,7 @@ class VictimPackages:
         self.alone_waste = self._waste(held[self.alone], self.alone_gain)
 
     def _gain(self, position: Ints, freed: Mapping[str, Ints]) -> Ints:
-        """How many pods more those positions hold with what is freed there."""
+        """Return how many pods more these positions hold with what is freed there."""
         holds = np.full(len(position), np.iinfo(np.int64).max, np.int64)
         for resource, ask in self.demand.asks:
             np.minimum(holds, (self._free[resource][position] + freed[resource]) // ask, out=holds)
@@ -305,7 +309,7 @@ class VictimPackages:
         return list(dict.fromkeys(each[0] for each in found if len(each) == 1))
 
     def members(self, package: int) -> list[int]:
-        """Its units, each once, in victim order."""
+        """Return the candidates of the package, each once, in victim order."""
         if package < len(self.alone):
             return [int(self.alone[package])]
         run = package - len(self.alone)
@@ -361,7 +365,7 @@ def gained(
     claims: Evictions,
     chosen: list[int],
 ) -> int:
-    """They go if they all may and it makes room; for how many pods it does."""
+    """Evict these candidates if all may go and it makes room; return for how many pods it does."""
     if any(field.gone[unit] for unit in members):
         return 0
     before = room_on(field, demand, positions)
@@ -382,7 +386,7 @@ def gained(
 
 
 def room_on(field: CandidateTable, demand: Demand, positions: set[int]) -> int:
-    """How many pods of the demand those nodes hold now."""
+    """Return how many pods of the demand these positions hold now."""
     allowed, views = field.draft.allowed(demand.where), field.draft.views
     asks = [(views[resource], ask) for resource, ask in demand.asks]
     total = 0
@@ -393,7 +397,8 @@ def room_on(field: CandidateTable, demand: Demand, positions: set[int]) -> int:
 
 
 def in_victim_order(order: Ints, tiers: Ints, groups: Ints, share: Callable[[int], Any] | None) -> Iterator[int]:
-    """What `order` lists, in order; within a tier, the group whose share is highest at that moment comes first."""
+    """Yield what `order` lists, in order; within a tier, the group whose share is highest at that moment
+    comes first."""
     if share is None or not len(order):
         yield from order.tolist()
         return
@@ -404,7 +409,7 @@ def in_victim_order(order: Ints, tiers: Ints, groups: Ints, share: Callable[[int
 
 
 def by_queue_share(lines: dict[int, Iterator[int]], share: Callable[[int], Any]) -> Iterator[int]:
-    """From the line with the highest share; equal ones in the order of their first."""
+    """Yield from the line with the highest share; equal ones in the order of their first."""
     heap = [(Descending(share(group)), at, group) for at, group in enumerate(lines)]
     heapify(heap)
     while heap:
@@ -419,7 +424,7 @@ def by_queue_share(lines: dict[int, Iterator[int]], share: Callable[[int], Any])
 
 
 class Descending:
-    """Orders anything the other way round."""
+    """A value that compares the other way round."""
 
     __slots__ = ("value",)
 

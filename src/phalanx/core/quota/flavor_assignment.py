@@ -1,15 +1,10 @@
-"""May this start, as far as the queue tree is concerned; on which flavors of nodes; and if not, what says no.
-
-`QuotaLedger` is the tree's accounts with what this cycle has decided laid over them, with an undo log as the draft has.
+"""On which flavors a gang may start, and if not, which quota says no (Kueue's flavor assignment).
 
 `flavor_assignments` lists the ways in which a gang may be given flavors (one per role), best first, each either
 affordable or with the one `QuotaShortfall` that binds. The walk goes through the flavors in the queue's order and stops
-early at one that would need to borrow (or to preempt), if the queue's `Fungibility` says that it would rather do that
-than look further; those it did not reach come last. Otherwise what fits within the guarantee comes before what borrows.
-A gang that then finds no room is offered the next, so that a flavor that is only full does not hold it up.
-
-Checked from the queue up: limits of amounts at every level; started jobs, users', groups' and jobs' limits at every
-level; who may borrow; and at the root, whether others keep what is asked (`state.queue_tree`).
+early at one that would need to borrow (or to preempt), if the queue's `FlavorFungibility` says that it would rather do
+that than look further; those it did not reach come last. Otherwise what fits within the guarantee comes before what
+borrows. A gang that then finds no capacity is offered the next, so that a flavor that is only full does not hold it up.
 """
 
 from __future__ import annotations
@@ -38,9 +33,14 @@ TRIED = 8  # ways to leave groups out, with the same flavors
 
 
 class FlavorAssignment(NamedTuple):
-    """One way to give the roles flavors, and of optional groups to leave some out; `gang` is what is placed then.
-    `borrows`: beyond the queue's guarantee. `quota_shortfall`: why it is not affordable now. `besides`: other ways to
-    leave groups out with the same flavors, none of which is (`gang` is all of it there)."""
+    """One way to give a gang's roles flavors, and to leave optional members out.
+
+    `gang`: what is placed then.
+    `charge`: what its queue is charged with.
+    `borrows`: beyond the queue's guarantee.
+    `short`: why it is not affordable now; None: it is.
+    `besides`: other ways to leave members out with the same flavors, none of which is affordable (`gang` has all
+        members then)."""
 
     flavors: tuple[str, ...]
     gang: Gang
@@ -52,7 +52,7 @@ class FlavorAssignment(NamedTuple):
 
 
 def never_allowed(tree: QueueTree, offer: FlavorAssignment) -> QuotaShortfall | None:
-    """What would not allow the offer even if nothing else ran."""
+    """Return the shortfall that would remain even if nothing ran; None if there is none."""
     return shortfall(EmptyLedger(tree), tree.branches[offer.charge.queue], offer.charge, preemptible=offer.preemptible)
 
 
@@ -85,7 +85,7 @@ def flavor_assignments(
 def with_partial_admission(
     cluster: Cluster, ledger: QuotaLedger, branch: Branch, whole: FlavorAssignment
 ) -> list[FlavorAssignment]:
-    """The offers of a gang of which groups may be left out, of which quota allows none with more; if it allows none at
+    """Return the assignments with optional members left out of which quota allows none with more; if it allows none at
     all, those of the least that the gang can start with."""
     if whole.short is None:
         return [whole]
@@ -109,7 +109,8 @@ def with_partial_admission(
 
 
 def capped_gang(cluster: Cluster, ledger: QuotaLedger, offer: FlavorAssignment) -> Gang:
-    """The offer's gang with no more pods above the minimum than quota has room for: role by role, each pod in turn."""
+    """Return the assignment's gang with no more pods above the minimum than quota allows: role by role, each pod in
+    turn."""
     gang = offer.gang
     if gang.rigid or (branch := ledger.tree.branches[offer.charge.queue]).unbounded:
         return gang
@@ -129,7 +130,7 @@ def capped_gang(cluster: Cluster, ledger: QuotaLedger, offer: FlavorAssignment) 
 
 
 def charge_for(offer: FlavorAssignment, placements: Sequence[Placement]) -> Charge:
-    """What the queue is charged with when the offer is taken and so many pods are placed."""
+    """Return what the queue is charged with when the assignment is taken and these pods are placed."""
     minimums = offer.gang.minimums
     if len(minimums) == 1 and len(placements) == minimums[0]:
         return offer.charge
@@ -140,7 +141,7 @@ def charge_for(offer: FlavorAssignment, placements: Sequence[Placement]) -> Char
 
 
 def charge_for_pods(offer: FlavorAssignment, pods: Sequence[int]) -> Charge:
-    """The same, for so many pods of each role."""
+    """Return the same for so many pods of each role."""
     if tuple(pods) == offer.gang.minimums:
         return offer.charge
     return offer.charge._replace(cost=queue_tree.gang_cost(offer.gang, pods, offer.flavors))
@@ -158,6 +159,7 @@ def ways_to_give(flavors: Sequence[str], roles: int) -> Iterator[tuple[str, ...]
 def flavor_assignment(
     ledger: QuotaLedger, branch: Branch, flavors: tuple[str, ...], gang: Gang, charge: Charge, *, preemptible: bool
 ) -> FlavorAssignment:
+    """Return the assignment of these flavors, with its shortfall if it is not affordable."""
     short = shortfall(ledger, branch, charge, preemptible=preemptible)
     borrows = (
         short is None and bool(branch.guaranteed) and key_beyond_guarantee(ledger, branch, charge.cost) is not None
@@ -168,7 +170,7 @@ def flavor_assignment(
 
 
 def by_fungibility(branch: Branch, found: Sequence[FlavorAssignment]) -> list[FlavorAssignment]:
-    """In the order in which the queue would have them (Kueue's flavorFungibility)."""
+    """Return the assignments in the order in which the queue would have them (Kueue's flavorFungibility)."""
     assert branch.queue is not None  # the root names no flavors
     wish = branch.queue.fungibility
     stop = len(found)

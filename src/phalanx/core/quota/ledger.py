@@ -1,4 +1,9 @@
-"""The queue tree's accounts, with what this cycle has decided laid over them, and an undo log as the draft has."""
+"""The accounts of the queue tree, with what this cycle has decided laid over them, and an undo log as the draft has.
+
+A charge is checked from the queue up: limits of amounts at every level; running jobs, users', groups' and jobs' limits
+at every level; whether the queue may borrow; and at the root, whether other queues keep what is asked for
+(`state.queue_tree`). The first limit that does not allow the charge is the `QuotaShortfall`.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +37,11 @@ class QuotaShortfall:
 
 
 class QuotaLedger:
-    """Accounts as they will be when what was decided in this cycle is folded in."""
+    """The accounts as they will be when what this cycle has decided is folded in.
+
+    `of_jobs`: job -> the charges that this cycle has granted.
+    `of_queues`: queue -> its jobs among these.
+    `version`: another number whenever anything was charged or taken back."""
 
     def __init__(self, tree: QueueTree) -> None:
         self.tree = tree
@@ -50,6 +59,7 @@ class QuotaLedger:
         self._shares: dict[str, dict[Cost, DominantShare]] = {}
 
     def account(self, branch: Branch) -> QueueUsage:
+        """Return what is charged to the branch."""
         if self._entered < len(self._log):
             for charge, sign in self._log[self._entered :]:
                 self._enter(charge, sign)
@@ -57,7 +67,7 @@ class QuotaLedger:
         return self._over.get(branch.name, branch.account)
 
     def share(self, branch: Branch, extra: Cost = ()) -> DominantShare:
-        """The branch's weighted dominant share among its siblings, with that besides."""
+        """Return the weighted dominant share of the branch among its siblings, with `extra` besides."""
         known: DominantShare | None = None if self._log else branch.shares.get(extra)
         if known is not None:
             return known
@@ -75,7 +85,7 @@ class QuotaLedger:
         return known
 
     def ending(self, cluster: Cluster) -> list[str]:
-        """Of the jobs that this cycle has granted anything, those that have a time limit."""
+        """Return those of the jobs that this cycle has granted anything that have a time limit."""
         if self._looked_at < len(self.of_jobs):
             new = islice(self.of_jobs, self._looked_at, None)
             self._ending += [job for job in new if time_limit_s(cluster, cluster.jobs[job].job) is not None]
@@ -83,17 +93,18 @@ class QuotaLedger:
         return self._ending
 
     def charge(self, charge: Charge, sign: int = 1) -> None:
-        """`sign` -1: given back (a victim's)."""
+        """Enter the charge; `sign` -1: give it back (a victim's)."""
         self._log.append((charge, sign))
         self._changed(charge)
 
     def grant(self, charge: Charge) -> None:
-        """To the charge's job, for good."""
+        """Enter the charge of a job that starts."""
         self.charge(charge)
         self.of_jobs.setdefault(charge.job, []).append(charge)
         self.of_queues.setdefault(charge.queue, {})[charge.job] = None
 
     def mark(self) -> int:
+        """Return a mark for `rewind`."""
         return len(self._log)
 
     def since(self, mark: int) -> list[Charge]:
@@ -101,7 +112,7 @@ class QuotaLedger:
         return [charge for charge, _ in self._log[mark:]]
 
     def rewind(self, mark: int) -> None:
-        """As it was at `mark`."""
+        """Restore the accounts as they were at the mark."""
         if self._entered - mark > mark:  # what stays is sooner entered anew than the rest taken back
             del self._log[mark:]
             for known in (self._over, self._shares, self.had):
@@ -133,9 +144,10 @@ class QuotaLedger:
 
 
 class EmptyLedger(QuotaLedger):
-    """The accounts if nothing ran at all: what they do not allow, nobody's going mends."""
+    """The accounts if nothing ran at all: what they do not allow, no job's end mends."""
 
     def account(self, branch: Branch) -> QueueUsage:
+        """Return the claims on the branch when nothing runs."""
         claimed = self.tree.keeps_claimed.get(branch.name)
         if not claimed:
             return UNCHARGED
@@ -145,7 +157,7 @@ class EmptyLedger(QuotaLedger):
 
 
 def shortfall(ledger: QuotaLedger, branch: Branch, charge: Charge, *, preemptible: bool) -> QuotaShortfall | None:
-    """The first number, from the queue up, that does not allow the charge; None if all do."""
+    """Return the first limit, from the queue up, that does not allow the charge; None if all do."""
     for each in branch.path:
         if short := branch_shortfall(ledger, each, charge, preemptible=preemptible):
             return short
@@ -155,6 +167,7 @@ def shortfall(ledger: QuotaLedger, branch: Branch, charge: Charge, *, preemptibl
 def branch_shortfall(
     ledger: QuotaLedger, branch: Branch, charge: Charge, *, preemptible: bool
 ) -> QuotaShortfall | None:
+    """Return the first limit of one branch that does not allow the charge; None if all do."""
     queue, account = branch.queue, ledger.account(branch)
     if queue is None:
         return None
@@ -199,7 +212,7 @@ def subject_shortfall(
     amounts: Rule,
     running: Rule | None = None,
 ) -> QuotaShortfall | None:
-    """What one user, group or job may have."""
+    """Return which limit of one user, group or job does not allow the charge; None if all do."""
     if running is not None and limits.running is not None and tally.running + charge.jobs > limits.running:
         return quota_shortfall(Bar(queue, running, whose=whose), charge.jobs, tally.running, limits.running)
     if limits.resources:
@@ -216,8 +229,8 @@ def quota_shortfall(bar: Bar, asked: Amount, used: Amount, allowed: int) -> Quot
 
 
 def key_beyond_guarantee(ledger: QuotaLedger, branch: Branch, cost: Cost) -> Key | None:
-    """Of what the charge would take the branch beyond its guarantee; None: it stays within. What no guarantee names
-    does not count."""
+    """Return a key of which the charge would take the branch beyond its guarantee; None: it stays within. What no
+    guarantee names does not count."""
     total = ledger.account(branch).total
     for key, asked in cost:
         allowed = branch.guaranteed.get(key)
@@ -245,7 +258,7 @@ def pool_shortfall(ledger: QuotaLedger, branch: Branch, cost: Cost) -> QuotaShor
 
 
 def within_guarantee(ledger: QuotaLedger, branch: Branch, contested: set[Key], cost: Cost) -> bool:
-    """Whether the branch stays within what is its by right, of all that it or a sibling is guaranteed."""
+    """Return whether the branch stays within its guarantee with the cost, of all keys that are contested."""
     total = ledger.account(branch).total
     return all(total.get(key, 0) + asked <= branch.guaranteed.get(key, 0) for key, asked in cost if key in contested)
 

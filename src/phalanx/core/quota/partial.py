@@ -1,12 +1,14 @@
-"""A gang of which groups may be left out, as far as a queue has room for it.
+"""Partial admission: which optional members of a gang are left out, as far as quota does not allow all.
 
-A group may ask for fewer of its members than it has. What nodes leave out is found when the gang is placed; what quota
-leaves out is decided before, here: members are left out, the costliest first, until quota allows the rest, and those
-that turn out not to be in the way are put back. What quota allows may have no node while another part of the gang has,
-so the same is done again for each member (one of those that are alike), which then is the last to go.
+A group may ask for fewer of its members than it has. What the nodes leave out is found when the gang is placed; what
+quota leaves out is decided before, here: members are left out, the costliest first, until quota allows the rest, and
+those that turn out not to be in the way are put back. What quota allows may have no node while another part of the gang
+has, so the same is done again for each member (one of those with the same request), which then is the last to be left
+out.
 
-A gang with members left out has the same roles, in the same places. Those left out have no pods; a member without pods
-counts as placed, so its group must have that many more of them."""
+A gang with members left out has the same roles, at the same positions. Those left out have no pods; a member without
+pods counts as placed, so its group must have that many more of them.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ ROLES = 4096  # looked at for either
 
 
 class OptionalMember(NamedTuple):
-    """Of a group that may do without some. `same_request`: the same of those that ask the same."""
+    """A member of a group that may do without some. `alike` is the same for members with the same request."""
 
     group: GangTree
     unit: GangTree
@@ -34,7 +36,11 @@ class OptionalMember(NamedTuple):
 
 
 class PartialAdmission(NamedTuple):
-    """`groups`: how many members of each are left out. `roles`: those left out. `pods`: the minimums of the rest."""
+    """One way to leave members out.
+
+    `groups`: how many members of each group are left out.
+    `roles`: the roles left out.
+    `pods`: the minimums of the rest, by role."""
 
     groups: Counter[str]
     roles: frozenset[int]
@@ -45,8 +51,8 @@ QuotaCheck: TypeAlias = Callable[[PartialAdmission], bool]
 
 
 def partial_admissions(gang: Gang, allows: QuotaCheck) -> Iterator[PartialAdmission]:
-    """Of the ways to leave members out that are allowed, such that none of them leaves out less; and for members that
-    no such way has, the least with them that the gang can start with, which is not allowed. With all it is not."""
+    """Yield the ways to leave members out that quota allows, such that none of them leaves out less; and for members
+    that no such way has, the least way with them, which quota does not allow. Quota does not allow the whole gang."""
     members = optional_members(gang)
     firsts = {each.alike: each for each in reversed(members)}
     for kept in (None, *islice(firsts.values(), trial_limit(gang))):
@@ -57,14 +63,14 @@ def partial_admissions(gang: Gang, allows: QuotaCheck) -> Iterator[PartialAdmiss
 
 
 def minimum_admission(gang: Gang, allows: QuotaCheck) -> PartialAdmission:
-    """The least that it can start with: one that is allowed, if there is any."""
+    """Return the least that the gang can start with: a way that quota allows, if there is any."""
     found = list(partial_admissions(gang, allows))
     return next((way for way in found if allows(way)), found[0])
 
 
 def fullest_admission(gang: Gang, members: Sequence[OptionalMember], allows: QuotaCheck) -> PartialAdmission:
-    """With the first few left out, as few as is allowed, and of these none that needs not be; with all, if even that is
-    not allowed."""
+    """Return the way that leaves out as few of the members as quota allows, the first of them first; all of them, if
+    even that is not allowed."""
     count = bisect_left(
         range(len(members)), True, lo=1, key=lambda count: allows(partial_admission(gang, members[:count]))
     )
@@ -81,11 +87,12 @@ def fullest_admission(gang: Gang, members: Sequence[OptionalMember], allows: Quo
 
 
 def trial_limit(gang: Gang) -> int:
+    """Return how many members are tried of the gang."""
     return min(TRIES, ROLES // len(gang.roles))
 
 
 def optional_members(gang: Gang) -> list[OptionalMember]:
-    """The members of groups that may do without some, the costliest first."""
+    """Return the members of groups that may do without some, the costliest first."""
     assert gang.tree is not None
     groups = [each for each in inner_groups(gang.tree) if each.minimum < len(each.members)]
     found = [
@@ -97,7 +104,7 @@ def optional_members(gang: Gang) -> list[OptionalMember]:
 
 
 def removable_members(members: Sequence[OptionalMember]) -> list[OptionalMember]:
-    """The first of them, of each group as many as it may do without."""
+    """Return the first of these members, of each group as many as it may do without."""
     left = Counter[str]()
     found = []
     for member in members:
@@ -108,7 +115,7 @@ def removable_members(members: Sequence[OptionalMember]) -> list[OptionalMember]
 
 
 def same_request(gang: Gang, unit: GangTree) -> Hashable:
-    """What the unit asks, the same for all that ask the same."""
+    """Return a key that is the same for members that ask for the same."""
     near = unit.closeness
     if unit.role >= 0:
         return near, gang.demands[unit.role], unit.minimum, gang.roles[unit.role].count
@@ -116,12 +123,14 @@ def same_request(gang: Gang, unit: GangTree) -> Hashable:
 
 
 def partial_admission(gang: Gang, left_out: Sequence[OptionalMember]) -> PartialAdmission:
+    """Return the admission that leaves these members out."""
     roles = frozenset(role for member in left_out for role in member.unit.roles())
     pods = tuple(0 if at in roles else minimum for at, minimum in enumerate(gang.minimums))
     return PartialAdmission(Counter(member.group.name for member in left_out), roles, pods)
 
 
 def reduced_gang(cluster: Cluster, gang: Gang, left_out: PartialAdmission) -> Gang:
+    """Return the gang with the members left out."""
     roles = tuple(
         replace(role, count=0, minimum=0) if at in left_out.roles else role for at, role in enumerate(gang.roles)
     )
@@ -133,7 +142,7 @@ def reduced_gang(cluster: Cluster, gang: Gang, left_out: PartialAdmission) -> Ga
 
 
 def inner_groups(unit: GangTree) -> Iterator[GangTree]:
-    """The groups in it, itself included."""
+    """Yield the groups in the subtree, itself included."""
     if unit.role < 0:
         yield unit
         for member in unit.members:
@@ -141,7 +150,7 @@ def inner_groups(unit: GangTree) -> Iterator[GangTree]:
 
 
 def largest_part(gang: Gang, unit: GangTree) -> float:
-    """The largest part of what the gang asks of any resource that the unit does."""
+    """Return the largest part that the subtree has of what the gang asks for of any resource."""
     whole, asked = gang.asked(), Counter[str]()
     for at in unit.roles():
         for resource, amount in gang.demands[at].asks:

@@ -1,8 +1,9 @@
-"""Who holds a resource, on those nodes that a pod may use: for reasons.
+"""Who holds a resource, on the nodes that a pod may use.
 
-What is held on all nodes is kept in the book (`state.running`). What is held on some of them, where a selector,
-taints, a flavor or cordons leave no more, is looked up job by job, the largest first, and no further than it takes to
-name the largest there."""
+What jobs hold on all nodes is kept in the state (`state.running.LargestConsumers`). What they hold on some nodes, where
+a selector, taints, a flavor or cordons leave no more, is looked up job by job, the largest first, and no further than
+it takes to name the largest there.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ PODS = 4096  # looked at for what is held on some of the nodes; of jobs beyond, 
 
 
 class CycleGrants(LargestConsumers):
-    """What a cycle has given to whom so far, and where."""
+    """What a cycle has granted to which jobs so far, and where."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,6 +32,7 @@ class CycleGrants(LargestConsumers):
         self._holds: dict[tuple[str, NodeConstraints], ResourceConsumers] = {}  # since more was given
 
     def note(self, gang: Gang, job: str, placements: Sequence[Placement]) -> None:
+        """Note what the job was granted."""
         self._holds.clear()
         self.given.setdefault(job, []).append((gang, placements))
         for role, demand in enumerate(gang.demands):
@@ -39,7 +41,7 @@ class CycleGrants(LargestConsumers):
                 self.change(job, demand.costs, pods)
 
     def holds(self, cluster: Cluster, resource: str, where: NodeConstraints) -> ResourceConsumers:
-        """Who holds the resource now: asked for every bid that is denied in the cycle."""
+        """Return who holds the resource on the nodes that match now."""
         known = self._holds.get((resource, where))
         if known is None:
             known = self._holds[resource, where] = ResourceConsumers(cluster, self, resource, where)
@@ -47,7 +49,7 @@ class CycleGrants(LargestConsumers):
 
 
 class ResourceConsumers:
-    """Of the resource, what each job holds on nodes that a pod may use, what this cycle has granted it included."""
+    """What each job holds of the resource on nodes that a pod may use, with what this cycle has granted it."""
 
     def __init__(self, cluster: Cluster, granted: CycleGrants, resource: str, where: NodeConstraints) -> None:
         self.cluster, self.granted, self.resource = cluster, granted, resource
@@ -60,6 +62,7 @@ class ResourceConsumers:
         self._pods = 0  # looked at so far
 
     def by(self, job: str) -> Amount:
+        """Return what the job holds there."""
         if self.usable is None:
             return self.held.get(job, 0) + self.given.get(job, 0)
         if job not in self._known:
@@ -78,17 +81,18 @@ class ResourceConsumers:
         return total
 
     def is_usable(self, node: str) -> bool:
+        """Return whether the pod may use the node."""
         return self.usable is None or bool(self.usable[self.cluster.columns.row_of[node]])
 
     @lazy
     def largest(self) -> tuple[tuple[str, Amount, str], ...]:
-        """The jobs that hold most of it: (job, amount, its queue)."""
+        """Return the jobs that hold most of it: (job, amount, its queue)."""
         cluster, default = self.cluster, self.cluster.policy.default_queue
         found = self.consumers()[:LARGEST] if self.usable is None else self.largest_there()
         return tuple([(job, amount, cluster.jobs[job].job.queue or default) for job, amount in found])
 
     def largest_there(self) -> list[tuple[str, Amount]]:
-        """On some of the nodes."""
+        """Return the same where only some nodes count."""
         found: list[tuple[Amount, str]] = []
         for job, in_all in self.consumers():
             if len(found) == LARGEST and -found[-1][0] >= in_all:
@@ -110,14 +114,14 @@ class ResourceConsumers:
         return [(job, -amount) for amount, job in both]
 
     def by_others(self) -> int:
-        """What pods of others hold."""
+        """Return what foreign pods hold."""
         if self.usable is None:
             return self.cluster.foreign_usage.get(self.resource, 0)
         held = ((node, amounts.get(self.resource, 0)) for node, amounts in self.cluster.foreign_usage_on.items())
         return sum(amount for node, amount in held if amount and self.is_usable(node))
 
     def nominated(self) -> int:
-        """How much will go to jobs that wait for others to leave; those that start in this cycle have it."""
+        """Return how much will go to nominated jobs; those that start in this cycle have it."""
         has, total = self.granted.held.get(self.resource, {}), 0
         for record in (self.cluster.jobs[job] for job in self.cluster.nominated if job not in has):
             for slot, node in record.nominated.items():

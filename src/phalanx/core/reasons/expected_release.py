@@ -1,12 +1,9 @@
-"""Who holds what is lacking, and when enough of it is expected back: for reasons.
+"""When enough of what is lacking is expected to be released.
 
-By counting alone: what ends is taken in the order in which it is expected to end (`state.running`), until as much
-comes back as is missing. That is a time by which there will be enough in all, not yet enough in one place; when exactly
-a job starts is asked of `report.forecast`. What states no time limit is not expected to end, so often nothing can be
-said.
-
-A job's expected end does not move as time passes, so neither do these sentences; a reason is made anew only when the
-job is looked at anew."""
+This is by counting alone: running jobs are taken in the order of their expected ends, until as much comes back as is
+missing. That is a time by which there will be enough in all, not yet enough in one place; when exactly a job starts is
+asked of `report.forecast`. A job without a time limit is not expected to end.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +21,8 @@ LOOKED_AT = 256  # ends; what only comes back after so many is not foretold
 
 
 def consumers_text(held: Sequence[tuple[str, Amount, str]], resource: str) -> str:
-    """`queue a by x (6), y (2); queue b by z (4)`: the queue with the largest holder first."""
+    """Return the consumers as sentences write them: `queue a by x (6), y (2); queue b by z (4)`, the queue with the
+    largest consumer first."""
     by_queue: dict[str, list[str]] = {}
     for job, amount, queue in held:
         by_queue.setdefault(queue, []).append(f"{job} ({format_amount(resource, amount)})")
@@ -38,8 +36,11 @@ def expected_release_s(
     granted: Iterable[str] = (),
     looked_at: int = LOOKED_AT,
 ) -> float | None:
-    """When as much as is missing is expected to have come back (seconds since the epoch); None: nobody knows, or no
-    amount is missing. `gives`: how much comes back when a job ends; `granted`: jobs that this cycle has started."""
+    """Return when as much as is missing is expected to have been released (seconds since the epoch); None: unknown, or
+    nothing is missing.
+
+    `gives`: job -> how much comes back when it ends.
+    `granted`: jobs that this cycle starts."""
     if missing <= 0:
         return None
     starting = [(cluster.now_s + limit_s, job) for job in granted if (limit_s := limit_of(cluster, job)) is not None]
@@ -52,16 +53,17 @@ def expected_release_s(
 
 
 def limit_of(cluster: Cluster, job: str) -> float | None:
+    """Return the time limit of the job, in seconds; None: it has none."""
     return time_limit_s(cluster, cluster.jobs[job].job)
 
 
 def days(cluster: Cluster, end_s: float) -> int:
-    """In how many whole days from now; -1: it is over."""
+    """Return in how many whole days from now that is; -1: it is past."""
     return -1 if end_s <= cluster.now_s else int((end_s - cluster.now_s) // DAY_S)
 
 
 def release_text(end_s: float, days: int) -> str:
-    """The half sentence that says it. `days`: see there."""
+    """Return the half sentence that says it."""
     if end_s == LEAVING_S:
         return "enough is on its way back"
     if days < 0:

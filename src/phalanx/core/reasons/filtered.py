@@ -1,6 +1,7 @@
-"""Why not, for pods that want more of a node than room: nodes have it, but a rule turns each of them away.
+"""Why a constrained pod waits: nodes have the capacity, but a filter turns each of them away.
 
-The numbers are those of the last trial, at the pod that found no node: so its gang's other pods count already."""
+The numbers are those of the last attempt, at the pod that found no node: so its gang's other pods count already.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from phalanx.state.classes import Gang
 
 
 def filtered_out(draft: Draft, gang: Gang, shortfall: PlacementShortfall) -> Reason | None:
-    """The reason if the pod that stopped the gang found nodes with room, and rules left none of them."""
+    """Return the reason if the pod that stopped the gang found nodes with capacity, and filters left none of them; else
+    None."""
     found, failed = draft.objections.get(gang.demands[shortfall.role], (0, ()))
     if not found or draft.ordinary(gang.demands[shortfall.role]):
         return None
@@ -30,7 +32,7 @@ def filtered_out(draft: Draft, gang: Gang, shortfall: PlacementShortfall) -> Rea
 
 
 def singular(text: str) -> str:
-    """`are not ready` -> `is not ready`."""
+    """Return the text for one node: `are not ready` becomes `is not ready`."""
     for many, one in (("are", "is"), ("do", "does"), ("have", "has")):
         if text.startswith((f"{many} ", f"{many},")):
             return one + text.removeprefix(many)

@@ -1,11 +1,9 @@
-"""Would it fit if nothing ran? For gangs of which counting does not tell: several roles that compete for the same
-nodes, pods that keep each other away, parts of devices.
+"""Why a gang would not fit even if nothing ran, where counting does not tell: several roles that compete for the same
+nodes, anti-affinity within the gang, shares of devices, topology; or because it is no gang at all.
 
-They are tried on the nodes as they would be with nobody's pods on them, once until a node changes. A gang for which no
-place is found even so is told that it never fits, holds up nobody, and is looked at again when a node changes. Pods of
-others may still come that it wants to be near, or that make a spread even: neither is asked of it here.
-
-Why not, for gangs that are more than room: no domain is large enough, or the description is no gang at all.
+Such a gang is tried on the nodes as they would be with no pods on them, once until a node changes. A gang for which no
+place is found even so never fits, holds up no queue, and is looked at again when a node changes. Foreign pods may still
+come that it has affinity to, or that make a spread even: neither is asked of it here.
 """
 
 from __future__ import annotations
@@ -26,7 +24,8 @@ from phalanx.state.nodes.table import NodeTable
 
 
 def never_fits(cluster: Cluster, draft: Draft, gang: Gang) -> Reason | None:
-    """Why there is no place for the gang even if nothing runs. Kept with the facts."""
+    """Return why there is no place for the gang even if nothing runs; None if there may be. The answer is kept with the
+    node attributes."""
     if gang.tree is None and len(gang.roles) == 1 and gang.demands[0].unconstrained:
         return None  # counting has told
     facts = cluster.columns.attributes
@@ -38,6 +37,7 @@ def never_fits(cluster: Cluster, draft: Draft, gang: Gang) -> Reason | None:
 
 
 def never_fits_reason(cluster: Cluster, draft: Draft, gang: Gang) -> Reason | None:
+    """Return the same, not from the cache."""
     empty = Draft(emptied_table(cluster.columns), draft.topologies)
     alone = cluster.interned.gang(tuple(map(without_pod_affinity, gang.roles)), gang.groups, gang.closeness, gang.size)
     lack = place(empty, alone)
@@ -53,7 +53,7 @@ def never_fits_reason(cluster: Cluster, draft: Draft, gang: Gang) -> Reason | No
 
 
 def emptied_table(columns: NodeTable) -> NodeTable:
-    """The nodes with nothing on them. Kept with the facts."""
+    """Return the nodes with nothing on them. The table is kept with the node attributes."""
     known: NodeTable | None = columns.attributes.derived.get(emptied_table)
     if known is None:
         known = columns.emptied()
@@ -62,7 +62,7 @@ def emptied_table(columns: NodeTable) -> NodeTable:
 
 
 def without_pod_affinity(role: Role) -> Role:
-    """Without what others may yet bring about."""
+    """Return the role without what pods that come later may bring about."""
     shape = role.shape
     if not shape.near and not shape.spread:
         return role
@@ -70,12 +70,13 @@ def without_pod_affinity(role: Role) -> Role:
 
 
 def invalid(gang: Gang) -> Reason:
-    """What is wrong with its roles and groups."""
+    """Return what is wrong with the gang's roles and groups."""
     return Reason(code=ReasonCode.INVALID, text=gang.error)
 
 
 def no_domain(gang: Gang, nearest: NearestDomain) -> Reason:
-    """All nodes together would hold it, but no domain does: not now; or not even if nothing ran, or there is none."""
+    """Return the reason of a gang that all nodes together would hold, but no domain: not now; or not even if nothing
+    ran."""
     what = f"all {nearest.wanted} pods" if nearest.wanted > 1 else "the pod"
     if len(gang.roles) > 1:
         what += f" of {nearest.unit}" if nearest.unit else " of the job"
@@ -101,7 +102,7 @@ def no_domain(gang: Gang, nearest: NearestDomain) -> Reason:
 
 
 def no_capacity_left(gang: Gang, lack: PlacementShortfall) -> Reason:
-    """Of empty nodes: how many pods they take, and what the next one meets."""
+    """Return how many pods of the gang empty nodes take, and what the next one meets."""
     demand, role, left = gang.demands[lack.role], gang.roles[lack.role], dict(lack.left)
     missing = [
         f"{format_amount(name, left[name])} of the {format_amount(name, ask)} {name}"

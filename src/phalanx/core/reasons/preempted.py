@@ -1,4 +1,4 @@
-"""What is said to those who give way, and to those they give way to."""
+"""What victims are told, and what preemptors are told."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ NAMED = 3  # jobs named in a sentence
 
 
 class PreemptedDetails(NamedTuple):
-    """A job of `queue` and `priority` gives up `pods_text`, which is all of it if it goes `whole`, to the job `by`.
-    (One search may make thousands go: it is put into words when somebody reads it.)"""
+    """A job of `queue` and `priority` gives up `pods`, all of its pods if it is preempted `whole`, to the job `by`.
+
+    One search may preempt thousands, so this is put into words when somebody reads it."""
 
     rule: PreemptionRule
     by: str
@@ -62,7 +63,7 @@ class PreemptedDetails(NamedTuple):
 
 
 def preempted_reason(rights: PreemptionPolicy, victim: JobRecord, rule: PreemptionRule, slots: int) -> Reason:
-    """Why a job is preempted whole (`slots` 0), or gives up so many pods above its minimum."""
+    """Return why a job is preempted whole (`slots` 0), or gives up so many pods above its minimum."""
     by, queue = rights.job, rights.cluster.queue_of(victim.job)
     held = slots or len(victim.placements)
     facts = PreemptedDetails(rule, by.id, rights.queue, by.priority, queue, victim.job.priority, held, not slots)
@@ -70,7 +71,7 @@ def preempted_reason(rights: PreemptionPolicy, victim: JobRecord, rule: Preempti
 
 
 def preemptor_reason(cluster: Cluster, record: JobRecord, leaving: Sequence[str]) -> Reason:
-    """Why a job that is promised room has not started yet."""
+    """Return why a nominated job has not started yet."""
     nodes = sorted(set(record.nominated.values()))
     where = nodes[0] if len(nodes) == 1 else f"{len(nodes)} nodes"
     return Reason(
@@ -86,7 +87,7 @@ def preemptor_reason(cluster: Cluster, record: JobRecord, leaving: Sequence[str]
 
 
 def jobs_text(jobs: Sequence[str]) -> str:
-    """`a, b and c are`; `a, b, c and 4 more are`."""
+    """Return the jobs as sentences write them: `a, b and c are`; `a, b, c and 4 more are`."""
     if not jobs:
         return "others are"
     if len(jobs) == 1:
@@ -97,4 +98,5 @@ def jobs_text(jobs: Sequence[str]) -> str:
 
 
 def pods_text(count: int) -> str:
+    """Return the number of pods as sentences write it."""
     return "1 pod" if count == 1 else f"{count} pods"

@@ -1,9 +1,8 @@
-"""What nodes say about themselves, as columns: labels, taints, name, readiness.
+"""The attributes of nodes as columns: labels, taints, names, readiness.
 
-Label values are dictionary-encoded: one int32 column per label key holds the code of each row's value, 0 where the
-row has no such label. So a selector over 5,000 nodes is one vector compare, not 5,000 lookups. A node's taints are a
-set that few nodes differ in: sets are interned and a column holds which one a row has. What others derive from the
-columns they may keep in `derived`, which is emptied by every change.
+Label values are dictionary-encoded: one int32 column per label key holds the code of each row's value, 0 where the row
+has no such label. So a selector over 5,000 nodes is one vector comparison, not 5,000 lookups. Few nodes differ in their
+taints: sets of taints are interned, and a column holds which one a row has.
 """
 
 from __future__ import annotations
@@ -19,7 +18,10 @@ ABSENT = 0
 
 
 class NodeAttributes:
-    """Rows are those of `Columns`, which sizes the arrays. A row without a node is never `ready`."""
+    """The attributes of all nodes. Rows are those of `NodeTable`, which sizes the arrays; a row without a node is never
+    `ready`.
+
+    `derived`: what others derive from the columns; every change empties it."""
 
     def __init__(self, capacity: int) -> None:
         self.derived: dict[object, Any] = {}
@@ -35,7 +37,7 @@ class NodeAttributes:
         self._taint_codes: dict[tuple[Taint, ...], int] = {(): 0}
 
     def write(self, row: int, node: Node | None) -> None:
-        """The row's node is this one now; None: there is no node."""
+        """Write the attributes of the row's node; None: there is no node."""
         self.derived.clear()
         self.ready[row] = node is not None and node.ready
         self.names[row] = ABSENT
@@ -52,7 +54,7 @@ class NodeAttributes:
             self.labels[key][row] = self._code(value)
 
     def labelled(self, labels: tuple[tuple[str, str], ...]) -> NDArray[np.bool_]:
-        """The rows that carry all of these labels."""
+        """Return the mask of rows that carry all of these labels."""
         rows = np.ones(self.capacity, np.bool_)
         for key, value in labels:
             column, code = self.labels.get(key), self.codes.get(value)
@@ -61,7 +63,7 @@ class NodeAttributes:
 
     @property
     def prefers(self) -> bool:
-        """Whether some taint of a ready node only prefers that pods stay away."""
+        """Return whether some ready node has a taint that pods should, but need not, tolerate."""
         soft = [
             index
             for index, taints in enumerate(self.taint_sets)
@@ -71,11 +73,11 @@ class NodeAttributes:
 
     @property
     def remembered(self) -> int:
-        """How many values and sets of taints it knows, whether a node has them still or not."""
+        """Return how many values and sets of taints have a code, whether a node still has them or not."""
         return len(self.values) + len(self.taint_sets)
 
     def resize(self, capacity: int) -> None:
-        """Room for `capacity` rows; the new ones have no node."""
+        """Make room for `capacity` rows; the new ones have no node."""
         self.capacity = capacity
         self.derived.clear()
         self.ready = extended(self.ready, capacity)
@@ -110,7 +112,7 @@ class NodeAttributes:
 
 
 def extended(column: NDArray[Any], capacity: int) -> NDArray[Any]:
-    """The column with zeros behind it, up to `capacity` rows."""
+    """Return the column with zeros behind it, up to `capacity` rows."""
     grown = np.zeros(capacity, column.dtype)
     grown[: len(column)] = column
     return grown

@@ -1,16 +1,17 @@
 """Devices by name, and NUMA zones: what is left of each, as two-dimensional columns [row, device] and [row, zone].
 
-A device is free, or owned whole by one pod, or shared by pods that each hold part of it. Which it is follows from the
-placements' names alone, so it survives a restart. Nodes count whole devices in their amounts; a device that becomes
-shared leaves that count and comes back with its last share, so neither can be given away twice. Pods that hold whole
-devices without names (other people's, or ours from before the node listed any) are in the count only: that many
+A device is free, or owned whole by one pod, or shared by pods that each hold a part of it. Which of these follows from
+the names in placements alone, so it survives a restart. Nodes count whole devices in their amounts; a device that
+becomes shared leaves that count and comes back with its last share, so neither can be given away twice. Pods that hold
+whole devices without names (foreign pods, or pods from before the node listed any) are in the count only: that many
 devices fewer can be opened, though nobody knows which.
 
 A share of so many thousandths also holds so much of the device's memory, and the other way round, both rounded down:
 shares never exceed what they are counted in, thousandths or bytes.
 
-A pod that is aligned also carries the name of its NUMA zone, written `zone/NAME` among its devices. What the others on
-the node hold may lie in any zone, so it is taken off each (pessimistic, but what is promised is there)."""
+A pod that is aligned also carries the name of its NUMA zone, written `zone/NAME` among its devices. What the other pods
+of the node hold may lie in any zone, so it is subtracted from each (pessimistic, but what is granted is there).
+"""
 
 from __future__ import annotations
 
@@ -30,15 +31,15 @@ NO_ZONE = -1  # the zone of a device that says none
 
 
 class DeviceUse(NamedTuple):
-    """What one pod holds of a device that counts as `resource`; of any other, and if it is empty, the pod holds all
-    (which its node's amounts count already)."""
+    """What one pod holds of a device that counts as `resource`. Of any other device, and if `resource` is empty, the
+    pod holds all, which the amounts of its node count already."""
 
     resource: str = ""
     milli: int = 0
     memory_bytes: int = 0
 
     def of(self, size_bytes: int) -> tuple[int, int]:
-        """(thousandths, bytes) of a device with that much memory."""
+        """Return (thousandths, bytes) held of a device with that much memory."""
         if not self.resource:
             return MILLI, size_bytes
         if self.memory_bytes:
@@ -50,13 +51,18 @@ WHOLE_DEVICE = DeviceUse()
 
 
 def device_use(share: DeviceShare | None) -> DeviceUse:
+    """Return what a pod with this share holds of each of its devices; without a share: the whole device."""
     return WHOLE_DEVICE if share is None else DeviceUse(share.resource, share.milli, share.memory_bytes)
 
 
 class DeviceTable:
-    """`milli` and `memory`: what is left of each device (of one that is not there: nothing; less than nothing while one
-    that it is promised to and one that leaves both hold it); `size`: its memory;
-    `resource`: code of what counts it (`codes`), -1 where there is none; `zone`: its zone's place in the row's list."""
+    """The devices and NUMA zones of all nodes.
+
+    `milli`, `memory`: what is left of each device, in thousandths and bytes; zero where there is no device; below zero
+        while a device is held by a pod that leaves and by the nomination of another.
+    `size`: the memory of each device, in bytes.
+    `resource`: the code (`codes`) of the resource that counts the device; -1 where there is no device.
+    `zone`: the position of the device's zone in the row's `zones`; `NO_ZONE` if it has none."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
@@ -74,7 +80,7 @@ class DeviceTable:
         return bool(self.listed)
 
     def write(self, row: int, node: Node | None) -> None:
-        """The row's node is this one now; None: there is no node. What pods hold by name stays."""
+        """Write the devices and zones of the row's node; None: there is no node. What pods hold by name stays."""
         devices, zones = (node.devices, node.zones) if node else ((), ())
         if not devices and not zones and row not in self.listed and row not in self.zones:
             return
@@ -102,19 +108,20 @@ class DeviceTable:
         self._refresh_zones(row)
 
     def hold(self, row: int, names: Sequence[str], use: DeviceUse, asks: Amounts) -> dict[str, int]:
-        """A pod that asks so much holds those devices; by how many whole devices each count shrinks."""
+        """Enter a pod on these devices; return by how many whole devices each count shrinks."""
         return self._change(row, names, use, asks, 1)
 
     def drop(self, row: int, names: Sequence[str], use: DeviceUse, asks: Amounts) -> dict[str, int]:
-        """It holds them no more; the counts grow by what is returned (as negative numbers)."""
+        """Remove a pod from these devices; return by how many whole devices each count shrinks (negative: grows)."""
         return self._change(row, names, use, asks, -1)
 
     def shared(self, row: int) -> dict[str, int]:
-        """resource -> how many of the row's devices are shared, and so missing in its count of whole ones."""
+        """Return resource -> how many of the row's devices are shared, and so missing in its count of whole ones."""
         return self._shared(row, self._held[row]) if row in self._held else {}
 
     def returned(self, row: int, leavers: Iterable[tuple[Sequence[str], DeviceUse]]) -> dict[str, int]:
-        """By how many whole devices each count grows once those pods, which hold the named devices, have left."""
+        """Return by how many whole devices each count grows once these pods, given by the devices they hold and how,
+        have left."""
         left = {name: Counter(uses) for name, uses in self._held.get(row, {}).items()}
         before = self._shared(row, left)
         for names, use in leavers:
@@ -134,7 +141,7 @@ class DeviceTable:
         return found
 
     def resize(self, capacity: int) -> None:
-        """Room for `capacity` rows; the new ones have nothing."""
+        """Make room for `capacity` rows; the new ones have nothing."""
         self.capacity = capacity
         self._widen(0, 0, always=True)
 
@@ -176,7 +183,7 @@ class DeviceTable:
         return {name: after.get(name, 0) - before.get(name, 0) for name in sorted({*before, *after})}
 
     def _settle(self, row: int, zone: str, asks: Amounts, pods: int) -> None:
-        """A pod that asks so much is known to be in that zone, or has left it."""
+        """Note that a pod with these requests is known to be in the zone (`pods` 1), or has left it (-1)."""
         held = self._settled.setdefault(row, {}).setdefault(zone, {})
         for resource, amount in asks:
             held[resource] = held.get(resource, 0) + amount * pods
@@ -189,7 +196,7 @@ class DeviceTable:
         self._refresh_zones(row)
 
     def _refresh(self, row: int, name: str) -> None:
-        """What is left of that device of the row, from what is held of it by name."""
+        """Renew what is left of the device, from what is held of it by name."""
         for at in self._places.get(row, {}).get(name, ()):
             resource, size = self.listed[row][at].resource, int(self.size[row, at])
             milli, memory = MILLI, size
@@ -213,14 +220,14 @@ class DeviceTable:
         return self.zoned[resource]
 
     def _shape(self, devices: int, zones: int) -> None:
-        """Tables for so many devices and zones a row, empty."""
+        """Make empty tables for so many devices and zones a row."""
         self._most_zones = zones
         shape = (self.capacity, devices)
         self.milli, self.memory, self.size = (np.zeros(shape, np.int64) for _ in range(3))
         self.resource, self.zone = np.full(shape, -1, np.int64), np.full(shape, NO_ZONE, np.int64)
 
     def _widen(self, devices: int, zones: int, *, always: bool = False) -> None:
-        """Room for so many devices and zones in a row."""
+        """Make room for so many devices and zones in a row."""
         widest = self.milli.shape[1]
         if not always and devices <= widest and zones <= self._most_zones:
             return
@@ -236,5 +243,5 @@ class DeviceTable:
 
 
 def zone_in(names: Iterable[str]) -> str | None:
-    """The zone among what a pod was given."""
+    """Return the NUMA zone among the device names of a pod; None if it has none."""
     return next((name.removeprefix(ZONE) for name in names if name.startswith(ZONE)), None)

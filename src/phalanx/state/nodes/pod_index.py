@@ -1,12 +1,12 @@
-"""Who runs where, as other pods see it: the part of the book that affinity, spread and host ports count.
+"""Which pods run where, as pod affinity, topology spread and host ports see them.
 
-A *kind* is a namespace, labels, and what such pods themselves want of others; thousands of pods share one. Per kind the
-book has how many of its pods are on which row, kept up to date by every charge. Whoever selects pods sums the kinds
-that match, which costs what matches, not what runs. A pod that states neither labels nor a namespace nor a wish is of
-no kind: nobody can select it.
+Per affinity class the index has how many of its pods are on which row, kept up to date by every charge. A selector sums
+the classes that match, which costs what matches, not what runs. A pod that has neither labels, a namespace nor terms is
+of no class: nothing can select it.
 
-`changed`: the kinds of which pods came or went since sleeping lines were last looked at, since either can let a pod
-start that affinity or spread kept waiting."""
+`changed`: the classes of which pods came or went since pending jobs were last looked at, since either can let a pod
+    start that affinity or spread kept waiting.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from phalanx.state.classes import AffinityClass
 
 
 class PodIndex:
-    """Rows are those of `Columns`."""
+    """The pods of each affinity class, and the host ports in use, by row of `NodeTable`.
+
+    `with_affinity`: classes that run and have terms of their own."""
 
     def __init__(self) -> None:
         self.rows: dict[AffinityClass, dict[int, int]] = {}  # kind -> row -> its pods there
@@ -27,6 +29,7 @@ class PodIndex:
         self._labelled: dict[tuple[str, str], dict[AffinityClass, None]] = {}
 
     def add(self, kind: AffinityClass, row: int, pods: int = 1) -> None:
+        """Enter pods of the class on the row."""
         rows = self.rows.get(kind)
         if rows is None:
             rows = self.rows[kind] = {}
@@ -38,6 +41,7 @@ class PodIndex:
         self.changed[kind] = None
 
     def remove(self, kind: AffinityClass, row: int) -> None:
+        """Remove one pod of the class from the row."""
         rows = self.rows[kind]
         rows[row] -= 1
         if not rows[row]:
@@ -47,11 +51,13 @@ class PodIndex:
         self.changed[kind] = None
 
     def open_ports(self, row: int, ports: Iterable[HostPort]) -> None:
+        """Note that a pod on the row uses these host ports."""
         used = self.ports.setdefault(row, {})
         for port in ports:
             used[port] = used.get(port, 0) + 1
 
     def close_ports(self, row: int, ports: Iterable[HostPort]) -> None:
+        """Note that a pod on the row uses these host ports no more."""
         used = self.ports[row]
         for port in ports:
             used[port] -= 1
@@ -61,7 +67,7 @@ class PodIndex:
             del self.ports[row]
 
     def candidates(self, selector: NodeTerm) -> Iterable[AffinityClass]:
-        """The kinds that may match: those with a label that the selector's first In requires, or all."""
+        """Return the classes that may match the selector: those with a label that its first In requires, or all."""
         for requirement in selector:
             if requirement.operator is Operator.IN:
                 labels = [(requirement.key, value) for value in requirement.values]
@@ -87,13 +93,16 @@ class PodIndex:
 
 
 def selector_matches(selector: NodeTerm, namespaces: tuple[str, ...], kind: AffinityClass) -> bool:
-    """LabelSelector of k8s.io/apimachinery; one without requirements picks every pod of the namespaces."""
+    """Return whether the selector picks pods of the class, as LabelSelector of k8s.io/apimachinery. A selector without
+    requirements picks every pod of the namespaces."""
     if kind.namespace not in namespaces and ALL_NAMESPACES not in namespaces:
         return False
     return all(requirement_holds(kind.labels.get(requirement.key), requirement) for requirement in selector)
 
 
 def requirement_holds(value: str | None, requirement: Requirement) -> bool:
+    """Return whether a label value (None: no such label) meets the requirement. Gt and Lt are for nodes and
+    never hold."""
     match requirement.operator:
         case Operator.IN:
             return value is not None and value in requirement.values
@@ -107,12 +116,13 @@ def requirement_holds(value: str | None, requirement: Requirement) -> bool:
 
 
 def term_matches(term: PodAffinityTerm, namespace: str, kind: AffinityClass | None) -> bool:
-    """Whether the term, of a pod in that namespace, selects such pods."""
+    """Return whether the affinity term, of a pod in that namespace, selects pods of the class."""
     return kind is not None and selector_matches(term.selector, term.namespaces or (namespace,), kind)
 
 
 def arrival_may_help(shape: Shape, other: AffinityClass) -> bool:
-    """Whether a pod of the other kind that comes can let one of this shape start: it must be near it, or level."""
+    """Return whether the arrival of a pod of class `other` can let a pod of this shape start: the shape has required
+    affinity to it, or a required spread over it."""
     near = any(not term.weight and term_matches(term, shape.namespace, other) for term in shape.near)
     return near or any(
         each.required and selector_matches(each.selector, (shape.namespace,), other) for each in shape.spread
@@ -120,8 +130,8 @@ def arrival_may_help(shape: Shape, other: AffinityClass) -> bool:
 
 
 def change_may_help(shape: Shape, kind: AffinityClass | None, other: AffinityClass) -> bool:
-    """Whether a pod of the other kind that comes or goes can let one of this shape and kind start: it must be near or
-    away from it, or level with it, or the other keeps it away."""
+    """Return whether the arrival or departure of a pod of class `other` can let a pod of this shape and class start: by
+    a required term or spread of the shape, or by required anti-affinity of the other."""
     required = (*shape.near, *shape.away)
     return (
         any(not term.weight and term_matches(term, shape.namespace, other) for term in required)

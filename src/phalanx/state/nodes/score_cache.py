@@ -1,5 +1,8 @@
-"""Scores of nodes that are dear to compute, remembered from cycle to cycle: per demand and row, and as of which stamp
-of the row (`Columns.stamps`). What deciding writes here changes no decision, only what it costs."""
+"""Scores of nodes that are expensive to compute, kept from cycle to cycle.
+
+They are kept per demand and row, with the stamp of the row (`NodeTable.stamps`) as of which they are right. What a
+decision writes here changes no decision, only its cost.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ REMEMBERED = 1 << 24  # cells (a demand and a row) of 16 bytes
 
 
 class ScoreCache:
-    """`expected`: what the scores were computed for; another value empties the memory."""
+    """The cache. `expected`: the pods for which the scores were computed; other expectations empty it."""
 
     def __init__(self) -> None:
         self.expected: object = None
@@ -20,7 +23,7 @@ class ScoreCache:
         self._known: dict[object, tuple[NDArray[np.float64], NDArray[np.int64]]] = {}
 
     def of(self, key: object, rows: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """(the score of each row, the stamp as of which it is right; -1: never)."""
+        """Return (the score of each row, the stamp as of which it is right; -1: never), both to be read and written."""
         known = self._known.get(key)
         if known is None or len(known[0]) < rows:
             if (len(self._known) + 1) * rows > REMEMBERED:
@@ -29,6 +32,7 @@ class ScoreCache:
         return known
 
     def expect(self, expected: object) -> None:
+        """Empty the cache if other pods are expected than it was computed for."""
         if self.expected is not expected:
             self.expected = expected
             self._known.clear()

@@ -1,12 +1,12 @@
 """Nodes as columns: one signed int64 array per resource, for what is allocatable and for what of it is free.
 
-A structure of arrays, because a decision asks one thing of all nodes ("who has 4000m cpu?") far more often than all
-things of one. Rows are given at first mention and taken back when the node is gone and nothing is charged to it; arrays
-grow by doubling. A name that is charged before, or after, there is a node of that name has a row all the same (a
-*ghost*: nothing allocatable, hence free below zero), because a pod holds its room until it is gone.
+This is a structure of arrays, because a decision asks one thing of all nodes ("who has 4000m cpu?") far more often than
+all things of one. Rows are given at first mention and taken back when the node is gone and nothing is charged to it;
+arrays grow by doubling. A name that is charged before, or after, there is a node of that name has a row all the same, a
+*ghost*: nothing is allocatable there, hence free is below zero, because a pod holds its amounts until it is gone.
 
-`free = allocatable - charged` and may be negative: the world can overfill a node, we may not. Scalar reads and writes
-go through memoryviews, which are several times faster than indexing an array.
+`free = allocatable - charged` may be negative: the world can overcommit a node, a decision may not. Scalar reads and
+writes go through memoryviews, which are several times faster than indexing an array.
 """
 
 from __future__ import annotations
@@ -30,7 +30,14 @@ FEW_FACTS = 1024  # that many values are never worth forgetting
 
 
 class NodeTable:
-    """Row <-> node name, the amounts per resource, the nodes' `facts`, their `devices`, and the `peers` on them."""
+    """All nodes: rows by name, amounts per resource, attributes, devices, and the pods on them.
+
+    `allocatable`, `free`: resource -> column.
+    `charges`: row -> how many pods are charged to it.
+    `tenants`: row -> demand -> pods that were given devices there.
+    `stamps`: row -> how often anything about it has changed.
+    `touched`: rows whose charges changed since they were last put in packing order.
+    `node_order`: the packing order of the last decision, until a node changes."""
 
     def __init__(self) -> None:
         self.capacity = FIRST_ROWS
@@ -57,18 +64,19 @@ class NodeTable:
         self._vacant: list[int] = []
 
     def __len__(self) -> int:
-        """How many nodes there are, ghosts not counted."""
+        """Return how many nodes there are; ghosts do not count."""
         return sum(node is not None for node in self.nodes)
 
     def __iter__(self) -> Iterator[Node]:
         return (node for node in self.nodes if node is not None)
 
     def node(self, name: str) -> Node | None:
+        """Return the node of that name; None if there is none."""
         row = self.row_of.get(name)
         return None if row is None else self.nodes[row]
 
     def update(self, node: Node) -> int:
-        """The node is new or another; its row."""
+        """Write a node that is new or changed; return its row."""
         row = self.row(node.name)
         self._allocate(row, dict(node.allocatable))
         self.nodes[row] = node
@@ -77,7 +85,7 @@ class NodeTable:
         return row
 
     def remove(self, name: str) -> None:
-        """There is no such node any more; what is charged to it stays charged to a ghost."""
+        """Remove the node. What is charged to it stays charged to a ghost."""
         row = self.row_of[name]
         self._allocate(row, {})
         self.nodes[row] = None
@@ -112,7 +120,7 @@ class NodeTable:
             self._vacate_if_unused(row)
 
     def hold(self, name: str, demand: Demand, devices: tuple[str, ...] = ()) -> int:
-        """One pod of that demand is there from now on, on those devices; the row."""
+        """Charge one pod of the demand to the node, on these devices; return the row."""
         row = self.charge(name, demand.asks)
         if demand.tracked:
             self.add_pod(row, demand.kind, demand.shape.ports)
@@ -123,7 +131,7 @@ class NodeTable:
         return row
 
     def release(self, name: str, demand: Demand, devices: tuple[str, ...] = ()) -> None:
-        """That pod is gone."""
+        """Give back what one pod of the demand holds on the node, and its devices."""
         row = self.row_of[name]
         if demand.tracked:
             self.remove_pod(row, demand.kind, demand.shape.ports)
@@ -136,21 +144,21 @@ class NodeTable:
         self.discharge(name, demand.asks)
 
     def add_pod(self, row: int, kind: AffinityClass | None, ports: tuple[HostPort, ...]) -> None:
-        """Such a pod is there from now on, as others see it."""
+        """Enter a pod in the pod index."""
         if kind is not None:
             self.pod_index.add(kind, row)
         if ports:
             self.pod_index.open_ports(row, ports)
 
     def remove_pod(self, row: int, kind: AffinityClass | None, ports: tuple[HostPort, ...]) -> None:
-        """It is there no more."""
+        """Remove a pod from the pod index."""
         if kind is not None:
             self.pod_index.remove(kind, row)
         if ports:
             self.pod_index.close_ports(row, ports)
 
     def view(self, resource: str) -> memoryview[int]:
-        """The free column of a resource for scalar access; zeros if nobody has spoken of it yet."""
+        """Return the free column of a resource for scalar access; zeros if no node has named the resource yet."""
         view = self._views.get(resource)
         if view is None:
             self.allocatable[resource] = np.zeros(self.capacity, np.int64)
@@ -164,11 +172,11 @@ class NodeTable:
         return self._views
 
     def free_of(self, row: int) -> dict[str, int]:
-        """resource -> what is free of it in that row."""
+        """Return resource -> what is free of it in the row."""
         return {resource: view[row] for resource, view in self._views.items()}
 
     def least_free(self, row: int) -> int:
-        """The lowest of the row's free amounts, or zero: below it the node holds more than it has."""
+        """Return the lowest of the row's free amounts, at most zero: below it the node holds more than it has."""
         least = 0
         for view in self._views.values():
             if view[row] < least:
@@ -176,14 +184,14 @@ class NodeTable:
         return least
 
     def lowest_free(self, rows: NDArray[np.intp] | slice = slice(None)) -> NDArray[np.int64]:
-        """Per row the lowest of its free amounts: negative where the node holds more than it has."""
+        """Return, for each of the rows, the lowest of its free amounts, at most zero."""
         lowest = np.zeros(self.capacity, np.int64)[rows]
         for column in self.free.values():
             np.minimum(lowest, column[rows], out=lowest)
         return lowest
 
     def row(self, name: str) -> int:
-        """The row of that name, given now if it has none."""
+        """Return the row of the node name, given now if it has none."""
         row = self.row_of.get(name)
         if row is not None:
             return row
@@ -218,7 +226,7 @@ class NodeTable:
         return other
 
     def emptied(self) -> NodeTable:
-        """The same nodes with nothing on them. The facts are shared: only to be read."""
+        """Return the same nodes with nothing on them. The attributes are shared: the copy is only to be read."""
         other = NodeTable()
         other.capacity, other.attributes = self.capacity, self.attributes
         other.names, other.nodes, other.row_of = list(self.names), list(self.nodes), dict(self.row_of)
@@ -231,7 +239,7 @@ class NodeTable:
         return other
 
     def with_free(self, free: dict[str, NDArray[np.int64]]) -> NodeTable:
-        """The same nodes with other amounts free: only to be read, and by column."""
+        """Return the same nodes with other free amounts, only to be read, and by column."""
         other = NodeTable.__new__(NodeTable)
         other.__dict__.update(self.__dict__)
         other.free = free
@@ -258,7 +266,7 @@ class NodeTable:
         self._count(row, {name: after.get(name, 0) - before.get(name, 0) for name in sorted({*before, *after})})
 
     def _count(self, row: int, shared: dict[str, int]) -> None:
-        """So many devices more are shared, and no longer counted as whole ones."""
+        """Note that so many devices more are shared, and no longer counted as whole ones."""
         for resource, devices in shared.items():
             self.view(resource)[row] -= devices
 

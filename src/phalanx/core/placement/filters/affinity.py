@@ -1,21 +1,24 @@
-"""What a pod wants of other pods and of its node beyond amounts: affinity, anti-affinity, spread, host ports, and its
-preferences. The rules are those of kube-scheduler's plugins InterPodAffinity, PodTopologySpread, NodePorts,
-NodeAffinity and TaintToleration; a gang's own pods count for each other as they are placed.
+"""Pod affinity, anti-affinity, topology spread, host ports, and preferences.
+
+The rules are those of kube-scheduler's plugins InterPodAffinity, PodTopologySpread, NodePorts, NodeAffinity and
+TaintToleration; a gang's own pods count for each other as they are placed.
 
 Required, each a pair (what failing it means, the rows that pass):
 
 - *ports*: none of the pod's host ports is in use on the node.
 - *affinity*: for every term, the node's domain holds a pod that all the terms select. If no pod anywhere is selected by
   all of them and the pod itself is, it may go to any node that has the labels: it is the first of its kind.
-- *anti-affinity*: for no term the node's domain holds a pod that it selects; and for no pod that runs, with a term
-  that selects this pod, the node is in that pod's domain.
+- *anti-affinity*: for no term the node's domain holds a pod that it selects; and for no running pod with a term that
+  selects this pod, the node is in that pod's domain.
 - *spread*: over the domains of the nodes that the pod's selector and node affinity leave, and that have the labels of
-  all its constraints, its domain would hold at most `max_skew` more than the emptiest; fewer than `min_domains` domains
-  count as if one were empty. Taints and readiness are not looked at (nodeTaintsPolicy Ignore). Pods of its namespace.
+  all its constraints, the node's domain would hold at most `max_skew` more than the emptiest; fewer than `min_domains`
+  domains count as if one were empty. Taints and readiness are not looked at (nodeTaintsPolicy Ignore). Pods of the
+  pod's namespace count.
 
-Preferred, each brought to 0 … 100 over the nodes that remain, and weighted as kube-scheduler does by default: taints
-that only prefer (3), node affinity (2), affinity of pods, theirs for it included (2), spread (2). What others prefer of
-this pod counts as their weight, what they require as 1 (hardPodAffinityWeight)."""
+Preferred, each normalized to 0 … 100 over the nodes that remain, and weighted as kube-scheduler does by default: taints
+that only prefer (3), node affinity (2), pod affinity, that of other pods included (2), spread (2). What other pods
+prefer of this pod counts as their weight, what they require as 1 (hardPodAffinityWeight).
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ TAINTS, NODE_AFFINITY, POD_AFFINITY, SPREAD = 3, 2, 2, 2
 
 
 class PodAffinity:
-    """Of one demand, in one draft. Everything is by row."""
+    """The constraints between the pods of one demand and other pods, on one draft. Everything is by row."""
 
     def __init__(self, company: PodCounts, demand: Demand) -> None:
         self.pod_counts, self.columns = company, company.columns
@@ -54,7 +57,7 @@ class PodAffinity:
         self.preferred = tuple(spread for spread in shape.spread if not spread.required)
 
     def rules(self) -> Iterator[tuple[str, Rows]]:
-        """Each rule that the pod has: ("…", the rows that pass it)."""
+        """Yield each filter that the pod has: (what failing it means, the mask of rows that pass it)."""
         if self.shape.ports:
             yield "have the host port in use", self.ports()
         if self.near:
@@ -73,15 +76,17 @@ class PodAffinity:
             yield f"would spread it over {spread.topology} by more than {spread.max_skew}", self.level(spread)
 
     def heeds(self) -> bool:
-        """Whether other pods can leave it no node, however much room there is."""
+        """Return whether other pods can leave the pod no node, whatever capacity there is."""
         return bool(self.near or self.away or self.required) or any(True for _ in self.repelling())
 
     def ports(self) -> Rows:
+        """Return the mask of rows on which the pod's host ports are free."""
         free = np.ones(self.columns.capacity, np.bool_)
         free[self.pod_counts.taken_ports(self.shape.ports)] = False
         return free
 
     def affinity(self) -> Iterator[tuple[str, Rows]]:
+        """Yield a filter for each required affinity term."""
         counts = self.pod_counts.selected(self.near, self.shape.namespace)
         first = self.is_first(counts)
         for term in self.near:
@@ -93,7 +98,7 @@ class PodAffinity:
             )
 
     def is_first(self, counts: Counts | None = None) -> bool:
-        """No pod in any domain is near enough to follow, and it is what it wants to be near to."""
+        """Return whether no pod in any domain meets the terms, and the pod itself does."""
         if counts is None:
             counts = self.pod_counts.selected(self.near, self.shape.namespace)
         if any(self.pod_counts.by_domain(counts, term.topology)[0].any() for term in self.near):
@@ -101,14 +106,14 @@ class PodAffinity:
         return all(term_matches(term, self.shape.namespace, self.kind) for term in self.near)
 
     def repelling(self) -> Iterator[tuple[AffinityClass, PodAffinityTerm]]:
-        """Kinds that run and whose required anti-affinity is about this pod."""
+        """Yield (class, term) of running pods whose required anti-affinity selects this pod."""
         for kind in self.pod_counts.with_affinity:
             for term in kind.away:
                 if not term.weight and term_matches(term, kind.namespace, self.kind):
                     yield kind, term
 
     def level(self, spread: TopologySpread) -> Rows:
-        """Rows on which one pod more keeps the domains level enough."""
+        """Return the mask of rows on which one pod more keeps the domains within the maximal skew."""
         has = self.spreadable(self.required)
         counts = np.where(has, self.pod_counts.labelled(spread.selector, self.shape.namespace), 0)
         sums, codes = self.pod_counts.by_domain(counts, spread.topology)
@@ -119,7 +124,8 @@ class PodAffinity:
         return passed
 
     def spreadable(self, spreads: tuple[TopologySpread, ...]) -> Rows:
-        """Nodes whose pods count: those that the pod's selector and node affinity leave, with all the labels."""
+        """Return the mask of nodes whose pods count for spread: those that the pod's selector and node affinity leave,
+        with all the labels."""
         has = matching.selected(self.columns.attributes, self.where)
         for spread in spreads:
             codes = self.columns.attributes.labels.get(spread.topology)
@@ -129,7 +135,7 @@ class PodAffinity:
     # Preferences
 
     def points(self, rows: NDArray[np.intp]) -> Points | None:
-        """For each of those rows, which remain, how much it is preferred; None: all alike."""
+        """Return, for each of these rows, how much it is preferred; None: all alike."""
         total: Points | None = None
         for weight, found in (
             (TAINTS, self.taints(rows)),
@@ -142,10 +148,12 @@ class PodAffinity:
         return total
 
     def taints(self, rows: NDArray[np.intp]) -> Points | None:
+        """Return the scores by taints that pods should avoid."""
         counted = soft_taints(self.columns, self.where.tolerations)
         return None if counted is None else 100 - normalized(counted[rows])
 
     def preferences(self, rows: NDArray[np.intp]) -> Points | None:
+        """Return the scores by preferred node affinity."""
         if not self.shape.preferences:
             return None
         total = np.zeros(self.columns.capacity, np.float64)
@@ -154,6 +162,7 @@ class PodAffinity:
         return normalized(total[rows])
 
     def affinities(self, rows: NDArray[np.intp]) -> Points | None:
+        """Return the scores by preferred pod affinity, that of other pods included."""
         total: Points | None = None
         for counts, term, weight in self.attractions():
             sums, codes = self.pod_counts.by_domain(counts, term.topology)
@@ -165,7 +174,7 @@ class PodAffinity:
         return np.floor(100 * (total - low) / (high - low)) if high > low else np.zeros(len(total))
 
     def attractions(self) -> Iterator[tuple[Counts, PodAffinityTerm, int]]:
-        """(by row, pods that attract or repel it; by which term; how much, negative: repel)."""
+        """Yield (by row, pods that attract or repel this one; by which term; the weight, negative: repel)."""
         for term, weight in self.softly:
             yield self.pod_counts.selected((term,), self.shape.namespace), term, weight
         for kind in self.pod_counts.with_affinity:
@@ -176,8 +185,8 @@ class PodAffinity:
                     yield self.pod_counts.of_kind(kind), term, weight
 
     def evenness(self, rows: NDArray[np.intp]) -> Points | None:
-        """Fewer pods in the domain are better; a constraint over more domains weighs more (log of their number + 2).
-        Nodes without one of the labels get nothing."""
+        """Return the scores by preferred spread: fewer pods in the domain are better, and a constraint over more
+        domains weighs more (log of their number + 2). Nodes without one of the labels score nothing."""
         if not self.preferred or not len(rows):
             return None
         has = self.spreadable(self.preferred)
@@ -197,7 +206,7 @@ class PodAffinity:
 
 
 def soft_taints(columns: NodeTable, tolerations: tuple[Toleration, ...]) -> Points | None:
-    """By row, how many taints prefer that the pod stays away; None if none does anywhere."""
+    """Return, by row, how many untolerated taints pods should avoid; None if there are none anywhere."""
     facts = columns.attributes
     counted = np.zeros(len(facts.taint_sets), np.float64)
     for index, taints in enumerate(facts.taint_sets):
@@ -208,13 +217,13 @@ def soft_taints(columns: NodeTable, tolerations: tuple[Toleration, ...]) -> Poin
 
 
 def normalized(points: Points) -> Points:
-    """So that the highest is 100 (DefaultNormalizeScore)."""
+    """Return the scores so that the highest is 100 (DefaultNormalizeScore)."""
     high = points.max(initial=0.0)
     return np.floor(100 * points / high) if high > 0 else points
 
 
 def selector_text(selector: NodeTerm) -> str:
-    """`app=web,tier in (a, b)`, as kubectl writes selectors."""
+    """Return the selector as kubectl writes it: `app=web,tier in (a, b)`."""
     parts = []
     for each in selector:
         listed = ", ".join(each.values)

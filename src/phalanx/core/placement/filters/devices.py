@@ -1,12 +1,14 @@
 """Which devices a pod gets, by name, and from which NUMA zone; and whether a node has them.
 
-The draft's own copy of the device columns, with undo. A share may go to a device that is shared already and has enough
-left, or open a free one, of which a node has no more than its count of whole devices says (pods without names may hold
-some). Rows and devices are as in `state.nodes.devices`; a *choice* is the devices' places in the row, and a zone's.
+This is the draft's own copy of the device columns, with undo. A share may go to a device that is shared already and has
+enough left, or open a free one, of which a node has no more than its count of whole devices says (pods without names
+may hold some). Rows and devices are as in `state.nodes.devices`; an *allocation* is the positions of devices in their
+row, and of a zone.
 
 Whole devices of a pod come from one zone if one has them all, from the zone where they leave least; else from as few
-zones as possible. All kinds of device a pod asks (GPU and RDMA) are looked for in the same zone first. `aligned`
-"required": cpu, memory and devices must all be of one zone; "preferred": if they can."""
+zones as possible. All kinds of device that a pod asks for (GPU and RDMA) are looked for in the same zone first.
+`aligned` "required": cpu, memory and devices must all be of one zone; "preferred": if they can.
+"""
 
 from __future__ import annotations
 
@@ -29,15 +31,17 @@ ALL = slice(None)
 
 
 class DeviceAllocation(NamedTuple):
-    """Places of devices in their row, and of the zone (-1: none is promised)."""
+    """The positions of a pod's devices in their row, and of its zone (`NO_ZONE`: none)."""
 
     devices: tuple[int, ...] = ()
     zone: int = NO_ZONE
 
 
 class DeviceDraft:
-    """`whole`: by row and device, whether it is free altogether. Most cycles take from a few rows and look at no other:
-    so rows are copied when something is taken there, and the columns when all are looked at after that."""
+    """What the draft has left of each device and zone.
+
+    Most cycles take from a few rows and look at no other: so rows are copied when something is taken there, and the
+    columns when all are looked at after that."""
 
     def __init__(self, columns: NodeTable) -> None:
         self.columns, self.book = columns, columns.devices
@@ -48,7 +52,7 @@ class DeviceDraft:
         self._all: Left | None = None
 
     def left(self, row: int | None = None) -> Left:
-        """Of each device of the row, or of all by row; to look at only."""
+        """Return (thousandths, bytes) left of each device of the row, or of all by row; only to be read."""
         if row is not None and self._all is None:
             return self._rows.get(row) or (self.book.milli[row], self.book.memory[row])
         if self._all is None:
@@ -65,12 +69,13 @@ class DeviceDraft:
         return self.left(row)
 
     def whole(self, resource: str, row: int | None = None) -> NDArray[np.bool_]:
+        """Return, by row and device or by device of the row, whether it is a free device of the resource."""
         code, (milli, memory), some = self.book.codes.get(resource, -2), self.left(row), ALL if row is None else row
         free: NDArray[np.bool_] = (milli == MILLI) & (memory == self.size[some])
         return np.asarray(free & (self.resource[some] == code))
 
     def open_to(self, share: DeviceShare, row: int | None = None) -> NDArray[np.bool_]:
-        """Devices with room for one such share."""
+        """Return the mask of devices that can take one such share."""
         (milli, memory), some = self.left(row), ALL if row is None else row
         mine, size = self.resource[some] == self.book.codes.get(share.resource, -2), self.size[some]
         if share.memory_bytes:
@@ -79,7 +84,7 @@ class DeviceDraft:
         return np.asarray(mine & (milli >= share.milli) & (memory >= size * share.milli // MILLI))
 
     def holds_share(self, share: DeviceShare, rows: NDArray[np.intp], whole: Ints) -> Rows:
-        """For each of those rows, with so many whole devices by count: whether it holds the share."""
+        """Return, for each of the rows, with `whole` free devices by count, whether it can take the share."""
         fits, free = self.open_to(share), self.whole(share.resource)
         shared = np.count_nonzero(fits & ~free, axis=1)[rows]
         opened = np.minimum(np.count_nonzero(fits & free, axis=1)[rows], np.maximum(whole, 0))
@@ -87,7 +92,8 @@ class DeviceDraft:
         return held
 
     def zones_that_hold(self, demand: Demand, free: dict[str, Ints], rows: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """[nth of those rows, zone]: whether the zone surely has all that one pod asks. `free`: by the same rows."""
+        """Return [nth of the rows, zone]: whether the zone surely has all that one pod asks for. `free`: resource ->
+        what is free, by the same rows."""
         zones = len(self.zoned) and next(iter(self.zoned.values())).shape[1]
         most = max(int(self.zone.max(initial=NO_ZONE)) + 1, zones)
         fits = np.zeros((len(rows), most), np.bool_)
@@ -104,7 +110,7 @@ class DeviceDraft:
         return fits
 
     def left_in(self, row: int, zone: int, demand: Demand) -> float:
-        """How much of what a pod asks the zone has left, in the number of such pods: the tightest has least."""
+        """Return how many pods of the demand the zone could still take, as a fraction: the tightest zone has least."""
         share, total = demand.shape.share, 0.0
         for resource, amount in demand.asks:
             if (table := self.zoned.get(resource)) is not None:
@@ -118,7 +124,8 @@ class DeviceDraft:
     def _enough(
         self, fits: NDArray[np.bool_], table: Table, resource: str, amount: int, free: Ints, rows: NDArray[np.intp]
     ) -> None:
-        """What is held on the node and not known to be in a zone may be in any."""
+        """Clear where a zone may lack the amount. What is held on the node and not known to be in a zone may
+        be in any."""
         known = self.known[resource][rows]
         held = self.columns.allocatable[resource][rows] - free - known.sum(axis=1)
         left = table[rows] - known - np.maximum(held, 0)[:, None]
@@ -126,15 +133,17 @@ class DeviceDraft:
         fits[:, : left.shape[1]] &= (left >= amount) | ~says[:, None]
 
     def _per_zone(self, devices: NDArray[np.bool_], rows: NDArray[np.intp], zones: int) -> Ints:
-        """[row, zone]: how many of the marked devices are in each zone."""
+        """Return [row, zone]: how many of the marked devices are in each zone."""
         where = self.zone[rows]
         return np.stack([(devices & (where == zone)).sum(axis=1) for zone in range(zones)], axis=1)
 
     def choose(
         self, demand: Demand, row: int, whole: dict[str, int], *, zone: int = NO_ZONE, first: int | None = None
     ) -> DeviceAllocation:
-        """The devices for one pod there. `whole`: what the node's counts have of each resource; `first`: the device
-        that a share should have, if it may."""
+        """Return the devices for one pod on the row.
+
+        `whole`: resource -> free devices by the node's count.
+        `first`: the device that a share should have, if it can."""
         share = demand.shape.share
         picked: list[int] = []
         for resource, amount in demand.asks:
@@ -146,7 +155,8 @@ class DeviceDraft:
         return DeviceAllocation(tuple(picked), zone)
 
     def _near(self, row: int, free: Sequence[int], amount: int, zone: int, beside: Sequence[int]) -> list[int]:
-        """So many of the free devices, of the zone, or of that of the devices beside them, or of the tightest."""
+        """Return so many of the free devices: of the zone, or of that of the devices beside them, or of the
+        tightest."""
         zones = self.zone[row].tolist()
         counts = {at: sum(zones[each] == at for each in free) for at in {zones[each] for each in free}}
         first = zone if zone != NO_ZONE else zones[beside[0]] if beside else NO_ZONE
@@ -161,7 +171,8 @@ class DeviceDraft:
     def _for_share(
         self, share: DeviceShare, row: int, whole: int, zone: int, beside: Sequence[int], wanted: int | None
     ) -> list[int]:
-        """Shared devices with least left first; free ones are opened last, no more than the count says."""
+        """Return the devices for a share: shared ones with least left first; free ones are opened last, no more than
+        the count says."""
         fits, free = self.open_to(share, row), self.whole(share.resource, row)
         zones, (left, memory) = self.zone[row].tolist(), [each.tolist() for each in self.left(row)]
         first = zone if zone != NO_ZONE else zones[beside[0]] if beside else NO_ZONE
@@ -182,7 +193,8 @@ class DeviceDraft:
         return chosen
 
     def take(self, demand: Demand, row: int, choice: DeviceAllocation, pods: int = 1) -> dict[str, int]:
-        """The pod holds them (gives them back, if `pods` is -1); by how many whole devices each count shrinks."""
+        """Take the devices for a pod (give them back, if `pods` is -1); return by how many whole devices each count
+        shrinks."""
         share, use = demand.shape.share, device_use(demand.shape.share)
         opened, (left, memory_left) = 0, self._to_change(row)
         for at in choice.devices:
@@ -201,13 +213,13 @@ class DeviceDraft:
         return {share.resource: opened} if share is not None and opened else {}
 
     def names(self, row: int, choice: DeviceAllocation) -> tuple[str, ...]:
-        """As a placement says it: the zone, if one is promised, then the devices."""
+        """Return the names as a placement has them: the zone, if there is one, then the devices."""
         listed = self.book.listed.get(row, ())
         zone = (ZONE + self.book.zones[row][choice.zone],) if choice.zone != NO_ZONE else ()
         return (*zone, *(listed[at].name for at in choice.devices))
 
     def choice(self, row: int, names: Sequence[str]) -> DeviceAllocation:
-        """The places of what a placement named, as far as the node lists it."""
+        """Return the allocation that a placement names, as far as the node lists it."""
         at = {device.name: place for place, device in enumerate(self.book.listed.get(row, ()))}
         zones = self.book.zones.get(row, ())
         zone = zone_in(names)
@@ -216,5 +228,5 @@ class DeviceDraft:
 
 
 def asks_devices(columns: NodeTable, asks: Amounts) -> bool:
-    """Whether some node lists devices of a resource that is asked."""
+    """Return whether some node lists devices of a resource that is asked for."""
     return any(resource in columns.devices.codes for resource, _ in asks)

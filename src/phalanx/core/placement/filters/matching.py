@@ -1,9 +1,10 @@
-"""Which nodes a demand matches, and how many of its pods they hold.
+"""Which nodes match a pod's node constraints.
 
 The rules are those of kube-scheduler's filters (k8s.io/component-helpers scheduling/corev1, plugins NodeAffinity,
-TaintToleration, NodeUnschedulable), as vector operations over the `NodeAttributes` columns. A node that is not ready
-matches nothing. Every rule is a pair (what failing it means, which rows pass), so that matching and explaining are one
-text."""
+TaintToleration, NodeUnschedulable), as vector operations over the columns of `NodeAttributes`. A node that is not ready
+matches nothing. Every filter is a pair (what failing it means, which rows pass), so that matching and explaining are
+one text.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ KEEPS_AWAY = {"NoSchedule", "NoExecute"}
 
 
 def matching(facts: NodeAttributes, where: NodeConstraints) -> Rows:
-    """The rows whose nodes a pod may go to, amounts aside. Kept with the facts until one of them changes."""
+    """Return the mask of rows whose nodes match the constraints. It is kept with the attributes until a node
+    changes."""
     known: Rows | None = facts.derived.get(where)
     if known is not None:
         return known
@@ -39,7 +41,7 @@ def matching(facts: NodeAttributes, where: NodeConstraints) -> Rows:
 
 
 def matches_all(facts: NodeAttributes, where: NodeConstraints) -> bool:
-    """Whether a pod may go to every node that is ready, amounts aside. Kept with the facts."""
+    """Return whether every ready node matches the constraints. The answer is kept with the attributes."""
     known: bool | None = facts.derived.get((matches_all, where))
     if known is None:
         known = int(np.count_nonzero(matching(facts, where))) == ready_nodes(facts)
@@ -48,7 +50,7 @@ def matches_all(facts: NodeAttributes, where: NodeConstraints) -> bool:
 
 
 def ready_nodes(facts: NodeAttributes) -> int:
-    """How many. Kept with the facts."""
+    """Return how many nodes are ready. The answer is kept with the attributes."""
     known: int | None = facts.derived.get(ready_nodes)
     if known is None:
         known = int(np.count_nonzero(facts.ready))
@@ -57,7 +59,7 @@ def ready_nodes(facts: NodeAttributes) -> int:
 
 
 def selected(facts: NodeAttributes, where: NodeConstraints) -> Rows:
-    """The rows with a node that the selector and the node affinity leave, readiness and taints aside."""
+    """Return the mask of rows with a node that the selector and the node affinity leave, readiness and taints aside."""
     passed = facts.names != ABSENT
     for key, value in where.selector:
         passed &= _in(facts, facts.labels.get(key), (value,))
@@ -67,14 +69,15 @@ def selected(facts: NodeAttributes, where: NodeConstraints) -> Rows:
 
 
 def cache_answer(facts: NodeAttributes, key: object, answer: object) -> None:
-    """Until a node changes."""
+    """Keep an answer with the attributes until a node changes."""
     if len(facts.derived) >= min(REMEMBERED, CELLS // facts.capacity):
         facts.derived.clear()
     facts.derived[key] = answer
 
 
 def node_filters(facts: NodeAttributes, where: NodeConstraints) -> Iterator[tuple[str, Rows]]:
-    """Each rule in the order in which nodes are filtered: ("do not match …", the rows that pass it)."""
+    """Yield each filter, in the order in which they are applied: (what failing it means: "do not match …", the mask of
+    rows that pass it)."""
     if not tolerates(where.tolerations, UNSCHEDULABLE):
         yield "are unschedulable", ~facts.unschedulable
     for key, value in where.selector:
@@ -90,7 +93,7 @@ def node_filters(facts: NodeAttributes, where: NodeConstraints) -> Iterator[tupl
 
 
 def term_matches(facts: NodeAttributes, term: NodeTerm) -> Rows:
-    """All requirements must hold; a term without any matches no node (k8s: an empty term selects nothing)."""
+    """Return the mask of rows that meet all requirements. A term without any matches no node, as in Kubernetes."""
     passed = np.full(facts.capacity, bool(term))
     for requirement in term:
         passed &= requirement_matches(facts, requirement)
@@ -98,8 +101,8 @@ def term_matches(facts: NodeAttributes, term: NodeTerm) -> Rows:
 
 
 def requirement_matches(facts: NodeAttributes, requirement: Requirement) -> Rows:
-    """labels.Requirement.Matches of k8s.io/apimachinery: a node without the label passes NotIn and DoesNotExist
-    only."""
+    """Return the mask of rows that meet the requirement, as labels.Requirement.Matches of k8s.io/apimachinery: a node
+    without the label passes NotIn and DoesNotExist only."""
     column = facts.labels.get(requirement.key)
     if requirement.field:
         column = facts.names if requirement.key == "metadata.name" else None
@@ -119,11 +122,12 @@ def requirement_matches(facts: NodeAttributes, requirement: Requirement) -> Rows
 
 
 def is_untolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
+    """Return whether the taint keeps a pod with these tolerations off its node."""
     return taint.effect in KEEPS_AWAY and not tolerates(tolerations, taint)
 
 
 def tolerates(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
-    """Toleration.ToleratesTaint of k8s.io/api/core/v1, for each of them."""
+    """Return whether one of the tolerations tolerates the taint, as Toleration.ToleratesTaint of k8s.io/api/core/v1."""
     return any(
         (not toleration.effect or toleration.effect == taint.effect)
         and (not toleration.key or toleration.key == taint.key)
@@ -136,11 +140,12 @@ def tolerates(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
 
 
 def taint_text(taint: Taint) -> str:
-    """As `kubectl taint` writes it."""
+    """Return the taint as `kubectl taint` writes it."""
     return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
 
 
 def _in(facts: NodeAttributes, column: NDArray[np.int32] | None, values: tuple[str, ...]) -> Rows:
+    """Return the mask of rows whose value is one of these."""
     codes = [facts.codes[value] for value in values if value in facts.codes]
     if column is None or not codes:
         return np.zeros(facts.capacity, np.bool_)
@@ -148,7 +153,7 @@ def _in(facts: NodeAttributes, column: NDArray[np.int32] | None, values: tuple[s
 
 
 def _beyond(facts: NodeAttributes, column: NDArray[np.int32] | None, values: tuple[str, ...], *, sign: int) -> Rows:
-    """Gt (sign 1) and Lt (-1): both sides must be integers, else nothing matches."""
+    """Return the mask of rows that meet Gt (`sign` 1) or Lt (-1): both sides must be integers, else nothing matches."""
     passed = np.zeros(facts.capacity, np.bool_)
     bound = _integer(values[0]) if len(values) == 1 else None
     if column is None or bound is None:
@@ -160,6 +165,7 @@ def _beyond(facts: NodeAttributes, column: NDArray[np.int32] | None, values: tup
 
 
 def _integer(text: str) -> int | None:
-    """strconv.ParseInt(text, 10, 64): no spaces, no underscores."""
+    """Return the integer as strconv.ParseInt(text, 10, 64) reads it, without spaces and underscores; None if it is
+    none."""
     digits = text[1:] if text[:1] in {"+", "-"} else text
     return int(text) if digits.isascii() and digits.isdigit() else None

@@ -1,4 +1,4 @@
-"""How many pods of a demand each node holds."""
+"""How many pods of a demand each node holds (kube-scheduler's plugin NodeResourcesFit, as vector operations)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from phalanx.state.nodes.table import NodeTable
 
 
 def empty_capacity(columns: NodeTable, demand: Demand) -> int:
-    """How many pods of the demand all nodes it matches would hold if nothing ran. Kept with the facts."""
+    """Return how many pods of the demand all nodes it matches would hold if nothing ran. The answer is kept with the
+    attributes."""
     known: int | None = columns.attributes.derived.get(demand)
     if known is None:
         rows = matching(columns.attributes, demand.where).nonzero()[0]
@@ -24,7 +25,7 @@ def empty_capacity(columns: NodeTable, demand: Demand) -> int:
 
 
 def pods_held(columns: Mapping[str, NDArray[np.int64]], asks: Amounts, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-    """For each of those rows, how many pods with these asks its amounts hold."""
+    """Return, for each of the rows, how many pods with these requests its amounts hold."""
     most: NDArray[np.int64] | None = None
     for resource, amount in asks:
         column = columns.get(resource)
@@ -37,7 +38,7 @@ def pods_held(columns: Mapping[str, NDArray[np.int64]], asks: Amounts, rows: NDA
 
 
 def rows_that_fit(columns: Mapping[str, NDArray[np.int64]], asks: Amounts, allowed: Rows) -> NDArray[np.intp]:
-    """Of the allowed rows, those that hold at least one pod with these asks."""
+    """Return those of the allowed rows that hold at least one pod with these requests."""
     fits = allowed
     for resource, amount in asks:
         column = columns.get(resource)
@@ -50,8 +51,10 @@ def rows_that_fit(columns: Mapping[str, NDArray[np.int64]], asks: Amounts, allow
 def fits_each(
     columns: Mapping[str, NDArray[np.int64]], wanted: Sequence[Mapping[str, int]], size: int
 ) -> tuple[NDArray[np.intp], Rows]:
-    """The positions at which a pod with the least of all these asks fits, and [i, nth of those positions]: whether one
-    with the i-th asks does. On a full cluster the first thins out the nodes for the second."""
+    """Return the positions that hold a pod with the least of all these requests, and [i, nth of those positions]:
+    whether a pod with the i-th requests fits.
+
+    On a full cluster the first step leaves few nodes for the second."""
     amounts = {
         resource: np.array([each.get(resource, 0) for each in wanted], np.int64)
         for resource in sorted(set().union(*wanted))
@@ -71,5 +74,6 @@ def fits_each(
 
 
 def not_overcommitted(columns: NodeTable) -> Rows:
-    """Rows that hold no more than they have. The world can overfill a node; such a node takes nothing new."""
+    """Return the mask of rows that hold no more than they have. The world can overcommit a node; such a node takes
+    nothing new."""
     return columns.lowest_free() >= 0

@@ -1,9 +1,10 @@
-"""Who is where, as a cycle thinks of it: pods counted by selector and topology domain, what the draft placed included.
+"""Pods counted by selector and topology domain, those that the draft placed included.
 
-A *tally* is a column: by row, how many pods are there that some selector picks. It is made when a demand first asks,
-from the kinds in the book that match and from what the draft has placed so far, and from then on every pod the draft
-places (or takes back) is entered in the tallies that pick it. Summed by the codes of a node label it says how many such
-pods each domain has. Cost: the tallies of the demands that ask, nothing for all others."""
+A *tally* is a column: by row, how many pods there some selector picks. It is made when a demand first asks, from the
+affinity classes in the pod index that match and from what the draft has placed so far; from then on every pod that the
+draft places (or removes) is entered in the tallies that pick it. Summed by the codes of a node label a tally says how
+many such pods each domain has. The cost is that of the tallies of the demands that ask; for all others there is none.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ Counts: TypeAlias = NDArray[np.int64]
 
 
 class PodCounts:
-    """`wishing`: kinds that run, or were placed by the draft, and want something of others; it only grows."""
+    """The tallies of one draft.
+
+    `with_affinity`: classes that run, or were placed by the draft, and have terms of their own; it only grows."""
 
     def __init__(self, columns: NodeTable) -> None:
         self.columns = columns
@@ -34,7 +37,7 @@ class PodCounts:
         self._entered: dict[AffinityClass, list[Counts]] = {}  # kind -> the tallies that pick it
 
     def note(self, kind: AffinityClass, row: int, pods: int) -> None:
-        """The draft puts so many pods there (takes them away, if negative)."""
+        """Enter pods that the draft places on the row (removes, if negative)."""
         if (kind.near or kind.away) and kind not in self.with_affinity:
             self.with_affinity[kind] = None
         rows = self._placed.setdefault(kind, {})
@@ -43,28 +46,29 @@ class PodCounts:
             tally[row] += pods
 
     def note_ports(self, row: int, ports: tuple[HostPort, ...], pods: int) -> None:
+        """Enter the host ports of pods that the draft places on the row (removes, if negative)."""
         used = self._ports.setdefault(row, {})
         for port in ports:
             used[port] = used.get(port, 0) + pods
 
     def selected(self, terms: tuple[PodAffinityTerm, ...], namespace: str) -> Counts:
-        """By row, the pods that every one of the terms selects; `namespace`: whose terms they are."""
+        """Return, by row, the pods that every one of the terms selects. `namespace`: of the pod with the terms."""
         key = (terms, namespace)
         picks = [(term.selector, term.namespaces or (namespace,)) for term in terms]
         selectors = (term.selector for term in terms)
         return self._tally(key, lambda kind: all(selector_matches(*each, kind) for each in picks), next(selectors))
 
     def labelled(self, selector: NodeTerm, namespace: str) -> Counts:
-        """By row, the pods of that namespace that the selector picks."""
+        """Return, by row, the pods of the namespace that the selector picks."""
         return self._tally((selector, namespace), lambda kind: selector_matches(selector, (namespace,), kind), selector)
 
     def of_kind(self, kind: AffinityClass) -> Counts:
-        """By row, the pods of that kind."""
+        """Return, by row, the pods of the class."""
         return self._tally(kind, lambda other: other is kind, None, (kind,))
 
     def by_domain(self, counts: Counts, topology: str) -> tuple[Counts, NDArray[np.int32]]:
-        """(pods by code of the label's value, the code of each row): `sums[codes]` are the pods in each row's domain.
-        Rows without the label have the code 0, and nothing is in their domain."""
+        """Return (pods by code of the label's value, the code of each row): `sums[codes]` are the pods in each row's
+        domain. Rows without the label have the code 0, and nothing is in their domain."""
         codes = self.columns.attributes.labels.get(topology)
         if codes is None:
             codes = np.zeros(len(counts), np.int32)
@@ -73,7 +77,7 @@ class PodCounts:
         return sums, codes
 
     def taken_ports(self, ports: tuple[HostPort, ...]) -> list[int]:
-        """The rows on which one of those ports is in use."""
+        """Return the rows on which one of the ports is in use."""
         rows: dict[int, None] = {}
         for row in (*self.book.ports, *self._ports):
             used, placed = self.book.ports.get(row, {}), self._ports.get(row, {})
@@ -119,7 +123,8 @@ class PodCounts:
 
 
 def ports_conflict(port: HostPort, other: HostPort) -> bool:
-    """Both cannot be open on one node: same number and protocol, and one of them on every address, or on the same."""
+    """Return whether the two ports cannot both be open on one node: same number and protocol, and one of them on every
+    address, or both on the same."""
     if (port.number, port.protocol) != (other.number, other.protocol):
         return False
     everywhere = {"", "0.0.0.0"}  # noqa: S104  # compared with, not bound to

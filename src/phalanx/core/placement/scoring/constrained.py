@@ -1,13 +1,14 @@
-"""Pods that want more of a node than room: placed one by one, each where the rules leave it and the scores are best.
+"""Place constrained pods one by one, each where the filters leave it a node and the scores are best.
 
-For every pod: the nodes that hold it by amounts; of these, those that every rule passes
+For every pod: the nodes that hold it by amounts; of these, those that every filter passes
 (`core.placement.filters.affinity`: affinity, spread, host ports; `core.placement.filters.devices`: shares, NUMA zones);
-of these, the one that is preferred most by the pod; then one on which no free device must be opened for a share; then
-the best by the policy's score (`core.placement.scoring.score`); then the first in packing order. So what a pod prefers
-comes before what the policy does, and nothing is left to chance.
+of these, the one that the pod prefers most; then one on which no free device must be opened for a share; then the best
+by the scoring strategy (`core.placement.scoring.score`); then the first in packing order. So what a pod prefers comes
+before what the policy does, and nothing is left to chance.
 
-Pods of a gang count for each other. If they must be near their own kind and none runs yet, the first decides for all:
-then the domains that by counting hold them all are tried, the tightest first, at most `DOMAINS`."""
+Pods of a gang count for each other. If they have affinity to their own kind and none runs yet, the first decides for
+all: then the domains that by counting hold them all are tried, the tightest first, at most `DOMAINS`.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ Positions = NDArray[np.intp]
 def fill_constrained(
     draft: Draft, demand: Demand, role: int, count: int, shares: list[tuple[int, int, int]], within: Rows | None
 ) -> int:
-    """Take room for `count` pods, as `packing.fill`; how many found none."""
+    """Take capacity for `count` pods, as `packing.fill`; return how many found none."""
     for inside in own_domains(draft, demand, count, within):
         mark, before = draft.mark(), len(shares)
         if not one_by_one(draft, demand, role, count, shares, inside):
@@ -47,6 +48,7 @@ def fill_constrained(
 def one_by_one(
     draft: Draft, demand: Demand, role: int, count: int, shares: list[tuple[int, int, int]], within: Rows | None
 ) -> int:
+    """Place the pods one after the other; return how many found no node."""
     first = len(shares)  # what was there before may be rewound to
     for left in range(count, 0, -1):
         position = best_position(draft, demand, within)
@@ -61,7 +63,8 @@ def one_by_one(
 
 
 def own_domains(draft: Draft, demand: Demand, count: int, within: Rows | None) -> Iterator[Rows]:
-    """If the first pod decides where the others must be: the domains that may hold them all, tightest first."""
+    """Yield the domains that may hold all pods, the tightest first, if the first pod decides where the others
+    must be."""
     wishes = draft.pod_affinity(demand)
     if count < 2 or not wishes.near or not wishes.is_first():
         return
@@ -79,7 +82,7 @@ def own_domains(draft: Draft, demand: Demand, count: int, within: Rows | None) -
 
 
 def positions_with_room(draft: Draft, demand: Demand, within: Rows | None) -> Positions:
-    """The positions that match and hold one of the pods by amounts."""
+    """Return the positions that match and hold one pod by amounts."""
     allowed = draft.allowed(demand.where)
     if allowed is None:
         allowed = np.ones(len(draft), np.bool_)
@@ -87,7 +90,8 @@ def positions_with_room(draft: Draft, demand: Demand, within: Rows | None) -> Po
 
 
 def best_position(draft: Draft, demand: Demand, within: Rows | None) -> int | None:
-    """The position for one pod; None if the rules leave no node: the draft then notes how many each turned away."""
+    """Return the position for one pod; None if the filters leave no node: the draft then notes how many each turned
+    away."""
     found = positions_with_room(draft, demand, within)
     total, turned_away = len(found), []
     for text, passing in constraint_filters(draft, demand):
@@ -105,7 +109,7 @@ def best_position(draft: Draft, demand: Demand, within: Rows | None) -> int | No
 
 
 def constraint_filters(draft: Draft, demand: Demand) -> Iterator[tuple[str, Callable[[Positions], Rows]]]:
-    """Each rule: what failing it means, and which of some positions pass it."""
+    """Yield each filter: what failing it means, and a function from positions to which of them pass it."""
     shape = demand.shape
     for text, rows in draft.pod_affinity(demand).rules():
         yield text, partial(at_rows, draft, rows)
@@ -122,7 +126,8 @@ def constraint_filters(draft: Draft, demand: Demand) -> Iterator[tuple[str, Call
 
 
 def preferences(draft: Draft, demand: Demand) -> Iterator[Callable[[Positions], NDArray[np.generic] | None]]:
-    """What decides among the positions that are left, the strongest first: more is better."""
+    """Yield the functions from positions to scores that decide among those that are left, the strongest first; more is
+    better."""
     yield lambda found: draft.pod_affinity(demand).points(draft.rows[found])
     if demand.shape.aligned == "preferred":
         yield lambda found: in_one_zone(draft, demand, found)
@@ -134,21 +139,23 @@ def preferences(draft: Draft, demand: Demand) -> Iterator[Callable[[Positions], 
 
 
 def at_rows(draft: Draft, rows: Rows, found: Positions) -> Rows:
+    """Return the mask of rows at these positions."""
     return rows[draft.rows[found]]
 
 
 def in_one_zone(draft: Draft, demand: Demand, found: Positions) -> Rows:
+    """Return the mask of positions that have a zone with all that one pod asks for."""
     return np.asarray(zones(draft, demand, found).any(axis=1))
 
 
 def zones(draft: Draft, demand: Demand, found: Positions) -> NDArray[np.bool_]:
-    """[nth of those positions, zone]: whether the zone has all that one pod asks."""
+    """Return [nth of the positions, zone]: whether the zone has all that one pod asks for."""
     free = {resource: draft.free[resource][found] for resource, _ in demand.asks}
     return draft.ledger.zones_that_hold(demand, free, draft.rows[found])
 
 
 def place_pod(draft: Draft, demand: Demand, position: int) -> None:
-    """One pod goes there, on the devices that suit it best."""
+    """Place one pod at the position, on the devices that suit it best."""
     shape = demand.shape
     if shape.share is None and not shape.aligned and not draft.scores_devices(demand):
         draft.put(position, demand, 1)
@@ -163,4 +170,5 @@ def place_pod(draft: Draft, demand: Demand, position: int) -> None:
 
 
 def share_text(share: DeviceShare) -> str:
+    """Return the share as sentences write it."""
     return f"{share.memory_bytes / 2**30:g}Gi" if share.memory_bytes else f"{share.milli}/1000"

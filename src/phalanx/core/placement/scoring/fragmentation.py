@@ -44,7 +44,7 @@ Floats = NDArray[np.float64]
 
 
 class DeviceRequest(NamedTuple):
-    """Of one pod: cpu in millicores, how many devices, and how many thousandths of each."""
+    """What one pod asks for: cpu in millicores, how many devices, and how many thousandths of each."""
 
     cpu: int
     devices: int
@@ -52,6 +52,7 @@ class DeviceRequest(NamedTuple):
 
 
 def device_request(shape: Shape, resource: str) -> DeviceRequest:
+    """Return what pods of the shape ask for of this resource."""
     cpu = dict(shape.requests).get(CPU, 0)
     if shape.share is not None and shape.share.resource == resource:
         return DeviceRequest(cpu, shape.share.count, shape.share.milli)
@@ -60,7 +61,7 @@ def device_request(shape: Shape, resource: str) -> DeviceRequest:
 
 
 class TypicalPods:
-    """The typical pods, in columns; `may[row, pod]`: whether the node is one that the pod may go to."""
+    """The typical pods, in columns. `may[row, pod]`: whether the pod may go to the node."""
 
     def __init__(self, columns: NodeTable, weighted: Sequence[tuple[Shape, float]], resource: str) -> None:
         popular = most_frequent(weighted)
@@ -90,7 +91,7 @@ class TypicalPods:
         return np.asarray(np.round(found / mean, 3) if mean else np.ones(len(found)))
 
     def lost(self, rows: NDArray[np.intp], cpu: Ints, left: Ints) -> Floats:
-        """For each row with so much free cpu and [row, device] left thousandths: its fragmentation."""
+        """Return, for each row with so much free cpu and [row, device] left thousandths, its fragmentation."""
         large = left[:, :, None] >= self.milli
         fits = (large.sum(axis=1) >= self.devices) & (self.devices > 0) & (cpu[:, None] >= self.cpu) & self.may[rows]
         total = left.sum(axis=1)[:, None]
@@ -98,8 +99,8 @@ class TypicalPods:
         return np.asarray(total - np.where(fits, usable, 0)) @ self.weight / self.total
 
     def wasted(self, rows: NDArray[np.intp], cpu: Ints, left: Ints) -> Floats:
-        """What of it is lost, part of what is stranded, and a little of what is free, less as much as others want it;
-        in thousandths of a device."""
+        """Return, for each row, what of it is lost, part of what is stranded, and a little of what is free, less as
+        much as other pods want it; in thousandths of a device."""
         free = left.sum(axis=1)
         fed = cpu * MILLI / self.cpu_per_device if self.cpu_per_device else free
         kept = UNTIDY - WANTED * (self.wanted[rows] - 1.0)
@@ -110,8 +111,8 @@ Measure: TypeAlias = Callable[[TypicalPods, NDArray[np.intp], Ints, Ints], Float
 
 
 def cpu_per_device(columns: NodeTable, weighted: Sequence[tuple[Shape, float]], resource: str) -> float:
-    """The millicores that the pods to come ask, those without devices included, per device that they ask; at most what
-    nodes with devices have: what is asked beyond that goes elsewhere, or waits."""
+    """Return the millicores that the expected pods ask for per device, pods without devices included; at most what
+    nodes with devices have."""
     cpu = devices = 0.0
     for shape, weight in weighted:
         asks = device_request(shape, resource)
@@ -124,7 +125,7 @@ def cpu_per_device(columns: NodeTable, weighted: Sequence[tuple[Shape, float]], 
 
 
 def most_frequent(weighted: Sequence[tuple[Shape, float]]) -> list[tuple[Shape, float]]:
-    """Up to `POPULAR` of the weight; at equal weight as they were given."""
+    """Return the most frequent shapes, up to `POPULAR` of the weight; at equal weight as they were given."""
     listed = sorted(weighted, key=lambda item: -item[1])
     enough, found, have = POPULAR * sum(weight for _, weight in listed), list[tuple[Shape, float]](), 0.0
     for shape, weight in listed:
@@ -136,7 +137,7 @@ def most_frequent(weighted: Sequence[tuple[Shape, float]]) -> list[tuple[Shape, 
 
 
 def left_of(ledger: DeviceDraft, resource: str, rows: NDArray[np.intp]) -> Ints:
-    """[row, device]: the thousandths left of its devices of the resource."""
+    """Return [row, device]: the thousandths left of the row's devices of the resource."""
     counted = ledger.resource[rows] == ledger.book.codes.get(resource, -2)
     return np.where(counted, np.maximum(ledger.left()[0][rows], 0), 0)
 
@@ -149,9 +150,8 @@ def gains(
     left: Ints,
     measure: Measure = TypicalPods.lost,
 ) -> Floats:
-    """[row, device]: by how much fragmentation (or another measure) falls if the pod goes there and, for a share, to
-    that device; for whole devices all columns of a row are equal, and it gets the first that are free. -inf where it
-    does not fit."""
+    """Return [row, device]: by how much fragmentation (or another measure) falls if the pod goes there and, for a
+    share, to that device."""
     asks, parts = device_request(demand.shape, typical.resource), list[Floats]()
     for start in range(0, len(rows), ROWS):
         some = slice(start, start + ROWS)
@@ -178,13 +178,13 @@ def _gains(
 
 
 def taken_whole(left: Ints, asks: DeviceRequest) -> Ints:
-    """Without the first so many devices that have as much left as is asked of each."""
+    """Return what is left without the first so many devices that have as much left as is asked of each."""
     fits = (left >= asks.milli) & (asks.milli > 0)
     first = fits & (np.cumsum(fits, axis=1) <= asks.devices)
     return np.where(first, left - asks.milli, left)
 
 
 def rounded(gain: Floats) -> Floats:
-    """The paper's program's score of a gain, a whole number from 0 to 100; -inf stays what it is."""
+    """Return the score of a gain as the paper's program has it, a whole number from 0 to 100; -inf stays what it is."""
     with np.errstate(over="ignore"):
         return np.where(np.isfinite(gain), np.floor(100.0 / (1.0 + np.exp(-gain / 1000.0))), gain)

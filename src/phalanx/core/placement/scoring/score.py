@@ -38,12 +38,12 @@ BY_FRAGMENTATION = {ScoringStrategy.FRAGMENTATION, ScoringStrategy.FEWEST_LOST}
 
 
 def criteria(score: ScoringStrategy) -> tuple[Criterion, ...]:
-    """The strongest first."""
+    """Return the criteria of the strategy, the strongest first."""
     return CRITERIA.get(score, ())
 
 
 def device(draft: Draft, demand: Demand, position: int) -> int | None:
-    """The device for a share there, if the score has a say in that."""
+    """Return the device for a share at the position, if the strategy decides that; else None."""
     share = demand.shape.share
     if share is None or share.count != 1:
         return None
@@ -57,6 +57,7 @@ def device(draft: Draft, demand: Demand, position: int) -> int | None:
 
 
 def spread(draft: Draft, demand: Demand, found: Positions) -> Floats:
+    """Score by the mean free part, over what the pod asks for, after it is placed."""
     parts = [
         (draft.free[name][found] - amount) / np.maximum(draft.columns.allocatable[name][draft.rows[found]], 1)
         for name, amount in demand.asks
@@ -65,6 +66,7 @@ def spread(draft: Draft, demand: Demand, found: Positions) -> Floats:
 
 
 def load(draft: Draft, demand: Demand, found: Positions) -> Floats:
+    """Score by the worst part of allocatable that would be used, as measured; higher is less used."""
     rows, worst = draft.rows[found], np.zeros(len(found))
     for name, amount in demand.asks:
         has = draft.columns.allocatable[name][rows]
@@ -76,6 +78,7 @@ def load(draft: Draft, demand: Demand, found: Positions) -> Floats:
 
 
 def measured(draft: Draft, row: int, resource: str) -> int:
+    """Return the measured use of the row's node; -1 if it is not measured."""
     node = draft.columns.nodes[row]
     return next((amount for name, amount in node.used if name == resource), -1) if node is not None else -1
 
@@ -122,7 +125,7 @@ def device_clustering(draft: Draft, demand: Demand, found: Positions) -> Floats:
 
 
 def kind(demand: Demand, resource: str) -> int:
-    """Shares are of one kind (0), whole devices by their number."""
+    """Return a demand's kind of devices: 0 for shares, else how many whole devices it asks for."""
     asks = device_request(demand.shape, resource)
     return asks.devices if asks.milli == MILLI else 0
 
@@ -132,7 +135,8 @@ def by_chance(draft: Draft, demand: Demand, found: Positions) -> Floats:
 
 
 def chance(draft: Draft, found: Positions) -> NDArray[np.uint64]:
-    """A number per node that looks random and follows from the rows and how often anything has changed (splitmix64)."""
+    """Return a number per node that looks random and follows from the rows and from how often anything has changed
+    (splitmix64)."""
     seed = np.uint64(draft.changes() * 0xD1B54A32D192ED03 % 2**64)
     mixed = draft.rows[found].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + seed
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -141,7 +145,7 @@ def chance(draft: Draft, found: Positions) -> NDArray[np.uint64]:
 
 
 def least_lost(draft: Draft, demand: Demand, found: Positions) -> Floats:
-    """Per node the best of its devices' gains; remembered per row until the row changes."""
+    """Score each node by the best gain of its devices, cached per row until the row changes."""
     if typical_pods(draft) is None:
         return np.zeros(len(found))
     columns, rows = draft.columns, draft.rows[found]
@@ -156,7 +160,8 @@ def least_lost(draft: Draft, demand: Demand, found: Positions) -> Floats:
 
 
 def gains_at(draft: Draft, demand: Demand, found: Positions) -> Floats | None:
-    """[nth of those positions, device]: as the score counts and rounds them: equals are equal on any machine."""
+    """Return [nth of the positions, device]: the gain, as the strategy counts and rounds it, so that equals are equal
+    on any machine; None if no pods are expected."""
     if (typical := typical_pods(draft)) is None:
         return None
     free, left = stock(draft, found)
@@ -182,19 +187,19 @@ def typical_pods(draft: Draft) -> TypicalPods | None:
 
 
 def stock(draft: Draft, found: Positions) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(free cpu, what is left of each device) of those nodes."""
+    """Return (free cpu, what is left of each device) of these positions."""
     return draft.free[CPU][found], left_of(draft.ledger, counted(draft), draft.rows[found])
 
 
 def left_after(draft: Draft, demand: Demand, found: Positions) -> tuple[Floats, Floats]:
-    """The parts of the largest node's cpu, and devices, that are left once the pod is there."""
+    """Return the parts of the largest node's cpu, and devices, that are left once the pod is placed."""
     most_cpu, most_devices = largest(draft)
     asks, (free, left) = device_request(demand.shape, counted(draft)), stock(draft, found)
     return (free - asks.cpu) / most_cpu, (left.sum(axis=1) - asks.devices * asks.milli) / most_devices
 
 
 def largest(draft: Draft) -> tuple[int, int]:
-    """(millicores, thousandths of devices) of the largest node; kept with the facts until a node changes."""
+    """Return (millicores, thousandths of devices) of the largest node. The answer is kept with the node attributes."""
     derived = draft.columns.attributes.derived
     known: tuple[int, int] | None = derived.get(largest)
     if known is None:
@@ -206,7 +211,7 @@ def largest(draft: Draft) -> tuple[int, int]:
 
 
 def counted(draft: Draft) -> str:
-    """The resource whose devices are scored: the one that nodes list first."""
+    """Return the resource whose devices are scored: the one that nodes list first."""
     return next(iter(draft.columns.devices.codes), "")
 
 

@@ -1,4 +1,4 @@
-"""Which pods are to be expected: as the policy says, else as the jobs in the book are."""
+"""Which pods are to be expected: as the policy says, else as those of the known jobs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ GROWN = 1.25  # jobs are counted anew when their number has changed by as much
 
 
 def expected_pods(cluster: Cluster, policy: Policy) -> Expected:
-    """(shape, how often), for scores by fragmentation; nothing for others. What the book has is counted again only
-    when its number of jobs has changed by a quarter: expectations need not follow every job."""
+    """Return (shape, how often), for strategies by fragmentation; nothing for others.
+
+    Known jobs are counted again only when their number has changed by a quarter: expectations need not follow every
+    job."""
     if policy.typical or policy.score not in BY_FRAGMENTATION:
         return policy.typical
     jobs, scores = len(cluster.jobs), cluster.columns.scores
