@@ -23,7 +23,7 @@ from phalanx.core.quota.ledger import QuotaLedger
 from phalanx.model.event import Event, Finished, FlavorSeen, NodeSeen, QueueSeen, Submitted
 from phalanx.model.job import Job, Phase, Role
 from phalanx.model.node import Node
-from phalanx.model.plan import Plan, Start
+from phalanx.model.plan import Place, Plan, Preempt, Shrink, Start
 from phalanx.model.pod import amounts
 from phalanx.model.policy import Policy
 from phalanx.model.reason import ReasonCode
@@ -204,7 +204,7 @@ class Run:
             self.no_room_is_true()
             self.steps += 1
             if self.steps % WOKEN == 0 or self.settled():
-                self.nobody_is_overlooked()
+                self.nobody_is_overlooked(plan)
             if self.variety.limited and self.random.random() < FORETOLD[self.settled()]:
                 self.starts_are_foretold()
 
@@ -372,9 +372,14 @@ class Run:
         simple = near is None or (near.required and not near.slice_level)
         return simple and not self.variety.reservations and self.is_plain(replace(job, closeness=None))
 
-    def nobody_is_overlooked(self) -> None:
-        """Deciding again changes nothing. (For whom room is kept that may change with whatever has just started.)"""
+    def nobody_is_overlooked(self, plan: Plan) -> None:
+        """Deciding again changes nothing. (For whom room is kept, and who searched for victims in vain, that may change
+        with whatever has just started: they are looked at in the next cycle, whenever that is.)"""
         found = decided_without_memory(self.cluster, self.variety.policy, self.world.now_s())
+        if any(isinstance(each, (Start, Place)) for each in plan.actions) and any(
+            isinstance(each, (Preempt, Shrink)) for each in found
+        ):
+            return
         told = {action.job: self.cluster.reason(action.job) for action in found}
         if missed := [each for each in found if (why := told[each.job]) is None or why.code is not ReasonCode.RESERVED]:
             raise Unfair(f"this was left for the next cycle, and that was not to follow at once: {missed}")

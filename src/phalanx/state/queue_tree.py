@@ -141,6 +141,7 @@ class Branch:
 
     `preempts`: its jobs may have others give way; `reclaims`: those of other queues, so also to grow. `cells`: the
     queue under which its requests stand in cells, which is its arena's where nothing tells the arena's queues apart.
+
     `arena`: the highest branch above, itself included, up to which nothing but one order says who of all below is next,
     as if it were one queue. `split`: the branch is an arena, and some branch below is of another."""
 
