@@ -13,7 +13,7 @@ from random import Random
 from unittest.mock import patch
 
 from phalanx import loop
-from phalanx.core.cycle import blocked, lines, messages, steps
+from phalanx.core.cycle import blocked, lines, messages, state
 from phalanx.core.cycle.eligible import not_eligible
 from phalanx.core.fold import fold as folding
 from phalanx.core.placement import capacity, gang, node_order
@@ -105,7 +105,7 @@ def narrow():
         patch.object(capacity, "PAIRS", 4),
         patch.object(capacity, "FEW", 0),
         patch.object(blocked, "FEW", 0),
-        patch.object(steps, "FEW", 0),
+        patch.object(state, "FEW", 0),
     ):
         yield
 

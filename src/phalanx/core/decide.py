@@ -31,7 +31,7 @@ def decide(cluster: Cluster, policy: Policy, now_s: float) -> Plan:
     # 2. Cells that may start by counting, and by their limits, contend, each with its first request; the best comes up.
     for key, bid in cycle.contenders():
         # 3. The queue tree says in which ways it may start, and what stands against the others.
-        offers, lacks = cycle.offers(key, bid), []
+        offers, lacks = cycle.state.offers(key, bid), []
         for offer in offers:
             # 4. It is placed whole, or nothing is taken.
             outcome = None if offer.short is not None else cycle.place(key, bid, offer)

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from phalanx.core.backfill.reservation import BackfillForecast
-from phalanx.core.cycle.steps import Cycle
+from phalanx.core.cycle.state import CycleState
 from phalanx.core.fold.fold import fold
 from phalanx.loop import step
 from phalanx.model.event import NodeSeen, QueueSeen, Submitted
@@ -66,9 +66,9 @@ def expected_s(cluster: Cluster, policy: Policy, bid: Bid) -> float | None:
     """When it could start as everything stands now (seconds since the epoch)."""
     line = cluster.pending.line_of(bid)
     assert line is not None
-    cycle = Cycle(cluster, policy, NOW_S)
-    hold = BackfillForecast(cluster, policy, NOW_S, cycle.draft).hold(bid, line.key.gang)
-    cycle.close()
+    state = CycleState(cluster, policy, NOW_S)
+    hold = BackfillForecast(cluster, policy, NOW_S, state.draft).hold(bid, line.key.gang)
+    state.close()
     return None if hold is None else hold.seat.start_s
 
 

@@ -9,20 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from phalanx.core.cycle.state import CycleState
 from phalanx.core.order.next_job import Draws, SortKey, estimate
 from phalanx.model.queue import QueueOrder
 from phalanx.state.pending.line import Kind, Line
 
-if TYPE_CHECKING:
-    from phalanx.core.cycle.steps import Cycle
-
 Cells = NDArray[np.intp]
 Floats = NDArray[np.float64]
+Alive: TypeAlias = Callable[[Cells], NDArray[np.bool_]]  # which of some cells may still come up
 
 PIECE = 512  # cells put in order at once
 SKIPPED = 8  # cells in a row that may not come up any more: after that the others are asked all at once
@@ -35,16 +34,16 @@ WEIGHED = {QueueOrder.FIFO: FIFO, QueueOrder.MULTIFACTOR: FACTORS}  # what count
 class Candidates:
     """Of one cycle. `arenas`: by row of the headroom, the number of its arena; `names`: of arenas by number."""
 
-    def __init__(self, cycle: Cycle) -> None:
-        self.cycle, self.pending = cycle, cycle.pending
-        self.cells = cycle.pending.cells
+    def __init__(self, state: CycleState, may_come_up: Callable[[Line], bool]) -> None:
+        self.state, self.pending, self.may_come_up = state, state.pending, may_come_up
+        self.cells = state.pending.cells
         self.names: list[str] = []
         self.orders: list[QueueOrder] = []
         self.arena_of_row = self._arenas()
 
     def _arenas(self) -> Cells:
         numbers: dict[str, int] = {}
-        branches, found = self.cycle.cluster.tree.branches, []
+        branches, found = self.state.cluster.tree.branches, []
         for row in self.pending.headroom.rows:
             arena = branches[row.queue].arena
             number = numbers.setdefault(arena.name, len(numbers))
@@ -54,27 +53,28 @@ class Candidates:
             found.append(number)
         return np.array(found, np.intp)
 
-    def draws(self, cells: Cells, alive: Callable[[Cells], NDArray[np.bool_]]) -> Iterator[tuple[str | None, Draws]]:
-        """By arena those cells, in order; None: replacements. `alive` tells which of some cells may still come up."""
+    def draws(self, cells: Cells, alive: Alive, *, by_estimate: bool) -> Iterator[tuple[str | None, Draws]]:
+        """By arena those cells, in order; None: replacements. `by_estimate`: the shortest first."""
+        in_order = self.by_estimate if by_estimate else self.in_order
         if not len(cells):
             return
         arenas = self.arena_of_row[self.cells.row[cells]]
         urgent = self.replacements(cells)
         if urgent.any():
             some = cells[urgent]
-            yield None, self.in_order(some, -self.cells.priority[some], alive)
+            yield None, in_order(some, -self.cells.priority[some], alive)
             cells, arenas = cells[~urgent], arenas[~urgent]
         if not len(cells):
             return
         scores = self.scores(cells, arenas)
         if len(self.names) == 1 or (arenas == arenas[0]).all():
-            yield self.names[int(arenas[0])], self.in_order(cells, scores, alive)
+            yield self.names[int(arenas[0])], in_order(cells, scores, alive)
             return
         order = np.argsort(arenas, kind="stable")
         cells, scores, arenas = cells[order], scores[order], arenas[order]
         starts = [0, *(np.flatnonzero(np.diff(arenas)) + 1).tolist(), len(cells)]
         for begin, end in pairwise(starts):
-            yield self.names[int(arenas[begin])], self.in_order(cells[begin:end], scores[begin:end], alive)
+            yield self.names[int(arenas[begin])], in_order(cells[begin:end], scores[begin:end], alive)
 
     def replacements(self, cells: Cells) -> NDArray[np.bool_]:
         if not self.pending.urgent:
@@ -90,16 +90,11 @@ class Candidates:
         found[orders == FIFO] = 0.0
         by_factors = orders == FACTORS
         if by_factors.any():
-            found[by_factors] = -self.cycle.priorities.of_cells(cells[by_factors])
+            found[by_factors] = -self.state.priorities.of_cells(cells[by_factors])
         return found
 
-    def in_order(self, cells: Cells, scores: Floats, alive: Callable[[Cells], NDArray[np.bool_]]) -> Draws:
+    def in_order(self, cells: Cells, scores: Floats, alive: Alive) -> Draws:
         """The cells one at a time, with their rank; what may not come up any more is left out."""
-        if self.cycle.contest.by_estimate:
-            return self.by_estimate(cells, scores, alive)
-        return self._in_order(cells, scores, alive)
-
-    def _in_order(self, cells: Cells, scores: Floats, alive: Callable[[Cells], NDArray[np.bool_]]) -> Draws:
         arrivals = self.cells.arrival_s[cells]
         while len(cells):
             first = lowest(scores, arrivals)
@@ -113,14 +108,12 @@ class Candidates:
                 left = alive(cells)
                 cells, scores, arrivals = cells[left], scores[left], arrivals[left]
 
-    def ranked(
-        self, cells: Cells, scores: Floats, arrivals: Floats, alive: Callable[[Cells], NDArray[np.bool_]]
-    ) -> Draws:
+    def ranked(self, cells: Cells, scores: Floats, arrivals: Floats, alive: Alive) -> Draws:
         """Those of one piece."""
         order = np.lexsort((arrivals, scores))
         found = list(zip(scores[order].tolist(), arrivals[order].tolist(), cells[order].tolist(), strict=True))
         lines, at, skipped = self.cells.lines, 0, 0
-        may_come_up = self.cycle.may_come_up
+        may_come_up = self.may_come_up
         while at < len(found):
             score, arrival_s, cell = found[at]
             at += 1
@@ -144,7 +137,7 @@ class Candidates:
                 found = [each for each, is_left in zip(found[at:], left, strict=True) if is_left]
                 at = skipped = 0
 
-    def by_estimate(self, cells: Cells, scores: Floats, alive: Callable[[Cells], NDArray[np.bool_]]) -> Draws:
+    def by_estimate(self, cells: Cells, scores: Floats, alive: Alive) -> Draws:
         """Shortest first; equal ones as the queue has them."""
         found: list[tuple[SortKey, Line]] = []
         for score, cell in zip(scores.tolist(), cells.tolist(), strict=True):
@@ -153,7 +146,7 @@ class Candidates:
             first = line.first()
             found.append(((estimate(line.key), score, first.arrival_s, line.key.kind, first.tie), line))
         found.sort(key=lambda each: each[0])
-        return ((rank, line) for rank, line in found if self.cycle.may_come_up(line))
+        return ((rank, line) for rank, line in found if self.may_come_up(line))
 
 
 def tied(found: list[tuple[float, float, int]], lines: list[Line | None]) -> Iterator[tuple[SortKey, Line]]:

@@ -14,11 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from phalanx.core.backfill.reservation import WouldDelayReservation
+from phalanx.core.cycle.state import CycleState
+from phalanx.core.order.next_job import Tournament
 from phalanx.core.placement.gang import PlacementShortfall, place
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.core.reasons import explain, no_quota
@@ -30,10 +32,7 @@ from phalanx.model.reason import ALONE, NEVER, SHORT, Reason, ReasonCode
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import JobRecord
 from phalanx.state.pending.line import Bid, Entry, Kind, Line, LineKey
-from phalanx.state.pending.pending import BEHIND, KEPT, QUOTA, ROOM, UNTOLD, Combination, PendingClass
-
-if TYPE_CHECKING:
-    from phalanx.core.cycle.steps import Cycle
+from phalanx.state.pending.pending import BEHIND, QUOTA, ROOM, UNTOLD, Combination, PendingClass
 
 EXPLAINED = 4  # failures explained in a cycle, at least
 RENEWED = 100  # cycles after which a class is explained anew
@@ -52,11 +51,11 @@ class Unlooked(NamedTuple):
 
 
 class Telling:
-    """Of one cycle. `waits`: what jobs are told. `cells`: what cells are told, and their own reason, None: that of
+    """Of one state. `waits`: what jobs are told. `cells`: what cells are told, and their own reason, None: that of
     their class. `explained`: classes that were explained. `failures`: requests that were tried in vain."""
 
-    def __init__(self, cycle: Cycle) -> None:
-        self.cycle, self.cluster, self.pending = cycle, cycle.cluster, cycle.pending
+    def __init__(self, state: CycleState, contest: Tournament) -> None:
+        self.state, self.contest, self.cluster, self.pending = state, contest, state.cluster, state.pending
         self.waits: dict[str, Reason] = {}
         self.cells: dict[Line, tuple[int, Reason | None]] = {}
         self.explained: dict[Combination, Reason] = {}
@@ -84,7 +83,7 @@ class Telling:
         told = self.cells.get(line)
         if told is None:
             return self.pending.reason_of(line)
-        return self.reason_of_class(self.cycle.class_of(line)) if told[1] is None else told[1]
+        return self.reason_of_class(self.state.class_of(line)) if told[1] is None else told[1]
 
     def reason_of_class(self, found: PendingClass) -> Reason | None:
         return self.explained.get(found.combination) or found.reason
@@ -95,7 +94,7 @@ class Telling:
     def holds_up_for_quota(self, line: Line, entry: Entry) -> bool:
         """Whether the cell, which quota keeps out, holds up those behind it in a strict queue: not if it can never
         start, or lacks only what its own user or group may have. It is told if it was told something else."""
-        offers = self.cycle.offers(line.key, entry.bid)
+        offers = self.state.offers(line.key, entry.bid)
         reason = self.why_not(line.key, offers, ())
         said = self.reason_of(line)
         if said is None or said.code is not reason.code:
@@ -110,7 +109,7 @@ class Telling:
     def never_starts(self, line: Line, found: PendingClass) -> bool:
         """Whether the cell, which has no room, could not start even if nothing ran: so it holds up nobody in a strict
         queue. What it was told is forgotten if that says something else."""
-        reason, never = self.reason_of_class(found), explain.never(self.cluster, self.cycle.draft, line.key.gang)
+        reason, never = self.reason_of_class(found), explain.never(self.cluster, self.state.draft, line.key.gang)
         if reason is not None and (reason.code in NEVER) != (never is not None):
             self.explained.pop(found.combination, None)
             found.reason = None
@@ -120,17 +119,17 @@ class Telling:
         """Whether the class, which has no room, is to be explained anew: it had room when the cycle began, and few
         failed before it."""
         return (
-            self.cycle.blocked.had_room(found.number)
+            self.state.blocked.had_room(found.number)
             and self.failures < EXPLAINED
             and found.combination not in self.explained
         )
 
-    def known(self, found: PendingClass | None) -> Reason | None:
-        """Why the class has no room, if that is known and need not be explained anew."""
-        blocked = self.cycle.blocked
+    def known(self, line: Line, found: PendingClass | None) -> Reason | None:
+        """Why the class, which the cell asks for, has no room, if that is known and need not be explained anew."""
+        blocked = self.state.blocked
         if found is None or (blocked.is_open(found.number) and found.number not in self.pending.failed):
             return None
-        searches = self.cycle.line.cell in self.cycle.turn and self.failures < EXPLAINED
+        searches = line.cell in self.state.turn and self.failures < EXPLAINED
         return None if searches or self.explains(found) else self.reason_of_class(found)
 
     # Why not
@@ -144,8 +143,8 @@ class Telling:
         return self.explain(offer.gang, lack)
 
     def explain(self, gang: Gang, lack: PlacementShortfall) -> Reason:
-        cycle = self.cycle
-        reason = explain.why_not(self.cluster, cycle.draft, gang, lack, self.granted_so_far())
+        state = self.state
+        reason = explain.why_not(self.cluster, state.draft, gang, lack, self.granted_so_far())
         for counts in (True, False):
             number = self.pending.number_of(Combination(gang, counts=counts))
             if number is not None:
@@ -162,7 +161,7 @@ class Telling:
         return known
 
     def tried(self, gang: Gang) -> PlacementShortfall | None:
-        draft = self.cycle.draft
+        draft = self.state.draft
         mark = draft.mark()
         outcome = place(draft, gang)
         if isinstance(outcome, PlacementShortfall):
@@ -179,9 +178,9 @@ class Telling:
             if offer.short is None:
                 reason = next(lacking)
             else:
-                reason = self.never(key, offer) or no_quota.why_not(self.cluster, self.cycle.ledger, key.queue, offer)
+                reason = self.never(key, offer) or no_quota.why_not(self.cluster, self.state.ledger, key.queue, offer)
             if reason.code in NEVER:  # but its other groups may fit, for which there is no quota now
-                ledger = self.cycle.ledger
+                ledger = self.state.ledger
                 others = (no_quota.why_not(self.cluster, ledger, key.queue, each) for each in offer.besides[::-1])
                 reason = next((each for each in others if each.code not in NEVER), reason)
             if said is None or (said.code in NEVER and reason.code not in NEVER):
@@ -190,9 +189,9 @@ class Telling:
 
     def never(self, key: LineKey, offer: FlavorAssignment) -> Reason | None:
         """Why the offer could not be placed even if nothing ran: that is said before what quota lacks."""
-        if not self.cycle.is_whole(key):
+        if not self.state.is_whole(key):
             return None
-        return explain.never(self.cluster, self.cycle.draft, offer.gang)
+        return explain.never(self.cluster, self.state.draft, offer.gang)
 
     def mends(self, reason: Reason) -> bool:
         """Whether others' going can mend it."""
@@ -207,14 +206,14 @@ class Telling:
         """The first of the cell was tried, or asked about, in vain. `told` UNTOLD: quota allows none of its offers."""
         self.failures += 1
         if told == UNTOLD:
-            told = ROOM if self.cycle.is_within_limits(line) else QUOTA
-        own = None if reason is self.reason_of_class(self.cycle.class_of(line)) else reason
+            told = ROOM if self.state.is_within_limits(line) else QUOTA
+        own = None if reason is self.reason_of_class(self.state.class_of(line)) else reason
         self.tell_cell(line, entry, reason, told, own)
 
     def lacks_room(self, line: Line, entry: Entry) -> None:
         """The cell came up, and its class is known to have no room."""
         if self.pending.cells.told[line.cell] != ROOM and line not in self.cells:
-            found = self.cycle.class_of(line)
+            found = self.state.class_of(line)
             reason = self.explain_class(found)
             if reason is not None:
                 self.tell_cell(line, entry, reason, ROOM, None)
@@ -227,7 +226,7 @@ class Telling:
         self.tell_bid(entry.bid, reason)
         if said is None or said.code is not reason.code:
             few = said is not None and takes_turns(said, reason)
-            for other in islice(self.cycle.following(line), NEXT if few else None):
+            for other in islice(self.state.following(line), NEXT if few else None):
                 self.tell_bid(other.bid, reason)
 
     def tell_others(self) -> None:
@@ -236,16 +235,16 @@ class Telling:
             self.renew()
             self.tell_behind()
             if self.pending.loose or self.pending.headroom.keys:
-                self.tell_unlooked(self.unlooked_few() if self.cycle.is_small else self.unlooked())
+                self.tell_unlooked(self.unlooked_few() if self.state.is_small else self.unlooked())
         for bid in self.pending.untold:
             line = self.pending.line_of(bid)
-            if line is not None and self.cycle.still_waits(bid):
+            if line is not None and self.state.still_waits(bid):
                 self.tell_newcomer(line, bid)
 
     def renew(self) -> None:
         """Classes that had room and lost it to others are explained anew at times, and all when a node became
         another."""
-        blocked, pending = self.cycle.blocked, self.pending
+        blocked, pending = self.state.blocked, self.pending
         left = EXPLAINED
         for found in blocked.closed(all_of_them=pending.renews):
             found.stale += blocked.had_room(found.number)
@@ -266,51 +265,51 @@ class Telling:
         some = (cells.cls == found.number) & (cells.told == ROOM)
         for cell in some.nonzero()[0][:EXPLAINED].tolist():
             line = cells.lines[cell]
-            if line is not None and line.reason is None and (entry := self.cycle.first_waiting(line)) is not None:
+            if line is not None and line.reason is None and (entry := self.state.first_waiting(line)) is not None:
                 assert reason is not None  # it was explained just now
                 self.tell_cell(line, entry, reason, ROOM, None)
 
     def unlooked_few(self) -> Unlooked:
         """The same as `unlooked`, cell by cell."""
-        cycle, told = self.cycle, self.pending.cells.told.tolist()
-        bounded, is_open = bool(self.pending.headroom.keys), cycle.blocked.is_open
+        state, told = self.state, self.pending.cells.told.tolist()
+        bounded, is_open = bool(self.pending.headroom.keys), state.blocked.is_open
         found = Unlooked([], [], [])
         for line in self.pending.lines.values():
             said = told[line.cell]
-            if not bounded or cycle.is_within_limits(line):
+            if not bounded or state.is_within_limits(line):
                 if is_open(line.cls):
                     continue
                 if said != ROOM:
                     if not line.strict:
                         found.closed.append(line)
-                elif cycle.blocked.had_room(line.cls):
+                elif state.blocked.had_room(line.cls):
                     found.lost.append(line)
             elif said == UNTOLD or (said == ROOM and is_open(line.cls)):
                 if not line.strict:
                     found.short.append(line)
-            elif said == QUOTA and line.cell in cycle.within:
+            elif said == QUOTA and line.cell in state.within:
                 found.lost.append(line)
         found.lost.sort(key=lambda line: (-line.key.priority, line.first().arrival_s))
         return found
 
     def unlooked(self) -> Unlooked:
         """Cells that quota or a count kept from coming up."""
-        cycle, cells = self.cycle, self.pending.cells
+        state, cells = self.state, self.pending.cells
         count = len(cells)
         cls, row, told = cells.cls[:count], cells.row[:count], cells.told[:count]
-        within = cycle.within_limits(cls, row)
-        open_, had_room = cycle.blocked.columns()
+        within = state.within_limits(cls, row)
+        open_, had_room = state.blocked.columns()
         is_open = open_[cls]
         short = ~within & ((told == UNTOLD) | (is_open & (told == ROOM)))
         lacks = within & ~is_open & (told != ROOM)
         if self.cluster.tree.stricts:
-            lacks &= ~cycle.is_strict[row]
-            short &= ~cycle.is_strict[row]
+            lacks &= ~state.is_strict[row]
+            short &= ~state.is_strict[row]
         live, lines = cls >= 0, cells.lines
         lost: list[int] = []
         if self.failures < EXPLAINED:
             losing = within & ~is_open & (told == ROOM) & had_room[cls]
-            losing |= ~within & cycle.within_at_first[:count] & (told == QUOTA)
+            losing |= ~within & state.within_at_first[:count] & (told == QUOTA)
             some = (losing & live).nonzero()[0]
             order = np.lexsort((cells.arrival_s[some], -cells.priority[some]))
             lost = some[order[: 2 * EXPLAINED]].tolist()
@@ -323,18 +322,18 @@ class Telling:
     def tell_unlooked(self, unlooked: Unlooked) -> None:
         """What keeps them, if they were told something else; and of those that had room, or quota, and lost it to
         others, the first few the new numbers."""
-        cycle = self.cycle
+        state = self.state
         for line in unlooked.short:
-            if line not in self.cells and (entry := cycle.first_waiting(line)) is not None:
+            if line not in self.cells and (entry := state.first_waiting(line)) is not None:
                 self.tell_short(line, entry)
         for line in unlooked.closed:
-            if line not in self.cells and (entry := cycle.first_waiting(line)) is not None:
-                self.tell_closed(line, entry, cycle.class_of(line))
+            if line not in self.cells and (entry := state.first_waiting(line)) is not None:
+                self.tell_closed(line, entry, state.class_of(line))
         for line in unlooked.lost:
             if self.failures >= EXPLAINED:
                 return
-            if line not in self.cells and (entry := cycle.first_waiting(line)) is not None:
-                self.tell_lost(line, entry, cycle.class_of(line))
+            if line not in self.cells and (entry := state.first_waiting(line)) is not None:
+                self.tell_lost(line, entry, state.class_of(line))
 
     def tell_closed(self, line: Line, entry: Entry, found: PendingClass) -> None:
         """The cell's class has no room."""
@@ -342,9 +341,9 @@ class Telling:
             if (reason := self.explain_class(found)) is not None:
                 self.tell_cell(line, entry, reason, ROOM, None)
             return
-        offers, lacking = self.cycle.offers(line.key, entry.bid), []
+        offers, lacking = self.state.offers(line.key, entry.bid), []
         for offer in offers:
-            way = self.cycle.class_of_offer(line, offer) if offer.short is None else None
+            way = self.state.class_of_offer(line, offer) if offer.short is None else None
             if offer.short is None and (said := None if way is None else self.explain_class(way)) is None:
                 return
             if offer.short is None and said is not None:
@@ -365,7 +364,7 @@ class Telling:
                 self.tell_cell(line, entry, reason, ROOM, None)
 
     def tell_short(self, line: Line, entry: Entry) -> None:
-        offers = self.cycle.offers(line.key, entry.bid)
+        offers = self.state.offers(line.key, entry.bid)
         if any(offer.short is None for offer in offers):
             return  # it was kept out by what this cycle granted, and given back since
         reason = self.why_not(line.key, offers, ())
@@ -375,7 +374,7 @@ class Telling:
         """It is told what its cell was; unless that names the job itself as who holds what is lacking."""
         reason = self.reason_of(line)
         if reason is not None and bid.slot is None and self.cluster.jobs[bid.job].attempt and reason.names(bid.job):
-            found = self.cycle.class_of(line)
+            found = self.state.class_of(line)
             lack = None if found.ways or reason.code is not ReasonCode.NO_ROOM else self.tried(found.combination.gang)
             if lack is not None:
                 reason = self.explain(found.combination.gang, lack)
@@ -387,7 +386,7 @@ class Telling:
 
     def tell_behind(self) -> None:
         """All that this cycle's heads hold up."""
-        closed = self.cycle.contest.closed
+        closed = self.contest.closed
         if not closed:
             return
         behind = self.newly_behind()
@@ -400,25 +399,25 @@ class Telling:
                 continue
             reason = no_quota.behind_head(self.cluster, entry.bid.job, queue, why)
             for line in dict.fromkeys((*new, *near)):
-                first = self.cycle.first_waiting(line)
+                first = self.state.first_waiting(line)
                 if first is not None and line is not head:
                     self.tell_cell(line, first, reason, BEHIND, reason)
 
     def newly_behind(self) -> dict[str, list[Line]]:
         """By strict queue, the cells that a head holds up from now on."""
-        cycle, cells = self.cycle, self.pending.cells
-        if cycle.is_small:
-            told, over = cells.told.tolist(), cycle.over
+        state, cells = self.state, self.pending.cells
+        if state.is_small:
+            told, over = cells.told.tolist(), state.over
             few = [cell for cell, said in enumerate(told[: len(cells)]) if said != BEHIND and not over[cell]]
             lines = cells.lines
             return self.by_strict_queue([cell for cell in few if (line := lines[cell]) is not None and line.strict])
         count = len(cells)
         cls, row = cells.cls[:count], cells.row[:count]
         some = (
-            cycle.is_strict[row]
+            state.is_strict[row]
             & (cells.told[:count] != BEHIND)
             & (cls >= 0)
-            & (np.frombuffer(cycle.over, np.bool_)[:count] == 0)
+            & (np.frombuffer(state.over, np.bool_)[:count] == 0)
         )
         return self.by_strict_queue(some.nonzero()[0].tolist())
 
@@ -436,7 +435,7 @@ class Telling:
         """The cells right behind the head that wait for its sake; none if the first of them has heard of it, since the
         others were told with it."""
         found: list[Line] = []
-        for _, line in islice(self.cycle.contest.left.get(queue, ()), 2 * NEXT):
+        for _, line in islice(self.contest.left.get(queue, ()), 2 * NEXT):
             said = self.pending.reason_of(line)
             if said is not None and said.code is ReasonCode.BEHIND_HEAD:
                 if not found and wait_of(said) == now:
@@ -451,7 +450,7 @@ class Telling:
     def tell_bid(self, bid: Bid, reason: Reason) -> None:
         record = self.cluster.jobs[bid.job]
         if bid.slot is not None:
-            reason = explain.of_slots(record, reason, granted=len(self.cycle.places.get(bid.job, ())))
+            reason = explain.of_slots(record, reason, granted=len(self.state.places.get(bid.job, ())))
         self.tell(record, reason)
 
     def tell(self, record: JobRecord, reason: Reason) -> None:
@@ -477,6 +476,3 @@ def wait_of(reason: Reason) -> Wait:
     """Another is the head, or it waits for something else: then that is another; when enough is expected back moves all
     the time."""
     return reason.numbers.get("head"), reason.numbers.get("head_code")
-
-
-__all__ = ["KEPT", "Telling"]

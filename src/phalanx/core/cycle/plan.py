@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import inf, nextafter
-from typing import TYPE_CHECKING
 
 from phalanx.core.backfill import advance
+from phalanx.core.cycle.steps import Cycle
 from phalanx.core.fold import job_dependencies
 from phalanx.model.job import DependencyType, Phase
 from phalanx.model.plan import Action, Findings, Place, Plan, Start, Wait
@@ -20,13 +20,10 @@ from phalanx.state.pending.line import Bid
 from phalanx.state.pending.pending import KEPT, QUOTA, Deadline
 from phalanx.state.pending.timers import NEVER_S
 
-if TYPE_CHECKING:
-    from phalanx.core.cycle.steps import Cycle
-
 
 def plan(cycle: Cycle) -> Plan:
     """What the cycle decided."""
-    places = [Place(job, tuple(placements)) for job, placements in cycle.places.items()]
+    places = [Place(job, tuple(placements)) for job, placements in cycle.state.places.items()]
     waits, parked = cycle.telling.waits, cycle.parked
     if gone := cycle.preempting.gone():  # what they were told a moment ago is not true any more
         parked = {bid: None for bid in parked if bid.job not in gone}
@@ -40,7 +37,7 @@ def plan(cycle: Cycle) -> Plan:
         resting=tuple(cycle.resting),
         told=tuple(cycle.telling.told()),
         explained=tuple(cycle.telling.explained.items()),
-        failed=tuple(cycle.blocked.failed) if "blocked" in cycle.__dict__ else (),
+        failed=tuple(cycle.state.blocked.failed) if "blocked" in cycle.state.__dict__ else (),
         first=cycle.reserving.first(),
         searched=tuple(cycle.preempting.outcomes()),
         put_off=cycle.preempting.put_off or cycle.preempting.is_due(),
@@ -51,7 +48,7 @@ def plan(cycle: Cycle) -> Plan:
 def regrouped(cycle: Cycle) -> set[str]:
     """Jobs of which pods are placed now, and where these are decides where the others may go: what of them is still
     open is looked at anew."""
-    return {job for job in cycle.places if cycle.cluster.jobs[job].gang.tree is not None}
+    return {job for job in cycle.state.places if cycle.cluster.jobs[job].gang.tree is not None}
 
 
 def passes_turn(cycle: Cycle, job: str, reason: Reason) -> bool:
@@ -77,19 +74,19 @@ def brings_company(cycle: Cycle) -> bool:
     heeding = [found.combination.gang for found in classes if found is not None and found.heeds]
     if not heeding:
         return False
-    jobs = [*(start.job for start in cycle.starts if start.placements), *cycle.places]
+    jobs = [*(start.job for start in cycle.starts if start.placements), *cycle.state.places]
     kinds = {demand.kind for job in jobs for demand in cycle.cluster.jobs[job].gang.demands if demand.kind}
     shapes = (demand.shape for gang in heeding for demand in gang.demands)
     return bool(kinds) and any(arrival_may_help(shape, kind) for shape in shapes for kind in kinds)
 
 
 def failed(cycle: Cycle) -> tuple[int, ...]:
-    return tuple(cycle.blocked.failed) if "blocked" in cycle.__dict__ else ()
+    return tuple(cycle.state.blocked.failed) if "blocked" in cycle.state.__dict__ else ()
 
 
 def wake_s(cycle: Cycle) -> float | None:
     """When to look again though nothing happens, seconds since the epoch."""
-    times = appointments(cycle.cluster, cycle.now_s, cycle.starts, cycle.won)
+    times = appointments(cycle.cluster, cycle.now_s, cycle.starts, cycle.state.won)
     again_s = (*[at_s for _, at_s in cycle.resting], *[each.again_s for each in cycle.preempting.searched.values()])
     times += [at_s for at_s in again_s if cycle.now_s < at_s < NEVER_S]
     times += cycle.preempting.wake_s()
@@ -99,7 +96,7 @@ def wake_s(cycle: Cycle) -> float | None:
         times.append(cycle.now_s)  # whose turn it is then is looked at next
     if brings_company(cycle):
         times.append(cycle.now_s)  # who waits for such pods is looked at next
-    if any(len(cycle.cluster.jobs[job].open) > len(cycle.places[job]) for job in regrouped(cycle)):
+    if any(len(cycle.cluster.jobs[job].open) > len(cycle.state.places[job]) for job in regrouped(cycle)):
         times.append(cycle.now_s)  # the others follow next
     return min(times) if times else None
 

@@ -8,11 +8,11 @@ equal ones as the contest had them. How reservations are made and kept is said i
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from phalanx.core.backfill.reservation import BackfillForecast
+from phalanx.core.cycle.state import CycleState
 from phalanx.lazy import lazy
 from phalanx.model.job import Placement
 from phalanx.model.policy import Backfill, BackfillOrder
@@ -20,16 +20,13 @@ from phalanx.state.classes import Gang
 from phalanx.state.pending.line import Bid, Entry, Kind, Line
 from phalanx.state.pending.pending import KEPT
 
-if TYPE_CHECKING:
-    from phalanx.core.cycle.steps import Cycle
-
 
 class Reserving:
     """Of one cycle. `may_reserve`: the next request that finds no room may be given a reservation. `others`: of cells
     of which some have one, who comes next."""
 
-    def __init__(self, cycle: Cycle) -> None:
-        self.cycle, self.cluster, self.policy = cycle, cycle.cluster, cycle.policy
+    def __init__(self, state: CycleState) -> None:
+        self.state, self.cluster, self.policy = state, state.cluster, state.policy
         self.greedy = self.policy.backfill is Backfill.GREEDY
         self.conservative = self.policy.backfill is Backfill.CONSERVATIVE
         self.others: dict[Line, Iterator[Entry]] = {}
@@ -38,11 +35,11 @@ class Reserving:
 
     @lazy
     def horizon(self) -> BackfillForecast:
-        return BackfillForecast(self.cluster, self.policy, self.cycle.now_s, self.cycle.draft)
+        return BackfillForecast(self.cluster, self.policy, self.state.now_s, self.state.draft)
 
     @lazy
     def may_reserve(self) -> bool:
-        cells, cluster = self.cycle.pending.cells, self.cluster
+        cells, cluster = self.state.pending.cells, self.cluster
         if self.greedy or (self.conservative and self.policy.backfill_depth <= 0):
             return False
         if cluster.ends.order or cluster.reservations:
@@ -61,7 +58,7 @@ class Reserving:
         there are none. Many are made anew whenever anything happens."""
         if self.greedy or "horizon" not in self.__dict__ or not self.horizon.reservations:
             return None
-        return (self.cycle.pending.version,) if self.conservative else self.first()
+        return (self.state.pending.version,) if self.conservative else self.first()
 
     def is_turned(self) -> bool:
         """Whether all reservations have been made since this was last asked."""
@@ -78,7 +75,7 @@ class Reserving:
 
     def hold(self, line: Line, entry: Entry) -> bool:
         """The request cannot start for want of room: whether it is given a reservation."""
-        if not self.may_reserve or line.key.kind == Kind.GROWTH or not self.cycle.draft.free:
+        if not self.may_reserve or line.key.kind == Kind.GROWTH or not self.state.draft.free:
             return False  # growth has none, nor has anybody where no node was ever known
         if not self.is_affordable(line, entry):
             return False
@@ -96,7 +93,7 @@ class Reserving:
         """Whether quota allows the request, and nothing but room is lacking."""
         if line.key.kind == Kind.REPLACEMENT or self.cluster.tree.branches[line.key.queue].unbounded:
             return True
-        return any(offer.short is None for offer in self.cycle.offers(line.key, entry.bid))
+        return any(offer.short is None for offer in self.state.offers(line.key, entry.bid))
 
     def next_of(self, line: Line) -> Entry | None:
         """The next of a cell whose first was denied, if it is to have a reservation of its own."""
@@ -105,13 +102,13 @@ class Reserving:
         others = self.others.get(line)
         if others is None:
             others = self.others[line] = iter(line)
-        still_waits = self.cycle.still_waits
+        still_waits = self.state.still_waits
         return next((each for each in others if each.bid not in self.reserved and still_waits(each.bid)), None)
 
     def keeps_out_still(self, line: Line, entry: Entry) -> bool:
         """Whether the cell was told that its room is kept, and is sure to be told the same again."""
-        cycle = self.cycle
-        if self.greedy or self.may_reserve or cycle.pending.cells.told[line.cell] != KEPT or line in cycle.rest:
+        state = self.state
+        if self.greedy or self.may_reserve or state.pending.cells.told[line.cell] != KEPT or line in state.rest:
             return False
         key, told = line.key, line.reason
         plain = key.kind == Kind.JOB and key.gang.rigid and self.cluster.tree.branches[key.queue].unbounded

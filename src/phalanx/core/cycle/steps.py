@@ -3,7 +3,7 @@
 Who takes part: all cells (`state.pending.pending`) that may start by counting and by what quota allows, found for all
 at once (`core.cycle.blocked`, `core.cycle.candidates`), each with its first request. Who is next is decided by
 `core.order.next_job`; slots that replace lost pods of started gangs come before all that. The way of a request, a
-method each:
+method each (`offers` is the state's):
 
     receive       obstacles that no room can mend (`core.cycle.eligible`), else its place in a cell
     contenders    the next request
@@ -16,9 +16,7 @@ By which cell a queue stands where shares or guarantees decide between queues: i
 queue, and of those above, allow, and whose class fits by counting; or whose turn it is to search for victims. A strict
 queue stands by its first one. While backfill is to make a reservation every cell within its limits comes up, since the
 first that finds no room has it. So what is decided follows from the state alone.
-
-What other modules need of a cycle: `cluster`, `policy`, `now_s` (seconds since the epoch), `draft` (room) and
-`ledger` (the queue tree's accounts), both with what was decided so far laid over the state and with mark and rewind."""
+What the modules named above need of a cycle is in `core.cycle.state`."""
 
 from __future__ import annotations
 
@@ -29,92 +27,62 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phalanx.core.backfill.reservation import PlacementOutcome, WouldDelayReservation
-from phalanx.core.cycle.blocked import Blocked, find_ways
+from phalanx.core.cycle.blocked import find_ways
 from phalanx.core.cycle.candidates import Candidates
 from phalanx.core.cycle.eligible import not_eligible
 from phalanx.core.cycle.lines import place_in_line
 from phalanx.core.cycle.messages import Telling
 from phalanx.core.cycle.preempt import CyclePreemption
 from phalanx.core.cycle.reserve import Reserving
+from phalanx.core.cycle.state import CycleState
 from phalanx.core.fold import job_dependencies
-from phalanx.core.order.multifactor import MultifactorPriority
 from phalanx.core.order.next_job import Tournament
 from phalanx.core.placement import capacity, replacement
-from phalanx.core.placement.draft import Draft
 from phalanx.core.placement.gang import PlacementShortfall
-from phalanx.core.placement.node_order import ordered_nodes
-from phalanx.core.placement.scoring.typical_pods import expected_pods
 from phalanx.core.preemption import nomination
 from phalanx.core.quota import flavor_assignment
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
-from phalanx.core.quota.ledger import QuotaLedger
 from phalanx.core.reasons import explain, preempted
 from phalanx.lazy import lazy
 from phalanx.model.job import Phase, Placement, Slot
 from phalanx.model.plan import Start
-from phalanx.model.policy import Policy, ScoringStrategy
+from phalanx.model.policy import Policy
 from phalanx.model.queue import QueueOrder
 from phalanx.model.reason import ALONE, Reason
 from phalanx.state.cluster import Cluster, JobRecord, nominated_placements
 from phalanx.state.dependencies import JobFamily
 from phalanx.state.pending.line import Bid, Entry, Kind, Line, LineKey
-from phalanx.state.pending.pending import KEPT, ROOM, UNTOLD, Combination, PendingClass
-from phalanx.state.queue_tree import Charge
+from phalanx.state.pending.pending import KEPT, ROOM, UNTOLD
 
 Lack: TypeAlias = PlacementShortfall | WouldDelayReservation | Reason
-
-FEW = 64  # cells that are looked at one by one faster than together
-NO_CHARGE = Charge("", "", "", (), 0)
-NOBODY: Iterator[Entry] = iter(())
 
 
 class Cycle:
     def __init__(self, cluster: Cluster, policy: Policy, now_s: float) -> None:
         self.cluster, self.policy, self.now_s = cluster, policy, now_s
         self.pending = cluster.pending
-        self.ledger = QuotaLedger(cluster.tree)
-        self.contest = Tournament(cluster.tree, self.ledger, self.priority_of, self.may_come_up)
-        self.reserving = Reserving(self)
-        self.telling = Telling(self)
+        self.state = CycleState(cluster, policy, now_s)
+        self.ledger = self.state.ledger
+        self.contest = Tournament(cluster.tree, self.ledger, self.state.priority_of, self.may_come_up)
+        self.reserving = Reserving(self.state)
+        self.telling = Telling(self.state, self.contest)
         self.preempting = CyclePreemption(cluster, self.ledger, now_s)
         self.cleared: dict[JobFamily, int] = {}  # jobs of arrays that were let through
-        self.rest: dict[Line, Iterator[Entry]] = {}  # of cells that were granted something: who comes next
         self.starts: list[Start] = []
-        self.places: dict[str, list[Placement]] = {}
         self.received: list[Bid] = []
         self.parked: dict[Bid, None] = {}
         self.resting: list[tuple[Bid, float]] = []
-        self.won: set[Bid] = set()
         self.grants = 0
-        self.turn: frozenset[int] = frozenset()  # cells whose turn it is to search for victims
-        self.over = bytearray()  # a byte a cell: nothing more of it comes up
-        self.is_small = len(self.pending.lines) <= FEW
         self.line: Line  # whose first is being tried
 
     @lazy
-    def draft(self) -> Draft:
-        # Made when first needed: most cycles have nothing to place.
-        policy, columns = self.policy, self.cluster.columns
-        layout = ordered_nodes(columns, packed=policy.score is ScoringStrategy.PACK)
-        return Draft(columns, policy.topologies, policy.score, expected_pods(self.cluster, policy), layout)
-
-    @lazy
-    def priorities(self) -> MultifactorPriority:
-        return MultifactorPriority(self.cluster, self.policy, self.now_s)
-
-    @lazy
     def candidates(self) -> Candidates:
-        return Candidates(self)
-
-    @lazy
-    def blocked(self) -> Blocked:
-        return Blocked(self.cluster)
+        return Candidates(self.state, self.may_come_up)
 
     def close(self) -> None:
         """It is over. What it thought with is the state's to keep; and its parts, which know it, let go of each other,
         so that nothing is left for the garbage collector."""
-        if "draft" in self.__dict__:
-            self.draft.leave()
+        self.state.close()
         self.__dict__.clear()
 
     # Promises
@@ -134,7 +102,7 @@ class Cycle:
                 if waits:
                     self.start(record, placements, record.flavors)
                 else:
-                    self.places[bid.job] = list(placements)
+                    self.state.places[bid.job] = list(placements)
                 self.telling.granted(record.gang, bid.job, placements)
             else:
                 leavers = nomination.leavers(record, self.preempting.others)
@@ -199,7 +167,7 @@ class Cycle:
                 elif self.comes_up(self.line, entry):
                     yield self.line.key, entry.bid
                 if self.reserving.is_turned():
-                    if self.is_small and not self.reserving.by_estimate:
+                    if self.state.is_small and not self.reserving.by_estimate:
                         self.contest.keep()
                     else:
                         self.draw()
@@ -215,19 +183,11 @@ class Cycle:
         for number in list(pending.composite):
             find_ways(cluster, number)
         pending.changed = True  # until this cycle's plan is taken in
-        capacity.bring_up_to_date(cluster, exact=self.several)
+        capacity.bring_up_to_date(cluster, exact=self.state.several)
         pending.headroom.renew(tree.charged, tree.subjects, lambda branch: branch.account)
         tree.charged.clear()
         tree.subjects.clear()
-        self.over = bytearray(len(pending.cells.cls))
-        self.is_small = len(pending.lines) <= FEW
-        self.within = set()
-        if self.is_small and pending.headroom.keys:
-            pending.cost_columns()
-            self.within = {line.cell for line in pending.lines.values() if self.is_within_limits(line)}
-        elif not self.is_small:
-            self.within_at_first = self.within_limits(pending.cells.cls, pending.cells.row)
-        self.turn = frozenset(self.preempting.turns())
+        self.state.begin(turn=frozenset(self.preempting.turns()))
 
     def draw(self) -> None:
         """All that may come up from now on is in the contest, in order."""
@@ -236,18 +196,18 @@ class Cycle:
         if not self.contest.by_estimate:
             for arena, heads in self.pending.heads.items():
                 self.contest.draw_from(arena, (place for place in heads if self.is_to_come(place[1])))
-        if self.is_small:
+        if self.state.is_small:
             self.draw_few()
             return
         cells = np.arange(len(self.pending.cells))
         cells = cells[self.alive(cells)]
-        begun = [line for line in self.rest if not self.over[line.cell]]
+        begun = [line for line in self.state.rest if not self.state.over[line.cell]]
         if begun:
             cells = cells[~np.isin(cells, [line.cell for line in begun])]
-        for whose, draws in self.candidates.draws(cells, self.may_be_open):
+        for whose, draws in self.candidates.draws(cells, self.may_be_open, by_estimate=self.contest.by_estimate):
             self.contest.draw_from(whose, draws)
         for line in begun:
-            following = self.first_waiting(line)
+            following = self.state.first_waiting(line)
             if following is not None:
                 self.contest.enter(line, following)
         self.contest.begin()
@@ -257,13 +217,13 @@ class Cycle:
         lines: Iterable[Line] = self.pending.lines.values() if self.pending.loose or self.contest.by_estimate else ()
         if self.pending.heads and not self.contest.by_estimate:
             lines = [line for line in lines if line.arena is None]
-        if self.reserving.may_reserve and not (self.pending.headroom.keys or self.rest):
+        if self.reserving.may_reserve and not (self.pending.headroom.keys or self.state.rest):
             alive = list(lines)
         else:
             alive = [line for line in lines if self.may_come_up(line)]
-        self.contest.enter_all([line for line in alive if line not in self.rest] if self.rest else alive)
-        for line in self.rest:
-            if not self.over[line.cell] and (following := self.first_waiting(line)) is not None:
+        self.contest.enter_all([line for line in alive if line not in self.state.rest] if self.state.rest else alive)
+        for line in self.state.rest:
+            if not self.state.over[line.cell] and (following := self.state.first_waiting(line)) is not None:
                 self.contest.enter(line, following)
         self.contest.begin()
 
@@ -271,19 +231,19 @@ class Cycle:
         """Which of those cells may come up."""
         cells = self.pending.cells
         cls, row = cells.cls[some], cells.row[some]
-        found = self.within_limits(cls, row)
+        found = self.state.within_limits(cls, row)
         if not self.reserving.may_reserve:
-            found &= self.blocked.columns()[0][cls]
+            found &= self.state.blocked.columns()[0][cls]
         if self.cluster.tree.stricts:
-            found |= self.is_strict[row]
-        if not self.several:
+            found |= self.state.is_strict[row]
+        if not self.state.several:
             found |= cells.told[some] == UNTOLD  # of one arena it changes nothing who else comes up
-        if self.turn:
-            found |= np.isin(some, list(self.turn))
+        if self.state.turn:
+            found |= np.isin(some, list(self.state.turn))
         if self.pending.heads and not self.contest.by_estimate:
             found &= ~self.is_headed[row]
         found &= cls >= 0
-        found &= ~np.frombuffer(self.over, np.bool_)[some]
+        found &= ~np.frombuffer(self.state.over, np.bool_)[some]
         return found
 
     def may_be_open(self, some: NDArray[np.intp]) -> NDArray[np.bool_]:
@@ -291,21 +251,16 @@ class Cycle:
         cells = self.pending.cells
         if self.reserving.may_reserve:
             return np.ones(len(some), np.bool_)
-        found: NDArray[np.bool_] = self.blocked.columns()[0][cells.cls[some]]
-        if self.turn:
-            found |= np.isin(some, list(self.turn))
+        found: NDArray[np.bool_] = self.state.blocked.columns()[0][cells.cls[some]]
+        if self.state.turn:
+            found |= np.isin(some, list(self.state.turn))
         if self.cluster.tree.stricts:
-            found |= self.is_strict[cells.row[some]]
-        return found if self.several else found | (cells.told[some] == UNTOLD)
+            found |= self.state.is_strict[cells.row[some]]
+        return found if self.state.several else found | (cells.told[some] == UNTOLD)
 
     def is_to_come(self, line: Line) -> bool:
         """Of a cell in a strict queue: nothing of it was tried yet."""
-        return not self.over[line.cell] and line not in self.rest
-
-    @lazy
-    def several(self) -> bool:
-        """Whether it matters by which cell a queue stands."""
-        return self.pending.has_several_arenas(self.cluster.tree)
+        return not self.state.over[line.cell] and line not in self.state.rest
 
     @lazy
     def is_headed(self) -> NDArray[np.bool_]:
@@ -316,55 +271,32 @@ class Cycle:
         branch = self.cluster.tree.branches[queue]
         return branch.strict is not None and branch.arena.order is not QueueOrder.MULTIFACTOR
 
-    @lazy
-    def is_strict(self) -> NDArray[np.bool_]:
-        """By row: a queue on its path is strict."""
-        branches = self.cluster.tree.branches
-        return np.array([branches[row.queue].strict is not None for row in self.pending.headroom.rows], np.bool_)
-
-    def within_limits(self, cls: NDArray[np.int32], row: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Whether the headroom of the row has what a request of the class costs at least."""
-        found = np.ones(len(cls), np.bool_)
-        headroom = self.pending.headroom
-        if headroom.keys:
-            for cost, left in zip(self.pending.cost_columns(), headroom.of_rows(), strict=True):
-                found &= cost[cls] <= left[row]
-        return found
-
     def may_come_up(self, line: Line) -> bool:
         """Whether the cell may come up, as `alive` says of many."""
         cell = line.cell
-        if self.over[cell]:
+        if self.state.over[cell]:
             return False
-        if line.strict or cell in self.turn:
+        if line.strict or cell in self.state.turn:
             return True
-        if not self.several and self.pending.cells.told[cell] == UNTOLD:
+        if not self.state.several and self.pending.cells.told[cell] == UNTOLD:
             return True
-        return (self.reserving.may_reserve or self.blocked.is_open(line.cls)) and self.is_within_limits(line)
-
-    def is_within_limits(self, line: Line) -> bool:
-        if not self.pending.headroom.keys:
-            return True
-        return self.pending.headroom.allows(line.row, self.class_of(line).cost)
-
-    def class_of(self, line: Line) -> PendingClass:
-        found = self.pending.classes[line.cls]
-        assert found is not None  # it has this cell
-        return found
+        may_start = self.reserving.may_reserve or self.state.blocked.is_open(line.cls)
+        return may_start and self.state.is_within_limits(line)
 
     def comes_up(self, line: Line, entry: Entry) -> bool:
         """Whether the request is to be tried, or to be told anything. If not, it has lost."""
         if self.reserving.was_denied(line):
             self.give_way(line, entry)
             return False
-        found, its_turn = self.class_of(line), line.cell in self.turn
+        found, its_turn = self.state.class_of(line), line.cell in self.state.turn
         its_turn = its_turn and self.preempting.may_search(line.key, self.reserving.mark())
-        if not self.is_within_limits(line):
+        if not self.state.is_within_limits(line):
             if its_turn or self.telling.is_untold(line):
                 return True
             self.lose(line, holds_up=line.strict and self.telling.holds_up_for_quota(line, entry))
             return False
-        if self.blocked.counted(self.draft, found.number, self.grants) and found.number not in self.pending.failed:
+        counted = self.state.blocked.counted(self.state.draft, found.number, self.grants)
+        if counted and found.number not in self.pending.failed:
             if not self.reserving.keeps_out_still(line, entry):
                 return True
             self.give_way(line, entry)
@@ -383,7 +315,7 @@ class Cycle:
 
     def lose(self, line: Line, *, holds_up: bool) -> None:
         """Nothing more of the cell comes up."""
-        self.over[line.cell] = 1
+        self.state.over[line.cell] = 1
         self.contest.lost(holds_up=holds_up)
 
     def give_way(self, line: Line, entry: Entry, *, holds_up: bool = True) -> None:
@@ -398,38 +330,17 @@ class Cycle:
 
     # Deciding
 
-    def offers(self, key: LineKey, bid: Bid) -> list[FlavorAssignment]:
-        """The ways in which it may start, best first. Replacements are within their queue's quota already."""
-        if key.kind == Kind.REPLACEMENT:
-            return [FlavorAssignment((), key.gang, NO_CHARGE)]
-        record = self.cluster.jobs[bid.job]
-        given: tuple[str, ...] = ()
-        if bid.slot is not None and key.kind == Kind.GROWTH and record.flavors:
-            given = tuple(record.flavors[role] for role in replacement.roles_together(self.cluster, record, bid.slot))
-        return flavor_assignment.flavor_assignments(self.cluster, self.ledger, key, record.job, given)
-
     def place(self, key: LineKey, bid: Bid, offer: FlavorAssignment) -> PlacementOutcome | Reason:
         """The whole gang, or nothing; of what is above its minimum only as much as quota allows."""
-        if not self.is_whole(key):
+        if not self.state.is_whole(key):
             return []
-        known = self.telling.known(self.class_of_offer(self.line, offer))
+        known = self.telling.known(self.line, self.state.class_of_offer(self.line, offer))
         if known is not None:
             return known
         outcome = self.reserving.horizon.place(bid, flavor_assignment.capped_gang(self.cluster, self.ledger, offer))
         if isinstance(outcome, PlacementShortfall):
-            self.blocked.fail(self.draft, offer.gang, outcome.placed)
+            self.state.blocked.fail(self.state.draft, offer.gang, outcome.placed)
         return outcome
-
-    def class_of_offer(self, line: Line, offer: FlavorAssignment) -> PendingClass | None:
-        """The class of the offer's gang; None: no cell is of it."""
-        if offer.gang is line.key.gang and not offer.flavors:
-            return self.class_of(line)
-        number = self.pending.number_of(Combination(offer.gang, counts=line.key.kind == Kind.JOB))
-        return None if number is None else self.pending.classes[number]
-
-    def is_whole(self, key: LineKey) -> bool:
-        """Not a job whose pods are placed one by one as they open."""
-        return key.kind != Kind.JOB or (queue := self.cluster.queues.get(key.queue)) is None or queue.gang
 
     def start(self, record: JobRecord, placements: tuple[Placement, ...] = (), flavors: tuple[str, ...] = ()) -> None:
         limit_s = record.job.limit_s
@@ -440,10 +351,10 @@ class Cycle:
     def grant(self, key: LineKey, bid: Bid, offer: FlavorAssignment, outcome: list[Placement]) -> None:
         placements = tuple(outcome)
         self.grants += 1
-        self.draft.settle()
+        self.state.draft.settle()
         self.reserving.granted(bid, offer.gang, placements)
         self.preempting.give_up(key)  # it searched for another flavor's sake
-        self.won.add(bid)
+        self.state.won.add(bid)
         self.telling.granted(key.gang, bid.job, placements)
         if bid.slot is None:
             self.start(self.cluster.jobs[bid.job], placements, offer.flavors)
@@ -458,15 +369,15 @@ class Cycle:
 
     def advance(self) -> None:
         """The first of the cell is granted what it asks: the next contends."""
-        following = next(self.following(self.line), None)
+        following = next(self.state.following(self.line), None)
         if following is None:
-            self.over[self.line.cell] = True
+            self.state.over[self.line.cell] = True
         self.contest.won(following)
 
     def seat(self, bid: Bid, slot: Slot, placements: Sequence[Placement]) -> None:
         """Open slots have a node: this one, and those that it waited for."""
         record = self.cluster.jobs[bid.job]
-        self.places.setdefault(bid.job, []).extend(
+        self.state.places.setdefault(bid.job, []).extend(
             replacement.placements_of_slots(self.cluster, record, slot, placements)
         )
         for beside in replacement.slots_together(self.cluster, record, slot)[1:]:
@@ -481,14 +392,14 @@ class Cycle:
 
     def make_room(self, key: LineKey, bid: Bid, offers: Sequence[FlavorAssignment]) -> bool:
         """Others give way, if it may push them and that is enough; who has a reservation is not delayed by that."""
-        if self.line.cell not in self.turn or not self.preempting.may_search(key, self.reserving.mark()):
+        if self.line.cell not in self.state.turn or not self.preempting.may_search(key, self.reserving.mark()):
             return False
         horizon = None if self.reserving.greedy else self.reserving.horizon
         mark = self.ledger.mark()
         self.preempting.reserved = self.reserving.mark()
-        if not self.preempting.make_room(self.draft, key, bid, offers, horizon):
+        if not self.preempting.make_room(self.state.draft, key, bid, offers, horizon):
             return False
-        self.won.add(bid)
+        self.state.won.add(bid)
         self.grants += 1
         for charge in self.ledger.since(mark):
             self.pending.headroom.charged(charge, self.ledger.account)
@@ -512,29 +423,3 @@ class Cycle:
             self.give_way(line, entry, holds_up=reason.code not in ALONE)
         else:
             self.lose(line, holds_up=reason.code not in ALONE)
-
-    def priority_of(self, entry: Entry) -> float:
-        """The sum of factors, where a queue is ordered by it."""
-        return self.priorities.of(self.cluster.jobs[entry.bid.job])
-
-    def still_waits(self, bid: Bid) -> bool:
-        """It has not been granted what it asks in this cycle."""
-        return bid not in self.won
-
-    def first_waiting(self, line: Line) -> Entry | None:
-        """The first request of the cell that this cycle has not granted what it asks."""
-        if line not in self.rest:
-            return line.first()
-        return next((entry for entry in line if self.still_waits(entry.bid)), None)
-
-    def following(self, line: Line) -> Iterator[Entry]:
-        """Who stands behind the first, in order; each is given out once."""
-        rest = self.rest.get(line)
-        if rest is None:
-            if len(line) == 1:
-                rest = NOBODY
-            else:
-                rest = iter(line)
-                next(rest)  # the first is up already
-            self.rest[line] = rest
-        return rest

@@ -50,9 +50,15 @@ class Headroom:
     `slack[row]`: (key, place) of the keeps on its path."""
 
     def __init__(self) -> None:
-        self.tree = QueueTree()
         self.keys: dict[str, int] = {}  # resource -> number
         self.rows: list[HeadroomRow] = []
+        self.build(QueueTree())
+
+    def build(self, tree: QueueTree) -> None:
+        """The tree is another: every row is bound anew. Rows keep their numbers."""
+        rows = self.rows
+        self.tree = tree
+        self.rows = []
         self.number_of: dict[HeadroomRow, int] = {}
         self.left: list[float] = [np.inf, 0.0]
         self.bounds: list[list[tuple[int, int]]] = []
@@ -63,13 +69,6 @@ class Headroom:
         self._place_of: dict[Bar, int] = {}
         self._at: dict[tuple[str, Subject], list[int]] = {}  # queue and subject -> places
         self._tables: tuple[NDArray[np.intp], NDArray[np.intp]] | None = None
-
-    def build(self, tree: QueueTree) -> None:
-        """The tree is another: every row is bound anew. Rows keep their numbers."""
-        rows = self.rows
-        known = self.keys
-        self.__init__()  # type: ignore[misc]
-        self.tree, self.keys = tree, known
         for row in rows:
             self.row(row)
 

@@ -1,0 +1,170 @@
+"""What the parts of a cycle share: the state that it decides on, what was decided so far, and what follows for cells.
+
+Whoever takes part in a cycle (`core.cycle.candidates`, `core.cycle.reserve`, `core.cycle.messages`) is given this, and
+nothing of each other that they do not ask for by name; `core.cycle.steps` has them all, and is the only one that
+decides. (As the CycleState of kube-scheduler's framework.)"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phalanx.core.cycle.blocked import Blocked
+from phalanx.core.order.multifactor import MultifactorPriority
+from phalanx.core.placement import replacement
+from phalanx.core.placement.draft import Draft
+from phalanx.core.placement.node_order import ordered_nodes
+from phalanx.core.placement.scoring.typical_pods import expected_pods
+from phalanx.core.quota import flavor_assignment
+from phalanx.core.quota.flavor_assignment import FlavorAssignment
+from phalanx.core.quota.ledger import QuotaLedger
+from phalanx.lazy import lazy
+from phalanx.model.job import Placement
+from phalanx.model.policy import Policy, ScoringStrategy
+from phalanx.state.cluster import Cluster
+from phalanx.state.pending.line import Bid, Entry, Kind, Line, LineKey
+from phalanx.state.pending.pending import Combination, PendingClass
+from phalanx.state.queue_tree import Charge
+
+FEW = 64  # cells that are looked at one by one faster than together
+NO_CHARGE = Charge("", "", "", (), 0)
+NOBODY: Iterator[Entry] = iter(())
+
+
+class CycleState:
+    """`now_s`: seconds since the epoch. `draft` (room) and `ledger` (the queue tree's accounts) have what was decided
+    so far laid over the state, with mark and rewind. `places`: of started jobs, the pods that are placed now; `won`:
+    all that start. `rest`: of cells that were granted something, who comes next.
+
+    Since it began: `over`: a byte a cell, nothing more of it comes up; `turn`: cells whose turn it is to search for
+    victims; `is_small`: they are few. `within` if so, else `within_at_first`: those that their limits let start."""
+
+    over: bytearray
+    turn: frozenset[int]
+    is_small: bool
+    within: set[int]
+    within_at_first: NDArray[np.bool_]
+
+    def __init__(self, cluster: Cluster, policy: Policy, now_s: float) -> None:
+        self.cluster, self.policy, self.now_s = cluster, policy, now_s
+        self.pending = cluster.pending
+        self.ledger = QuotaLedger(cluster.tree)
+        self.places: dict[str, list[Placement]] = {}
+        self.won: set[Bid] = set()
+        self.rest: dict[Line, Iterator[Entry]] = {}
+
+    def begin(self, *, turn: frozenset[int]) -> None:
+        """All that is pending is in its cell."""
+        cells, lines = self.pending.cells, self.pending.lines
+        self.over, self.turn, self.within = bytearray(len(cells.cls)), turn, set()
+        self.is_small = len(lines) <= FEW
+        if not self.is_small:
+            self.within_at_first = self.within_limits(cells.cls, cells.row)
+        elif self.pending.headroom.keys:
+            self.pending.cost_columns()
+            self.within = {line.cell for line in lines.values() if self.is_within_limits(line)}
+
+    def close(self) -> None:
+        """The cycle is over. What it laid out for its draft is kept for the next."""
+        if "draft" in self.__dict__:
+            self.draft.leave()
+
+    @lazy
+    def draft(self) -> Draft:
+        # Made when first needed: most cycles have nothing to place.
+        policy, columns = self.policy, self.cluster.columns
+        layout = ordered_nodes(columns, packed=policy.score is ScoringStrategy.PACK)
+        return Draft(columns, policy.topologies, policy.score, expected_pods(self.cluster, policy), layout)
+
+    @lazy
+    def priorities(self) -> MultifactorPriority:
+        return MultifactorPriority(self.cluster, self.policy, self.now_s)
+
+    @lazy
+    def blocked(self) -> Blocked:
+        return Blocked(self.cluster)
+
+    @lazy
+    def several(self) -> bool:
+        """Whether it matters by which cell a queue stands."""
+        return self.pending.has_several_arenas(self.cluster.tree)
+
+    @lazy
+    def is_strict(self) -> NDArray[np.bool_]:
+        """By row: a queue on its path is strict."""
+        branches = self.cluster.tree.branches
+        return np.array([branches[row.queue].strict is not None for row in self.pending.headroom.rows], np.bool_)
+
+    # Cells
+
+    def within_limits(self, cls: NDArray[np.int32], row: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Whether the headroom of the row has what a request of the class costs at least."""
+        found = np.ones(len(cls), np.bool_)
+        headroom = self.pending.headroom
+        if headroom.keys:
+            for cost, left in zip(self.pending.cost_columns(), headroom.of_rows(), strict=True):
+                found &= cost[cls] <= left[row]
+        return found
+
+    def is_within_limits(self, line: Line) -> bool:
+        if not self.pending.headroom.keys:
+            return True
+        return self.pending.headroom.allows(line.row, self.class_of(line).cost)
+
+    def class_of(self, line: Line) -> PendingClass:
+        found = self.pending.classes[line.cls]
+        assert found is not None  # it has this cell
+        return found
+
+    # What they ask
+
+    def offers(self, key: LineKey, bid: Bid) -> list[FlavorAssignment]:
+        """The ways in which it may start, best first. Replacements are within their queue's quota already."""
+        if key.kind == Kind.REPLACEMENT:
+            return [FlavorAssignment((), key.gang, NO_CHARGE)]
+        record = self.cluster.jobs[bid.job]
+        given: tuple[str, ...] = ()
+        if bid.slot is not None and key.kind == Kind.GROWTH and record.flavors:
+            given = tuple(record.flavors[role] for role in replacement.roles_together(self.cluster, record, bid.slot))
+        return flavor_assignment.flavor_assignments(self.cluster, self.ledger, key, record.job, given)
+
+    def class_of_offer(self, line: Line, offer: FlavorAssignment) -> PendingClass | None:
+        """The class of the offer's gang; None: no cell is of it."""
+        if offer.gang is line.key.gang and not offer.flavors:
+            return self.class_of(line)
+        number = self.pending.number_of(Combination(offer.gang, counts=line.key.kind == Kind.JOB))
+        return None if number is None else self.pending.classes[number]
+
+    def is_whole(self, key: LineKey) -> bool:
+        """Not a job whose pods are placed one by one as they open."""
+        return key.kind != Kind.JOB or (queue := self.cluster.queues.get(key.queue)) is None or queue.gang
+
+    def priority_of(self, entry: Entry) -> float:
+        """The sum of factors, where a queue is ordered by it."""
+        return self.priorities.of(self.cluster.jobs[entry.bid.job])
+
+    # Who waits
+
+    def still_waits(self, bid: Bid) -> bool:
+        """It has not been granted what it asks in this cycle."""
+        return bid not in self.won
+
+    def first_waiting(self, line: Line) -> Entry | None:
+        """The first request of the cell that this cycle has not granted what it asks."""
+        if line not in self.rest:
+            return line.first()
+        return next((entry for entry in line if self.still_waits(entry.bid)), None)
+
+    def following(self, line: Line) -> Iterator[Entry]:
+        """Who stands behind the first, in order; each is given out once."""
+        rest = self.rest.get(line)
+        if rest is None:
+            if len(line) == 1:
+                rest = NOBODY
+            else:
+                rest = iter(line)
+                next(rest)  # the first is up already
+            self.rest[line] = rest
+        return rest
