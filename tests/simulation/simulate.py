@@ -13,11 +13,13 @@ from random import Random
 from unittest.mock import patch
 
 from phalanx import loop
-from phalanx.core.cycle import blocked, lines, messages, state
+from phalanx.core.cycle import blocked, messages, state
 from phalanx.core.cycle.eligible import not_eligible
 from phalanx.core.fold import fold as folding
+from phalanx.core.order import cell
 from phalanx.core.placement import capacity, gang, node_order
 from phalanx.core.placement.draft import Draft
+from phalanx.core.placement.replacement import replacement_gang
 from phalanx.core.quota import flavor_assignment
 from phalanx.core.quota.ledger import QuotaLedger
 from phalanx.model.event import Event, Finished, FlavorSeen, NodeSeen, QueueSeen, Submitted
@@ -418,7 +420,8 @@ class Run:
     def fits(self, draft: Draft, ledger: QuotaLedger, record: JobRecord, bid: Bid) -> bool:
         """Whether its queue's quota allows it, and the nodes have room for it."""
         queue = self.cluster.queues.get(self.cluster.queue_of(record.job))
-        key, _ = lines.place_in_line(self.cluster, (TOPOLOGY,), record, bid, whole=queue is None or queue.gang)
+        slots = None if bid.slot is None else replacement_gang(self.cluster, (TOPOLOGY,), record, bid.slot)
+        key, _ = cell.place_in_line(self.cluster, record, bid, slots, whole=queue is None or queue.gang)
         if key.kind == Kind.REPLACEMENT:
             return not isinstance(gang.place(draft, key.gang), gang.PlacementShortfall)
         offers = flavor_assignment.flavor_assignments(self.cluster, ledger, key, record.job)

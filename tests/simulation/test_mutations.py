@@ -16,9 +16,10 @@ from dataclasses import replace
 import pytest
 
 from phalanx.core.backfill.reservation import BackfillForecast
-from phalanx.core.cycle import blocked, lines, messages, plan, preempt, steps
+from phalanx.core.cycle import blocked, messages, plan, preempt, steps
 from phalanx.core.fold import fold, job_dependencies, lifecycle
 from phalanx.core.fold.lifecycle import LATE
+from phalanx.core.order import cell
 from phalanx.core.order.next_job import Tournament
 from phalanx.core.placement import capacity, gang, packing
 from phalanx.core.placement.draft import Draft
@@ -200,7 +201,7 @@ def backfill_delays_the_head(patch: pytest.MonkeyPatch) -> None:
 
 
 def growth_comes_before_the_queue(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(lines, "is_growth", lambda record, slot: False)
+    patch.setattr(cell, "is_growth", lambda record, slot: False)
 
 
 def budget_is_ignored(patch: pytest.MonkeyPatch) -> None:

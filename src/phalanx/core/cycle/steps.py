@@ -30,12 +30,12 @@ from phalanx.core.backfill.reservation import PlacementOutcome, WouldDelayReserv
 from phalanx.core.cycle.blocked import find_ways
 from phalanx.core.cycle.candidates import Candidates
 from phalanx.core.cycle.eligible import not_eligible
-from phalanx.core.cycle.lines import place_in_line
 from phalanx.core.cycle.messages import Telling
 from phalanx.core.cycle.preempt import CyclePreemption
 from phalanx.core.cycle.reserve import Reserving
 from phalanx.core.cycle.state import CycleState
 from phalanx.core.fold import job_dependencies
+from phalanx.core.order.cell import place_in_line
 from phalanx.core.order.next_job import Tournament
 from phalanx.core.placement import capacity, replacement
 from phalanx.core.placement.gang import PlacementShortfall
@@ -149,7 +149,10 @@ class Cycle:
         if bid.slot is not None and bid.slot != replacement.slots_together(self.cluster, record, bid.slot)[0]:
             self.parked[bid] = None  # another waits for it
             return
-        key, entry = place_in_line(self.cluster, self.policy.topologies, record, bid, whole=whole)
+        slots = None
+        if bid.slot is not None:
+            slots = replacement.replacement_gang(self.cluster, self.policy.topologies, record, bid.slot)
+        key, entry = place_in_line(self.cluster, record, bid, slots, whole=whole)
         self.pending.enter(key, entry, self.cluster.tree)
         self.received.append(bid)
 

@@ -2,6 +2,7 @@
 
 Rooms, lowest first:
 
+    cell         the cell to which a request belongs
     rank         the sort key of a pending request in each queue order
     fair_tree    Slurm's fair-share factor, by its Fair Tree and its classic formula
     multifactor  Slurm's multifactor priority

@@ -1,14 +1,12 @@
-"""In which line a bid stands. (It goes when pending work is kept in columns.)"""
+"""The cell to which a request belongs: equal in all that the answer depends on (`state.pending.line.LineKey`)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from operator import attrgetter
 
-from phalanx.core.placement.replacement import replacement_gang
 from phalanx.model.job import Job
-from phalanx.model.node import Topology
 from phalanx.state import queue_tree
+from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord, is_growth
 from phalanx.state.pending.line import BEHIND_ALL_S, PLAIN, Bid, Entry, Kind, LineKey, Terms
 from phalanx.state.queue_tree import Branch
@@ -19,26 +17,28 @@ PLAIN_DETAILS = DETAILS(PLAIN)
 
 
 def place_in_line(
-    cluster: Cluster, topologies: Sequence[Topology], record: JobRecord, bid: Bid, *, whole: bool
+    cluster: Cluster, record: JobRecord, bid: Bid, slots: Gang | None, *, whole: bool
 ) -> tuple[LineKey, Entry]:
-    """The line in which a bid belongs, and its place there. `whole`: its queue starts jobs as gangs."""
+    """Return what the request's cell is known by, and the request's entry in it.
+
+    `slots`: the gang of the open slots that are placed together; None for a queued job.
+    `whole`: the queue starts jobs as gangs."""
     job, slot = record.job, bid.slot
-    if slot is not None and whole and not is_growth(record, slot):
-        one = replacement_gang(cluster, topologies, record, slot)
-        return LineKey(int(Kind.REPLACEMENT), job.priority, one), Entry(*record.open[slot], bid)
+    if slot is not None and slots is not None and whole and not is_growth(record, slot):
+        return LineKey(int(Kind.REPLACEMENT), job.priority, slots), Entry(*record.open[slot], bid)
     queue = cluster.queue_of(job)
     branch = cluster.tree.branches[queue]
     terms = terms_of(job, branch, by_person=bool(cluster.reservations))
     if not cluster.reservations:  # which may be for some queues only
         queue = branch.cells
-    if slot is None:
+    if slot is None or slots is None:
         return LineKey(int(Kind.JOB), job.priority, record.gang, queue, terms), Entry(job.submitted_s, job.id, bid)
     if branch.caps_jobs:
         terms = terms._replace(job=job.id)
-    one, kind = replacement_gang(cluster, topologies, record, slot), Kind.GROWTH if whole else Kind.POD
+    kind = Kind.GROWTH if whole else Kind.POD
     arrival_s, number = record.open[slot]
     entry = Entry(BEHIND_ALL_S if kind is Kind.GROWTH else arrival_s, number, bid)
-    return LineKey(int(kind), job.priority, one, queue, terms), entry
+    return LineKey(int(kind), job.priority, slots, queue, terms), entry
 
 
 def terms_of(job: Job, branch: Branch, *, by_person: bool) -> Terms:
