@@ -23,6 +23,7 @@ from phalanx.kube.read.template.pod_shape import ShapeCache
 from phalanx.kube.read.workload.batch_job import read_job
 from phalanx.kube.write.job_patch import ResumeJob
 from phalanx.model.event import NodeSeen, PolicySeen, Submitted, Ticked
+from phalanx.model.job import Job, Phase
 from phalanx.model.policy import Policy
 from phalanx.state.cluster import Cluster
 from tests.kube.double import Object, job, node, pod
@@ -38,30 +39,37 @@ def known(obj: Object) -> Object:
     return {**obj, "metadata": {**obj["metadata"], **META}}
 
 
+def starts_whole_or_says_why(job: Job) -> bool:
+    cluster = Cluster()
+    fold(cluster, (PolicySeen(Policy()), Ticked(1e9), NodeSeen(read_node(node("n1"))), Submitted(job)))
+    fold_plan(cluster, decide(cluster, Policy(), 1e9))
+    record = cluster.jobs[job.id]
+    if record.phase is Phase.QUEUED:
+        return record.reason is not None
+    return all(record.placed[role] >= record.gang.minimums[role] for role in record.gang.required_roles())
+
+
 @given(words, words)
 def test_whatever_a_job_says_is_read_and_decided_on(annotations: dict[str, str], said: dict[str, str]) -> None:
     obj = with_words(known(job("j", 4)), annotations, said)
     read = read_job(obj, AdmissionDefaults())
     spec = gang_spec(GangMembers(id="default/j", jobs=[read], pods=[]), DEFAULTS)
-    cluster = Cluster()
-    fold(cluster, (PolicySeen(Policy()), Ticked(1e9), NodeSeen(read_node(node("n1"))), Submitted(spec.job)))
-    fold_plan(cluster, decide(cluster, Policy(), 1e9))
+    assert starts_whole_or_says_why(spec.job)
     record = StartRecord(attempt=1, queue="default", count=4)
-    ResumeJob(read, record, obj).change()
+    assert ResumeJob(read, record, obj).change()[0]["suspend"] is False
 
 
 @given(words, words)
 def test_whatever_a_pod_says_is_read_and_decided_on(annotations: dict[str, str], said: dict[str, str]) -> None:
     read = read_pod(with_words(known(pod("p")), annotations, said), ShapeCache())
     spec = gang_spec(GangMembers(id="default/p", jobs=[], pods=[read]), DEFAULTS)
-    cluster = Cluster()
-    fold(cluster, (PolicySeen(Policy()), Ticked(1e9), NodeSeen(read_node(node("n1"))), Submitted(spec.job)))
-    decide(cluster, Policy(), 1e9)
+    assert starts_whole_or_says_why(spec.job)
 
 
 @given(words)
 def test_whatever_a_node_says_is_read(annotations: dict[str, str]) -> None:
-    read_node(with_words({**node("n1"), "metadata": {"name": "n1", "labels": {}}}, annotations, {}))
+    read = read_node(with_words({**node("n1"), "metadata": {"name": "n1", "labels": {}}}, annotations, {}))
+    assert (read.name, read.allocatable) == ("n1", read_node(node("n1")).allocatable)
 
 
 # --- the fence ------------------------------------------------------------------------------------------------------
@@ -78,6 +86,7 @@ async def beside(*odd: tuple[object, Object]) -> Stage:
             stage.put(job(name, 1))
             await stage.until(lambda name=name: f"{name}-" in " ".join(stage.api.bound()), turns=30)
             await settle(stage, 3)
+    assert {name.partition("-")[0] for name in stage.api.bound()} >= {"first", "second"}
     return stage
 
 
