@@ -47,6 +47,7 @@ COMMANDS = {
     "replay": (STUDY, "Go through a recording of a scheduler, decision by decision."),
     "whatif": (STUDY, "See what a change would do, before it is made."),
     "snapshot": (STUDY, "Write down what a cluster is now."),
+    "migrate": (STUDY, "See what the queues of another scheduler become here."),
     "simulate": (STUDY, "Play traces in virtual time, and compare policies."),
 }
 

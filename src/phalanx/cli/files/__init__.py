@@ -1,8 +1,9 @@
 """Files that people write, and recordings. An error names the file and the line.
 
-placed_file   YAML or JSON, with the line of everything in it
-policy_file   the settings of the whole cluster
-setup_file    a policy and its queues
-manifest      Kubernetes objects, from files or from a command line
-recording     what a scheduler was told and what it decided, step by step
+configuration_file  a queue configuration of YuniKorn, or the ConfigMap that holds it
+placed_file         YAML or JSON, with the line of everything in it
+policy_file         the settings of the whole cluster
+setup_file          a policy and its queues
+manifest            Kubernetes objects, from files or from a command line
+recording           what a scheduler was told and what it decided, step by step
 """

@@ -1,0 +1,355 @@
+"""What YuniKorn refuses of a file whose fields are all known: the first contradiction refuses the file.
+
+The order of the checks is YuniKorn's, so that the first complaint is the same: the structure of the queues, names,
+access lists and limits, quotas down the tree, placement rules, the order of nodes, and what limits say down the tree.
+
+A resource that a quota does not name has no bound by it. What a queue may have at most is the least of what is written
+on its way up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NoReturn, TypeAlias
+
+import re2
+from msgspec.structs import replace
+
+from phalanx.dialects.fields import Path
+from phalanx.dialects.yunikorn.configuration import (
+    ANYBODY,
+    ROOT,
+    Branch,
+    Configuration,
+    ConfigurationError,
+    Filter,
+    Limit,
+    Lines,
+    Partition,
+    PlacementRule,
+    line_of,
+    parse,
+)
+
+DEFAULT_PARTITION = "default"
+_QUEUE = re.compile(r"[a-zA-Z0-9_:#/@-]{1,64}")
+_USER = re.compile(r"[_a-zA-Z][a-zA-Z0-9:#/_.@-]*[$]?")
+_GROUP = re.compile(r"[_a-zA-Z][a-zA-Z0-9:_.-]*")
+_RULE = re.compile(r"[_a-zA-Z][a-zA-Z0-9_]*")
+_SPECIAL = re.compile(r"[\^$*+?()\[{}|]")  # what makes the only name of a filter an expression
+_QUANTITY = re.compile(r"\s*([0-9]+)\s*([mkMGTPE]i?)?\s*")
+_UNITS = {"": 1, **{letter: 1000**at for at, letter in enumerate("kMGTPE", 1)}}
+_UNITS |= {f"{letter.upper()}i": 1024**at for at, letter in enumerate("kMGTPE", 1)}
+_MOST = 2**63 - 1
+_NODE_ORDERS = ("", "fair", "binpacking")
+
+# name of a user or group -> the bound that holds for it so far
+ResourceBounds: TypeAlias = Mapping[str, Mapping[str, int]]
+CountBounds: TypeAlias = Mapping[str, int]
+
+
+def read(text: str) -> Configuration:
+    """Return the configuration, each partition with its root and its limits on the root. Raises ConfigurationError."""
+    found, lines = parse(text)
+    return Checks(lines).configuration(found)
+
+
+def amounts(written: Mapping[str, str] | None) -> dict[str, int]:
+    """Return resource -> amount: `vcore` in thousandths, all else in whole units. Raises ValueError."""
+    return {resource: _amount(resource, text) for resource, text in (written or {}).items()}
+
+
+def fits(bound: Mapping[str, int], asked: Mapping[str, int]) -> bool:
+    """Return whether what is asked stays within the bound."""
+    return all(amount <= bound.get(resource, amount) for resource, amount in asked.items())
+
+
+def least(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    """Return the bounds that hold where both do."""
+    return {name: min(each[name] for each in (one, other) if name in each) for name in (*one, *other)}
+
+
+class Checks:
+    """The checks of one file. `_lines`: where its values stand."""
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+
+    def configuration(self, found: Configuration) -> Configuration:
+        """Return it as it is applied. Raises ConfigurationError."""
+        names: set[str] = set()
+        partitions = []
+        for at, partition in enumerate(found.partitions):
+            path: Path = ("partitions", at)
+            name = (partition.name or DEFAULT_PARTITION).lower()
+            if name in names:
+                self._refuse((*path, "name"), f"there is a partition {name!r} above already")
+            names.add(name)
+            partitions.append(self._partition(partition, path))
+        return Configuration(partitions=tuple(partitions), checksum=found.checksum)
+
+    def _partition(self, partition: Partition, path: Path) -> Partition:
+        root, at = self._root(partition, path)
+        self._branch(root, at)
+        self._quotas(root, at, {})
+        self._rules(partition, root, path)
+        self._node_order(partition, (*path, "nodesortpolicy"))
+        self._applications(root, at)
+        self._resource_limits(root, at, {}, {})
+        self._count_limits(root, at, {}, {})
+        name = DEFAULT_PARTITION if partition.name.lower() in {"", DEFAULT_PARTITION} else partition.name
+        return replace(partition, name=name, queues=(root,), limits=())
+
+    def _root(self, partition: Partition, path: Path) -> tuple[Branch, Path]:
+        """The one queue at the top, put there if it is not written."""
+        at: Path = (*path, "queues")
+        if partition.queues is None:
+            self._refuse(path, "the partition has no queues; write at least `queues: [{name: root}]`")
+        if len(partition.queues) == 1 and partition.queues[0].name.lower() == ROOT:
+            root, at = replace(partition.queues[0], parent=True), (*at, 0)
+        else:
+            root = Branch(name=ROOT, parent=True, queues=partition.queues)
+        if root.resources.guaranteed is not None or root.resources.max is not None:
+            self._refuse((*at, "resources"), "root has what the nodes have: it must not have resources of its own")
+        if partition.limits and root.limits and partition.limits != root.limits:
+            self._refuse((*path, "limits"), "the partition's limits and root's are the same thing, but differ")
+        return replace(root, limits=root.limits or partition.limits), at
+
+    # --- a queue by itself --------------------------------------------------------------------------------------------
+
+    def _branch(self, queue: Branch, path: Path) -> None:
+        for name, acl in (("adminacl", queue.admin_acl), ("submitacl", queue.submit_acl)):
+            if len(acl.split()) > 2:
+                self._refuse((*path, name), f"{acl!r}: write users, one blank, groups; names are divided by commas")
+        self._limits(queue, path)
+        names: set[str] = set()
+        for child, at in _below(queue, path):
+            if not _QUEUE.fullmatch(child.name):
+                text = "a queue is named by 1 to 64 letters, digits and any of _ : # / @ -, without a dot"
+                self._refuse((*at, "name"), f"{child.name[:80]!r} is no name: {text}")
+            if child.name.lower() in names:
+                self._refuse((*at, "name"), f"there is a queue {child.name.lower()!r} beside it already")
+            names.add(child.name.lower())
+        for child, at in _below(queue, path):
+            self._branch(child, at)
+
+    def _limits(self, queue: Branch, path: Path) -> None:
+        users: list[str] = []
+        groups: list[str] = []
+        for number, limit in enumerate(queue.limits):
+            at: Path = (*path, "limits", number)
+            if not limit.users and not limit.groups:
+                self._refuse(at, "the limit is for nobody: name users or groups")
+            self._names("user", limit.users, _USER, users, (*at, "users"))
+            self._names("group", limit.groups, _GROUP, groups, (*at, "groups"))
+            if groups == [ANYBODY]:
+                text = "beside '*' no group is named, so that it would bound the queue: write the queue's max"
+                self._refuse((*at, "groups"), text)
+            self._bounds(limit, queue, at)
+
+    def _names(self, kind: str, names: Sequence[str], form: re.Pattern[str], seen: list[str], path: Path) -> None:
+        for at, name in enumerate(names):
+            here = (*path, at)
+            if name != ANYBODY and not form.fullmatch(name):
+                self._refuse(here, f"{name[:80]!r} is no name of a {kind}")
+            if name in seen:
+                self._refuse(here, f"the {kind} {name!r} has a limit in this queue already")
+            if ANYBODY in seen:
+                self._refuse(here, f"the {kind} {name!r} stands after '*', which must be the last")
+            seen.append(name)
+
+    def _bounds(self, limit: Limit, queue: Branch, path: Path) -> None:
+        most = self._amounts(limit.max_resources, (*path, "maxresources"))
+        if most and not any(most.values()):
+            self._refuse((*path, "maxresources"), "all of it is 0; leave it out, or give some")
+        if not limit.max_applications and not most:
+            self._refuse(path, "the limit bounds nothing: write maxresources or maxapplications")
+        if queue.max_applications and queue.max_applications < limit.max_applications:
+            text = f"more than the queue may run itself ({queue.max_applications})"
+            self._refuse((*path, "maxapplications"), text)
+        if queue.name != ROOT and not fits(self._amounts(queue.resources.max, path), most):
+            self._refuse((*path, "maxresources"), f"more than the max of the queue {queue.name!r}")
+
+    # --- down the tree ------------------------------------------------------------------------------------------------
+
+    def _quotas(self, queue: Branch, path: Path, above: Mapping[str, int]) -> Mapping[str, int]:
+        """What the queue guarantees, by itself or by its children together. `above`: what its parent may have."""
+        at: Path = (*path, "resources")
+        guaranteed = self._amounts(queue.resources.guaranteed, (*at, "guaranteed"))
+        most = self._amounts(queue.resources.max, (*at, "max"))
+        if not fits(most, guaranteed):
+            self._refuse((*at, "guaranteed"), f"more than the queue {queue.name!r} may have at most")
+        if not fits(above, most):
+            self._refuse((*at, "max"), f"more than what is above the queue {queue.name!r} may have at most")
+        most = least(most, above)
+        together: dict[str, int] = {}
+        for child, below in _below(queue, path):
+            for resource, amount in self._quotas(child, below, most).items():
+                together[resource] = together.get(resource, 0) + amount
+        if not fits(guaranteed, together):
+            self._refuse((*at, "guaranteed"), f"less than its children are guaranteed together ({_shown(together)})")
+        if not fits(most, together):
+            text = f"the children of {queue.name!r} are guaranteed more together ({_shown(together)}) than it may have"
+            self._refuse((*at, "max") if queue.resources.max else path, text)
+        return guaranteed if any(guaranteed.values()) else together
+
+    def _applications(self, queue: Branch, path: Path) -> None:
+        own = queue.max_applications
+        for child, at in _below(queue, path):
+            if own and child.max_applications > own:
+                self._refuse((*at, "maxapplications"), f"more than the queue above may run ({own})")
+            if own and not child.max_applications:
+                self._refuse(
+                    at, f"the queue above bounds applications ({own}), so each below it must have a bound, too"
+                )
+            self._applications(child, at)
+
+    def _resource_limits(self, queue: Branch, path: Path, users: ResourceBounds, groups: ResourceBounds) -> None:
+        own_users, own_groups = dict(users), dict(groups)
+        for number, limit in enumerate(queue.limits):
+            at: Path = (*path, "limits", number, "maxresources")
+            most = self._amounts(limit.max_resources, at)
+            for names, known, own in ((limit.users, users, own_users), (limit.groups, groups, own_groups)):
+                for name in names:
+                    if not fits(known.get(name, known.get(ANYBODY, {})), most):
+                        self._refuse(at, f"more than a limit above leaves to {name!r}")
+                    own[name] = least(most, known.get(name, {}))
+        for child, below in _below(queue, path):
+            self._resource_limits(child, below, own_users, own_groups)
+
+    def _count_limits(self, queue: Branch, path: Path, users: CountBounds, groups: CountBounds) -> None:
+        own_users, own_groups = dict(users), dict(groups)
+        for number, limit in enumerate(queue.limits):
+            at: Path = (*path, "limits", number)
+            for names, known, own in ((limit.users, users, own_users), (limit.groups, groups, own_groups)):
+                for name in names:
+                    above = known.get(name, known.get(ANYBODY, 0))
+                    if above and not 0 < limit.max_applications <= above:
+                        text = f"a limit above lets {name!r} run {above} applications: write so many here, or fewer"
+                        self._refuse((*at, "maxapplications"), text)
+                    own[name] = limit.max_applications
+        for child, below in _below(queue, path):
+            self._count_limits(child, below, own_users, own_groups)
+
+    # --- placement ----------------------------------------------------------------------------------------------------
+
+    def _rules(self, partition: Partition, root: Branch, path: Path) -> None:
+        rules = [(rule, (*path, "placementrules", at)) for at, rule in enumerate(partition.placement_rules)]
+        for rule, at in rules:
+            for one, here in _chain(rule, at):
+                self._rule(one, here)
+        for rule, at in rules:
+            fixed, dynamic = self._fixed_path(rule, at)
+            if fixed:
+                self._known(fixed.lower().split("."), dynamic, rule.create, root, at)
+
+    def _rule(self, rule: PlacementRule, path: Path) -> None:
+        if not _RULE.fullmatch(rule.name):
+            self._refuse((*path, "name"), f"{rule.name!r} is no name of a rule")
+        self._filter(rule.filter, (*path, "filter"))
+
+    def _filter(self, filter: Filter, path: Path) -> None:
+        if filter.type.lower() not in {"", "allow", "deny"}:
+            self._refuse((*path, "type"), f"{filter.type!r} is neither allow nor deny")
+        for name, names, form in (("users", filter.users, _USER), ("groups", filter.groups, _GROUP)):
+            if len(names) == 1 and not form.fullmatch(names[0]) and not _is_expression(names[0]):
+                self._refuse((*path, name), f"{names[0]!r} is neither a name nor a regular expression")
+
+    def _fixed_path(self, rule: PlacementRule, path: Path) -> tuple[str, bool]:
+        """The path that `fixed` rules give at the start, and whether another rule goes on from there."""
+        found = ""
+        for one, here in reversed(list(_chain(rule, path))):
+            if one.name != "fixed":
+                return found, True
+            if one.value.startswith(ROOT) and found:
+                self._refuse((*here, "value"), f"{one.value!r} is a whole path, so the rule cannot have a parent")
+            found = one.value if one.value.startswith(ROOT) else f"{found or ROOT}.{one.value}"
+        return found, False
+
+    def _known(self, names: Sequence[str], dynamic: bool, create: bool, root: Branch, path: Path) -> None:
+        """Whether the path is there, or can be made, and ends where applications, or more queues, may be."""
+        queues: tuple[Branch, ...] = (root,)
+        above: Branch | None = None
+        for at, name in enumerate(names):
+            if above is not None and not above.queues:
+                if not above.parent:
+                    self._refuse(path, f"the queue {above.name!r} is a leaf: no queue can be made below it")
+                queues = ()
+            own = next((queue for queue in queues if queue.name == name), None)
+            if own is None:
+                if not create:
+                    self._refuse(path, f"there is no queue {'.'.join(names[: at + 1])!r}, and `create` is false")
+                return
+            above, queues = own, own.queues
+        if above is None:
+            return
+        if above.parent and not dynamic:
+            self._refuse(path, f"{'.'.join(names)!r} has queues below it: applications run in leaves only")
+        if dynamic and not above.parent:
+            self._refuse(path, f"{'.'.join(names)!r} is a leaf, but another rule goes on from it")
+
+    def _node_order(self, partition: Partition, path: Path) -> None:
+        if partition.node_sort_policy.type not in _NODE_ORDERS:
+            self._refuse((*path, "type"), f"{partition.node_sort_policy.type!r} is neither fair nor binpacking")
+        for resource, weight in partition.node_sort_policy.resource_weights.items():
+            if weight < 0:
+                self._refuse((*path, "resourceweights", resource), "the weight is negative")
+
+    # --- complaints ---------------------------------------------------------------------------------------------------
+
+    def _amounts(self, written: Mapping[str, str] | None, path: Path) -> dict[str, int]:
+        for resource, text in (written or {}).items():
+            try:
+                _amount(resource, text)
+            except ValueError as error:
+                self._refuse((*path, resource), str(error))
+        return amounts(written)
+
+    def _refuse(self, path: Path, text: str) -> NoReturn:
+        raise ConfigurationError(line_of(self._lines, path), text)
+
+
+# --- inside -----------------------------------------------------------------------------------------------------------
+
+
+def _below(queue: Branch, path: Path) -> list[tuple[Branch, Path]]:
+    at = path if path[-1] == "queues" else (*path, "queues")  # of a root that is not written, its children's list
+    return [(child, (*at, number)) for number, child in enumerate(queue.queues)]
+
+
+def _chain(rule: PlacementRule, path: Path) -> list[tuple[PlacementRule, Path]]:
+    """The rule, its parent, and so on."""
+    found, one, at = [], rule, path
+    while True:
+        found.append((one, at))
+        if one.parent is None:
+            return found
+        one, at = one.parent, (*at, "parent")
+
+
+def _is_expression(text: str) -> bool:
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        re2.compile(text, options)
+    except re2.error:
+        return False
+    return _SPECIAL.search(text) is not None
+
+
+def _amount(resource: str, text: str) -> int:
+    found = _QUANTITY.fullmatch(text)
+    milli = resource == "vcore"
+    digits, unit = found.groups(default="") if found and len(text) <= 40 else ("", "")
+    if not digits or unit not in ({*_UNITS, "m"} if milli else _UNITS):
+        rule = "whole numbers with k M G T P E or Ki to Ei" + (", or m for thousandths" if milli else "")
+        raise ValueError(f"{text[:40]!r} is no amount of {resource}: write {rule}, no fractions")
+    amount = int(digits) * (1 if unit == "m" else _UNITS[unit] * (1000 if milli else 1))
+    if amount > _MOST:
+        raise ValueError(f"{text[:40]!r} of {resource} is more than there can be")
+    return amount
+
+
+def _shown(found: Mapping[str, int]) -> str:
+    return ", ".join(f"{resource} {amount}{'m' if resource == 'vcore' else ''}" for resource, amount in found.items())

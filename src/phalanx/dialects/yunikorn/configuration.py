@@ -1,0 +1,231 @@
+"""The fields of `queues.yaml`: names, types and defaults, as YuniKorn's parser has them (YAML with known fields only).
+
+The text is read into a tree of mappings, lists and texts that knows the line of each of its values, and the tree into
+the structures below. YuniKorn decodes each scalar as its field wants it (`vcore: 2` and `vcore: "2"` are the same
+text), so no scalar has a type before its field is known.
+
+The text may come from any user who may write a ConfigMap: its size, its depth and the number of its values, aliases
+counted as often as they are used, have bounds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+import yaml
+
+from phalanx.dialects.fields import Path
+from phalanx.errors import PhalanxError
+
+MOST_BYTES, MOST_VALUES, MOST_LEVELS = 1 << 20, 100_000, 100
+ROOT, ANYBODY = "root", "*"
+_STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
+_NULLS, _TRUE, _FALSE = ("", "~", "null", "Null", "NULL"), ("true", "yes", "on", "y"), ("false", "no", "off", "n")
+
+
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class ConfigurationError(PhalanxError):
+    """What makes the whole file invalid; `line`: of the value, from 1."""
+
+    def __init__(self, line: int, text: str) -> None:
+        super().__init__(f"line {line}: {text}")
+        self.line, self.text = line, text
+
+
+class _Fields(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename=lambda name: name.replace("_", "")
+):
+    """Fields are the lower-cased names of Go: `max_applications` is `maxapplications`."""
+
+
+class Resources(_Fields, frozen=True):
+    """resource -> amount as written (`queues.amounts` reads them)."""
+
+    guaranteed: dict[str, str] | None = None
+    max: dict[str, str] | None = None
+
+
+class Limit(_Fields, frozen=True):
+    """What a user, or the users of a group, may have in the queue and below it."""
+
+    limit: str = ""
+    users: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    max_resources: dict[str, str] = {}
+    max_applications: Count = 0
+
+
+class ChildTemplate(_Fields, frozen=True):
+    """What queues get that a placement rule creates."""
+
+    max_applications: Count = 0
+    properties: dict[str, str] = {}
+    resources: Resources = Resources()
+
+
+class Branch(_Fields, frozen=True):
+    """A queue with all that is below it. `parent`: it may have children, also if none is written."""
+
+    name: str = ""
+    parent: bool = False
+    resources: Resources = Resources()
+    max_applications: Count = 0
+    properties: dict[str, str] = {}
+    admin_acl: str = ""
+    submit_acl: str = ""
+    child_template: ChildTemplate = ChildTemplate()
+    queues: tuple[Branch, ...] = ()
+    limits: tuple[Limit, ...] = ()
+
+
+class Filter(_Fields, frozen=True):
+    """Whose applications a placement rule is for."""
+
+    type: str = ""
+    users: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+
+
+class PlacementRule(_Fields, frozen=True):
+    """How an application gets its queue; `parent`: the rule that gives the queue above it."""
+
+    name: str = ""
+    create: bool = False
+    filter: Filter = Filter()
+    parent: PlacementRule | None = None
+    value: str = ""
+
+
+class PartitionPreemption(_Fields, frozen=True):
+    """Both kinds of preemption; None: as YuniKorn has it by default (on, and off)."""
+
+    enabled: bool | None = None
+    quota_preemption_enabled: bool | None = None
+
+
+class NodeSortPolicy(_Fields, frozen=True):
+    """Which node is taken first."""
+
+    type: str = ""
+    resource_weights: dict[str, float] = {}
+
+
+class UserGroupResolver(_Fields, frozen=True):
+    """Where the groups of a user come from."""
+
+    type: str = ""
+
+
+class Partition(_Fields, frozen=True):
+    """The queues of one cluster. `queues` is None where nothing is written, which is an error."""
+
+    name: str = ""
+    queues: tuple[Branch, ...] | None = None
+    placement_rules: tuple[PlacementRule, ...] = ()
+    limits: tuple[Limit, ...] = ()
+    preemption: PartitionPreemption = PartitionPreemption()
+    node_sort_policy: NodeSortPolicy = NodeSortPolicy()
+    user_group_resolver: UserGroupResolver = UserGroupResolver()
+
+
+class Configuration(_Fields, frozen=True):
+    """The file."""
+
+    partitions: tuple[Partition, ...] = ()
+    checksum: str = ""
+
+
+def parse(text: str) -> tuple[Configuration, Lines]:
+    """Return the fields of the file, and the lines of its values. Raises ConfigurationError."""
+    if len(text.encode()) > MOST_BYTES:
+        raise ConfigurationError(1, f"the file has more than {MOST_BYTES} bytes")
+    try:
+        node = next(iter(yaml.compose_all(text, yaml.SafeLoader)), None)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        raise ConfigurationError(mark.line + 1 if mark else 1, f"no YAML: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise ConfigurationError(1, f"the file has more than {MOST_LEVELS} levels") from None
+    lines: Lines = {(): 1}
+    tree = {} if node is None else _Reader(lines).value(node, (), 0)
+    try:
+        return msgspec.convert({} if tree is None else tree, Configuration, strict=False), lines
+    except msgspec.ValidationError as error:
+        said, _, at = str(error).partition(" - at `$")
+        path = tuple(int(number) if number.isdigit() else name for name, number in _STEP.findall(at))
+        raise _error(said, path, lines) from None
+
+
+Lines = dict[Path, int]
+
+
+def line_of(lines: Lines, path: Path) -> int:
+    """Return the line of the value at the path, or of the nearest around it."""
+    while path not in lines:
+        path = path[:-1]
+    return lines[path]
+
+
+# --- inside -----------------------------------------------------------------------------------------------------------
+
+
+def _error(text: str, path: Path, lines: Lines) -> ConfigurationError:
+    """A complaint of msgspec in YuniKorn's terms."""
+    names = [step for step in path if isinstance(step, str)]
+    where = f" of {names[-1]}" if names else ""
+    if text.startswith("Object contains unknown field"):
+        name = text.split("`")[1]
+        said = f"there is no field {name!r}{where}; YuniKorn refuses a file with fields that it does not know"
+        return ConfigurationError(line_of(lines, (*path, name)), said)
+    return ConfigurationError(line_of(lines, path), f"the value{where} cannot be read: {text[:1].lower()}{text[1:]}")
+
+
+class _Reader:
+    """YAML's nodes as plain values. A null stands for what is absent, as in Go."""
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines, self._left = lines, MOST_VALUES
+
+    def value(self, node: yaml.Node, path: Path, level: int) -> Any:
+        self._lines[path] = line = node.start_mark.line + 1
+        self._left -= 1
+        if level > MOST_LEVELS or self._left < 0:
+            raise ConfigurationError(line, f"more than {MOST_LEVELS} levels, or more than {MOST_VALUES} values")
+        match node:
+            case yaml.MappingNode():
+                return self._mapping(node, path, level)
+            case yaml.SequenceNode():
+                return [self.value(one, (*path, at), level + 1) for at, one in enumerate(node.value)]
+        assert isinstance(node, yaml.ScalarNode), "YAML has three kinds of nodes"
+        text: str = node.value
+        if node.style is None and text in _NULLS:
+            return "" if path[-2:-1] in _MAPPINGS else None
+        return _flag(text) if path[-1:] in _FLAGS else text
+
+    def _mapping(self, node: yaml.MappingNode, path: Path, level: int) -> Mapping[str, Any]:
+        found: dict[str, Any] = {}
+        for key, inside in node.value:
+            line = key.start_mark.line + 1
+            if not isinstance(key, yaml.ScalarNode):
+                raise ConfigurationError(line, "the name of a field is no text")
+            if key.value in found:
+                raise ConfigurationError(line, f"{key.value!r} is written twice")
+            value = self.value(inside, (*path, key.value), level + 1)
+            self._lines[(*path, key.value)] = line
+            found[key.value] = value
+        return {name: value for name, value in found.items() if value is not None}
+
+
+_MAPPINGS = {("guaranteed",), ("max",), ("maxresources",), ("properties",)}  # here nothing is an empty text
+_FLAGS = {("parent",), ("create",), ("enabled",), ("quotapreemptionenabled",)}  # `parent` of a rule is a mapping
+
+
+def _flag(text: str) -> str:
+    """YAML 1.1's words for true and false, which Go takes where a field is a bool."""
+    low = text.lower()
+    return "true" if low in _TRUE else "false" if low in _FALSE else text

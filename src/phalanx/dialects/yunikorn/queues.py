@@ -1,0 +1,249 @@
+"""The queues of a configuration as ours, and what of it has no effect here.
+
+Each queue of the file becomes a Queue of its full name (`root.tenants.group-a`), in lower case as YuniKorn compares
+them, with characters that no object may be named by replaced by `-`. What is written of a property is inherited as
+YuniKorn inherits it. `TABLE` says of every field what it becomes, or why nothing; the notes are made of it.
+
+What differs although the words are alike: a queue's guarantee here is what it may take back from others at any time,
+YuniKorn does so only for a request that is older than `preemption.delay`; both never take from a queue below its own
+guarantee. YuniKorn takes only from requests of the same or a lower priority.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from phalanx.dialects.fields import LONGEST_S
+from phalanx.dialects.peer_reasons import Ignored
+from phalanx.dialects.volcano import Becomes, Use
+from phalanx.dialects.yunikorn.checks import DEFAULT_PARTITION, amounts
+from phalanx.dialects.yunikorn.configuration import ANYBODY, Branch, Configuration, Limit, Partition
+
+_SORT, _PRIORITY = "application.sort.policy", "application.sort.priority"
+_OFFSET, _FENCE = "priority.offset", "priority.policy"
+_PREEMPTION, _DELAY = "preemption.policy", "preemption.delay"
+_INHERITED = (_SORT, _PRIORITY, _DELAY)
+_DELAY_S, _GO_UNITS_S = 30.0, {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_GO_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
+_ACCESS = Ignored("who may create jobs in a namespace is for RBAC to say; the scheduler refuses nobody")
+_RULES = Ignored("a job says its queue, by the label phalanx.dev/queue; no rule chooses one")
+_QUOTA_TAKEN = Ignored("a quota that is cut takes nothing back; jobs end, and no other starts until usage is below it")
+_BACKOFF = Ignored("what fits no node costs nothing while nothing changes")
+_MADE = Ignored("no queue is made by a job: write the queue")
+
+TABLE: Mapping[str, Use] = {
+    "partitions[].name": Becomes("–", "`default` alone: a cluster is one partition; queues of others are left out"),
+    "partitions[].placementrules": _RULES,
+    "partitions[].limits": Becomes("limits of root"),
+    "partitions[].preemption.enabled": Becomes("Queue.preemption", "`false`: no queue reclaims"),
+    "partitions[].preemption.quotapreemptionenabled": _QUOTA_TAKEN,
+    "partitions[].nodesortpolicy": Ignored(
+        "a setting of the policy: `score: pack` for binpacking, `score: spread` for fair"
+    ),
+    "partitions[].usergroupresolver": Ignored("users and groups are those of the API server"),
+    "queues[].name": Becomes("Queue.name", "the full name, in lower case"),
+    "queues[].parent": Becomes("–", "jobs may be in any queue here, also where others are below"),
+    "queues[].resources.guaranteed": Becomes("Quota.guaranteed", "`vcore` is `cpu`; it can be lent whole"),
+    "queues[].resources.max": Becomes("Quota.limit", "`vcore` is `cpu`; an explicit 0 forbids the resource"),
+    "queues[].maxapplications": Becomes("Limits.running", "of the queue in total"),
+    "queues[].adminacl": _ACCESS,
+    "queues[].submitacl": _ACCESS,
+    "queues[].childtemplate": _MADE,
+    "queues[].limits[].limit": Becomes("–", "a text for people"),
+    "queues[].limits[].users": Becomes("Limits per user", "of `*`; a user of its own limit needs a queue of its own"),
+    "queues[].limits[].groups": Ignored("limits are the same for each group here: give the group a queue below"),
+    "queues[].limits[].maxresources": Becomes("Limits.resources", "of the user `*`"),
+    "queues[].limits[].maxapplications": Becomes("Limits.running", "of the user `*`"),
+    _SORT: Becomes("Queue.order", "of a leaf: by priority, then age; `fair` too, which a note says"),
+    _PRIORITY: Becomes("Queue.order", "`disabled`: by age alone"),
+    _OFFSET: Becomes("Queue.priority", "among siblings whose shares are equal"),
+    _FENCE: Ignored("priorities of jobs are compared within a queue; between queues shares decide"),
+    _PREEMPTION: Becomes(
+        "Queue.preemption", "`disabled`: its jobs are spared; `fence`, of a leaf: it reclaims nothing"
+    ),
+    _DELAY: Becomes("Preemption.delay_s"),
+    "quota.preemption.delay": _QUOTA_TAKEN,
+    "application.unschedasks.backoff": _BACKOFF,
+    "application.unschedasks.backoff.delay": _BACKOFF,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """What of the file has no effect, or another. `where`: the queue, or the partition."""
+
+    where: str
+    field: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Translation:
+    """`queues`: name -> spec of our Queue, parents first."""
+
+    queues: Mapping[str, dict[str, Any]]
+    notes: tuple[Note, ...]
+
+
+def translate(found: Configuration) -> Translation:
+    """Return the queues of the partition `default`, and what has no effect. `found`: as `checks.read` returns it."""
+    work = _Work()
+    for partition in found.partitions:
+        if partition.name == DEFAULT_PARTITION:
+            work.partition(partition)
+        else:
+            why = "a cluster has one partition, `default`; this one is left out"
+            work.note(f"partition {partition.name}", "partitions[].name", why)
+    return Translation(queues=work.queues, notes=tuple(work.notes))
+
+
+# --- inside -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Work:
+    queues: dict[str, dict[str, Any]] = field(default_factory=dict)
+    notes: list[Note] = field(default_factory=list)
+    reclaim: bool = True
+
+    def note(self, where: str, name: str, why: str = "") -> None:
+        use = TABLE[name]
+        self.notes.append(Note(where=where, field=name.rpartition("[].")[2], why=why or _why(use)))
+
+    def partition(self, partition: Partition) -> None:
+        self.reclaim = partition.preemption.enabled is not False
+        said = {
+            "partitions[].placementrules": partition.placement_rules,
+            "partitions[].preemption.quotapreemptionenabled": partition.preemption.quota_preemption_enabled,
+            "partitions[].nodesortpolicy": partition.node_sort_policy.type,
+            "partitions[].usergroupresolver": partition.user_group_resolver.type,
+        }
+        for name, value in said.items():
+            if value:
+                self.note(f"partition {partition.name}", name)
+        for root in partition.queues or ():
+            self.queue(root, "", {})
+
+    def queue(self, queue: Branch, parent: str, above: Mapping[str, str]) -> None:
+        name = self.name(f"{parent}.{queue.name}".strip(".").lower())
+        properties = {**{key: above[key] for key in _INHERITED if key in above}, **queue.properties}
+        if above.get(_PREEMPTION) == "disabled":
+            properties[_PREEMPTION] = "disabled"
+        spec: dict[str, Any] = {"parent": parent} if parent else {}
+        spec |= _quotas(queue)
+        if order := self.order(name, queue, properties):
+            spec["order"] = order
+        if offset := _whole(properties.get(_OFFSET, "")):
+            spec["priority"] = offset
+        if preemption := self.preemption(queue, properties):
+            spec["preemption"] = preemption
+        if limits := self.limits(name, queue):
+            spec["limits"] = limits
+        self.queues[name] = spec
+        self.without_effect(name, queue)
+        for child in queue.queues:
+            self.queue(child, name, properties)
+
+    def name(self, full: str) -> str:
+        """A name that an object may have, and no other queue has."""
+        said = re.sub(r"[^a-z0-9.-]", "-", full)
+        plain = ".".join(part.strip("-") or "queue" for part in said.split("."))
+        found = next(name for name in _numbered(plain) if name not in self.queues)
+        if found != full:
+            self.note(full, "queues[].name", f"no object may be named so; the queue is {found!r}")
+        return found
+
+    def order(self, name: str, queue: Branch, properties: Mapping[str, str]) -> str:
+        if queue.queues:
+            return "fair"  # parents sort their children by share, whatever is written
+        if properties.get(_SORT, "fifo").lower() == "fair":
+            self.note(name, _SORT, "jobs of one queue come by priority and age; give each user a queue to share fairly")
+        return "fifo" if properties.get(_PRIORITY, "").lower() == "disabled" else ""
+
+    def preemption(self, queue: Branch, properties: Mapping[str, str]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        if properties.get(_PREEMPTION, "").lower() == "disabled":
+            found["minRun"] = LONGEST_S
+        fenced = properties.get(_PREEMPTION, "").lower() == "fence" and not queue.queues
+        if self.reclaim and not fenced and any(amounts(queue.resources.guaranteed).values()):
+            found |= {"reclaim": "any", "delay": _go_duration_s(properties.get(_DELAY, "")) or _DELAY_S}
+        return found
+
+    def limits(self, name: str, queue: Branch) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        if queue.max_applications:
+            found["total"] = {"running": queue.max_applications}
+        for limit in queue.limits:
+            if ANYBODY in limit.users:
+                found["perUser"] = _limit(limit)
+            if others := [user for user in limit.users if user != ANYBODY]:
+                why = f"a limit for {', '.join(others)} alone: give that user a queue below, with this limit"
+                self.note(name, "queues[].limits[].users", why)
+            if limit.groups:
+                self.note(name, "queues[].limits[].groups")
+        return found
+
+    def without_effect(self, name: str, queue: Branch) -> None:
+        for field_name, value in (("adminacl", queue.admin_acl), ("submitacl", queue.submit_acl)):
+            if value.strip() not in {"", ANYBODY}:
+                self.note(name, f"queues[].{field_name}")
+        if (made := queue.child_template).max_applications or made.properties or made.resources.max:
+            self.note(name, "queues[].childtemplate")
+        for key, value in sorted(queue.properties.items()):
+            if key not in TABLE:
+                self.notes.append(Note(where=name, field=key, why="YuniKorn does not know this property either"))
+            elif isinstance(TABLE[key], Ignored):
+                self.note(name, key)
+            elif (key, value.lower()) == (_PREEMPTION, "fence") and queue.queues:
+                self.note(name, key, "queues below it take from any other here that has more than its guarantee")
+
+
+def _why(use: Use) -> str:
+    match use:
+        case Ignored(why):
+            return why
+        case Becomes(_, how):
+            return how
+
+
+def _numbered(name: str) -> Iterator[str]:
+    yield name
+    number = 2
+    while True:
+        yield f"{name}-{number}"
+        number += 1
+
+
+def _quotas(queue: Branch) -> dict[str, Any]:
+    quota = {
+        name: _amounts(said)
+        for name, said in (("guaranteed", queue.resources.guaranteed), ("limit", queue.resources.max))
+        if said
+    }
+    return {"quotas": [quota]} if quota else {}
+
+
+def _limit(limit: Limit) -> dict[str, Any]:
+    most = _amounts(limit.max_resources)
+    running = {"running": limit.max_applications} if limit.max_applications else {}
+    return {**running, **({"resources": most} if most else {})}
+
+
+def _amounts(written: Mapping[str, str]) -> dict[str, str]:
+    """As they are written: YuniKorn's amounts are Kubernetes' quantities but for blanks."""
+    return {"cpu" if name == "vcore" else name: "".join(text.split()) for name, text in written.items()}
+
+
+def _whole(text: str) -> int:
+    return int(text) if re.fullmatch(r"-?[0-9]{1,9}", text.strip()) else 0
+
+
+def _go_duration_s(text: str) -> float:
+    """Seconds of `1m30s`; 0 where it cannot be read, for which YuniKorn takes its default."""
+    parts = _GO_DURATION.findall(text)
+    if "".join(number + unit for number, unit in parts) != text:
+        return 0.0
+    return min(sum(float(number) * _GO_UNITS_S[unit] for number, unit in parts), LONGEST_S)

@@ -1,0 +1,75 @@
+"""`phalanx migrate`: what is printed can be applied, what is refused has its line, and nothing is read by halves."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from pathlib import Path
+from textwrap import indent
+
+import pytest
+import yaml
+
+from phalanx.dialects.queue import read_queue
+
+from .test_command_line import call
+
+QUEUES = "partitions:\n  - queues:\n      - {name: a, submitacl: sue, resources: {guaranteed: {vcore: 1}}}\n"
+
+
+def config_map(key: str, text: str) -> str:
+    return f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: yunikorn-configs}}\n{key}\n{indent(text, '    ')}\n"
+
+
+def test_the_queues_are_manifests_and_the_notes_stand_beside(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "queues.yaml"
+    file.write_text(QUEUES)
+    assert call(monkeypatch, "migrate", str(file), "--from", "yunikorn") == 0
+    out, err = capsys.readouterr()
+    manifests = list(yaml.safe_load_all(out))
+    assert [one["metadata"]["name"] for one in manifests] == ["root", "root.a"]
+    assert [read_queue(one["metadata"]["name"], one["spec"]).parent for one in manifests] == ["", "root"]
+    assert "root.a: submitacl" in err
+    assert call(monkeypatch, "migrate", str(file), "--from", "yunikorn", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["queues"] == manifests
+    assert [note["field"] for note in found["notes"]] == ["submitacl"]
+
+
+def test_a_config_map_is_read_plain_or_packed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    packed = base64.b64encode(gzip.compress(QUEUES.encode())).decode()
+    plain = config_map("data:\n  queues.yaml: |", QUEUES)
+    file = tmp_path / "now.yaml"
+    for text in (plain, config_map("binaryData:\n  queues.yaml.gz:", packed)):
+        file.write_text(text)
+        assert call(monkeypatch, "migrate", str(file), "--from", "yunikorn") == 0
+        assert "root.a" in capsys.readouterr().out
+    for text, said in (
+        (f"{plain}---\n{plain}", "several of its ConfigMaps"),
+        (config_map("data:\n  log.level: |", "0"), "none of its ConfigMaps"),
+        (config_map("binaryData:\n  queues.yaml.gz:", "AAAA"), "cannot be unpacked"),
+    ):
+        file.write_text(text)
+        assert call(monkeypatch, "migrate", str(file), "--from", "yunikorn") == 1
+        out, err = capsys.readouterr()
+        assert not out
+        assert said in err
+
+
+def test_a_file_that_yunikorn_refuses_is_refused_with_the_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "queues.yaml"
+    file.write_text(f"{QUEUES}    colour: red\n")
+    assert call(monkeypatch, "migrate", str(file), "--from", "yunikorn") == 1
+    out, err = capsys.readouterr()
+    assert not out
+    assert "queues.yaml:4: there is no field 'colour'" in err
+    assert call(monkeypatch, "migrate", str(tmp_path / "nowhere"), "--from", "yunikorn") == 1
+    assert "cannot be read" in capsys.readouterr().err
+    assert call(monkeypatch, "migrate", str(file), "--from", "slurm") == 2

@@ -1,0 +1,275 @@
+"""What YuniKorn refuses of a `queues.yaml`, what the rest becomes, and that the docs say so."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from textwrap import dedent, indent
+from typing import Any
+
+import pytest
+
+from phalanx.dialects.fields import LONGEST_S
+from phalanx.dialects.peer_reasons import Ignored
+from phalanx.dialects.queue import read_queue
+from phalanx.dialects.yunikorn.checks import read
+from phalanx.dialects.yunikorn.configuration import ConfigurationError
+from phalanx.dialects.yunikorn.queues import TABLE, Translation, translate
+
+PAGE = Path(__file__).parents[2] / "docs" / "dialects" / "yunikorn.md"
+
+SITE = """
+    partitions:
+      - name: default
+        preemption: {enabled: yes}
+        nodesortpolicy: {type: binpacking}
+        placementrules:
+          - name: tag
+            value: namespace
+            create: true
+            parent: {name: fixed, value: tenants}
+        queues:
+          - name: Root
+            submitacl: '*'
+            queues:
+              - name: tenants
+                parent: true
+                maxapplications: 20
+                resources:
+                  guaranteed: {vcore: 4, memory: 8Gi}
+                  max: {vcore: 8, nvidia.com/gpu: 0}
+                properties:
+                  application.sort.priority: disabled
+                  preemption.delay: 1m30s
+                queues:
+                  - name: Group_A
+                    maxapplications: 10
+                    resources: {guaranteed: {vcore: 1500m}}
+                    limits:
+                      - {limit: each, users: [sue, "*"], maxapplications: 2, maxresources: {vcore: 1}}
+                  - name: group-b
+                    maxapplications: 10
+                    properties: {preemption.policy: disabled, priority.offset: "-5", colour: blue}
+"""
+
+
+def translated(text: str) -> Translation:
+    return translate(read(dedent(text)))
+
+
+def in_queue(text: str) -> str:
+    """The file whose queue `a` below the root has these fields."""
+    return "partitions:\n  - queues:\n      - name: a\n" + indent(dedent(text), " " * 8)
+
+
+def test_a_site_becomes_queues_that_can_be_applied() -> None:
+    found = translated(SITE)
+    for name, spec in found.queues.items():
+        assert read_queue(name, spec).parent == spec.get("parent", "")
+    assert found.queues == {
+        "root": {"order": "fair"},
+        "root.tenants": {
+            "parent": "root",
+            "quotas": [{"guaranteed": {"cpu": "4", "memory": "8Gi"}, "limit": {"cpu": "8", "nvidia.com/gpu": "0"}}],
+            "order": "fair",
+            "preemption": {"reclaim": "any", "delay": 90.0},
+            "limits": {"total": {"running": 20}},
+        },
+        "root.tenants.group-a": {
+            "parent": "root.tenants",
+            "quotas": [{"guaranteed": {"cpu": "1500m"}}],
+            "order": "fifo",
+            "preemption": {"reclaim": "any", "delay": 90.0},
+            "limits": {"total": {"running": 10}, "perUser": {"running": 2, "resources": {"cpu": "1"}}},
+        },
+        "root.tenants.group-b": {
+            "parent": "root.tenants",
+            "order": "fifo",
+            "priority": -5,
+            "preemption": {"minRun": LONGEST_S},
+            "limits": {"total": {"running": 10}},
+        },
+    }
+
+
+def test_what_has_no_effect_is_said() -> None:
+    assert {(note.where, note.field) for note in translated(SITE).notes} == {
+        ("partition default", "placementrules"),
+        ("partition default", "nodesortpolicy"),
+        ("root.tenants.group_a", "name"),
+        ("root.tenants.group-a", "users"),
+        ("root.tenants.group-b", "colour"),
+    }
+
+
+def test_other_partitions_are_left_out_and_said() -> None:
+    found = translated("partitions: [{name: gpu, queues: [{name: root}]}, {queues: [{name: Default}]}]")
+    assert list(found.queues) == ["root", "root.default"]
+    assert [note.where for note in found.notes] == ["partition gpu"]
+
+
+def test_names_that_become_the_same_stay_apart() -> None:
+    found = translated("partitions: [{queues: [{name: root, queues: [{name: a_b}, {name: 'a#b'}]}]}]")
+    assert list(found.queues) == ["root", "root.a-b", "root.a-b-2"]
+
+
+@pytest.mark.parametrize(
+    ("preemption", "properties", "spec"),
+    [
+        ("{}", "{}", {"reclaim": "any", "delay": 30.0}),
+        ("{enabled: off}", "{}", {}),
+        ("{}", "{preemption.policy: fence}", {}),
+        ("{}", "{preemption.policy: disabled}", {"minRun": LONGEST_S, "reclaim": "any", "delay": 30.0}),
+        ("{}", "{preemption.delay: soon}", {"reclaim": "any", "delay": 30.0}),  # a bad value is the default
+    ],
+)
+def test_preemption_of_a_leaf(preemption: str, properties: str, spec: dict[str, Any]) -> None:
+    queue = f"{{name: a, resources: {{guaranteed: {{vcore: 1}}}}, properties: {properties}}}"
+    found = translated(f"partitions: [{{preemption: {preemption}, queues: [{queue}]}}]")
+    assert found.queues["root.a"].get("preemption", {}) == spec
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "checksum: ABC",
+        "partitions: [{queues: [{name: one}, {name: two}]}]",
+        in_queue("resources: {max: {vcore: 10, memory: 10 G, pods: '10'}}"),
+        in_queue("adminacl: 'kim,sue dev,ops'"),
+        in_queue("limits: [{users: [user.name@lab$], maxapplications: 1}, {groups: [g, '*'], maxapplications: 2}]"),
+        in_queue("properties: {any.thing: ~}"),
+        "partitions: [{queues: [{name: a, parent: yes}], placementrules: [{name: fixed, value: a.b, create: on}]}]",
+        "partitions: [{queues: [{name: a}], placementrules: [{name: user, filter: {type: DENY, users: ['^s.*']}}]}]",
+        "partitions: [{queues: [{name: a}], limits: [{users: ['*'], maxapplications: 5}]}]",
+    ],
+)
+def test_taken(text: str) -> None:
+    assert read(text) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        ("partitions: [", 1, "no YAML"),
+        ("a: &a [*a]", 1, "more than 100 levels"),
+        ("partitions:\n  - name: default\n    colour: red", 3, "no field 'colour' of partitions"),
+        ("partitions:\n  - name: default", 2, "no queues"),
+        ("partitions:\n  - queues: [{name: a}]\n    queues: []", 3, "twice"),
+        ("partitions:\n  - {queues: [{name: a}]}\n  - {name: Default, queues: [{name: a}]}", 3, "above already"),
+        ("partitions:\n  - queues:\n      - name: root\n        resources: {max: {vcore: 1}}", 4, "root has what"),
+        ("partitions:\n  - queues: [{name: A}, {name: a}]", 2, "'a' beside it already"),
+        ("partitions:\n  - queues: [{name: a.b}]", 2, "without a dot"),
+        (in_queue("maxapplications: -1"), 4, "cannot be read"),
+        (in_queue("submitacl: a b c"), 4, "one blank"),
+        (in_queue("resources:\n  max: {memory: 1.5}"), 5, "no fractions"),
+        (in_queue("resources:\n  max: {memory: 500m}"), 5, "no fractions"),
+        (in_queue("resources:\n  max:\n    memory:"), 6, "no amount"),
+        (in_queue("resources:\n  max: {memory: 9999999E}"), 5, "more than there can be"),
+        (in_queue("resources:\n  guaranteed: {vcore: 2}\n  max: {vcore: 1}"), 5, "more than the queue 'a' may have"),
+        (in_queue("resources: {max: {vcore: 1}}\nqueues:\n  - {name: b, resources: {max: {vcore: 2}}}"), 6, "above"),
+        (
+            in_queue("resources: {guaranteed: {vcore: 1}}\nqueues: [{name: b, resources: {guaranteed: {vcore: 2}}}]"),
+            4,
+            "less",
+        ),
+        (
+            in_queue("resources: {max: {vcore: 1}}\nqueues: [{name: b, resources: {guaranteed: {vcore: 2}}}]"),
+            4,
+            "together",
+        ),
+        (in_queue("maxapplications: 1\nqueues:\n  - {name: b, maxapplications: 2}"), 6, "may run (1)"),
+        (in_queue("maxapplications: 1\nqueues:\n  - {name: b}"), 6, "must have a bound"),
+        (in_queue("limits: [{maxapplications: 1}]"), 4, "for nobody"),
+        (in_queue("limits: [{users: [u]}]"), 4, "bounds nothing"),
+        (in_queue("limits: [{users: [u], maxresources: {vcore: 0}}]"), 4, "all of it is 0"),
+        (in_queue("limits: [{users: ['0u'], maxapplications: 1}]"), 4, "no name of a user"),
+        (in_queue("limits: [{users: [u, u], maxapplications: 1}]"), 4, "has a limit in this queue already"),
+        (in_queue("limits: [{users: ['*', u], maxapplications: 1}]"), 4, "must be the last"),
+        (in_queue("limits: [{groups: ['*'], maxapplications: 1}]"), 4, "write the queue's max"),
+        (in_queue("maxapplications: 1\nlimits: [{users: [u], maxapplications: 2}]"), 5, "may run itself"),
+        (in_queue("resources: {max: {vcore: 1}}\nlimits: [{users: [u], maxresources: {vcore: 2}}]"), 5, "the max of"),
+        (
+            "partitions:\n  - limits: [{users: ['*'], maxresources: {vcore: 1}}]\n    queues:\n"
+            "      - name: a\n        limits: [{users: [u], maxresources: {vcore: 2}}]",
+            5,
+            "a limit above leaves to 'u'",
+        ),
+        (
+            "partitions:\n  - limits: [{users: [u], maxapplications: 1}]\n    queues:\n"
+            "      - name: a\n        limits: [{users: [u], maxresources: {vcore: 2}}]",
+            5,
+            "lets 'u' run 1",
+        ),
+        (
+            "partitions:\n  - limits: [{users: [u], maxapplications: 1}]\n    queues:\n"
+            "      - {name: root, limits: [{users: [u], maxapplications: 2}]}",
+            2,
+            "the same thing, but differ",
+        ),
+        ("partitions:\n  - queues: [{name: a}]\n    nodesortpolicy: {type: spread}", 3, "neither fair nor"),
+        ("partitions:\n  - queues: [{name: a}]\n    nodesortpolicy: {resourceweights: {vcore: -1}}", 3, "negative"),
+        ("partitions:\n  - queues: [{name: a}]\n    placementrules: [{name: 'my rule'}]", 3, "no name of a rule"),
+        ("partitions:\n  - queues: [{name: a}]\n    placementrules: [{name: user, filter: {type: no}}]", 3, "allow"),
+        (
+            "partitions:\n  - queues: [{name: a}]\n    placementrules: [{name: user, filter: {users: ['a[b']}}]",
+            3,
+            "expression",
+        ),
+        ("partitions:\n  - queues: [{name: a}]\n    placementrules: [{name: fixed, value: b}]", 3, "no queue 'root.b'"),
+        (
+            "partitions:\n  - queues: [{name: a}]\n    placementrules: [{name: fixed, value: a.b, create: true}]",
+            3,
+            "a leaf",
+        ),
+        (
+            "partitions:\n  - queues: [{name: a, parent: true, queues: [{name: b}]}]\n"
+            "    placementrules: [{name: fixed, value: root.a}]",
+            3,
+            "leaves only",
+        ),
+        (
+            "partitions:\n  - queues: [{name: a}]\n"
+            "    placementrules: [{name: user, parent: {name: fixed, value: root.a}}]",
+            3,
+            "another rule goes on",
+        ),
+        (
+            "partitions:\n  - queues: [{name: a}]\n"
+            "    placementrules: [{name: fixed, value: root.a, parent: {name: fixed, value: a}}]",
+            3,
+            "cannot have a parent",
+        ),
+    ],
+)
+def test_refused_whole_with_the_line(text: str, line: int, said: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        read(text)
+    assert said in refused.value.text
+    assert refused.value.line == line
+
+
+def test_a_file_has_bounds() -> None:
+    bomb = "a: &a [1,1,1,1,1,1,1,1,1,1]\n" + "".join(
+        f"{name}: &{name} [{','.join([f'*{before}'] * 10)}]\n" for before, name in zip("abcdef", "bcdefg", strict=True)
+    )
+    for text in (bomb, "x" * 2_000_000, "[" * 5000):
+        with pytest.raises(ConfigurationError, match=r"more than|no YAML"):
+            read(text)
+
+
+def row(path: str, use: Any) -> str:
+    if isinstance(use, Ignored):
+        return f"| `{path}` | – | {use.why} |"
+    return f"| `{path}` | {use.field if use.field == '–' else f'`{use.field}`'} | {use.how} |"
+
+
+def test_the_page_shows_the_table() -> None:
+    page = PAGE.read_text()
+    lines = ["| field | becomes | how |", "|---|---|---|", *(row(path, use) for path, use in TABLE.items())]
+    before, _, after = page.partition("## Fields\n\n")
+    now = f"{before}## Fields\n\n" + "\n".join(lines) + "\n" + after.partition("|\n\n")[1].removeprefix("|\n")
+    now += after.partition("|\n\n")[2]
+    if os.environ.get("PHALANX_REWRITE"):
+        PAGE.write_text(now)
+    assert page == now, "the table has changed: PHALANX_REWRITE=1 .venv/bin/pytest tests/dialects/test_yunikorn.py"
