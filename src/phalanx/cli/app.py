@@ -35,6 +35,8 @@ COMMANDS = {
     "up": (CLUSTER, "Start a Kubernetes on this machine. Ctrl-C stops it."),
     "demo": (CLUSTER, "Six applications at once: first pod by pod, then as gangs."),
     "scheduler": (CLUSTER, "Schedule the jobs of any Kubernetes cluster."),
+    "backup": (CLUSTER, "Write a cluster of this machine into a file, while it runs."),
+    "restore": (CLUSTER, "Put a cluster of this machine back from such a file."),
     "webhook": (CLUSTER, "Make Jobs ours, for API servers before Kubernetes 1.36."),
     "slurm": (WORK, "Slurm's commands: install sbatch, squeue and others."),
     "run": (WORK, "Run a command as a Job, show its output, end with its exit code."),

@@ -18,7 +18,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -106,13 +106,19 @@ class Journal:
         """Keep a number; durable when this returns."""
         self._db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> Iterator[Row]:
         """Every kept revision, oldest first."""
         found = self._db.execute(
             "SELECT version, previous, operation, at, grp, plural, namespace, name, data "
             "FROM revisions ORDER BY version"
         )
-        return [Row(*row) for row in found]
+        return map(Row._make, found)
+
+    def live(self) -> int:
+        """How many objects there are."""
+        newest = "SELECT operation, max(version) FROM revisions GROUP BY grp, plural, namespace, name"
+        (count,) = self._db.execute(f"SELECT count(*) FROM ({newest}) WHERE operation = {PUT}").fetchone()  # noqa: S608
+        return int(count)
 
     def commit(self, rows: Sequence[Row], prune: Prune | None = None) -> None:
         """Put the rows on the disk, all or none. Raises sqlite3.Error; then nothing was changed."""

@@ -1,0 +1,159 @@
+"""A cluster of this machine in one file: its objects, its ledger, its keys and tokens.
+
+A backup is a tar file of copies. Databases are copied by `VACUUM INTO`: one read transaction, so that the copy is of
+one moment while the server goes on writing, and without the pages of what was deleted. Of pods that run, and of their
+volumes and logs, nothing is in it.
+
+A restore never leaves a file that is half of one thing and half of another: all copies are unpacked beside the
+directory's files and checked; then the files that were there are kept under `replaced-TIME/`, and each new one takes
+its place in one step (rename(2)), the database of objects last. A restore that is interrupted is repeated.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sqlite3
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from phalanx.cli.local.data_directory import DataDirectory, owned
+from phalanx.embedded.apiserver.storage.journal import Journal
+from phalanx.errors import PhalanxError
+
+OBJECTS, LEDGER = "apiserver.sqlite3", "ledger.sqlite3"
+_DATABASES = (LEDGER, OBJECTS)
+_SECRETS = ("tokens.csv", "kubelet.token", "pki/ca.crt", "pki/ca.key", "pki/sa.key", "pki/server.crt", "pki/server.key")
+_NAMES = (*_SECRETS, *_DATABASES)  # in the order in which they are put back
+_LEVEL = 1  # of gzip: objects are JSON, and the time counts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """`objects`: how many; `replaced`: where the files are that were there."""
+
+    objects: int
+    replaced: Path | None
+
+
+def back_up(directory: DataDirectory, file: Path) -> int:
+    """Write the backup, whole or not at all, readable by its owner alone; return its size in bytes. Raises
+    PhalanxError."""
+    if not (directory.path / OBJECTS).exists():
+        raise PhalanxError(
+            f"there is no cluster in {directory.path}: it has no {OBJECTS}. Nothing was written. Name its directory "
+            "with --data DIR."
+        )
+    part = file.with_name(f".{file.name}.part")
+    try:
+        with _removed_on_error(part), tempfile.TemporaryDirectory(prefix=".backup-", dir=file.parent) as folder:
+            with _private(part) as out:
+                with tarfile.open(fileobj=out, mode="w:gz", compresslevel=_LEVEL) as archive:
+                    for name in _NAMES:
+                        if (source := directory.path / name).exists():
+                            archive.add(_copied(source, Path(folder)) if name in _DATABASES else source, arcname=name)
+                out.flush()
+                os.fsync(out.fileno())
+            part.replace(file)
+    except (OSError, sqlite3.Error, tarfile.TarError) as error:
+        raise PhalanxError(f"the backup {file} cannot be written: {error}. Nothing was kept.") from error
+    return file.stat().st_size
+
+
+def restore(file: Path, directory: DataDirectory, *, replace: bool = False) -> Restored:
+    """Put a backup into a data directory that no `phalanx up` uses. Raises PhalanxError; then nothing was changed, or
+    the same call goes on."""
+    if (directory.path / OBJECTS).exists() and not replace:
+        raise PhalanxError(
+            f"there is a cluster in {directory.path} already. Nothing was changed. Name another directory with --data "
+            "DIR, or say --replace: what is there is kept beside it."
+        )
+    with owned(directory, 0):
+        try:
+            with tempfile.TemporaryDirectory(prefix=".restore-", dir=directory.path) as folder:
+                unpacked = _unpack(file, Path(folder))
+                objects = _check(unpacked)
+                return Restored(objects=objects, replaced=_put(unpacked, directory))
+        except (OSError, sqlite3.Error, tarfile.TarError, EOFError) as error:
+            raise PhalanxError(f"the backup {file} cannot be restored: {error}. Mend that, and repeat it.") from error
+
+
+# --- inside -----------------------------------------------------------------------------------------------------------
+
+
+def _copied(source: Path, folder: Path) -> Path:
+    """A copy of a database as it is at one moment, whoever writes to it meanwhile."""
+    found = folder / source.name
+    with contextlib.closing(sqlite3.connect(source, timeout=30.0)) as database:
+        database.execute("VACUUM INTO ?", (str(found),))
+    return found
+
+
+def _unpack(file: Path, folder: Path) -> Path:
+    """Only files that a backup has, by their names: an archive may say anything."""
+    with tarfile.open(file, mode="r:gz") as archive:
+        for member in archive:
+            if member.name not in _NAMES or not member.isfile():
+                raise PhalanxError(f"{file} is no backup of ours: it has {member.name!r} in it. Nothing was changed.")
+            inside = archive.extractfile(member)
+            assert inside is not None, "it is a file"
+            target = folder / member.name
+            target.parent.mkdir(mode=0o700, exist_ok=True)
+            with inside, _private(target) as out:
+                shutil.copyfileobj(inside, out)
+    if not (folder / OBJECTS).exists():
+        raise PhalanxError(f"{file} is no backup of ours: it has no {OBJECTS}. Nothing was changed.")
+    return folder
+
+
+def _check(folder: Path) -> int:
+    """Each database is whole and of a format that this program reads."""
+    for name in _DATABASES:
+        if (found := folder / name).exists():
+            with contextlib.closing(sqlite3.connect(found)) as database:
+                (verdict,) = database.execute("PRAGMA quick_check(1)").fetchone()
+                if verdict != "ok":
+                    raise sqlite3.DatabaseError(f"{name} is damaged ({verdict})")
+    journal = Journal(folder / OBJECTS)
+    try:
+        return journal.live()
+    finally:
+        journal.close()
+
+
+def _put(folder: Path, directory: DataDirectory) -> Path | None:
+    there = [name for name in _NAMES if (directory.path / name).exists()]
+    replaced = directory.path / time.strftime("replaced-%Y%m%dT%H%M%S") if there else None
+    for name in there:
+        if name in _DATABASES:  # what its log still holds goes into the file: a log must not meet another database
+            with contextlib.closing(sqlite3.connect(directory.path / name)) as database:
+                database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                database.execute("PRAGMA journal_mode = DELETE")
+        assert replaced is not None, "something is there"
+        kept = replaced / name
+        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.link(directory.path / name, kept)
+    for name in _NAMES:
+        if (new := folder / name).exists():
+            (directory.path / name).parent.mkdir(mode=0o700, exist_ok=True)
+            new.replace(directory.path / name)
+    return replaced
+
+
+def _private(path: Path) -> BinaryIO:
+    return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
+
+
+@contextlib.contextmanager
+def _removed_on_error(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
