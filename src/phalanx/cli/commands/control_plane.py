@@ -80,7 +80,7 @@ async def _serve(
     where: tuple[str, int] | None,
 ) -> None:
     """Run every part until SIGTERM; pods of this machine go on running."""
-    async with await Connection.open(directory.kubeconfig) as connection:
+    async with await Connection.open(directory.control_plane_kubeconfig) as connection:
         lease = Lease(connection, IDENTITY, terms=TERMS, policy=settings.text())
         async with monitored(connection, lease, where) as metrics:
             await until_stopped(_run_all(connection, directory, settings, machines, record, lease, metrics))

@@ -31,6 +31,11 @@ class DataDirectory:
         return self.path / "kubeconfig"
 
     @property
+    def control_plane_kubeconfig(self) -> Path:
+        """The same for the control plane, which is a user of its own."""
+        return self.path / "control-plane.kubeconfig"
+
+    @property
     def authority(self) -> Path:
         """The certificate by which clients know the API server."""
         return self.path / "pki" / "ca.crt"

@@ -25,7 +25,7 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.app import Api
 from phalanx.embedded.apiserver.auth import certificates
 from phalanx.embedded.apiserver.auth.account_tokens import AccountTokens
-from phalanx.embedded.apiserver.auth.authentication import Tokens, token_of, write_tokens
+from phalanx.embedded.apiserver.auth.authentication import Tokens, ensure_user, token_of, write_tokens
 from phalanx.embedded.apiserver.auth.authorization import MASTERS
 from phalanx.embedded.apiserver.auth.private import write_private
 from phalanx.embedded.apiserver.auth.reviews import REVIEWS
@@ -39,6 +39,7 @@ from phalanx.embedded.apiserver.transport.http import Connection, Limits
 from phalanx.errors import PhalanxError
 
 ADMIN = "admin"
+CONTROL_PLANE = "system:phalanx"  # the scheduler, the controllers and the node of `phalanx up`
 _BACKLOG = 512
 _CONNECTIONS = 16_384  # beyond these the one that has been silent longest goes
 _GRACE_S = 5.0
@@ -208,16 +209,18 @@ def _credentials(settings: Settings, port: int) -> ssl.SSLContext:
     try:
         if not settings.tokens.exists():
             write_tokens(settings.tokens, [(ADMIN, ADMIN, (MASTERS,))])
+        ensure_user(settings.tokens, CONTROL_PLANE, (MASTERS,))
         if not settings.kubelet_token.exists():
             write_private(settings.kubelet_token, secrets.token_urlsafe(32) + "\n")
         host = "127.0.0.1" if settings.host in ("0.0.0.0", "") else settings.host  # noqa: S104 (compared, not bound)
-        certificates.write_kubeconfig(
-            settings.kubeconfig,
-            server=f"https://{host}:{port}",
-            ca_certificate=settings.ca_certificate,
-            user=ADMIN,
-            token=token_of(settings.tokens, ADMIN),
-        )
+        for file, user in ((settings.kubeconfig, ADMIN), (settings.control_plane_kubeconfig, CONTROL_PLANE)):
+            certificates.write_kubeconfig(
+                file,
+                server=f"https://{host}:{port}",
+                ca_certificate=settings.ca_certificate,
+                user=user,
+                token=token_of(settings.tokens, user),
+            )
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         tls.minimum_version = ssl.TLSVersion.TLSv1_2
         tls.load_cert_chain(settings.pki / "server.crt", settings.pki / "server.key")

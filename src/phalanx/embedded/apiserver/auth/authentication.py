@@ -100,6 +100,15 @@ def write_tokens(path: Path, users: list[tuple[str, str, tuple[str, ...]]]) -> N
     write_private(path, text.getvalue())
 
 
+def ensure_user(path: Path, name: str, groups: tuple[str, ...]) -> None:
+    """Add a user with a random token to a token file that has none of that name. Raises `PhalanxError`, OSError."""
+    text = path.read_text()
+    if all(user.name != name for user in parse(text, path).values()):
+        row = io.StringIO()
+        csv.writer(row, lineterminator="\n").writerow((secrets.token_urlsafe(32), name, name, ",".join(groups)))
+        write_private(path, text + ("" if text.endswith("\n") or not text else "\n") + row.getvalue())
+
+
 def token_of(path: Path, user: str) -> str:
     """The first token of a user in a token file. Raises `PhalanxError` when it has none."""
     for token, found in parse(path.read_text(), path).items():

@@ -3,6 +3,9 @@
 The steps are those of k8s.io/apiserver's registry.Store.Delete and rest.BeforeDelete. Dependents are not touched
 here: the choice (orphan, foreground, background) is written as a finalizer for the garbage collector, which is a
 client like any other.
+
+Who deletes a pod or a job is kept: in an annotation of the object while it ends, and of what watchers see last. So its
+node, the scheduler and the ledger can say who ended it. Deletions by parts of the cluster (system:…) leave no name.
 """
 
 from __future__ import annotations
@@ -35,18 +38,22 @@ from phalanx.embedded.apiserver.transport.request import Request
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 _OPTIONS = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 _POLICIES = ("Background", "Foreground", "Orphan")
+_DELETED_BY = "phalanx.dev/deleted-by"
+_SIGNED_GROUPS = ("batch", "kubeflow.org")  # besides pods: kinds whose end somebody will ask about
 _PROTECTED_NAMESPACES = ("default", "kube-system", "kube-public")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteOptions:
-    """`grace_s` None means the kind's own; `policy` is "" where the request does not say."""
+    """`grace_s` None means the kind's own; `policy` is "" where the request does not say; `by` is the user, "" for a
+    part of the cluster."""
 
     grace_s: int | None = None
     policy: str = ""
     uid: str = ""
     version: str = ""
     dry_run: bool = False
+    by: str = ""
 
 
 def delete_options(request: Request, body: Any) -> DeleteOptions:
@@ -76,6 +83,7 @@ def delete_options(request: Request, body: Any) -> DeleteOptions:
         uid=conditions.get("uid") or "",
         version=conditions.get("resourceVersion") or "",
         dry_run=dry_run(request, "DeleteOptions", given.get("dryRun")),
+        by="" if request.user.name.startswith("system:") else request.user.name,
     )
 
 
@@ -117,7 +125,8 @@ class Deleter:
         _check_preconditions(resource, target.name, old, options)
         if resource.key == ("", "namespaces"):
             return await self._namespace(target, old, options)
-        return await self._by_steps(target, old, options)
+        deleted = await self._by_steps(target, old, options)
+        return Deleted(stored=_unsigned(deleted.stored), gone=deleted.gone)
 
     async def _by_steps(self, target: Target, old: Stored, options: DeleteOptions) -> Deleted:
         resource = target.resource
@@ -136,6 +145,7 @@ class Deleter:
         if wanted and not marked:
             _mark_now(meta)
         if wanted or (marked and meta["deletionGracePeriodSeconds"] > 0):
+            _sign(resource, obj, options)
             return Deleted(stored=await self._keep(target, old, obj, options), gone=False)
         return await self._remove(target, old, obj, options, marked=marked)
 
@@ -155,6 +165,7 @@ class Deleter:
             # Watchers see the mark before the removal, as with the real server: two changes, one commit.
             self._store.put(key, namespace, name, obj)
             last = as_revision(obj)
+        _sign(target.resource, last, options)
         return Deleted(stored=await self._store.delete(key, namespace, name, last), gone=True)
 
     async def _namespace(self, target: Target, old: Stored, options: DeleteOptions) -> Deleted:
@@ -226,6 +237,24 @@ def _mark_gracefully(resource: Resource, obj: Object, options: DeleteOptions) ->
     meta["deletionGracePeriodSeconds"] = grace_s
     _raise_generation(meta)
     return True, False
+
+
+def _sign(resource: Resource, obj: Object, options: DeleteOptions) -> None:
+    """Keep who deletes it; the first one stays."""
+    if options.by and (resource.key == ("", "pods") or resource.group in _SIGNED_GROUPS):
+        meta = obj["metadata"] = dict(obj["metadata"])
+        meta["annotations"] = {_DELETED_BY: options.by, **(meta.get("annotations") or {})}
+
+
+def _unsigned(stored: Stored) -> Stored:
+    """As the deleter is answered: he knows who he is, and the real server's answer has no such annotation."""
+    meta = stored.obj["metadata"]
+    if _DELETED_BY not in (meta.get("annotations") or {}):
+        return stored
+    others = {key: value for key, value in meta["annotations"].items() if key != _DELETED_BY}
+    bare = {key: value for key, value in meta.items() if key != "annotations"}
+    obj = stored.obj | {"metadata": bare | ({"annotations": others} if others else {})}
+    return Stored(stored.version, encode(obj), obj)
 
 
 def _mark_now(meta: objectmeta.Meta) -> None:

@@ -46,6 +46,10 @@ class Settings:
         return self.data_dir / "kubeconfig"
 
     @property
+    def control_plane_kubeconfig(self) -> Path:
+        return self.data_dir / "control-plane.kubeconfig"
+
+    @property
     def tokens(self) -> Path:
         return self.data_dir / "tokens.csv"
 

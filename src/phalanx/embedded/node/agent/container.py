@@ -9,10 +9,12 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from phalanx.client.connection import ApiError, Object
+from phalanx.embedded.node.agent.cause import out_of_memory
 from phalanx.embedded.node.container import cgroup
 from phalanx.embedded.node.container.attempt import (
     NEVER_STARTED,
@@ -41,6 +43,7 @@ _HOSTS = "/etc/hosts"
 _LOOK_S = 0.05  # between two looks whether a container is on record that somebody else started
 _KEPT_ATTEMPTS = 2  # this one and the one before: what `kubectl logs --previous` shows
 _MESSAGE_BYTES, _MESSAGE_LINES = 2048, 80  # of terminationMessagePolicy FallbackToLogsOnError
+_LOG_END_BYTES, _LOG_END_LINES = 1024, 5  # of the log, in the words that say how it ended
 
 
 class Container:
@@ -141,6 +144,10 @@ class Container:
             and self.spec.get("terminationMessagePolicy") == "FallbackToLogsOnError"
         ):
             state = replace(state, message=last_lines(self._attempt.log, _MESSAGE_LINES, _MESSAGE_BYTES))
+        if state.reason == "OOMKilled" and not state.message:
+            state = replace(state, message=out_of_memory(self.spec, state))
+        if state.exit_code or state.told:
+            state = replace(state, log_end=last_lines(self._attempt.log, _LOG_END_LINES, _LOG_END_BYTES))
         long = state.finished_s - state.started_s > 2 * self._around.settings.patience.backoff_most_s
         failures = 0 if long else self.known.failures
         self.known = replace(self.known, state=state, ready=False, started=False, failures=failures)
@@ -252,6 +259,7 @@ class Container:
             cgroup_procs=group_of.procs,
             cgroup_dirs=group_of.dirs,
             oom_files=group_of.oom_files,
+            peak_files=group_of.peak_files,
             user=user,
             group=group,
         )
@@ -277,14 +285,17 @@ class Container:
 
     # --- stopping ---------------------------------------------------------------------------------------------------
 
-    def stop(self, grace_s: float, why: str = "") -> float | None:
-        """Do what is due; when the next thing is due (Unix time), or None if nothing runs. SIGTERM, then SIGKILL."""
+    def stop(self, grace_s: float, told: str, event: str = "") -> float | None:
+        """Do what is due; when the next thing is due (Unix time), or None if nothing runs. SIGTERM, then SIGKILL.
+        `told`: why it must stop."""
         if self._attempt is None or not isinstance(self.known.state, Running | Planned):
             return None
         now_s = time.time()
         if self._stopping_since_s is None:
             self._stopping_since_s = now_s
-            self._tell("Killing", why or f"Stopping container {self.name}")
+            with suppress(OSError):  # a full disk costs us the reason, not the stop
+                self._attempt.note(told)
+            self._tell("Killing", event or f"Stopping container {self.name}")
             self._begin_hook(grace_s)
         deadline_s = self._stopping_since_s + grace_s
         if now_s >= deadline_s:

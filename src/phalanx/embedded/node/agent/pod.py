@@ -12,15 +12,16 @@ import datetime as dt
 import logging
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from phalanx.client.connection import STRATEGIC_PATCH, ApiError, ApiRefusal, Object
 from phalanx.client.kind import PODS
+from phalanx.embedded.node.agent.cause import deletion_cause, pod_cause
 from phalanx.embedded.node.agent.container import Container
-from phalanx.embedded.node.container.attempt import Planned, Running
+from phalanx.embedded.node.container.attempt import LOST, REBOOT, Exited, Planned, Running
 from phalanx.embedded.node.machine.surroundings import VOLUMES, Surroundings
 from phalanx.embedded.node.pod import volumes
 from phalanx.embedded.node.pod.environment import ConfigError
@@ -129,12 +130,23 @@ class Pod:
     def _stop(self, found: Steps) -> list[float | None]:
         """Go on stopping what must stop. When each needs attention again."""
         grace_s = self._grace_s()
-        dues = [self.containers[name].stop(grace_s) for name in found.stop]
+        told = self._told()
+        dues = [self.containers[name].stop(grace_s, told) for name in found.stop]
         for container in self.containers.values():
             if container.doomed and container.name not in found.stop:
-                why = f"Container {container.name} {_will_restart(container.doomed)}"
-                dues.append(container.stop(self._own_grace_s(), why))
+                event = f"Container {container.name} {_will_restart(container.doomed)}"
+                dues.append(container.stop(self._own_grace_s(), container.doomed, event))
         return dues
+
+    def _told(self) -> str:
+        """Why what still runs is to stop."""
+        if self.record.failure is not None:
+            return self.record.failure[1]
+        if self._gone or "deletionTimestamp" in self.pod["metadata"]:
+            return deletion_cause(self.pod)
+        if (status := self.pod.get("status") or {}).get("phase") in TERMINAL:
+            return f"the pod was ended: {status.get('message') or status.get('reason') or 'nobody said why'}"
+        return "the pod's other containers had ended"
 
     def _grace_s(self) -> float:
         if self._gone:
@@ -199,14 +211,17 @@ class Pod:
 
     async def _report(self, found: Steps) -> None:
         """Write the status if it is another than was written; the end of the pod is told exactly so."""
+        known = self.known()
         place = Place(
+            cause=pod_cause(self.pod, known) if found.done else "",
+            disrupted=_disruption(known),
             pod_ip=self.record.pod_ip,
             host_ip=self._around.settings.address,
             start_time=self.record.start_time,
             failure=self.record.failure,
             back_off=self._around.back_off,
         )
-        status = pod_status(self.pod, self.known(), place, time.time(), over=found.done)
+        status = pod_status(self.pod, known, place, time.time(), over=found.done)
         self._tell_back_off(status)
         if not self._gone and status != self._written and await self._write(status):
             self._written = status
@@ -284,6 +299,12 @@ class Pod:
 def _images(pod: Object) -> dict[str, str]:
     both = [*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]]
     return {one["name"]: one["image"] for one in both}
+
+
+def _disruption(known: Mapping[str, Known]) -> str:
+    """Why the pod ended through no fault of its own; "": it did not."""
+    ends = (one.state for one in known.values())
+    return next((end.message for end in ends if isinstance(end, Exited) and end.reason in (REBOOT, LOST)), "")
 
 
 def _will_restart(doomed: str) -> str:

@@ -22,11 +22,13 @@ from typing import Any
 import msgspec
 
 from phalanx.embedded.node.container.durable import write_whole
-from phalanx.embedded.node.container.shim import start_ticks
+from phalanx.embedded.node.container.shim import boot_id, start_ticks
 
 _SHIM = Path(__file__).with_name("shim.py")
-LOST, NEVER_STARTED = "ContainerStatusUnknown", "NeverStarted"  # reasons of ends that only settling records
+# Reasons of ends that only settling records.
+LOST, REBOOT, NEVER_STARTED = "ContainerStatusUnknown", "NodeReboot", "NeverStarted"
 _LOST = "The supervisor of this container was killed, and the container with it."
+_REBOOT = "The machine was rebooted while this container ran."
 _NEVER = "The node agent was killed before this container was started."
 
 
@@ -53,6 +55,7 @@ class RunSpec:
     cgroup_procs: tuple[str, ...] = ()
     cgroup_dirs: tuple[str, ...] = ()
     oom_files: tuple[str, ...] = ()
+    peak_files: tuple[str, ...] = ()
     user: int | None = None
     group: int | None = None
     hash: str = ""  # of the container's spec, to see that it was changed
@@ -70,16 +73,23 @@ class Running:
     pid: int
     pid_start: int
     started_s: float
+    boot_id: str = ""  # of the machine's boot in which it began; empty: not known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exited:
+    """`told`: why the node had told it to stop, empty: it had not. `log_end`: its last lines. `peak_memory_bytes`: the
+    most that it had; 0: not known."""
+
     exit_code: int
     signal: int = 0
     started_s: float
     finished_s: float
     reason: str = ""  # empty: Completed or Error, by the code
     message: str = ""
+    told: str = ""
+    log_end: str = ""
+    peak_memory_bytes: int = 0
 
 
 State = Planned | Running | Exited
@@ -91,6 +101,7 @@ class _Ending(msgspec.Struct, frozen=True):
     finished_s: float
     reason: str
     message: str
+    peak_memory_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +135,15 @@ class Attempt:
             finished_s=ending.finished_s,
             reason=ending.reason,
             message=ending.message,
+            told=self._told(),
+            peak_memory_bytes=ending.peak_memory_bytes,
         )
+
+    def _told(self) -> str:
+        try:
+            return self.path("told").read_text()
+        except FileNotFoundError:
+            return ""
 
     def _record(self) -> Running | None:
         try:
@@ -157,15 +176,16 @@ class Attempt:
             state = self.state()  # again: the shim may have written it as its last act
             if isinstance(state, Exited):
                 return state
-            started = isinstance(state, Running)
             if isinstance(state, Running):
                 _kill_left_over(state)
-            ending: dict[str, Any] = {"exit_code": 137 if started else 128, "signal": 0, "finished_s": time.time()}
-            ending |= {"reason": LOST if started else NEVER_STARTED, "message": _LOST if started else _NEVER}
-            write_whole(self.path("exit.json"), msgspec.json.encode(ending))
+            write_whole(self.path("exit.json"), msgspec.json.encode(_lost(state)))
             return self.state()
         finally:
             os.close(lock)
+
+    def note(self, why: str) -> None:
+        """Put on record why it is told to stop, before it is. Raises OSError."""
+        write_whole(self.path("told"), why.encode())
 
     def terminate(self) -> None:
         """SIGTERM to the program's process group."""
@@ -206,6 +226,18 @@ class Attempt:
         return handle
 
 
+def _lost(state: Running | Planned) -> dict[str, Any]:
+    """The end, as far as it is known, of one whose supervisor is gone without a word."""
+    match state:
+        case Planned():
+            code, reason, message = 128, NEVER_STARTED, _NEVER
+        case Running(boot_id=boot) if boot and boot != boot_id():
+            code, reason, message = 137, REBOOT, _REBOOT
+        case Running():
+            code, reason, message = 137, LOST, _LOST
+    return {"exit_code": code, "signal": 0, "finished_s": time.time(), "reason": reason, "message": message}
+
+
 def _open(state: Running) -> int | None:
     """A handle on the shim (pidfd_open(2)), or None if it is gone and its number may be another's."""
     try:
@@ -226,7 +258,7 @@ def _is(pid: int, start: int) -> bool:
 
 
 def _kill_left_over(state: Running) -> None:
-    if _is(state.pid, state.pid_start):
+    if state.boot_id in ("", boot_id()) and _is(state.pid, state.pid_start):
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(state.pid, signal.SIGKILL)
 

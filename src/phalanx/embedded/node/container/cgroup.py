@@ -42,11 +42,13 @@ class Hierarchy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """One container's groups: its directories, the files to join by, and the files that count its oom kills."""
+    """One container's groups: its directories, the files to join by, and those that tell its oom kills and the most
+    memory that it had."""
 
     dirs: tuple[str, ...] = ()
     procs: tuple[str, ...] = ()
     oom_files: tuple[str, ...] = ()
+    peak_files: tuple[str, ...] = ()
 
 
 def hierarchies(mountinfo: str, membership: str) -> list[Hierarchy]:
@@ -118,7 +120,7 @@ class Cgroups:
     def create(self, pod: str, container: str, limits: Limits, pod_cpu_milli: int = 0) -> Group:
         """`pod_cpu_milli`: what all containers of the pod ask. Raises OSError."""
         whole = Limits(cpu_request_milli=max(pod_cpu_milli, limits.cpu_request_milli))
-        dirs, procs, oom_files = [], [], []
+        dirs, procs, oom_files, peak_files = [], [], [], []
         for hierarchy in self.usable:
             above = hierarchy.own / self._name / pod
             place = above / container
@@ -131,8 +133,10 @@ class Cgroups:
             dirs += [str(place), str(above)]
             procs.append(str(place / "cgroup.procs"))
             if "memory" in hierarchy.controllers:
-                oom_files.append(str(place / ("memory.events" if hierarchy.version == 2 else "memory.oom_control")))
-        return Group(dirs=tuple(dirs), procs=tuple(procs), oom_files=tuple(oom_files))
+                two = hierarchy.version == 2
+                oom_files.append(str(place / ("memory.events" if two else "memory.oom_control")))
+                peak_files.append(str(place / ("memory.peak" if two else "memory.max_usage_in_bytes")))
+        return Group(dirs=tuple(dirs), procs=tuple(procs), oom_files=tuple(oom_files), peak_files=tuple(peak_files))
 
     def close(self) -> None:
         """Take away what is empty; groups of containers that still run stay, and the next agent uses them."""

@@ -63,6 +63,12 @@ def start_ticks(pid: int) -> int:
         return int(file.read().rpartition(b")")[2].split()[19])
 
 
+def boot_id() -> str:
+    """Another one after each boot of the machine (proc_sys_kernel(5))."""
+    with open("/proc/sys/kernel/random/boot_id") as file:
+        return file.read().strip()
+
+
 # --- the log ----------------------------------------------------------------------------------------------------------
 
 
@@ -250,7 +256,7 @@ class Shim:
         for handle in (out[1], err[1], go[0], failed[1]):
             os.close(handle)
         record: dict[str, Any] = {"shim_pid": shim, "shim_start": start_ticks(shim), "pid": self.main}
-        record |= {"pid_start": start_ticks(self.main), "started_s": time.time()}
+        record |= {"pid_start": start_ticks(self.main), "started_s": time.time(), "boot_id": boot_id()}
         write_whole(self.stem + ".run.json", record)
         os.write(go[1], b"g")
         os.close(go[1])
@@ -310,7 +316,8 @@ class Shim:
         code = 128 + number if number else os.WEXITSTATUS(self.status)
         oom = number == signal.SIGKILL and any(_oom_kills(path) for path in self.spec["oom_files"])
         reason = "StartError" if problem else "OOMKilled" if oom else ""
-        return {"exit_code": code, "signal": number, "finished_s": time.time(), "reason": reason, "message": problem}
+        ending = {"exit_code": code, "signal": number, "finished_s": time.time(), "reason": reason, "message": problem}
+        return ending | {"peak_memory_bytes": _peak(self.spec.get("peak_files", ()))}
 
 
 def _readable(source: int) -> bool:
@@ -332,6 +339,14 @@ def _parent(pid: int) -> int:
             return int(file.read().rpartition(b")")[2].split()[1])
     except OSError:
         return 0
+
+
+def _peak(paths: list[str]) -> int:
+    """The most memory that the group has ever had, in bytes; 0: the kernel does not say."""
+    for path in paths:
+        with suppress(OSError, ValueError), open(path) as file:
+            return int(file.read())
+    return 0
 
 
 def _oom_kills(path: str) -> int:

@@ -23,12 +23,15 @@ _NO_TRACE = "The container could not be located when the pod was terminated"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where the pod is: its address and its node's. `failure`: why the node ended it (reason, message)."""
+    """Where the pod is: its address and its node's. `failure`: why the node ended it (reason, message). `cause`: how
+    its containers ended, of one that failed by itself. `disrupted`: what ended it through no fault of its own."""
 
     pod_ip: str
     host_ip: str
     start_time: str
     failure: tuple[str, str] | None = None
+    cause: str = ""
+    disrupted: str = ""
     back_off: BackOff = field(default_factory=BackOff)
 
 
@@ -62,9 +65,14 @@ def pod_status(pod: Object, known: Mapping[str, Known], place: Place, now_s: flo
         status["initContainerStatuses"] = [context.container(one) for one in init]
     if place.failure:
         status["reason"], status["message"] = place.failure
+    elif phase == "Failed" and place.cause:  # what another said of its end stays
+        status["message"] = (pod.get("status") or {}).get("message") or place.cause
     if generation := pod["metadata"].get("generation"):
         status["observedGeneration"] = generation
     status["conditions"] = _conditions(pod, phase, known, now_s)
+    if place.disrupted:
+        why = ("TerminationByKubelet", place.disrupted)
+        status["conditions"].append(_condition(pod, "DisruptionTarget", True, why, now_s))
     return status
 
 
@@ -245,6 +253,7 @@ class _Context:
             "reason": ended.reason or ("Completed" if ended.exit_code == 0 else "Error"),
             "startedAt": at(ended.started_s),
             "finishedAt": at(ended.finished_s),
+            **({"signal": ended.signal} if ended.signal else {}),
             "containerID": container_id(self._uid, container["name"], number),
         }
         if ended.message:

@@ -1,0 +1,84 @@
+"""Why a pod ended, in words: what its containers' ends, its own object and its node say of it. Pure.
+
+A signal has no sender that the kernel would tell to a parent. What the node itself sent it has on record with the
+reason, and the kernel counts the processes that it killed for want of memory; any other SIGKILL came from a user of
+the machine, or from the program itself, and that is what is said.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from typing import Any
+
+from phalanx.embedded.node.container.attempt import Exited
+from phalanx.embedded.node.pod.demand import limits
+from phalanx.embedded.node.pod.lifecycle import Known
+
+Object = Mapping[str, Any]
+DELETED_BY = "phalanx.dev/deleted-by"  # annotation, written by the API server: the user who deleted the object
+_PREEMPTED = "phalanx.dev/preempted"  # annotation, written by the scheduler before it has a pod evicted
+_REASONS = ("Completed", "Error", "OOMKilled", "StartError")  # of those that are told in other words
+_MIB = 1 << 20
+
+
+def pod_cause(pod: Object, known: Mapping[str, Known]) -> str:
+    """Return how each failed container of the pod ended, with the end of its log; "" if none failed."""
+    both = [*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]]
+    states = [(one, known[one["name"]].state) for one in both]
+    failed = [(one, end) for one, end in states if isinstance(end, Exited) and end.exit_code]
+    return "\n".join(_told(f"container {one['name']}: {container_cause(one, end)}", end) for one, end in failed)
+
+
+def _told(how: str, end: Exited) -> str:
+    lines = "".join(f"\n  {line}" for line in end.log_end.splitlines())
+    return f"{how}; its log ends:{lines}" if lines else how
+
+
+def container_cause(container: Object, end: Exited) -> str:
+    """Return in one line how a container ended."""
+    if end.reason == "OOMKilled":
+        return out_of_memory(container, end)
+    if end.reason == "StartError":
+        return f"it could not be started: {end.message}"
+    if end.reason and end.reason not in _REASONS:
+        return end.message
+    how = f"exit code {end.exit_code}"
+    if end.signal:
+        how = f"killed by {_name(end.signal)} (exit code {end.exit_code})"
+    if end.told:
+        return f"{how}, told to stop: {end.told}"
+    if end.signal == signal.SIGKILL:
+        return f"{how}, sent by a user of this machine or by the program itself: Phalanx did not, nor for memory"
+    return how
+
+
+def out_of_memory(container: Object, end: Exited) -> str:
+    """Return what the container had and what it could have."""
+    most = limits(container).get("memory")
+    limit = f"its limit is {most // _MIB}Mi" if most else "the limit is that of a group above it"
+    peak = f", its peak was {end.peak_memory_bytes // _MIB}Mi" if end.peak_memory_bytes else ""
+    return f"out of memory (OOM), killed by the kernel: {limit}{peak}"
+
+
+def deletion_cause(pod: Object) -> str:
+    """Return who deleted a pod, and what for, as far as its object says."""
+    meta, status = pod["metadata"], pod.get("status") or {}
+    notes = meta.get("annotations") or {}
+    if who := notes.get(DELETED_BY):
+        return f"the pod was deleted by {who}"
+    for one in status.get("conditions") or ():
+        if one["type"] == "DisruptionTarget" and one.get("status") == "True":
+            preempted = f" (preempted: {notes[_PREEMPTED]})" if _PREEMPTED in notes else ""
+            return f"the pod was evicted: {one.get('message') or one.get('reason')}{preempted}"
+    owner = next((one for one in meta.get("ownerReferences") or () if one.get("controller")), None)
+    if owner is not None:
+        return f"{owner['kind']} {owner['name']} has ended, was deleted, gave way to another, or wants fewer pods"
+    return "the pod was deleted"
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"signal {number}"

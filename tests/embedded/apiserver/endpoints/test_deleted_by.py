@@ -1,0 +1,32 @@
+"""Who deletes a pod or a job is kept where those who ask later find it."""
+
+from __future__ import annotations
+
+from tests.embedded.apiserver.process import ServerProcess
+
+BY = "phalanx.dev/deleted-by"
+JOBS = "/apis/batch/v1/namespaces/default/jobs"
+PODS = "/api/v1/namespaces/default/pods"
+POD = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "host"}]}
+
+
+def test_a_pod_that_ends_says_who_deleted_it_and_the_answer_is_the_real_one(api_server: ServerProcess) -> None:
+    body = {"metadata": {"name": "whose"}, "spec": {**POD, "nodeName": "nowhere"}}
+    assert api_server.ask("POST", PODS, body).code == 201
+    answer = api_server.ask("DELETE", f"{PODS}/whose")
+    assert (answer.code, answer.body["metadata"].get("annotations")) == (200, None)
+    headers = (("Impersonate-User", "ada"), ("Impersonate-Group", "system:masters"))
+    api_server.ask("DELETE", f"{PODS}/whose", {"gracePeriodSeconds": 5}, headers=headers)
+    assert api_server.ask("GET", f"{PODS}/whose").body["metadata"]["annotations"] == {BY: "admin"}  # the first one
+    assert api_server.ask("DELETE", f"{PODS}/whose", {"gracePeriodSeconds": 0}).code == 200
+
+
+def test_watchers_see_who_deleted_a_job_unless_it_was_a_part_of_the_cluster(api_server: ServerProcess) -> None:
+    for user, said in (("ada", {BY: "ada"}), ("system:phalanx", None)):
+        job = {"metadata": {"name": "whose"}, "spec": {"suspend": True, "template": {"spec": POD}}}
+        made = api_server.ask("POST", JOBS, job).body["metadata"]
+        headers = (("Impersonate-User", user), ("Impersonate-Group", "system:masters"))
+        assert api_server.ask("DELETE", f"{JOBS}/whose?propagationPolicy=Background", headers=headers).code == 200
+        query = f"?watch=1&timeoutSeconds=1&resourceVersion={made['resourceVersion']}"
+        last = api_server.ask("GET", JOBS + query).body  # the one event since then
+        assert (last["type"], last["object"]["metadata"].get("annotations")) == ("DELETED", said)
