@@ -57,7 +57,11 @@ def test_jobs_that_ended_in_each_way(up: Up) -> None:
         "late": ("TIMEOUT", None),
         "huge": ("CANCELLED", None),
     }
-    assert ended(up, "cut")["state"] == "CANCELLED"
+    assert (ended(up, "cut")["state"], ended(up, "cut")["cause"]) == ("CANCELLED", "it was deleted by admin")
+    assert "container main: exit code 7" in ended(up, "bad")["cause"]
+    assert ended(up, "late")["cause"] == "it had run as long as it may (1s) and was ended"
+    assert ended(up, "good")["cause"] == ""
+    assert "exit code 7" in up.phalanx("history").stdout
     good = ended(up, "good")
     assert (good["user"], good["queue"], good["allocated"], len(good["nodes"])) == (
         "admin",

@@ -209,6 +209,27 @@ def ended_pod(name: str, phase: str, code: int, at: str, **labels: str) -> dict[
     }
 
 
+async def test_a_failed_job_says_in_one_line_or_on_its_page_how_its_pod_ended() -> None:
+    failed = batch_job("bad", 1, "1")
+    how = "container main: exit code 7; its log ends:\n  Traceback\n  ValueError: no"
+    message = f"Job has reached the specified backoff limit; pod bad-0: {how}"
+    failed["status"] = {"conditions": [{"type": "Failed", "status": "True", "message": message}]}
+    seen = snapshot(queue("default"), failed)
+    [view] = job_view.views(seen, finished=True)
+    assert view.where() == "pod bad-0: container main: exit code 7: ValueError: no"
+    assert "  pod bad-0: container main: exit code 7; its log ends:\n    Traceback\n" in job_view.page(view, seen)
+
+
+async def test_where_the_job_controller_does_not_say_how_the_pod_does() -> None:
+    failed = batch_job("bad", 1, "1")
+    entry = {"type": "Failed", "status": "True", "message": "Job has reached the specified backoff limit"}
+    failed["status"] = {"conditions": [entry]}
+    one = ended_pod("bad-0", "Failed", 7, "2026-01-01T00:00:10Z")
+    one["metadata"]["ownerReferences"] = [{"kind": "Job", "uid": failed["metadata"]["uid"], "controller": True}]
+    [view] = job_view.views(snapshot(queue("default"), failed, one), finished=True)
+    assert view.where() == "Job has reached the specified backoff limit; pod bad-0: exit code 7"
+
+
 async def test_pods_without_a_job_are_shown_when_they_are_over_too() -> None:
     driver = ended_pod("driver", "Succeeded", 0, "2026-01-01T00:02:00Z", **{"phalanx.dev/job": "spark"})
     worker = ended_pod("worker", "Failed", 3, "2026-01-01T00:01:00Z", **{"phalanx.dev/job": "spark"})

@@ -162,6 +162,19 @@ def test_one_that_a_newer_program_wrote_is_refused(tmp_path: Path) -> None:
         Ledger.open(url)
 
 
+def test_a_ledger_of_before_causes_were_kept_gets_them(tmp_path: Path) -> None:
+    file = tmp_path / "ledger.sqlite3"
+    with Ledger.open(url_of(file)) as ledger:
+        ledger.put([JOB])
+    with sqlite3.connect(file) as connection:
+        connection.execute("ALTER TABLE ledger_job DROP COLUMN cause")
+        connection.execute("UPDATE ledger_version SET version = 1")
+    with Ledger.open(url_of(file)) as ledger:
+        assert list(ledger.jobs()) == [JOB]
+        ledger.put([replace(ENDED, cause="exit code 3")])
+        assert [one.cause for one in ledger.jobs()] == ["exit code 3"]
+
+
 def test_a_migration_that_is_killed_leaves_what_was(tmp_path: Path) -> None:
     """Its tables are there and its version is not: the transaction was not one."""
     file = tmp_path / "ledger.sqlite3"

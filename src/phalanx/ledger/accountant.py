@@ -34,7 +34,8 @@ _ENDS = {Outcome.SUCCEEDED: State.COMPLETED, Outcome.FAILED: State.FAILED, Outco
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """What the objects of a job say that events do not. `uid`: of the oldest of them. `outcome`: how they ended, if
-    all have. `end_s`: when (seconds since the epoch), if they say. `timed_out`: its time limit ended it."""
+    all have. `end_s`: when (seconds since the epoch), if they say. `timed_out`: its time limit ended it. `cause`: why
+    it ended, in words."""
 
     uid: str
     kind: str = "Job"
@@ -43,6 +44,7 @@ class Facts:
     exit_code: int | None = None
     signal: int | None = None
     timed_out: bool = False
+    cause: str = ""
     number: int | None = None
     words: Mapping[str, str] = field(default_factory=dict)
 
@@ -242,7 +244,8 @@ class Accountant:
             state = State.TIMEOUT if facts.timed_out else state
             end_s = facts.end_s if facts.end_s is not None else end_s
             words = {**entry.words, **facts.words}  # who cancelled it is said last of all
-            entry = replace(entry, exit_code=facts.exit_code, signal=facts.signal, words=words)
+            code, number = facts.exit_code, facts.signal
+            entry = replace(entry, exit_code=code, signal=number, cause=facts.cause, words=words)
         end_s = max(end_s, entry.submit_s, entry.start_s or 0.0)
         if entry.starts and entry.starts[-1].end_s is None:
             entry = _ended_start(entry, state, end_s, "")

@@ -52,9 +52,10 @@ class JobEntry:
     `job`: `namespace/name`, as the scheduler knows it. `kind`: of the object that it came as. `account`: the queue and
     all above it at the time of submission, the topmost first: `company/research/vision`. `requested`: amounts of all
     its pods. `limit_s`: how long it may run. `exit_code`: the highest of its pods (0 to 255); `signal`: what ended
-    that one, if a signal did. `waits_for`: the code of the reason for which it waited last. `exact_end` False: it was
-    found gone after nobody had looked for a while, and `end_s` is when that was noticed. `number`: Slurm's job number,
-    if it was given one. `words`: what else its submitter said (partition, comment, command line), by name. `starts`: in
+    that one, if a signal did. `cause`: why it ended as it did, in words. `waits_for`: the code of the reason for which
+    it waited last. `exact_end` False: it was found gone after nobody had looked for a while, and `end_s` is when that
+    was noticed. `number`: Slurm's job number, if it was given one. `words`: what else its submitter said (partition,
+    comment, command line), by name. `starts`: in
     order, the last one being the present or final one."""
 
     uid: str
@@ -77,6 +78,7 @@ class JobEntry:
     exact_end: bool = True
     exit_code: int | None = None
     signal: int | None = None
+    cause: str = ""
     number: int | None = None
     words: Mapping[str, str] = field(default_factory=dict)
     starts: tuple[StartEntry, ...] = ()

@@ -25,6 +25,7 @@ from sqlalchemy import (
     Text,
     inspect,
     select,
+    text,
 )
 
 from phalanx.errors import PhalanxError
@@ -58,6 +59,7 @@ JOBS = Table(
     Column("exact_end", Boolean, nullable=False),
     Column("exit_code", Integer),
     Column("signal", Integer),
+    Column("cause", Text, nullable=False, server_default=""),
     Column("number", BigInteger),
     Column("words", Text, nullable=False),
     Index("ledger_job_user", "user_name", "submit_s"),
@@ -82,7 +84,13 @@ def _create(connection: Connection) -> None:
     METADATA.create_all(connection, tables=[JOBS, STARTS], checkfirst=False)
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_create,)
+def _add_cause(connection: Connection) -> None:
+    """A ledger that was made with it has it already."""
+    if "cause" not in {column["name"] for column in inspect(connection).get_columns(JOBS.name)}:
+        connection.execute(text(f"ALTER TABLE {JOBS.name} ADD COLUMN cause TEXT NOT NULL DEFAULT ''"))
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_create, _add_cause)
 
 
 def upgrade(connection: Connection) -> None:

@@ -139,7 +139,7 @@ def _conditions(asked: Selection) -> Iterator[ColumnElement[bool]]:
 
 def _job_row(entry: JobEntry) -> dict[str, Any]:
     same = ("uid", "job", "kind", "queue", "account", "qos", "priority", "submit_s", "eligible_s", "limit_s", "pods")
-    rest = ("waits_for", "end_s", "exact_end", "exit_code", "signal", "number")
+    rest = ("waits_for", "end_s", "exact_end", "exit_code", "signal", "cause", "number")
     return {
         **{name: getattr(entry, name) for name in (*same, *rest)},
         "user_name": entry.user,

@@ -2,6 +2,7 @@
 
 informers     one list and watch per kind, shared
 target        which cluster a command talks to
+ending        why a job ended, from what stands on its objects
 accounting    the caches in which the ledger looks exit codes and owners up
 monitoring    metrics, health and readiness of a scheduler
 scheduling    the scheduler, wired to an API server

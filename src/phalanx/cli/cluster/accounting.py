@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from phalanx.cli.cluster.ending import ending_cause
 from phalanx.client.connection import Object
 from phalanx.client.informer import Change, Informer
 from phalanx.client.kind import JOBS, PODS, Kind
@@ -28,15 +29,18 @@ NUMBER = "number"
 _GROUPS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 _GONE_KEPT = 10_000
 _WORDS_KEPT, _WORD_CHARS = 32, 1024  # of one job: what users write is bounded
+_CAUSE_CHARS = 4096
 _SIGNALS = range(129, 193)  # a shell's exit codes of programs that a signal ended
 
 
 @dataclass(slots=True, kw_only=True)
 class _Seen:
-    """One job's objects: uid -> (created, what it is, how it ended). `ends`: pod uid -> (exit code, signal, end)."""
+    """One job's objects: uid -> (created, what it is, how it ended). `ends`: pod uid -> (exit code, signal, end).
+    `causes`: uid -> why it ended, in words."""
 
     members: dict[str, tuple[str, str, tuple[Outcome, float | None, bool] | None]] = field(default_factory=dict)
     ends: dict[str, tuple[int, int, float | None]] = field(default_factory=dict)
+    causes: dict[str, str] = field(default_factory=dict)
     words: dict[str, str] = field(default_factory=dict)
     named: bool = False  # several objects may bear its name
 
@@ -104,6 +108,8 @@ class Objects:
         meta = obj["metadata"]
         seen.members[uid] = (meta.get("creationTimestamp") or "", str(obj.get("kind") or "Job"), outcome)
         annotations: Mapping[str, str] = meta.get("annotations") or {}
+        if cause := ending_cause(obj):
+            seen.causes[uid] = cause[:_CAUSE_CHARS]
         told = {key.removeprefix(WORDS): text for key, text in annotations.items() if key.startswith(WORDS)}
         seen.words |= {key: text[:_WORD_CHARS] for key, text in list(told.items())[:_WORDS_KEPT]}
 
@@ -136,6 +142,7 @@ def _facts(seen: _Seen) -> Facts:
         exit_code=exit_code,
         signal=signal,
         timed_out=any(timed_out for _, _, timed_out in outcomes),
+        cause=next(iter(seen.causes.values()), ""),
         number=int(number) if number.isascii() and number.isdigit() and len(number) < 12 else None,
         words=words,
     )

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from phalanx.cli.terminal.output import duration
+from phalanx.cli.cluster.ending import ending_cause, exit_code, failure, in_brief, timed_out
 from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
 from phalanx.client.informer import Change, Informer
 from phalanx.client.kind import JOBS, PODS
@@ -98,36 +98,15 @@ def _outcome(state: str, watch: _Watch, pods: list[Object]) -> Attendance:
     if state == "complete":
         return Attendance(state=state, exit_code=0, why="")
     if state == "deleted":
-        return Attendance(state=state, exit_code=_LOST, why="it was deleted by somebody else")
-    if _timed_out(watch.job):
+        why = ending_cause(watch.job) or "it was deleted by somebody else"
+        return Attendance(state=state, exit_code=_LOST, why=why)
+    if timed_out(watch.job):
         return Attendance(state=state, exit_code=_TIMED_OUT, why=failure(watch.job))
     code = next((code for pod in pods if (code := exit_code(pod))), _LOST)
-    known = [f"exit code {code}", *dict.fromkeys(text for pod in pods for text in _last_words(pod))]
-    return Attendance(state=state, exit_code=code, why="; ".join(text for text in [*known, failure(watch.job)] if text))
-
-
-def failure(job: Object) -> str:
-    """Why the Job failed, as its controller says it; nothing if it did not."""
-    if _timed_out(job):
-        return f"it had run as long as it may ({duration(job['spec'].get('activeDeadlineSeconds') or 0)}) and was ended"
-    return str(_failed(job).get("message", ""))
-
-
-def _timed_out(job: Object) -> bool:
-    return _failed(job).get("reason") == "DeadlineExceeded"
-
-
-def _failed(job: Object) -> Object:
-    conditions = (job.get("status") or {}).get("conditions") or ()
-    return next((each for each in conditions if (each["type"], each["status"]) == ("Failed", "True")), {})
-
-
-def exit_code(pod: Object) -> int:
-    """Of its first container that failed; 0 if none did."""
-    for container in (pod.get("status") or {}).get("containerStatuses") or ():
-        if code := ((container.get("state") or {}).get("terminated") or {}).get("exitCode"):
-            return int(code)
-    return 0
+    brief = in_brief(failure(watch.job, pods))
+    words = () if brief.startswith("pod ") else dict.fromkeys(text for pod in pods for text in _last_words(pod))
+    told = [f"exit code {code}", *words, brief]
+    return Attendance(state=state, exit_code=code, why="; ".join(text for text in told if text))
 
 
 def _last_words(pod: Object) -> list[str]:

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from phalanx.cli.cluster.ending import in_brief
 from phalanx.cli.local.data_directory import default_directory
 from phalanx.cli.terminal.output import duration, note, print_json, print_table
 from phalanx.dialects.fields import Misread, duration_s
@@ -25,7 +26,7 @@ from phalanx.ledger.store import FILE, Ledger, url_of
 from phalanx.ledger.usage import By, Sum, total
 from phalanx.model.pod import format_amount
 
-COLUMNS = ("JOB", "USER", "QUEUE", "STATE", "SUBMITTED", "WAITED", "TOOK", "ASKED", "NODES", "EXIT")
+COLUMNS = ("JOB", "USER", "QUEUE", "STATE", "SUBMITTED", "WAITED", "TOOK", "ASKED", "NODES", "EXIT", "WHY")
 SUMS = ("JOBS", "CPU HOURS", "GPU HOURS", "MEMORY GiB HOURS")
 _NODES_SHOWN = 3
 _AGO = re.compile(r"\d.*[a-z]")
@@ -158,7 +159,13 @@ def row(entry: JobEntry, now_s: float) -> list[str]:
         asked,
         _places(entry.nodes),
         code,
+        in_brief(_cause(entry)),
     ]
+
+
+def _cause(entry: JobEntry) -> str:
+    """Why it ended; of one that waits again, why its last start was taken back."""
+    return entry.cause or (entry.starts[-1].reason if entry.live and entry.starts else "")
 
 
 def _places(nodes: Sequence[str]) -> str:
@@ -190,6 +197,7 @@ def record(entry: JobEntry, now_s: float) -> dict[str, Any]:
         "time_limit_s": entry.limit_s,
         "exit_code": entry.exit_code,
         "signal": entry.signal,
+        "cause": entry.cause,
         "pods": entry.pods,
         "requested": dict(entry.requested),
         "allocated": dict(entry.allocated),

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from phalanx.cli.cluster.job_watch import complaints, exit_code, failure
+from phalanx.cli.cluster.ending import failure, in_brief, pod_failure
+from phalanx.cli.cluster.job_watch import complaints
 from phalanx.cli.cluster.live_state import Snapshot
 from phalanx.cli.terminal.output import counted, duration
 from phalanx.client.connection import Object
@@ -76,7 +77,7 @@ class JobView:
             return self.reason.text
         if self.ending:
             return "its pods have ended; how, its Job says in a moment"
-        return self.message or ("there is room; it starts in a moment" if self.soon else _places(self.nodes))
+        return in_brief(self.message) or ("there is room; it starts in a moment" if self.soon else _places(self.nodes))
 
     def record(self) -> dict[str, Any]:
         """For `--json`; docs/guide/command-line.md describes it."""
@@ -192,7 +193,7 @@ def _verdict(view: JobView) -> str:
     if view.state == "starting":
         return "Its places are decided; it starts when all pods of its minimum exist and are bound together."
     if view.state != "running" or view.ending:
-        return view.where() or "It is over."
+        return view.message.replace("\n", "\n  ") or view.where() or "It is over."
     if view.placed >= view.wanted:
         return "It has all that it asked for."
     more = "it keeps that size until it starts again" if view.fixed else "more follow as room and its queue allow"
@@ -342,7 +343,14 @@ def _limit_s(snapshot: Snapshot, record: JobRecord) -> float | None:
 
 def _finished(snapshot: Snapshot) -> list[JobView]:
     """Jobs that are over and not deleted yet, the latest first."""
-    found = [_over([form.read(obj) for form in adapters(kind, obj)]) for kind, obj in _job_objects(snapshot)]
+    owned = defaultdict[str, list[Object]](list)
+    for pod in snapshot.pods.values():
+        for owner in pod["metadata"].get("ownerReferences") or ():
+            owned[owner["uid"]].append(pod)
+    found = [
+        _over([form.read(obj) for form in adapters(kind, obj)], sorted(owned[obj["metadata"]["uid"]], key=_ended_s))
+        for kind, obj in _job_objects(snapshot)
+    ]
     return sorted([*(view for view in found if view), *_ended_pods(snapshot)], key=lambda view: -view.since_s)
 
 
@@ -374,7 +382,7 @@ def _pods_over(job: str, pods: Sequence[Object]) -> JobView:
         priority=0,
         nodes=dict(Counter(pod["spec"]["nodeName"] for pod in pods if pod["spec"].get("nodeName"))),
         reason=None,
-        message=_failure(failed[0]) if failed else "",
+        message=pod_failure(min(failed, key=_ended_s)) if failed else "",
         soon=False,
         roles=(),
     )
@@ -391,20 +399,14 @@ def _ended_s(pod: Object) -> float:
     return max(ends, default=0.0) or epoch_s(pod["metadata"].get("creationTimestamp"))
 
 
-def _failure(pod: Object) -> str:
-    status = pod.get("status") or {}
-    known = [f"exit code {code}" if (code := exit_code(pod)) else "", status.get("reason"), status.get("message")]
-    return f"{pod['metadata']['name']}: " + ("; ".join(text for text in known if text) or "failed")
-
-
 def _job_objects(snapshot: Snapshot) -> Iterator[tuple[Kind, Object]]:
     """Jobs, and training jobs where they are served."""
     for kind in (JOBS, *TRAINING_KINDS):
         yield from ((kind, obj) for obj in snapshot.objects.get(kind, {}).values())
 
 
-def _over(shown: Sequence[Object]) -> JobView | None:
-    """`format_amount`: what stands on one object, each role as a Job."""
+def _over(shown: Sequence[Object], pods: Sequence[Object]) -> JobView | None:
+    """Return a job that is over. `shown`: what stands on its object, each role as a Job; `pods`: in order of end."""
     if not shown or QUEUE not in (shown[0]["metadata"].get("labels") or {}):
         return None
     meta, status = shown[0]["metadata"], shown[0].get("status") or {}
@@ -421,7 +423,7 @@ def _over(shown: Sequence[Object]) -> JobView | None:
                 priority=0,
                 nodes={},
                 reason=None,
-                message=failure(shown[0]),
+                message=failure(shown[0], pods),
                 soon=False,
                 roles=(),
             )

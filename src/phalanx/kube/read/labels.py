@@ -54,6 +54,9 @@ GPU_MEMORY = "phalanx.dev/gpu-memory"  # on pods (templates): so much of a GPU's
 # Written by the admission policy that Phalanx installs (admission_policy.py): nobody else can.
 USER = "phalanx.dev/user"  # on Jobs: who created it
 
+# Written by the API server of `phalanx up`.
+DELETED_BY = "phalanx.dev/deleted-by"  # on pods and jobs: the user who deleted them
+
 # Written by Phalanx.
 ADMITTED = "phalanx.dev/admitted"  # the record of a start: JSON, see records.py
 REASON = "phalanx.dev/reason"  # on Jobs: why it waits, `Code: text`

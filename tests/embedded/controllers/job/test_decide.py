@@ -18,6 +18,16 @@ def ending(the_job: Any, pods: Any) -> tuple[str, str] | None:
     return (found.kind, found.reason) if found else None
 
 
+def test_a_job_that_failed_says_how_the_pod_ended_that_failed_first() -> None:
+    late, first = (pod("Failed", name=name, ended_s=at, message=f"of {name}") for name, at in (("b", 20), ("a", 10)))
+    found = looked_at(job(backoffLimit=0), [late, first]).ending
+    assert found is not None
+    assert found.message == "Job has reached the specified backoff limit; pod a: of a"
+    silent = looked_at(job(backoffLimit=0), [pod("Failed")]).ending
+    assert silent is not None
+    assert silent.message == "Job has reached the specified backoff limit"
+
+
 # --- how many pods ------------------------------------------------------------------------------------------------
 
 

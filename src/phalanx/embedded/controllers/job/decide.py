@@ -16,6 +16,7 @@ from phalanx.embedded.controllers.job.policy import has_failed, judge, replaces_
 from phalanx.embedded.controllers.job.view import JobView
 from phalanx.embedded.controllers.runtime.pod_state import (
     completion_index,
+    failure_cause,
     is_terminating,
     phase,
     removal_rank,
@@ -89,7 +90,7 @@ def _ending(view: JobView, now_s: float) -> Ending | None:
         if has_failed(pod, view.spec) and (message := judge(pod, view.spec).message) is not None:
             return _failure("PodFailurePolicy", message)
     if view.failed > view.spec["backoffLimit"] or _restarted_too_often(view):
-        return _failure("BackoffLimitExceeded", "Job has reached the specified backoff limit")
+        return _failure("BackoffLimitExceeded", _with_cause("Job has reached the specified backoff limit", view))
     if (left_s := _until_deadline(view, now_s)) is not None and left_s <= 0:
         return _failure("DeadlineExceeded", "Job was active longer than specified deadline")
     return _ending_of_indexes(view) if view.indexed else None
@@ -100,9 +101,9 @@ def _ending_of_indexes(view: JobView) -> Ending | None:
         failed, most = len(view.failed_indexes), view.spec.get("maxFailedIndexes")
         if most is not None and failed > most:
             message = "Job has exceeded the specified maximal number of failed indexes"
-            return _failure("MaxFailedIndexesExceeded", message)
+            return _failure("MaxFailedIndexesExceeded", _with_cause(message, view))
         if failed and failed + len(view.done_indexes) >= int(view.spec["completions"]):
-            return _failure("FailedIndexes", "Job has failed indexes")
+            return _failure("FailedIndexes", _with_cause("Job has failed indexes", view))
     if (matched := success_message(view.spec, view.done_indexes)) is not None:
         return Ending(kind="SuccessCriteriaMet", reason="SuccessPolicy", message=matched)
     return None
@@ -110,6 +111,12 @@ def _ending_of_indexes(view: JobView) -> Ending | None:
 
 def _failure(reason: str, message: str) -> Ending:
     return Ending(kind="FailureTarget", reason=reason, message=message)
+
+
+def _with_cause(message: str, view: JobView) -> str:
+    """The words of kube-controller-manager, and how the pod ended that failed first of those not counted before."""
+    cause = failure_cause(view.new_failed) or failure_cause(view.pods)
+    return f"{message}; {cause}" if cause else message
 
 
 def _restarted_too_often(view: JobView) -> bool:

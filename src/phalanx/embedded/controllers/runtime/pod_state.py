@@ -6,6 +6,7 @@ of its Job controller. Pods are plain JSON objects.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from phalanx.client.connection import Object
@@ -16,6 +17,7 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
 INDEX_IGNORED = "batch.kubernetes.io/job-index-ignored-failure-count"
 
+_CAUSE_CHARS = 2048  # of a pod's message, in that of its job
 _PHASE_ORDER = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
@@ -112,6 +114,13 @@ def finished_at(pod: Object) -> float:
     if "deletionTimestamp" in meta:
         return seconds(meta["deletionTimestamp"]) - float(meta.get("deletionGracePeriodSeconds") or 0)
     return seconds(meta["creationTimestamp"])
+
+
+def failure_cause(pods: Iterable[Object]) -> str:
+    """Return which of the failed pods failed first, and how, as far as its status says; "" if none says."""
+    failed = sorted((pod for pod in pods if phase(pod) == "Failed"), key=finished_at)
+    told = ((pod["metadata"]["name"], (pod.get("status") or {}).get("message")) for pod in failed)
+    return next((f"pod {name}: {message[:_CAUSE_CHARS]}" for name, message in told if message), "")
 
 
 def removal_rank(pod: Object) -> tuple[Any, ...]:

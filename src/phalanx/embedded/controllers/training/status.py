@@ -12,7 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from phalanx.client.connection import Object
-from phalanx.embedded.controllers.runtime.pod_state import condition, is_active, is_deleting, phase, restarts
+from phalanx.embedded.controllers.runtime.pod_state import (
+    condition,
+    failure_cause,
+    is_active,
+    is_deleting,
+    phase,
+    restarts,
+)
 from phalanx.embedded.controllers.runtime.recorder import BROKEN
 from phalanx.embedded.controllers.runtime.timestamp import rfc3339, seconds
 from phalanx.embedded.controllers.training.pods import (
@@ -186,12 +193,17 @@ def _failure(
     if limit is not None:
         again = sum(restarts(pod) for pod in pods if not is_deleting(pod))
         if again > limit or (again == limit and limit > 0):
-            return "BackoffLimitExceeded", "Job has reached the specified backoff limit"
+            return "BackoffLimitExceeded", _with_cause("Job has reached the specified backoff limit", pods)
     for kind in specs:
         if tallies[kind].failed:
             text = f"{_NAME} is failed because {tallies[kind].failed} {kind} replica(s) failed."
-            return f"{_NAME}Failed", text
+            return f"{_NAME}Failed", _with_cause(text, pods)
     return None
+
+
+def _with_cause(message: str, pods: Sequence[Object]) -> str:
+    cause = failure_cause(pods)
+    return f"{message}; {cause}" if cause else message
 
 
 def _end(

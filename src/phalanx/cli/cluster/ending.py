@@ -1,0 +1,85 @@
+"""Why a job ended as it did, in words, from its objects: what its controller and the nodes of its pods wrote on them.
+
+The API server and the node of `phalanx up` say much (`phalanx.embedded.node.agent.cause`); on another cluster a pod has
+its containers' exit codes and reasons, and who deleted an object is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from phalanx.cli.terminal.output import duration
+from phalanx.client.connection import Object
+from phalanx.kube.read.labels import DELETED_BY
+
+_POD = "; pod "  # in the message of a Job: what follows is how the pod ended that failed first
+_LOG = "; its log ends:"
+_LINE_CHARS = 120
+
+
+def ending_cause(obj: Object) -> str:
+    """Return why a Job, a training job or a bare pod ended; "" for one that goes on, or ended well."""
+    if obj.get("kind") == "Pod" or "containers" in obj["spec"]:
+        return pod_failure(obj) or _deleted(obj)
+    return failure(obj) or _deleted(obj)
+
+
+def _deleted(obj: Object) -> str:
+    who = (obj["metadata"].get("annotations") or {}).get(DELETED_BY)
+    over = {one["type"] for one in (obj.get("status") or {}).get("conditions") or () if one["status"] == "True"}
+    return f"it was deleted by {who}" if who and not over & {"Complete", "Succeeded"} else ""
+
+
+def failure(job: Object, pods: Iterable[Object] = ()) -> str:
+    """Return why the Job failed; "" if it did not. `pods`: its own, asked where its controller does not say."""
+    if timed_out(job):
+        return f"it had run as long as it may ({duration(_limit_s(job))}) and was ended"
+    message = str(_failed(job).get("message", ""))
+    _, told, cause = message.partition(_POD)
+    if told:
+        return f"pod {cause}"
+    found = next((text for pod in pods if (text := pod_failure(pod))), "") if message else ""
+    return f"{message}; pod {found}" if found else message
+
+
+def pod_failure(pod: Object) -> str:
+    """Return how a failed pod ended, with its name; "" for one that did not fail."""
+    status = pod.get("status") or {}
+    if status.get("phase") != "Failed":
+        return ""
+    name, message = pod["metadata"]["name"], str(status.get("message") or "")
+    if message.startswith("container "):
+        return f"{name}: {message}"
+    told = [f"exit code {code}" if (code := exit_code(pod)) else "", str(status.get("reason") or ""), message]
+    return f"{name}: " + ("; ".join(text for text in told if text) or "failed")
+
+
+def in_brief(cause: str) -> str:
+    """Return a cause in one line: without the log, but for its last line."""
+    first, _, rest = cause.partition("\n")
+    if not first.endswith(_LOG):
+        return first
+    last = next((line.strip() for line in reversed(rest.splitlines()) if line.startswith("  ")), "")
+    return f"{first.removesuffix(_LOG)}: {last[:_LINE_CHARS]}"
+
+
+def timed_out(job: Object) -> bool:
+    return _failed(job).get("reason") == "DeadlineExceeded"
+
+
+def _limit_s(job: Object) -> float:
+    spec = job["spec"]
+    return float(spec.get("activeDeadlineSeconds") or (spec.get("runPolicy") or {}).get("activeDeadlineSeconds") or 0)
+
+
+def _failed(job: Object) -> Object:
+    conditions = (job.get("status") or {}).get("conditions") or ()
+    return next((each for each in conditions if (each["type"], each["status"]) == ("Failed", "True")), {})
+
+
+def exit_code(pod: Object) -> int:
+    """Return that of its first container that failed; 0 if none did."""
+    for container in (pod.get("status") or {}).get("containerStatuses") or ():
+        if code := ((container.get("state") or {}).get("terminated") or {}).get("exitCode"):
+            return int(code)
+    return 0
