@@ -138,6 +138,13 @@ def test_it_can_ask_what_it_may_do(account: Account) -> None:
     account.grant(rule("get", "pods", resourceNames=["p"]))
     path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
     answer = account.ask("POST", path, {"spec": {"namespace": account.namespace}})
-    assert answer.body["status"]["resourceRules"] == [
-        {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["p"]}
+    rules = answer.body["status"]["resourceRules"]
+    assert rules[-1] == {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["p"]}
+    assert [one["resources"] for one in rules[:-1]] == [
+        ["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
+        ["selfsubjectreviews"],
     ]
+    urls = [one["nonResourceURLs"] for one in answer.body["status"]["nonResourceRules"]]
+    assert [len(one) for one in urls] == [11, 5]  # system:discovery, system:public-info-viewer
+    everywhere = account.ask("POST", path, {"spec": {}})
+    assert (everywhere.code, everywhere.body["message"]) == (400, "no namespace on request")

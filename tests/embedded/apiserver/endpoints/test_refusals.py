@@ -136,3 +136,46 @@ def test_a_patch_that_makes_no_such_object_is_invalid(api_server: ServerProcess)
         "json: cannot unmarshal number into Go struct field ConfigMap.data of type string"
     )
     assert strict.body["message"].endswith('strict decoding error: unknown field "odd"')
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+@pytest.mark.parametrize(
+    ("meta", "message"),
+    [
+        ({"name": "other"}, "the name of the object (other) does not match the name on the URL (named)"),
+        (
+            {"name": None},
+            "the name of the object (named based on URL) was undeterminable: name must be provided",
+        ),
+        (
+            {"name": "named", "namespace": "other"},
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ),
+    ],
+)
+def test_the_name_in_the_body_is_that_of_the_path(
+    api_server: ServerProcess, method: str, meta: Any, message: str
+) -> None:
+    api_server.ask("POST", MAPS, {"metadata": {"name": "named"}})
+    media = {"media": "application/merge-patch+json"} if method == "PATCH" else {}
+    answer = api_server.ask(method, f"{MAPS}/named", {"metadata": meta}, **media)
+    assert (answer.code, answer.body["message"]) == (400, message)
+
+
+def test_an_owner_that_stands_twice_is_dropped_with_a_warning(api_server: ServerProcess) -> None:
+    owner = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u"}
+    made = api_server.ask("POST", MAPS + "?dryRun=All", {"metadata": {"name": "o", "ownerReferences": [owner, owner]}})
+    assert made.body["metadata"]["ownerReferences"] == [owner]
+    assert made.headers["warning"].endswith('please fix your requests; duplicate UID(s) observed: u"')
+
+
+def test_a_namespace_in_a_cluster_wide_object_is_dropped(api_server: ServerProcess) -> None:
+    made = api_server.ask("POST", "/api/v1/namespaces?dryRun=All", {"metadata": {"name": "n", "namespace": "x"}})
+    assert (made.code, "namespace" in made.body["metadata"]) == (201, False)
+
+
+@pytest.mark.parametrize(
+    ("header", "code"), [("Basic YTpi", 403), ("Bearer", 403), ("Bearer ", 403), ("Bearer wrong", 401)]
+)
+def test_who_comes_without_a_bearer_token_is_anonymous(api_server: ServerProcess, header: str, code: int) -> None:
+    assert api_server.ask("GET", "/api/v1/nodes", token="", headers=(("Authorization", header),)).code == code

@@ -131,6 +131,15 @@ def test_aggregated_discovery_tells_everything_at_once() -> None:
     ]
 
 
+def test_built_in_kinds_name_their_group_only_where_it_is_another() -> None:
+    [core] = aggregated(RESOURCES, core=True)["items"]
+    [pods] = [one for one in core["versions"][0]["resources"] if one["resource"] == "pods"]
+    assert pods["responseKind"] == {"group": "", "version": "", "kind": "Pod"}
+    kinds = {one["subresource"]: one["responseKind"] for one in pods["subresources"]}
+    assert kinds["status"] == {"group": "", "version": "", "kind": "Pod"}
+    assert kinds["eviction"] == {"group": "policy", "version": "v1", "kind": "Eviction"}
+
+
 @pytest.mark.parametrize(("core", "has_pods"), [(True, True), (False, False)])
 def test_the_core_group_has_a_document_of_its_own(core: bool, has_pods: bool) -> None:
     document = aggregated(RESOURCES, core=core)

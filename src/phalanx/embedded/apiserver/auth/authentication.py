@@ -1,7 +1,7 @@
 """Who asks: bearer tokens from a static token file, in kube-apiserver's format (`--token-auth-file`), or signed ones.
 
-A line is `token,user,uid,"group,group"`. No token is the user system:anonymous; a wrong one is refused outright, so
-that a client with a stale kubeconfig hears of it. The file is read again when it changes, so that a user can be added
+A line is `token,user,uid,"group,group"`. No bearer token is the user system:anonymous; a wrong one is refused outright,
+so that a client with a stale kubeconfig hears of it. The file is read again when it changes, so that a user can be added
 to a running server.
 """
 
@@ -62,18 +62,18 @@ class Tokens:
             _log.warning("%s The users known so far stay.", error)
 
     def user(self, authorization: bytes) -> User:
-        """The user of an `Authorization` header. Raises `ApiError` 401."""
+        """The user of an `Authorization` header. Raises `ApiError` 401.
+
+        Only bearer tokens are looked at: who comes with another scheme, or with an empty token, is anonymous."""
         now_s = time.monotonic()
         if now_s - self._checked_s > _CHECK_FILE_EVERY_S:
             self._checked_s = now_s
             self._read_again()
-        if not authorization:
+        scheme, _, rest = authorization.strip().partition(b" ")
+        token = rest.partition(b" ")[0]
+        if scheme.lower() != b"bearer" or not token:
             return ANONYMOUS
-        scheme, _, token = authorization.partition(b" ")
-        found = None
-        if scheme.lower() == b"bearer":
-            token = token.strip()
-            found = self._users.get(token) or self._signed(token)
+        found = self._users.get(token) or self._signed(token)
         if found is None:
             raise unauthorized()
         return found

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Resource, User
-from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, invalid_value
+from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError, bad_request, invalid_value
 from phalanx.embedded.apiserver.apimachinery.meta.status import invalid as refusal
 from phalanx.embedded.apiserver.auth.authentication import Tokens
 from phalanx.embedded.apiserver.auth.authorization import Authorizer
-from phalanx.embedded.apiserver.auth.rbac import Asked
+from phalanx.embedded.apiserver.auth.rbac import Asked, Rule
 
 Object = dict[str, Any]
 AUTHENTICATION, AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
@@ -49,7 +49,7 @@ class Reviewer:
         self._tokens, self._authorizer = tokens, authorizer
 
     def answer(self, kind: str, obj: Object, user: User) -> Object:
-        """`obj` with its status. Raises `ApiError` 422 for a question that asks nothing."""
+        """`obj` with its status. Raises `ApiError` 400 or 422 for a question that asks nothing."""
         spec = obj.get("spec") or {}
         match kind:
             case "SelfSubjectReview":
@@ -86,19 +86,23 @@ class Reviewer:
         return True
 
     def _rules(self, user: User, namespace: str) -> Object:
-        """What the user may do there, as far as rules can say it."""
-        everything = self._authorizer.may(user, Asked("*", "*", "*"), namespace)
-        rules = [_EVERYTHING] if everything else list(self._authorizer.grants.rules(user, namespace))
-        paths = {"verbs": ["*"], "nonResourceURLs": ["*"]} if everything else _PATHS
+        """What roles let the user do there. Raises `ApiError` 400 where no namespace is named."""
+        if not namespace:
+            raise bad_request("no namespace on request")
+        rules = self._authorizer.grants.rules(user, namespace)
         return {
-            "resourceRules": [rule for rule in rules if rule.get("resources")],
-            "nonResourceRules": [paths, *(rule for rule in rules if rule.get("nonResourceURLs"))],
+            "resourceRules": [_part(rule, _RESOURCES) for rule in rules if rule.get("resources")],
+            "nonResourceRules": [_part(rule, _PATHS) for rule in rules if rule.get("nonResourceURLs")],
             "incomplete": False,
         }
 
 
-_EVERYTHING = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
-_PATHS = {"verbs": ["get"], "nonResourceURLs": ["/healthz", "/livez", "/readyz", "/version", "/version/"]}
+_RESOURCES = ("verbs", "apiGroups", "resources", "resourceNames")
+_PATHS = ("verbs", "nonResourceURLs")
+
+
+def _part(rule: Rule, keys: tuple[str, ...]) -> Object:
+    return {key: rule[key] for key in keys if rule.get(key)}
 
 
 def _asked(attributes: Object) -> Asked:

@@ -1,5 +1,6 @@
-"""What a new cluster has from the start: its namespaces, the system priority classes, and the roles for users that
-every cluster has (`cluster-admin`, `admin`, `edit`, `view`), which nobody is bound to yet."""
+"""What a new cluster has from the start: its namespaces, the system priority classes, the roles for users that every
+cluster has (`cluster-admin`, `admin`, `edit`, `view`), and what everybody may do (discovery, questions about himself),
+bound to the groups of the system."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from phalanx.embedded.apiserver.apimachinery.meta.status import ApiError
 from phalanx.embedded.apiserver.endpoints.write import Intent, Writer
 from phalanx.embedded.apiserver.registry.routing import Registry, Target
 
+_RBAC = "rbac.authorization.k8s.io"
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _SELF = User(name="system:apiserver", groups=("system:masters",))
 _PRIORITIES = {
@@ -45,6 +47,8 @@ def _rules(verbs: list[str], groups: dict[str, list[str]]) -> list[dict[str, Any
 
 _VIEW = _rules(_READ, _SEEN)
 _EDIT = [*_VIEW, *_rules([*_READ, *_WRITE], _EDITED)]
+_DISCOVERY = ("/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*")
+_PUBLIC = ("/healthz", "/livez", "/readyz", "/version", "/version/")
 _ROLES = {
     "cluster-admin": [
         {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
@@ -53,6 +57,22 @@ _ROLES = {
     "admin": [*_EDIT, *_rules([*_READ, *_WRITE], {"rbac.authorization.k8s.io": ["roles", "rolebindings"]})],
     "edit": _EDIT,
     "view": _VIEW,
+    "system:basic-user": [
+        *_rules(["create"], {"authorization.k8s.io": ["selfsubjectaccessreviews", "selfsubjectrulesreviews"]}),
+        *_rules(["create"], {"authentication.k8s.io": ["selfsubjectreviews"]}),
+    ],
+    "system:discovery": [{"nonResourceURLs": sorted((*_DISCOVERY, *_PUBLIC)), "verbs": ["get"]}],
+    "system:public-info-viewer": [{"nonResourceURLs": [*_PUBLIC], "verbs": ["get"]}],
+}
+_BINDINGS = {
+    "cluster-admin": ("system:masters",),
+    "system:basic-user": ("system:authenticated",),
+    "system:discovery": ("system:authenticated",),
+    "system:public-info-viewer": ("system:authenticated", "system:unauthenticated"),
+}
+_OWN = {
+    "annotations": {"rbac.authorization.kubernetes.io/autoupdate": "true"},
+    "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"},
 }
 
 
@@ -64,8 +84,13 @@ async def furnish(writer: Writer, registry: Registry) -> None:
         obj = {"metadata": {"name": name}, "value": value, "description": description}
         await _ensure(writer, registry, "scheduling.k8s.io", "priorityclasses", "", obj)
     for name, rules in _ROLES.items():
-        obj = {"metadata": {"name": name}, "rules": rules}
-        await _ensure(writer, registry, "rbac.authorization.k8s.io", "clusterroles", "", obj)
+        obj = {"metadata": {"name": name, **_OWN}, "rules": rules}
+        await _ensure(writer, registry, _RBAC, "clusterroles", "", obj)
+    for name, groups in _BINDINGS.items():
+        subjects = [{"apiGroup": _RBAC, "kind": "Group", "name": group} for group in groups]
+        reference = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": name}
+        obj = {"metadata": {"name": name, **_OWN}, "subjects": subjects, "roleRef": reference}
+        await _ensure(writer, registry, _RBAC, "clusterrolebindings", "", obj)
 
 
 async def _ensure(

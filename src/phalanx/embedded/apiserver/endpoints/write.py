@@ -81,6 +81,7 @@ class Writer:
         obj = parts.stored_form(resource, obj)
         meta = objectmeta.metadata_of(obj)
         objectmeta.place(meta, resource, target.namespace)
+        warnings += objectmeta.without_double_owners(meta)
         if meta.get("resourceVersion"):
             raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
         objectmeta.fill_new(meta)
@@ -156,17 +157,17 @@ class Writer:
                 return await self.create(target, obj, intent)
             raise not_found(resource.group, resource.plural, target.name)
         self._check_version(resource, meta, old, target)
-        written = self.replace(target, obj, old, intent, warnings)
-        return await written
+        warnings += objectmeta.without_double_owners(meta)
+        return await self.replace(target, obj, old, intent, warnings)
 
     def _check_url(self, meta: objectmeta.Meta, target: Target) -> None:
-        if not meta.get("name"):
-            meta["name"] = target.name
-        if meta["name"] != target.name:
-            raise bad_request(
-                f"the name of the object ({meta['name']}) does not match the name on the URL ({target.name})"
-            )
         objectmeta.place(meta, target.resource, target.namespace)
+        name = meta.get("name")
+        if not name:
+            why = "name must be provided"
+            raise bad_request(f"the name of the object ({target.name} based on URL) was undeterminable: {why}")
+        if name != target.name:
+            raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({target.name})")
 
     def _check_version(self, resource: Resource, meta: objectmeta.Meta, old: Stored, target: Target) -> None:
         raw = meta.get("resourceVersion") or ""
@@ -287,9 +288,11 @@ class Writer:
         warnings = self._schema_of(resource, obj, touched, intent)
         obj = parts.stored_form(resource, obj)
         meta = objectmeta.metadata_of(obj)
+        self._check_url(meta, target)
         version = meta.get("resourceVersion")
         if version and version != old.obj["metadata"]["resourceVersion"]:
             raise conflict(resource.group, resource.plural, target.name, _STALE)
+        warnings += objectmeta.without_double_owners(meta, " after mutating admission happens")
         return await self.replace(target, obj, old, intent, warnings)
 
     def _schema_of(self, resource: Resource, obj: Object, touched: Collection[str], intent: Intent) -> list[str]:

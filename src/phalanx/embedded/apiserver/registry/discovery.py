@@ -158,7 +158,7 @@ def _group_version(resource: Resource, sub: Subresource) -> tuple[str, str]:
 def _aggregated_resource(resource: Resource) -> Json:
     row: Json = {
         "resource": resource.plural,
-        "responseKind": {"group": resource.group, "version": resource.version, "kind": resource.kind},
+        "responseKind": _response_kind(resource, resource.group, resource.version, resource.kind),
         "scope": "Namespaced" if resource.namespaced else "Cluster",
         "singularResource": resource.singular,
         "verbs": sorted(resource.verbs),
@@ -169,10 +169,17 @@ def _aggregated_resource(resource: Resource) -> Json:
     return row
 
 
+def _response_kind(resource: Resource, group: str, version: str, kind: str) -> Json:
+    """What is answered. Built-in kinds name their group and version only where it is not that of the list."""
+    if not resource.custom and (group, version) == (resource.group, resource.version):
+        group = version = ""
+    return {"group": group, "version": version, "kind": kind}
+
+
 def _aggregated_subresource(resource: Resource, sub: Subresource) -> Json:
     group, version = _group_version(resource, sub)
     return {
         "subresource": sub.name,
-        "responseKind": {"group": group, "version": version, "kind": sub.kind},
+        "responseKind": _response_kind(resource, group, version, sub.kind),
         "verbs": sorted(sub.verbs),
     }

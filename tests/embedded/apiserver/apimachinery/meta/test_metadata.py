@@ -66,13 +66,13 @@ def test_a_bad_prefix_is_told_with_the_bad_name_it_makes() -> None:
         (
             {"finalizers": ["plain"]},
             [
-                'metadata.finalizers: Invalid value: "plain": '
+                'metadata.finalizers[0]: Invalid value: "plain": '
                 "name is neither a standard finalizer name nor is it fully qualified"
             ],
         ),
         (
             {"ownerReferences": [{"apiVersion": "v1", "kind": "X", "name": "x", "uid": ""}]},
-            ['metadata.ownerReferences.uid: Invalid value: "": uid must not be empty'],
+            ['metadata.ownerReferences.uid: Invalid value: "": must not be empty'],
         ),
     ],
 )
@@ -86,7 +86,9 @@ def test_an_object_has_one_controller() -> None:
         for name in ("a", "b")
     ]
     (line,) = refusal("configmaps", config(ownerReferences=owners))
-    assert line.endswith('Only one reference can have Controller set to true. Found "true" in references for a and b')
+    assert line.endswith(
+        'Only one reference can have Controller set to true. Found "true" in references for X/a and X/b'
+    )
 
 
 def test_no_finalizer_is_added_to_what_is_being_deleted() -> None:
@@ -109,3 +111,15 @@ def test_identity_does_not_change() -> None:
 
 def test_a_standard_finalizer_needs_no_domain() -> None:
     assert create("configmaps", config(finalizers=["orphan", "example.com/x"]))["metadata"]["finalizers"]
+
+
+def test_an_update_says_what_is_wrong_as_often_as_the_real_server_does() -> None:
+    """rest.BeforeUpdate as on create and as on update, then a ConfigMap's own validation does both again."""
+    lines = update_refusal("configmaps", stored("configmaps", config()), {"metadata": {"labels": {"a b": "c"}}})
+    assert lines == [f'metadata.labels: Invalid value: "a b": {QUALIFIED}'] * 4
+    lease = stored("leases", {"metadata": {"name": "a"}, "spec": {}})
+    assert len(update_refusal("leases", lease, {"metadata": {"labels": {"a b": "c"}}})) == 3
+
+
+def test_finalizers_of_leases_need_no_domain() -> None:
+    assert create("leases", {"metadata": {"name": "a", "finalizers": ["plain"]}, "spec": {}})

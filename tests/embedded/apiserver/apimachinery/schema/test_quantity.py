@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from phalanx.embedded.apiserver.apimachinery.schema import quantity
+from phalanx.embedded.apiserver.apimachinery.schema import quantity, schema
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,17 @@ from phalanx.embedded.apiserver.apimachinery.schema import quantity
 )
 def test_the_shortest_form_of_the_family(written: str, printed: str) -> None:
     assert quantity.canonical(written) == printed
+
+
+@pytest.mark.parametrize(
+    ("written", "printed"),
+    [("0.1m", "1m"), ("100u", "1m"), ("1.0005", "1001m"), ("2m", "2m"), ("-1u", "-1m"), ("1Gi", "1Gi")],
+)
+def test_amounts_in_resource_lists_are_whole_thousandths(written: str, printed: str) -> None:
+    assert quantity.in_thousandths(written) == printed
+    pod = {"spec": {"overhead": {"cpu": written}, "containers": []}}
+    schema.decode(schema.type_of("io.k8s.api.core.v1.Pod"), pod)
+    assert pod["spec"]["overhead"] == {"cpu": printed}
 
 
 @pytest.mark.parametrize("text", ["", "abc", "1x", "1.2.3", "Gi", "1Kib", "--1", "1 Gi"])

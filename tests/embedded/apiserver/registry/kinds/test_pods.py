@@ -245,6 +245,40 @@ def test_a_name_that_is_no_host_name_is_warned_of() -> None:
             {"containers": [{**CONTAINER, "ports": [{"containerPort": 80}, {"containerPort": 80, "name": "b"}]}]},
             "spec.containers[0].ports[1]: duplicate port definition with spec.containers[0].ports[0]",
         ),
+        (
+            {
+                "containers": [
+                    {**CONTAINER, "ports": [{"containerPort": 80}]},
+                    {**CONTAINER, "name": "d", "ports": [{"containerPort": 80, "hostPort": 80}]},
+                ]
+            },
+            "spec.containers[1].ports[0]: overlapping port definition with spec.containers[0].ports[0]",
+        ),
+        (
+            {"terminationGracePeriodSeconds": -5},
+            "spec.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1",
+        ),
+        (
+            {"imagePullSecrets": [{"name": "a"}, {"name": "a"}]},
+            'spec.imagePullSecrets[1].name: duplicate name "a"',
+        ),
+        (
+            {"hostAliases": [{"ip": "10.0.0.1"}, {"ip": "10.0.0.1"}]},
+            'spec.hostAliases[1].ip: duplicate ip "10.0.0.1"',
+        ),
+        (
+            {"volumes": [{"name": "v", "gitRepo": {"repository": "r"}}]},
+            "spec.volumes[0].gitRepo: deprecated in v1.11",
+        ),
+        (
+            {
+                "affinity": {
+                    "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}
+                }
+            },
+            "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].labelSelector: "
+            "a null labelSelector results in matching no pod",
+        ),
     ],
 )
 def test_probable_mistakes_are_warned_of(spec: Any, warning: str) -> None:

@@ -7,7 +7,7 @@ in a 422 stand there two or three times; clients compare them, so they do here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from phalanx.embedded.apiserver.apimachinery.meta.resource import Object, Resource
@@ -40,20 +40,22 @@ NAME_FORMATS: Mapping[tuple[str, str], Callable[[str], Problems]] = {
     ("rbac.authorization.k8s.io", "rolebindings"): formats.path_segment,
 }
 
-# How often an update validates metadata: as an update (BeforeUpdate, the kind's own), and anew as on create.
-_UPDATE_ROUNDS: Mapping[tuple[str, str], tuple[int, int]] = {
-    ("", "events"): (1, 0),
-    ("", "podtemplates"): (2, 0),
-    ("apps", "deployments"): (2, 0),
-    ("batch", "cronjobs"): (2, 0),
-    ("batch", "jobs"): (2, 0),
-    ("node.k8s.io", "runtimeclasses"): (2, 0),
-    ("coordination.k8s.io", "leases"): (2, 0),
-    ("scheduling.k8s.io", "priorityclasses"): (2, 0),
-    ("policy", "poddisruptionbudgets"): (1, 0),
-    ("", "limitranges"): (1, 1),
-    ("", "resourcequotas"): (2, 1),
+# How often the validation of a kind looks at metadata on an update, beside rest.BeforeUpdate: as an update, and anew
+# as on create. All others do each once.
+_OWN_ROUNDS: Mapping[tuple[str, str], tuple[int, int]] = {
+    ("", "events"): (0, 0),
+    ("", "podtemplates"): (1, 0),
+    ("apps", "deployments"): (1, 0),
+    ("batch", "cronjobs"): (1, 0),
+    ("batch", "jobs"): (1, 0),
+    ("node.k8s.io", "runtimeclasses"): (1, 0),
+    ("coordination.k8s.io", "leases"): (1, 0),
+    ("scheduling.k8s.io", "priorityclasses"): (1, 0),
+    ("policy", "poddisruptionbudgets"): (0, 0),
+    ("", "limitranges"): (0, 1),
 }
+# Groups whose kinds ask of finalizers only that they are qualified names.
+_ANY_FINALIZER = frozenset({"coordination.k8s.io", "admissionregistration.k8s.io", "apiextensions.k8s.io"})
 
 
 def name_format(resource: Resource) -> Callable[[str], Problems]:
@@ -63,7 +65,8 @@ def name_format(resource: Resource) -> Callable[[str], Problems]:
 
 def validate_create(resource: Resource, obj: Object) -> list[Cause]:
     """What is wrong with the metadata of a new object, whose name has been generated already."""
-    return validate(obj.get("metadata") or {}, resource.namespaced, name_format(resource))
+    meta = obj.get("metadata") or {}
+    return [*validate(meta, resource.namespaced, name_format(resource)), *_unqualified_finalizers(resource, meta)]
 
 
 def validate(
@@ -88,8 +91,8 @@ def validate(
     elif namespace:
         causes.append(forbidden_field(f"{path}.namespace", "not allowed on this type"))
     causes += _collections(meta, path)
-    for finalizer in meta.get("finalizers") or ():
-        causes += finalizer_causes(finalizer, f"{path}.finalizers")
+    if finalizers := meta.get("finalizers"):
+        causes += finalizer_causes(finalizers, f"{path}.finalizers")
     return causes
 
 
@@ -128,59 +131,76 @@ def owner_causes(owners: Iterable[Mapping[str, Any]], path: str) -> list[Cause]:
     causes: list[Cause] = []
     controller = ""
     for owner in owners:
-        for key, what in (("apiVersion", "version"), ("kind", "kind"), ("name", "name"), ("uid", "uid")):
+        for key in ("apiVersion", "kind", "name", "uid"):
             if not owner.get(key):
-                causes.append(invalid_value(f"{path}.{key}", owner.get(key, ""), f"{what} must not be empty"))
+                text = "version must not be empty" if key == "apiVersion" else "must not be empty"
+                causes.append(invalid_value(f"{path}.{key}", owner.get(key, ""), text))
         if (owner.get("apiVersion"), owner.get("kind")) in BANNED_OWNERS:
             text = f"/{owner['apiVersion']}, Kind={owner['kind']} is disallowed from being an owner"
             causes.append(invalid_value(path, owner, text))
         if owner.get("controller"):
+            this = f"{owner.get('kind', '')}/{owner.get('name', '')}"
             if controller:
                 text = (
                     "Only one reference can have Controller set to true. Found "
-                    f'"true" in references for {controller} and {owner.get("name")}'
+                    f'"true" in references for {controller} and {this}'
                 )
                 causes.append(invalid_value(path, list(owners), text))
             else:
-                controller = owner.get("name", "")
+                controller = this
     return causes
 
 
-def finalizer_causes(finalizer: str, path: str) -> list[Cause]:
-    if problems := formats.qualified_name(finalizer):
-        return [invalid_value(path, finalizer, problem) for problem in problems]
-    if "/" in finalizer or finalizer in STANDARD_FINALIZERS:
+def finalizer_causes(finalizers: Sequence[str], path: str) -> list[Cause]:
+    causes = [invalid_value(path, one, problem) for one in finalizers for problem in formats.qualified_name(one)]
+    if "orphan" in finalizers and "foregroundDeletion" in finalizers:
+        text = "finalizer orphan and foregroundDeletion cannot be both set"
+        causes.append(invalid_value(path, list(finalizers), text))
+    return causes
+
+
+def _unqualified_finalizers(resource: Resource, meta: Mapping[str, Any]) -> list[Cause]:
+    """Finalizers of built-in kinds without a domain are the standard ones."""
+    if resource.custom or resource.group in _ANY_FINALIZER:
         return []
     text = "name is neither a standard finalizer name nor is it fully qualified"
-    return [invalid_value(path, finalizer, text)]
+    return [
+        invalid_value(f"metadata.finalizers[{place}]", one, text)
+        for place, one in enumerate(meta.get("finalizers") or ())
+        if "/" not in one and one not in STANDARD_FINALIZERS
+    ]
 
 
 def validate_update(resource: Resource, obj: Object, old: Object, subresource: str = "") -> list[Cause]:
-    """What of the change to the metadata is not allowed. Through a subresource nothing is validated anew."""
+    """What of the change to the metadata is not allowed. Through a subresource the kind does not validate anew."""
     meta, before = obj["metadata"], old["metadata"]
-    causes = _update_causes(meta, before)
-    again: list[Cause] = []
-    updates, creates = _UPDATE_ROUNDS.get(resource.key, (2, 0) if resource.custom else (2, 1))
-    if (
-        creates
-        and not subresource
-        and any(meta.get(key) != before.get(key) for key in ("labels", "annotations", "finalizers"))
-    ):
-        again = validate(meta, resource.namespaced, name_format(resource))
-    return causes * updates + again * creates
+    updated = _update_causes(meta, before)
+    if not any(meta.get(key) != before.get(key) for key in _CHECKED_ANEW):
+        updates, _ = _own_rounds(resource, subresource)
+        return updated * (1 + updates)
+    updates, creates = _own_rounds(resource, subresource)
+    anew = validate(meta, resource.namespaced, formats.path_segment)
+    unqualified = _unqualified_finalizers(resource, meta)
+    own = validate(meta, resource.namespaced, name_format(resource)) + unqualified if creates else []
+    return [*anew, *updated, *(updated + unqualified) * updates, *own * creates]
+
+
+_CHECKED_ANEW = ("labels", "annotations", "finalizers", "ownerReferences")
+
+
+def _own_rounds(resource: Resource, subresource: str) -> tuple[int, int]:
+    if resource.custom or subresource:
+        return 1, 0
+    return _OWN_ROUNDS.get(resource.key, (1, 1))
 
 
 def _update_causes(meta: Mapping[str, Any], before: Mapping[str, Any]) -> list[Cause]:
     causes: list[Cause] = []
-    for key in ("deletionGracePeriodSeconds", "deletionTimestamp"):
-        if meta.get(key) is not None and meta.get(key) != before.get(key):
-            text = "field is immutable; may only be changed via deletion"
-            causes.append(invalid_value(f"metadata.{key}", meta[key], text))
     if before.get("deletionTimestamp"):
         causes += _new_finalizers(meta.get("finalizers") or (), before.get("finalizers") or ())
     if meta.get("generation", 0) < before.get("generation", 0):
         causes.append(invalid_value("metadata.generation", meta.get("generation", 0), "must not be decremented"))
-    for key in ("name", "namespace", "uid", "creationTimestamp"):
+    for key in ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"):
         if meta.get(key) != before.get(key):
             causes.append(invalid_value(f"metadata.{key}", meta.get(key, ""), "field is immutable"))
     for key, check in (

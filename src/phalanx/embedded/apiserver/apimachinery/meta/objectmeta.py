@@ -74,13 +74,11 @@ def metadata_of(obj: Object) -> Meta:
 
 
 def place(meta: Meta, resource: Resource, namespace: str) -> None:
-    """Give a new object the namespace of the path. Raises `ApiError` 400 when it names another."""
+    """Give an object the namespace of the path. Raises `ApiError` 400 when it names another."""
     if not resource.namespaced:
-        if meta.get("namespace"):
-            raise bad_request("namespace is not allowed on this type of object: metadata.namespace")
         meta.pop("namespace", None)
         return
-    if meta.get("namespace", namespace) != namespace:
+    if (meta.get("namespace") or namespace) != namespace:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
     meta["namespace"] = namespace
 
@@ -91,6 +89,31 @@ def fill_new(meta: Meta) -> None:
         meta.pop(name, None)
     meta["uid"] = new_uid()
     meta["creationTimestamp"] = now_text()
+
+
+def without_double_owners(meta: Meta, when: str = "") -> list[str]:
+    """Drop owner references that are there twice, to the letter; the warning about them."""
+    owners = meta.get("ownerReferences")
+    if not owners or len(owners) < 2:
+        return []
+    kept: list[Object] = []
+    double = []
+    for owner in owners:
+        if owner in kept:
+            double.append(owner.get("uid", ""))
+        else:
+            kept.append(owner)
+    if not double:
+        return []
+    meta["ownerReferences"] = kept
+    text = f".metadata.ownerReferences contains duplicate entries{when}; {_DOUBLE_OWNERS}"
+    return [text + ", ".join(double)]
+
+
+_DOUBLE_OWNERS = (
+    "API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your "
+    "requests; duplicate UID(s) observed: "
+)
 
 
 def keep_system_fields(meta: Meta, old: Meta) -> None:

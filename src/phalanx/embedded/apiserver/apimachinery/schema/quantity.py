@@ -16,6 +16,7 @@ from math import ceil
 from phalanx.embedded.apiserver.apimachinery.caching import cached
 
 NANO = 10**9
+_MILLI = 10**6  # billionths of a thousandth
 # Of the documentation: "no quantity may represent a number greater than 2^63-1 in magnitude … will be capped".
 GREATEST = 2**63 - 1
 _EXACT_DIGITS = 40  # beyond so many digits before or behind the point nothing is exact any more
@@ -87,6 +88,14 @@ def _scale(letters: str, exponent: str) -> tuple[int, int, Family]:
 def canonical(text: str) -> str:
     """The form that the server stores and prints. Raises QuantityError."""
     return printed(*parse(text))
+
+
+@cached(16384)
+def in_thousandths(text: str) -> str:
+    """The canonical form, rounded up to whole thousandths, as amounts in resource lists are. Raises QuantityError."""
+    nano, family = parse(text)
+    thousandths = -(-abs(nano) // _MILLI)
+    return printed(thousandths * _MILLI if nano >= 0 else -thousandths * _MILLI, family)
 
 
 def printed(nano: int, family: Family = Family.DECIMAL) -> str:

@@ -85,6 +85,16 @@ def number(value: Any, _: list[str]) -> Any:
 
 
 def amount(value: Any, _: list[str]) -> str:
+    """A quantity."""
+    return _quantity(value, quantity.canonical)
+
+
+def resource_amount(value: Any, _: list[str]) -> str:
+    """A quantity in a resource list (requests, limits, capacity …)."""
+    return _quantity(value, quantity.in_thousandths)
+
+
+def _quantity(value: Any, canonicalise: Callable[[str], str]) -> str:
     if value.__class__ is str:
         text = value
     elif value.__class__ in (int, float):
@@ -92,7 +102,7 @@ def amount(value: Any, _: list[str]) -> str:
     else:
         raise DecodeError(quantity.FORMAT_ERROR)
     try:
-        return quantity.canonical(text)
+        return canonicalise(text)
     except quantity.QuantityError as error:
         raise DecodeError(str(error)) from None
 

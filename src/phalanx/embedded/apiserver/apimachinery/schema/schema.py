@@ -358,6 +358,7 @@ def _zero(node: Type) -> Callable[[], Any]:
 def _map(node: Type) -> Decoder:
     inner, go = node.items, node.go
     plain = None if inner is None else _plain_class(inner)
+    decode = None if inner is None or inner.shape != "quantity" else scalars.resource_amount
 
     def decode_map(obj: Any, unknown: list[str]) -> Any:
         if obj.__class__ is not dict:
@@ -368,7 +369,7 @@ def _map(node: Type) -> Decoder:
             if inner is None:
                 continue
             seen = len(unknown)
-            obj[key] = _zero(inner)() if value is None else inner.decoder(value, unknown)
+            obj[key] = _zero(inner)() if value is None else (decode or inner.decoder)(value, unknown)
             if len(unknown) != seen:
                 unknown[seen:] = [f"{key}.{path}" for path in unknown[seen:]]
         return obj

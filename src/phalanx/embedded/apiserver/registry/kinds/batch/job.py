@@ -75,10 +75,13 @@ class JobStrategy(SpecAndStatus):
         return found
 
     def warnings(self, obj: Object, old: Object | None) -> list[str]:
+        spec = obj["spec"]
+        template = pod_warnings.of_pod(spec["template"], "spec.template")
         if old is not None:
-            return []
-        spec = obj["spec"]["template"]["spec"]
-        return [*pod_warnings.of_name(obj, HOST_NAMES), *pod_warnings.of_spec(spec, "spec.template.spec")]
+            return [] if spec == old["spec"] else list(template)
+        many = (spec.get("completions") or 0) > 100_000 and (spec.get("parallelism") or 0) > 10_000
+        indexed = spec.get("completionMode") == "Indexed" and many
+        return [*pod_warnings.of_name(obj, HOST_NAMES), *([MANY_INDEXES] if indexed else ()), *template]
 
     def selectable_names(self) -> Iterable[str]:
         return ("status.successful",)
@@ -116,10 +119,23 @@ def _has_no_pods(job: Object) -> bool:
     return not status.get("startTime") or ("Suspended" in job_status.true_conditions(job) and not status.get("active"))
 
 
+MANY_INDEXES = (
+    "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes "
+    "might not be able to track completedIndexes when a big number of indexes fail"
+)
+
+
 class CronJobStrategy(SpecAndStatus):
     """`cronjobs.batch`."""
 
     counts = True
+
+    def warnings(self, obj: Object, old: Object | None) -> list[str]:
+        path = "spec.jobTemplate.spec.template"
+        template = pod_warnings.of_pod(obj["spec"]["jobTemplate"]["spec"]["template"], path)
+        if old is not None:
+            return [] if obj["spec"] == old["spec"] else list(template)
+        return [*pod_warnings.of_name(obj, HOST_NAMES), *template]
 
     def default(self, obj: Object) -> None:
         spec = obj["spec"]

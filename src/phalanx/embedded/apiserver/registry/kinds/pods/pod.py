@@ -98,7 +98,7 @@ class PodStrategy(SpecAndStatus):
         if old is not None:
             return []
         named = "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior"
-        return [*pod_warnings.of_name(obj, named), *pod_warnings.of_spec(obj["spec"], "spec")]
+        return [*pod_warnings.of_name(obj, named), *pod_warnings.of_pod(obj)]
 
     # --- pods/resize and pods/ephemeralcontainers
 
