@@ -44,6 +44,8 @@ CSI_NODES = Kind(group="storage.k8s.io", plural="csinodes", name="CSINode", name
 JOBS = Kind(group="batch", plural="jobs", name="Job")
 LEASES = Kind(group="coordination.k8s.io", plural="leases", name="Lease")
 PRIORITY_CLASSES = Kind(group="scheduling.k8s.io", plural="priorityclasses", name="PriorityClass", namespaced=False)
+WORKLOADS = Kind(group="scheduling.k8s.io", version="v1alpha2", plural="workloads", name="Workload")
+POD_GROUPS = Kind(group="scheduling.k8s.io", version="v1alpha2", plural="podgroups", name="PodGroup")
 RUNTIME_CLASSES = Kind(group="node.k8s.io", plural="runtimeclasses", name="RuntimeClass", namespaced=False)
 DISRUPTION_BUDGETS = Kind(group="policy", plural="poddisruptionbudgets", name="PodDisruptionBudget")
 CRDS = Kind(

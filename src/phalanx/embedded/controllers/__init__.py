@@ -5,6 +5,7 @@ leans on that behaviour. What must happen is decided by pure modules (`job.decid
 …) over plain objects; the controllers beside them only read caches, send calls and wait.
 
     runtime      what every controller works with: caches, calls, queues, events
+    gang         pods that start together
     job          Jobs
     training     PyTorchJobs
     lifetime     what goes, and what waits for it: owners, namespaces, finished Jobs, orphaned pods, volumes

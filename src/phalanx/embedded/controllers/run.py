@@ -17,12 +17,14 @@ from phalanx.client.kind import (
     LEASES,
     NAMESPACES,
     NODES,
+    POD_GROUPS,
     PODS,
     VOLUME_CLAIMS,
     VOLUMES,
     Kind,
 )
 from phalanx.embedded.controllers.disruption.controller import DisruptionController
+from phalanx.embedded.controllers.gang.protection import PodGroupProtection
 from phalanx.embedded.controllers.job.controller import JobController, JobSettings
 from phalanx.embedded.controllers.lifetime.accounts import AccountController
 from phalanx.embedded.controllers.lifetime.garbage import GarbageCollector
@@ -41,6 +43,7 @@ from phalanx.embedded.endless import endless
 
 _NEEDED: tuple[Kind, ...] = (
     *(PODS, JOBS, NAMESPACES, NODES, LEASES, DISRUPTION_BUDGETS, CRDS, VOLUME_CLAIMS, VOLUMES, PYTORCH_JOBS),
+    POD_GROUPS,
 )
 
 
@@ -81,9 +84,9 @@ async def run_controllers(
     budgets = DisruptionController(calls, recorder, clock=clock)
     nodes = NodeHealth(calls, recorder, grace_s=settings.node_grace_s, period_s=settings.node_period_s, clock=clock)
     evictions = TaintEviction(calls, recorder, clock=clock)
-    protection = VolumeProtection(calls)
+    protection, groups = VolumeProtection(calls), PodGroupProtection(calls)
     training = TrainingController(calls, index, recorder, retry=settings.job.retry, clock=clock)
-    for controller in (jobs, namespaces, accounts, ttl, budgets, nodes, evictions, protection, training):
+    for controller in (jobs, namespaces, accounts, ttl, budgets, nodes, evictions, protection, groups, training):
         controller.start()
     leftovers = PodCollector(calls, most_finished=settings.most_finished_pods, clock=clock)
     about = {JOBS: (jobs.queues[0], ttl.queue), NAMESPACES: (namespaces.queue,), NODES: (nodes.queue,)}
@@ -93,7 +96,7 @@ async def run_controllers(
             queue.on_defect = marking(recorder, calls.cache(kind))
     await asyncio.gather(*(calls.cache(kind).synced.wait() for kind in _NEEDED))
     async with asyncio.TaskGroup() as group:
-        others = (namespaces, accounts, ttl, budgets, nodes, evictions, protection, training)
+        others = (namespaces, accounts, ttl, budgets, nodes, evictions, protection, groups, training)
         for queue in (*jobs.queues, *(controller.queue for controller in others)):
             group.create_task(queue.run())
         loops = {"events": recorder.run, "garbage": garbage.run, "nodes": nodes.watch, "old pods": leftovers.run}

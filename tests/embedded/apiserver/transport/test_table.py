@@ -145,6 +145,11 @@ OTHERS = {
     "ServiceAccount": ("{}", ["x", "10m"]),
     "Lease": ("{spec: {holderIdentity: me}}", ["x", "me", "10m"]),
     "PriorityClass": ("{value: 5, preemptionPolicy: Never}", ["x", 5, False, "10m", "Never"]),
+    "PodGroup": (
+        "{spec: {podGroupTemplateRef: {workload: {workloadName: w}}, schedulingPolicy: {gang: {minCount: 2}}}, "
+        "status: {conditions: [{type: PodGroupScheduled, status: 'True', reason: Scheduled}]}}",
+        ["x", "Gang", "w", "Scheduled", "10m"],
+    ),
     "PodDisruptionBudget": (
         "{spec: {minAvailable: 50%}, status: {disruptionsAllowed: 1}}",
         ["x", "50%", "N/A", 1, "10m"],

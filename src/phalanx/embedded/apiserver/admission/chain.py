@@ -131,6 +131,33 @@ def _refused(resource: Resource, pod: Object, what: str, computed: str) -> ApiEr
     return forbidden(resource.group, resource.plural, pod["metadata"].get("name", ""), why)
 
 
+def pod_group_priority(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
+    """The priority of a PodGroup, and of the templates of a Workload that name a class."""
+    if old is not None:
+        return
+    group = resource.plural == "podgroups"
+    specs = [obj["spec"]] if group else obj["spec"].get("podGroupTemplates") or ()
+    for spec in specs:
+        if group or spec.get("priorityClassName"):
+            spec["priority"], _ = _priority_of(resource, obj | {"spec": spec}, reader)
+
+
+def pod_group_workload(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
+    """The Workload and the template that a PodGroup refers to exist."""
+    reference = (obj["spec"].get("podGroupTemplateRef") or {}).get("workload")
+    if old is not None or not reference:
+        return
+    name, template = reference.get("workloadName", ""), reference.get("podGroupTemplateName", "")
+    workload = reader.get(resource.group, "workloads", obj["metadata"].get("namespace", ""), name)
+    why = ""
+    if workload is None:
+        why = f'Workload "{name}" not found'
+    elif template not in (one.get("name") for one in workload["spec"].get("podGroupTemplates") or ()):
+        why = f'PodGroupTemplate "{template}" not found in Workload "{name}"'
+    if why:
+        raise forbidden(resource.group, resource.plural, obj["metadata"].get("name", ""), f"PodGroup rejected: {why}")
+
+
 def one_default_priority_class(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
     """Of priority classes at most one is the global default."""
     if not obj.get("globalDefault"):
@@ -232,6 +259,7 @@ def addresses(resource: Resource, obj: Object, old: Object | None, reader: Reade
 
 
 PODS, NODES, SERVICES = ("", "pods"), ("", "nodes"), ("", "services")
+POD_GROUPS, WORKLOADS = ("scheduling.k8s.io", "podgroups"), ("scheduling.k8s.io", "workloads")
 CLAIMS, VOLUMES = ("", "persistentvolumeclaims"), ("", "persistentvolumes")
 
 # Which plug-in sees which kinds (None: all), in the order of the real server.
@@ -241,6 +269,8 @@ PLUGINS: tuple[tuple[Plugin, frozenset[Key] | None], ...] = (
     (service_account, frozenset({PODS})),
     (taint_nodes_by_condition, frozenset({NODES})),
     (priority, frozenset({PODS})),
+    (pod_group_priority, frozenset({POD_GROUPS, WORKLOADS})),
+    (pod_group_workload, frozenset({POD_GROUPS})),
     (one_default_priority_class, frozenset({("scheduling.k8s.io", "priorityclasses")})),
     (default_toleration_seconds, frozenset({PODS})),
     (runtime_class, frozenset({PODS})),

@@ -1,8 +1,8 @@
 """Who asks: bearer tokens from a static token file, in kube-apiserver's format (`--token-auth-file`), or signed ones.
 
 A line is `token,user,uid,"group,group"`. No bearer token is the user system:anonymous; a wrong one is refused outright,
-so that a client with a stale kubeconfig hears of it. The file is read again when it changes, so that a user can be added
-to a running server.
+so that a client with a stale kubeconfig hears of it. The file is read again when it changes, so that a user can be
+added to a running server.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from typing import Any
 from phalanx.embedded.apiserver.apimachinery.meta.resource import ALL_VERBS, Resource, Subresource
 from phalanx.embedded.apiserver.registry.crd.crd import DefinitionStrategy
 from phalanx.embedded.apiserver.registry.kinds.batch.job import CronJobStrategy, JobStrategy
+from phalanx.embedded.apiserver.registry.kinds.batch.pod_group import PodGroupStrategy, PodGroupTemplatesStrategy
 from phalanx.embedded.apiserver.registry.kinds.nodes.lease import LeaseStrategy
 from phalanx.embedded.apiserver.registry.kinds.nodes.node import NamespaceStrategy, NodeStrategy
 from phalanx.embedded.apiserver.registry.kinds.nodes.priority import PriorityClassStrategy, RuntimeClassStrategy
@@ -227,6 +228,23 @@ RESOURCES: tuple[Resource, ...] = (
         strategy=PriorityClassStrategy(),
         namespaced=False,
         short_names=("pc",),
+    ),
+    _kind(
+        "scheduling.k8s.io",
+        "v1alpha2",
+        "scheduling",
+        "PodGroup",
+        "podgroups",
+        strategy=PodGroupStrategy(),
+        subresources=(_status("PodGroup", "scheduling.k8s.io", "v1alpha2"),),
+    ),
+    _kind(
+        "scheduling.k8s.io",
+        "v1alpha2",
+        "scheduling",
+        "Workload",
+        "workloads",
+        strategy=PodGroupTemplatesStrategy(),
     ),
     _kind(
         "apiextensions.k8s.io",

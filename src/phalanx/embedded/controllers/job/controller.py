@@ -18,6 +18,7 @@ from typing import Any
 from phalanx.client.connection import ApiError, ApiRefusal, Object
 from phalanx.client.informer import Change, key_of
 from phalanx.client.kind import JOBS, PODS
+from phalanx.embedded.controllers.gang.pod_group import Gangs
 from phalanx.embedded.controllers.job.backoff import Pace, Streak
 from phalanx.embedded.controllers.job.decide import Step, decide
 from phalanx.embedded.controllers.job.pods import COMPONENT, JobPods, is_unknown
@@ -66,7 +67,7 @@ class JobController:
         self._settings = settings or JobSettings()
         self._calls, self._index, self._recorder, self._clock = calls, index, recorder, clock
         self._jobs, self._pods = calls.cache(JOBS), calls.cache(PODS)
-        self._actions = JobPods(calls, index, recorder)
+        self._actions, self._gangs = JobPods(calls, index, recorder), Gangs(calls)
         self._streaks: dict[str, Streak] = {}
         self._doubtful: set[str] = set()  # uids of Jobs of which a creation was not answered
         self._own_selectors: dict[str, set[str]] = {}  # namespace -> keys of Jobs with a selector of their own
@@ -96,6 +97,7 @@ class JobController:
                     self._orphans.add(key_of(pod))
             self._streaks.pop(uid, None)
             self._doubtful.discard(uid)
+            self._gangs.forget(uid)
         elif change.old is None or _asks_anew(change.old, job):
             self._queue.add(key)
         elif change.old.get("status") != job.get("status") and not self._queue.is_running(key):
@@ -172,7 +174,8 @@ class JobController:
             deleted, ready, errors = await self._actions.delete(view.job, step.delete, uncounted=step.uncounted)
             return Done(deleted=deleted, deleted_ready=ready), errors
         if step.create:
-            created, errors = await self._actions.create(view, step.create)
+            group = await self._gangs.group_of(view.job)
+            created, errors = await self._actions.create(view, step.create, group)
             if is_unknown(errors):
                 self._doubtful.add(uid_of(view.job))
             return Done(created=created), errors

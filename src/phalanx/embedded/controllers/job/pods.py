@@ -12,11 +12,18 @@ from typing import Any
 
 from phalanx.client.connection import ApiError, ApiRefusal, ApiUnknown, Object
 from phalanx.client.kind import JOBS, PODS
-from phalanx.embedded.controllers.job.template import PodMaker, owner_reference
+from phalanx.embedded.controllers.job.template import PodMaker
 from phalanx.embedded.controllers.job.view import JobView
 from phalanx.embedded.controllers.runtime.calls import STRATEGIC_PATCH, Calls, gone
 from phalanx.embedded.controllers.runtime.pod_index import PodIndex
-from phalanx.embedded.controllers.runtime.pod_state import TRACKING, is_deleting, is_ready, is_tracked, uid_of
+from phalanx.embedded.controllers.runtime.pod_state import (
+    TRACKING,
+    is_deleting,
+    is_ready,
+    is_tracked,
+    owner_reference,
+    uid_of,
+)
 from phalanx.embedded.controllers.runtime.recorder import Recorder
 from phalanx.embedded.controllers.runtime.selector import selects
 
@@ -44,11 +51,12 @@ class JobPods:
             mine += [await self._adopt(job, pod) for pod in strays]
         return mine
 
-    async def create(self, view: JobView, indexes: Sequence[int | None]) -> tuple[int, list[ApiError]]:
-        """How many pods were created, and what went wrong; after a batch with a failure no other is begun."""
+    async def create(self, view: JobView, indexes: Sequence[int | None], group: str = "") -> tuple[int, list[ApiError]]:
+        """How many pods were created, and what went wrong; after a batch with a failure no other is begun. `group`: the
+        PodGroup that they name."""
         created = 0
         errors: list[ApiError] = []
-        maker, taken = PodMaker(view.job), view.waiting
+        maker, taken = PodMaker(view.job, group), view.waiting
         for batch in slow_start(indexes):
             pods = [maker.make(index, taken.get(index) if index is not None else None) for index in batch]
             results = await asyncio.gather(*(self._create(view.job, pod) for pod in pods))
@@ -118,7 +126,7 @@ class JobPods:
         return uid_of(fresh) == uid_of(job) and not is_deleting(fresh)
 
     async def _adopt(self, job: Object, pod: Object) -> Object:
-        meta = {"uid": uid_of(pod), "ownerReferences": [owner_reference(job)], "finalizers": [TRACKING]}
+        meta = {"uid": uid_of(pod), "ownerReferences": [owner_reference(JOBS, job)], "finalizers": [TRACKING]}
         return await self._calls.patch(PODS, pod, {"metadata": meta}, content_type=STRATEGIC_PATCH)
 
     async def _let_go(self, job: Object, pod: Object) -> None:

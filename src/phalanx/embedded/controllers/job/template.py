@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 from phalanx.client.connection import Object
+from phalanx.client.kind import JOBS
 from phalanx.embedded.controllers.job.policy import judge
 from phalanx.embedded.controllers.runtime.pod_state import (
     INDEX,
@@ -14,6 +15,7 @@ from phalanx.embedded.controllers.runtime.pod_state import (
     TRACKING,
     index_failures,
     index_failures_ignored,
+    owner_reference,
 )
 
 _MOST_OF_A_PREFIX = 58  # 63 characters of a label less the five that the server appends
@@ -23,30 +25,22 @@ _INDEX_VARIABLE = {
 }
 
 
-def owner_reference(job: Object) -> dict[str, Any]:
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "name": job["metadata"]["name"],
-        "uid": job["metadata"]["uid"],
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
-
-
 class PodMaker:
     """Makes the pods of one Job; what they have in common is made once. They share it: nobody may change a made pod."""
 
-    def __init__(self, job: Object) -> None:
+    def __init__(self, job: Object, group: str = "") -> None:
+        """`group`: the PodGroup that the pods name."""
         template = job["spec"]["template"]
         meta, spec = template.get("metadata") or {}, template["spec"]
         self._job, self._name = job, job["metadata"]["name"]
         self._labels, self._annotations = meta.get("labels") or {}, meta.get("annotations") or {}
         self._spec = _with_index_variable(spec) if job["spec"].get("completionMode") == "Indexed" else spec
+        if group:
+            self._spec = self._spec | {"schedulingGroup": {"podGroupName": group}}
         self._common: dict[str, Any] = {
             "namespace": job["metadata"]["namespace"],
             "finalizers": [*(one for one in meta.get("finalizers") or () if one != TRACKING), TRACKING],
-            "ownerReferences": [owner_reference(job)],
+            "ownerReferences": [owner_reference(JOBS, job)],
         }
 
     def make(self, index: int | None, replaced: Object | None = None) -> Object:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from phalanx.client.connection import Object
+from phalanx.client.kind import Kind
 from phalanx.embedded.controllers.runtime.timestamp import seconds
 
 TRACKING = "batch.kubernetes.io/job-tracking"
@@ -72,6 +73,18 @@ def controller_of(obj: Object) -> dict[str, Any] | None:
             found: dict[str, Any] = reference
             return found
     return None
+
+
+def owner_reference(kind: Kind, owner: Object) -> dict[str, Any]:
+    """Return the reference by which `owner` controls an object."""
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.name,
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
 
 
 def completion_index(pod: Object) -> int | None:

@@ -168,4 +168,6 @@ def too_long(field: str, max_bytes: int) -> Cause:
 
 
 def too_many(field: str, actual: int, maximum: int) -> Cause:
-    return Cause("FieldValueTooMany", f"Too many: {actual}: must have at most {maximum} items", field)
+    return Cause(
+        "FieldValueTooMany", f"Too many: {actual}: must have at most {maximum} item{'' if maximum == 1 else 's'}", field
+    )

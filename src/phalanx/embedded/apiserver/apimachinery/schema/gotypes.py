@@ -83,6 +83,9 @@ manualSelector maxFailedIndexes parallelism podReplacementPolicy suspend ttlSeco
     PodFailurePolicyOnExitCodesRequirement: containerName
     PodResourceClaim: resourceClaimName resourceClaimTemplateName
     PodResourceClaimStatus: resourceClaimName
+    PodGroupResourceClaim: resourceClaimName resourceClaimTemplateName
+    PodGroupSpec: disruptionMode priority
+    PodGroupTemplate: disruptionMode priority
     PodSchedulingGroup: podGroupName
     PodSecurityContext: fsGroup fsGroupChangePolicy runAsGroup runAsNonRoot runAsUser seLinuxChangePolicy \
 supplementalGroupsPolicy
@@ -167,6 +170,15 @@ NULL_TIMES = _table(
     ReplicaSetCondition: lastTransitionTime
     ReplicationControllerCondition: lastTransitionTime
     StatefulSetCondition: lastTransitionTime
+    """
+)
+
+# Optional pointers without `omitempty`: printed as `null`, too.
+NULLS = _table(
+    """
+    PodGroupSpec: podGroupTemplateRef
+    PodGroupTemplate: schedulingConstraints
+    PodGroupTemplateReference: workload
     """
 )
 

@@ -326,7 +326,7 @@ def _fills(node: Type) -> Iterable[tuple[str, Callable[[], Any]]]:
     none: frozenset[str] = frozenset()
     required = set(node.body.get("required", ())) - gotypes.NOT_FILLED.get(node.kind, none)
     filled = required | gotypes.BY_VALUE.get(node.kind, none) | gotypes.NO_OMITEMPTY.get(node.kind, none)
-    times = gotypes.NULL_TIMES.get(node.kind, none)
+    times = gotypes.NULL_TIMES.get(node.kind, none) | gotypes.NULLS.get(node.kind, none)
     for key, child in node.fields.items():
         if key in times or (key in required and child.shape in ("time", "microtime")):
             yield key, _nothing

@@ -63,6 +63,23 @@ def _policy_param(binding: Object) -> str:
     return "/".join(part for part in (reference.get("namespace"), reference.get("name")) if part) or "<unset>"
 
 
+def _group_policy(group: Object) -> str:
+    return "Gang" if (group["spec"].get("schedulingPolicy") or {}).get("gang") is not None else "Basic"
+
+
+def _group_workload(group: Object) -> str:
+    reference = (group["spec"].get("podGroupTemplateRef") or {}).get("workload") or {}
+    return str(reference.get("workloadName", "<none>"))
+
+
+def _group_state(group: Object) -> str:
+    conditions = (group.get("status") or {}).get("conditions") or ()
+    known = next((one for one in conditions if one.get("type") == "PodGroupScheduled"), None)
+    if known is None:
+        return "Pending"
+    return "Scheduled" if known.get("status") == "True" else str(known.get("reason", ""))
+
+
 def _printer(line: str, cells: Cells) -> Printer:
     return Printer(columns=columns(line), cells=cells)
 
@@ -156,6 +173,10 @@ PRINTERS: Mapping[tuple[str, str], Printer] = {
     ),
     ("rbac.authorization.k8s.io", "RoleBinding"): _printer(_BINDING, _binding_cells),
     ("rbac.authorization.k8s.io", "ClusterRoleBinding"): _printer(_BINDING, _binding_cells),
+    ("scheduling.k8s.io", "PodGroup"): _printer(
+        "Name | Policy | Workload | Status | Age", name_and_age(_group_policy, _group_workload, _group_state)
+    ),
+    ("scheduling.k8s.io", "Workload"): _printer("Name | Age", name_and_age()),
     ("scheduling.k8s.io", "PriorityClass"): _printer(
         "Name | Value:integer | Global-Default:boolean | Age | PreemptionPolicy",
         lambda one, now_s: [

@@ -1,1 +1,2 @@
-"""Jobs: `indexes` (sets of completion indexes), `spec`, `status`, `job` (the strategy of the kind)."""
+"""Jobs: `indexes` (sets of completion indexes), `spec`, `status`, `job` (the strategy of the kind), `pod_group`
+(Workloads and PodGroups)."""
