@@ -1,27 +1,32 @@
 """The cells that may come up in a cycle, by arena and in order.
 
-What may start is found for all cells at once, as a mask; then each arena's cells are drawn from the contest one at a
-time. They are put in order in pieces, the first few hundred of the best first, as most never come up. The order is that
-of `core.order.rank` to the bit: what the queue's order counts most, then arrival, then kind and tie of the request,
-which are asked of the objects where the columns are equal."""
+What may start is found for all cells at once, as a mask; then each arena's cells are drawn from the job order one at a
+time, and whoever may not come up any more by then is passed over. They are put in order in pieces, the first few
+hundred of the best first, as most never come up; where few wait there is one piece and no mask. The order is that of
+`core.order.rank` to the bit: what the queue's order counts most, then arrival, then kind and tie of the request, which
+are asked of the objects where the columns are equal."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from phalanx.core.cycle.reserve import Reserving
 from phalanx.core.cycle.state import CycleState
-from phalanx.core.order.next_job import Draws, SortKey, estimate
+from phalanx.core.order.next_job import Draws, SortKey, Tournament
+from phalanx.lazy import lazy
 from phalanx.model.queue import QueueOrder
 from phalanx.state.pending.line import Kind, Line
+from phalanx.state.pending.pending import UNTOLD
 
 Cells = NDArray[np.intp]
 Floats = NDArray[np.float64]
-Alive: TypeAlias = Callable[[Cells], NDArray[np.bool_]]  # which of some cells may still come up
+Mask: TypeAlias = NDArray[np.bool_]
+ArenaDraws: TypeAlias = tuple[str | None, Draws]  # None: replacements
 
 PIECE = 512  # cells put in order at once
 SKIPPED = 8  # cells in a row that may not come up any more: after that the others are asked all at once
@@ -32,51 +37,126 @@ WEIGHED = {QueueOrder.FIFO: FIFO, QueueOrder.MULTIFACTOR: FACTORS}  # what count
 
 
 class Candidates:
-    """Of one cycle. `arenas`: by row of the headroom, the number of its arena; `names`: of arenas by number."""
+    """The candidates of one cycle."""
 
-    def __init__(self, state: CycleState, may_come_up: Callable[[Line], bool]) -> None:
-        self.state, self.pending, self.may_come_up = state, state.pending, may_come_up
-        self.cells = state.pending.cells
-        self.names: list[str] = []
-        self.orders: list[QueueOrder] = []
-        self.arena_of_row = self._arenas()
+    def __init__(self, state: CycleState, reserving: Reserving) -> None:
+        self.state, self.pending, self.reserving = state, state.pending, reserving
+        self.cells, self.branches = state.pending.cells, state.cluster.tree.branches
 
-    def _arenas(self) -> Cells:
-        numbers: dict[str, int] = {}
-        branches, found = self.state.cluster.tree.branches, []
-        for row in self.pending.headroom.rows:
-            arena = branches[row.queue].arena
-            number = numbers.setdefault(arena.name, len(numbers))
-            if number == len(self.names):
-                self.names.append(arena.name)
-                self.orders.append(arena.order)
-            found.append(number)
-        return np.array(found, np.intp)
+    # Who may come up
 
-    def draws(self, cells: Cells, alive: Alive, *, by_estimate: bool) -> Iterator[tuple[str | None, Draws]]:
-        """By arena those cells, in order; None: replacements. `by_estimate`: the shortest first."""
-        in_order = self.by_estimate if by_estimate else self.in_order
+    def may_come_up(self, line: Line) -> bool:
+        """Return whether the cell may come up, as `alive` says of many."""
+        state, cell = self.state, line.cell
+        if state.over[cell]:
+            return False
+        if line.strict or cell in state.turn:
+            return True
+        if not state.several and self.cells.told[cell] == UNTOLD:
+            return True  # of one arena it changes nothing who else comes up
+        return (self.reserving.may_reserve or state.blocked.is_open(line.cls)) and state.is_within_limits(line)
+
+    def alive(self, some: Cells, within: Mask | None = None) -> Mask:
+        """Return which of those cells may come up. `within`: which are within their limits; None: all were."""
+        state, cls = self.state, self.cells.cls[some]
+        found = np.ones(len(some), np.bool_) if within is None else within
+        if not self.reserving.may_reserve:
+            found = found & state.blocked.columns()[0][cls]
+        if state.cluster.tree.stricts:
+            found |= state.is_strict[self.cells.row[some]]
+        if not state.several:
+            found |= self.cells.told[some] == UNTOLD
+        if state.turn:
+            found |= np.isin(some, list(state.turn))
+        return found & (cls >= 0) & ~np.frombuffer(state.over, np.bool_)[some]
+
+    def all_alive(self) -> Cells:
+        """Return the cells that may come up, but those that are kept in order (`Pending.heads`)."""
+        count = len(self.cells)
+        row = self.cells.row[:count]
+        found = self.alive(np.arange(count), self.state.within_limits(self.cells.cls[:count], row))
+        if self.pending.heads and not self.reserving.by_estimate:
+            headed = [self.is_in_order(each.queue) for each in self.pending.headroom.rows]
+            found &= ~np.array(headed, np.bool_)[row]
+        return found.nonzero()[0]
+
+    def is_in_order(self, queue: str) -> bool:
+        branch = self.branches[queue]
+        return branch.strict is not None and branch.arena.order is not QueueOrder.MULTIFACTOR
+
+    # In order
+
+    def draws(self, contest: Tournament) -> Iterator[ArenaDraws]:
+        """Yield by arena the cells that may come up, in order; None: replacements."""
+        pending, by_estimate = self.pending, self.reserving.by_estimate
+        if pending.heads and not by_estimate:
+            for arena, heads in pending.heads.items():
+                yield arena, iter(heads)
+        if self.state.is_small or by_estimate:
+            lines: Iterable[Line] = pending.lines.values() if pending.loose or by_estimate else ()
+            if not self.state.is_small:
+                lines = [line for cell in self.all_alive().tolist() if (line := self.cells.lines[cell]) is not None]
+            yield from self.few(contest, lines, by_estimate=by_estimate)
+        else:
+            yield from self.many(self.all_alive())
+
+    def few(self, contest: Tournament, lines: Iterable[Line], *, by_estimate: bool) -> Iterator[ArenaDraws]:
+        """Yield the same, put in order one by one. `by_estimate`: the shortest first, equal ones as their queue has
+        them."""
+        found: dict[str | None, list[tuple[SortKey, Line]]] = {}
+        for line in lines:
+            if line.arena is not None and not by_estimate:
+                continue  # it is kept in order
+            key, rank = line.key, line.rank
+            branch = self.branches[key.queue]
+            if (rank is None or by_estimate) and (first := self.state.first_waiting(line)) is not None:
+                ranked = contest.rank(branch, key, first)
+            elif rank is not None:
+                ranked = rank
+            else:
+                continue
+            arena = None if key.kind == Kind.REPLACEMENT else branch.arena.name
+            found.setdefault(arena, []).append((ranked, line))
+        for arena, each in found.items():
+            each.sort()
+            yield arena, iter(each)
+
+    def many(self, cells: Cells) -> Iterator[ArenaDraws]:
+        """Yield the same by columns."""
         if not len(cells):
             return
         arenas = self.arena_of_row[self.cells.row[cells]]
         urgent = self.replacements(cells)
         if urgent.any():
             some = cells[urgent]
-            yield None, in_order(some, -self.cells.priority[some], alive)
+            yield None, self.in_order(some, -self.cells.priority[some])
             cells, arenas = cells[~urgent], arenas[~urgent]
-        if not len(cells):
-            return
+            if not len(cells):
+                return
         scores = self.scores(cells, arenas)
-        if len(self.names) == 1 or (arenas == arenas[0]).all():
-            yield self.names[int(arenas[0])], in_order(cells, scores, alive)
+        if len(self.arenas) == 1 or (arenas == arenas[0]).all():
+            yield self.arenas[int(arenas[0])][0], self.in_order(cells, scores)
             return
         order = np.argsort(arenas, kind="stable")
         cells, scores, arenas = cells[order], scores[order], arenas[order]
         starts = [0, *(np.flatnonzero(np.diff(arenas)) + 1).tolist(), len(cells)]
         for begin, end in pairwise(starts):
-            yield self.names[int(arenas[begin])], in_order(cells[begin:end], scores[begin:end], alive)
+            yield self.arenas[int(arenas[begin])][0], self.in_order(cells[begin:end], scores[begin:end])
 
-    def replacements(self, cells: Cells) -> NDArray[np.bool_]:
+    @lazy
+    def arenas(self) -> list[tuple[str, QueueOrder]]:
+        """By number, the name of an arena and its order."""
+        found = (self.branches[row.queue].arena for row in self.pending.headroom.rows)
+        return list(dict.fromkeys((arena.name, arena.order) for arena in found))
+
+    @lazy
+    def arena_of_row(self) -> Cells:
+        """By row of the headroom, the number of its arena."""
+        numbers = {name: number for number, (name, _) in enumerate(self.arenas)}
+        return np.array([numbers[self.branches[row.queue].arena.name] for row in self.pending.headroom.rows], np.intp)
+
+    def replacements(self, cells: Cells) -> Mask:
+        """Return which of the cells are of slots that replace lost pods."""
         if not self.pending.urgent:
             return np.zeros(len(cells), np.bool_)
         lines = self.cells.lines
@@ -84,17 +164,17 @@ class Candidates:
         return np.array(kinds, np.bool_)
 
     def scores(self, cells: Cells, arenas: Cells) -> Floats:
-        """What the order of each cell's arena counts most: lower comes first."""
+        """Return what the order of each cell's arena counts most: lower comes first."""
         found = -self.cells.priority[cells]
-        orders = np.array([WEIGHED.get(order, 0) for order in self.orders])[arenas]
+        orders = np.array([WEIGHED.get(order, 0) for _, order in self.arenas])[arenas]
         found[orders == FIFO] = 0.0
         by_factors = orders == FACTORS
         if by_factors.any():
             found[by_factors] = -self.state.priorities.of_cells(cells[by_factors])
         return found
 
-    def in_order(self, cells: Cells, scores: Floats, alive: Alive) -> Draws:
-        """The cells one at a time, with their rank; what may not come up any more is left out."""
+    def in_order(self, cells: Cells, scores: Floats) -> Draws:
+        """Yield the cells one at a time, with their rank; what may not come up any more is left out."""
         arrivals = self.cells.arrival_s[cells]
         while len(cells):
             first = lowest(scores, arrivals)
@@ -103,17 +183,16 @@ class Candidates:
             else:
                 piece = cells[first], scores[first], arrivals[first]
                 cells, scores, arrivals = cells[~first], scores[~first], arrivals[~first]
-            yield from self.ranked(*piece, alive)
+            yield from self.ranked(*piece)
             if len(cells):
-                left = alive(cells)
+                left = self.alive(cells)
                 cells, scores, arrivals = cells[left], scores[left], arrivals[left]
 
-    def ranked(self, cells: Cells, scores: Floats, arrivals: Floats, alive: Alive) -> Draws:
-        """Those of one piece."""
+    def ranked(self, cells: Cells, scores: Floats, arrivals: Floats) -> Draws:
+        """Yield those of one piece."""
         order = np.lexsort((arrivals, scores))
         found = list(zip(scores[order].tolist(), arrivals[order].tolist(), cells[order].tolist(), strict=True))
-        lines, at, skipped = self.cells.lines, 0, 0
-        may_come_up = self.may_come_up
+        lines, at, skipped, may_come_up = self.cells.lines, 0, 0, self.may_come_up
         while at < len(found):
             score, arrival_s, cell = found[at]
             at += 1
@@ -121,9 +200,7 @@ class Candidates:
                 begin = at - 1
                 while at < len(found) and found[at][:2] == (score, arrival_s):
                     at += 1
-                for rank, line in tied(found[begin:at], lines):
-                    if may_come_up(line):
-                        yield rank, line
+                yield from tied(found[begin:at], lines)
                 continue
             first = lines[cell]
             assert first is not None  # vacant cells are in no mask
@@ -133,24 +210,13 @@ class Candidates:
                 continue
             skipped += 1
             if skipped > SKIPPED and len(found) - at > SKIPPED:
-                left = alive(np.array([cell for _, _, cell in found[at:]], np.intp)).tolist()
+                left = self.alive(np.array([cell for _, _, cell in found[at:]], np.intp)).tolist()
                 found = [each for each, is_left in zip(found[at:], left, strict=True) if is_left]
                 at = skipped = 0
 
-    def by_estimate(self, cells: Cells, scores: Floats, alive: Alive) -> Draws:
-        """Shortest first; equal ones as the queue has them."""
-        found: list[tuple[SortKey, Line]] = []
-        for score, cell in zip(scores.tolist(), cells.tolist(), strict=True):
-            line = self.cells.lines[cell]
-            assert line is not None  # vacant cells are in no mask
-            first = line.first()
-            found.append(((estimate(line.key), score, first.arrival_s, line.key.kind, first.tie), line))
-        found.sort(key=lambda each: each[0])
-        return ((rank, line) for rank, line in found if self.may_come_up(line))
-
 
 def tied(found: list[tuple[float, float, int]], lines: list[Line | None]) -> Iterator[tuple[SortKey, Line]]:
-    """Cells whose columns are equal, by kind and tie of their first requests."""
+    """Return the cells, whose columns are equal, by kind and tie of their first requests."""
     ranked: list[tuple[SortKey, Line]] = []
     for score, arrival_s, cell in found:
         line = lines[cell]
@@ -162,8 +228,8 @@ def tied(found: list[tuple[float, float, int]], lines: list[Line | None]) -> Ite
 
 
 def lowest(scores: Floats, arrivals: Floats) -> NDArray[np.bool_] | None:
-    """Which are among the first `PIECE` by score and arrival, with all that are equal to the last of these; None: all
-    are, or nearly."""
+    """Return which are among the first `PIECE` by score and arrival, with all that are equal to the last of these;
+    None: all are, or nearly."""
     if len(scores) <= 4 * PIECE:
         return None
     score = np.partition(scores, PIECE)[PIECE]

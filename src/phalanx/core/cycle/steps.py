@@ -20,11 +20,8 @@ What the modules named above need of a cycle is in `core.cycle.state`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
-
-import numpy as np
-from numpy.typing import NDArray
 
 from phalanx.core.backfill.reservation import PlacementOutcome, WouldDelayReservation
 from phalanx.core.cycle.blocked import find_ways
@@ -43,11 +40,9 @@ from phalanx.core.preemption import nomination
 from phalanx.core.quota import flavor_assignment
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.core.reasons import explain, preempted
-from phalanx.lazy import lazy
 from phalanx.model.job import Phase, Placement, Slot
 from phalanx.model.plan import Start
 from phalanx.model.policy import Policy
-from phalanx.model.queue import QueueOrder
 from phalanx.model.reason import ALONE, Reason
 from phalanx.state.cluster import Cluster, JobRecord, nominated_placements
 from phalanx.state.dependencies import JobFamily
@@ -63,8 +58,11 @@ class Cycle:
         self.pending = cluster.pending
         self.state = CycleState(cluster, policy, now_s)
         self.ledger = self.state.ledger
-        self.contest = Tournament(cluster.tree, self.ledger, self.state.priority_of, self.may_come_up)
         self.reserving = Reserving(self.state)
+        self.candidates = Candidates(self.state, self.reserving)
+        self.contest = Tournament(
+            cluster.tree, self.ledger, self.state.priority_of, self.candidates.may_come_up, self.state.first_waiting
+        )
         self.telling = Telling(self.state, self.contest)
         self.preempting = CyclePreemption(cluster, self.ledger, now_s)
         self.cleared: dict[JobFamily, int] = {}  # jobs of arrays that were let through
@@ -74,10 +72,6 @@ class Cycle:
         self.resting: list[tuple[Bid, float]] = []
         self.grants = 0
         self.line: Line  # whose first is being tried
-
-    @lazy
-    def candidates(self) -> Candidates:
-        return Candidates(self.state, self.may_come_up)
 
     def close(self) -> None:
         """It is over. What it thought with is the state's to keep; and its parts, which know it, let go of each other,
@@ -165,15 +159,15 @@ class Cycle:
             self.draw()
             while (head := self.contest.head()) is not None:
                 self.line, entry = head
-                if not self.may_come_up(self.line):
+                if not self.candidates.may_come_up(self.line):
                     self.lose(self.line, holds_up=False)
                 elif self.comes_up(self.line, entry):
                     yield self.line.key, entry.bid
                 if self.reserving.is_turned():
-                    if self.state.is_small and not self.reserving.by_estimate:
-                        self.contest.keep()
-                    else:
+                    if self.reserving.by_estimate:
                         self.draw()
+                    else:
+                        self.contest.renew()
         self.telling.tell_others()
 
     def look(self) -> None:
@@ -193,98 +187,12 @@ class Cycle:
         self.state.begin(turn=frozenset(self.preempting.turns()))
 
     def draw(self) -> None:
-        """All that may come up from now on is in the contest, in order."""
+        """Put all cells that may come up from now on into the contest, in order."""
         self.contest.clear()
         self.contest.by_estimate = self.reserving.by_estimate
-        if not self.contest.by_estimate:
-            for arena, heads in self.pending.heads.items():
-                self.contest.draw_from(arena, (place for place in heads if self.is_to_come(place[1])))
-        if self.state.is_small:
-            self.draw_few()
-            return
-        cells = np.arange(len(self.pending.cells))
-        cells = cells[self.alive(cells)]
-        begun = [line for line in self.state.rest if not self.state.over[line.cell]]
-        if begun:
-            cells = cells[~np.isin(cells, [line.cell for line in begun])]
-        for whose, draws in self.candidates.draws(cells, self.may_be_open, by_estimate=self.contest.by_estimate):
-            self.contest.draw_from(whose, draws)
-        for line in begun:
-            following = self.state.first_waiting(line)
-            if following is not None:
-                self.contest.enter(line, following)
+        for arena, draws in self.candidates.draws(self.contest):
+            self.contest.draw_from(arena, draws)
         self.contest.begin()
-
-    def draw_few(self) -> None:
-        """The same, cell by cell."""
-        lines: Iterable[Line] = self.pending.lines.values() if self.pending.loose or self.contest.by_estimate else ()
-        if self.pending.heads and not self.contest.by_estimate:
-            lines = [line for line in lines if line.arena is None]
-        if self.reserving.may_reserve and not (self.pending.headroom.keys or self.state.rest):
-            alive = list(lines)
-        else:
-            alive = [line for line in lines if self.may_come_up(line)]
-        self.contest.enter_all([line for line in alive if line not in self.state.rest] if self.state.rest else alive)
-        for line in self.state.rest:
-            if not self.state.over[line.cell] and (following := self.state.first_waiting(line)) is not None:
-                self.contest.enter(line, following)
-        self.contest.begin()
-
-    def alive(self, some: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Which of those cells may come up."""
-        cells = self.pending.cells
-        cls, row = cells.cls[some], cells.row[some]
-        found = self.state.within_limits(cls, row)
-        if not self.reserving.may_reserve:
-            found &= self.state.blocked.columns()[0][cls]
-        if self.cluster.tree.stricts:
-            found |= self.state.is_strict[row]
-        if not self.state.several:
-            found |= cells.told[some] == UNTOLD  # of one arena it changes nothing who else comes up
-        if self.state.turn:
-            found |= np.isin(some, list(self.state.turn))
-        if self.pending.heads and not self.contest.by_estimate:
-            found &= ~self.is_headed[row]
-        found &= cls >= 0
-        found &= ~np.frombuffer(self.state.over, np.bool_)[some]
-        return found
-
-    def may_be_open(self, some: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Which of those cells, which were `alive`, still may come up, as far as their classes tell."""
-        cells = self.pending.cells
-        if self.reserving.may_reserve:
-            return np.ones(len(some), np.bool_)
-        found: NDArray[np.bool_] = self.state.blocked.columns()[0][cells.cls[some]]
-        if self.state.turn:
-            found |= np.isin(some, list(self.state.turn))
-        if self.cluster.tree.stricts:
-            found |= self.state.is_strict[cells.row[some]]
-        return found if self.state.several else found | (cells.told[some] == UNTOLD)
-
-    def is_to_come(self, line: Line) -> bool:
-        """Of a cell in a strict queue: nothing of it was tried yet."""
-        return not self.state.over[line.cell] and line not in self.state.rest
-
-    @lazy
-    def is_headed(self) -> NDArray[np.bool_]:
-        """By row: its cells are kept in order (`Pending.heads`)."""
-        return np.array([self.is_in_order(row.queue) for row in self.pending.headroom.rows], np.bool_)
-
-    def is_in_order(self, queue: str) -> bool:
-        branch = self.cluster.tree.branches[queue]
-        return branch.strict is not None and branch.arena.order is not QueueOrder.MULTIFACTOR
-
-    def may_come_up(self, line: Line) -> bool:
-        """Whether the cell may come up, as `alive` says of many."""
-        cell = line.cell
-        if self.state.over[cell]:
-            return False
-        if line.strict or cell in self.state.turn:
-            return True
-        if not self.state.several and self.pending.cells.told[cell] == UNTOLD:
-            return True
-        may_start = self.reserving.may_reserve or self.state.blocked.is_open(line.cls)
-        return may_start and self.state.is_within_limits(line)
 
     def comes_up(self, line: Line, entry: Entry) -> bool:
         """Whether the request is to be tried, or to be told anything. If not, it has lost."""

@@ -19,7 +19,7 @@ start does not count."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush, heapreplace, nsmallest
 from itertools import chain
 from math import inf
@@ -64,7 +64,8 @@ class QueueCursor:
 
 
 class Tournament:
-    """`priority_of` is asked for the factors' sum in MULTIFACTOR order, `may_come_up` of cells that contend."""
+    """`priority_of` is asked for the factors' sum in MULTIFACTOR order, `may_come_up` of cells that contend, and
+    `first_of` for the request that contends for one."""
 
     def __init__(
         self,
@@ -72,8 +73,10 @@ class Tournament:
         ledger: QuotaLedger,
         priority_of: Callable[[Entry], float],
         may_come_up: Callable[[Line], bool],
+        first_of: Callable[[Line], Entry | None],
     ) -> None:
-        self.tree, self.ledger, self.priority_of, self.may_come_up = tree, ledger, priority_of, may_come_up
+        self.tree, self.ledger = tree, ledger
+        self.priority_of, self.may_come_up, self.first_of = priority_of, may_come_up, first_of
         self.by_estimate = False
         self.closed: dict[str, Head] = {}  # strict queues whose head cannot start -> it
         self.left: dict[str, Draws] = {}  # of these, the cells that would have come up next
@@ -85,34 +88,6 @@ class Tournament:
         self.at = self.root  # in whose lines the head stands that is being tried
         self.runners: dict[str, QueueCursor] = {self.tree.root.name: self.root}
         self.owns: dict[str, QueueCursor] = {}
-
-    def enter(self, line: Line, entry: Entry) -> None:
-        """That request contends for its cell. Call `begin` when all have entered."""
-        branch = self.tree.branches[line.key.queue]
-        if not self.is_closed(branch):
-            runner = self.urgent if line.key.kind == Kind.REPLACEMENT else self.leaf(branch)
-            runner.lines.append((self.rank(branch, line.key, entry), line, entry))
-
-    def enter_all(self, lines: Iterable[Line]) -> None:
-        """The first request of each of those cells contends. Call `begin` when all have entered."""
-        runners: dict[str, list[tuple[SortKey, Line, Entry]] | None] = {}
-        for line in lines:
-            key = line.key
-            if line.rank is None or self.by_estimate or key.kind == Kind.REPLACEMENT:
-                self.enter(line, line.first())
-                continue
-            if key.queue not in runners:
-                branch = self.tree.branches[key.queue]
-                runners[key.queue] = None if self.is_closed(branch) else self.leaf(branch).lines
-            if (entered := runners[key.queue]) is not None:
-                entered.append((line.rank, line, line.first()))
-
-    def keep(self) -> None:
-        """Only those that may come up still contend."""
-        for runner in (self.urgent, *self.runners.values(), *self.owns.values()):
-            runner.children.clear()
-            runner.lines = [each for each in runner.lines if self.may_come_up(each[1])]
-        self.begin()
 
     def is_closed(self, branch: Branch) -> bool:
         """Whether a strict queue on the path has left the contest."""
@@ -127,24 +102,21 @@ class Tournament:
         return self.owns.get(arena.name) or self.owns.setdefault(arena.name, QueueCursor(arena, runner, own=True))
 
     def draw_from(self, arena: str | None, draws: Draws) -> None:
-        """The first of these contends; when it is done, the next. `arena` None: they are replacements. Call it before
-        `begin`."""
+        """The first of these cells contends; when it is done, the next. `arena` None: they are replacements. Call
+        `begin` when all arenas draw."""
         if arena is None:
-            runner = self.urgent
-        elif self.is_closed(branch := self.tree.branches[arena]):
-            return
-        else:
-            runner = self.leaf(branch)
-        runner.draws = draws
-        self.draw(runner)
+            self.urgent.draws = draws
+        elif not self.is_closed(branch := self.tree.branches[arena]):
+            self.leaf(branch).draws = draws
 
     def draw(self, runner: QueueCursor) -> None:
-        """The runner's next cell takes its place among the others."""
+        """The runner's next cell that may come up takes its place among the others."""
         runner.drawn = None
         for ranked, line in runner.draws:
-            runner.drawn = line
-            heappush(runner.lines, (ranked, line, line.first()))
-            return
+            if self.may_come_up(line) and (first := self.first_of(line)) is not None:
+                runner.drawn = line
+                heappush(runner.lines, (ranked, line, first))
+                return
 
     def runner(self, arena: Branch) -> QueueCursor:
         missing = []
@@ -157,13 +129,20 @@ class Tournament:
         return runner
 
     def begin(self) -> None:
-        """Everybody takes their place, those deepest in the tree first."""
+        """Every runner takes its place by the best of its cells that may come up, those deepest in the tree first."""
         for runner in (self.urgent, *self.owns.values(), *reversed(self.runners.values())):  # made parents first
-            heapify(runner.lines)
-            heapify(runner.children)
+            if runner.drawn is None:
+                self.draw(runner)
             self.thin(runner)
+            heapify(runner.children)
             if runner.parent is not None and (runner.lines or runner.children):
                 runner.parent.children.append(self.seat(runner))
+
+    def renew(self) -> None:
+        """Fewer cells may come up than before."""
+        for runner in self.runners.values():
+            runner.children.clear()
+        self.begin()
 
     def head(self) -> Head | None:
         """The best. Who asks for the next must have said what became of the last: `won` or `lost`."""
