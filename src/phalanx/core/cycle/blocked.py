@@ -173,16 +173,7 @@ def fits(pending: Pending) -> bytearray:
     room = pending.capacity.room
     if pending.capacity.behind:
         return bytearray(b"\1" * count + b"\0")
-    if count <= FEW:
-        found = bytearray(count + 1)
-        for each in pending.classes:
-            if each is not None and each.single:
-                demand, need = each.demands[0]
-                found[each.number] = bool(room[demand] >= need)
-            elif each is not None and not each.combination.flavors:
-                found[each.number] = all(room[demand] >= need for demand, need in each.demands)
-    else:
-        found = bytearray((room[pending.demand[:count]] >= pending.need[:count]).tobytes() + b"\0")
+    found = bytearray((room[pending.demand[:count]] >= pending.need[:count]).tobytes() + b"\0")
     parents = []
     for number in pending.composite:
         each = pending.classes[number]

@@ -12,7 +12,7 @@ explain`) has it decided anew, and is told who is the head now."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple, TypeAlias
 
@@ -235,7 +235,7 @@ class Telling:
             self.renew()
             self.tell_behind()
             if self.pending.loose or self.pending.headroom.keys:
-                self.tell_unlooked(self.unlooked_few() if self.state.is_small else self.unlooked())
+                self.tell_unlooked(self.unlooked())
         for bid in self.pending.untold:
             line = self.pending.line_of(bid)
             if line is not None and self.state.still_waits(bid):
@@ -269,14 +269,13 @@ class Telling:
                 assert reason is not None  # it was explained just now
                 self.tell_cell(line, entry, reason, ROOM, None)
 
-    def unlooked_few(self) -> Unlooked:
-        """The same as `unlooked`, cell by cell."""
-        state, told = self.state, self.pending.cells.told.tolist()
-        bounded, is_open = bool(self.pending.headroom.keys), state.blocked.is_open
-        found = Unlooked([], [], [])
-        for line in self.pending.lines.values():
-            said = told[line.cell]
-            if not bounded or state.is_within_limits(line):
+    def unlooked(self) -> Unlooked:
+        """Return the cells that quota or a count kept from coming up, by what they are to be told."""
+        state, told = self.state, self.pending.cells.told
+        found, is_open = Unlooked([], [], []), state.blocked.is_open
+        for line in self.to_be_told():
+            said = told.item(line.cell)
+            if state.is_within_limits(line):
                 if is_open(line.cls):
                     continue
                 if said != ROOM:
@@ -287,37 +286,32 @@ class Telling:
             elif said == UNTOLD or (said == ROOM and is_open(line.cls)):
                 if not line.strict:
                     found.short.append(line)
-            elif said == QUOTA and line.cell in state.within:
+            elif said == QUOTA and state.within_at_first[line.cell]:
                 found.lost.append(line)
         found.lost.sort(key=lambda line: (-line.key.priority, line.first().arrival_s))
         return found
 
-    def unlooked(self) -> Unlooked:
-        """Cells that quota or a count kept from coming up."""
+    def to_be_told(self) -> Iterable[Line]:
+        """Return the cells that may have to be told something: all if they are few. Of those that had room, or quota,
+        and lost it, the first few are."""
         state, cells = self.state, self.pending.cells
+        if state.is_small:
+            return self.pending.lines.values()
         count = len(cells)
         cls, row, told = cells.cls[:count], cells.row[:count], cells.told[:count]
-        within = state.within_limits(cls, row)
-        open_, had_room = state.blocked.columns()
-        is_open = open_[cls]
-        short = ~within & ((told == UNTOLD) | (is_open & (told == ROOM)))
-        lacks = within & ~is_open & (told != ROOM)
+        within, (open_, had_room) = state.within_limits(cls, row), state.blocked.columns()
+        is_open, live = open_[cls], cls >= 0
+        another = np.where(within, ~is_open & (told != ROOM), (told == UNTOLD) | (is_open & (told == ROOM))) & live
         if self.cluster.tree.stricts:
-            lacks &= ~state.is_strict[row]
-            short &= ~state.is_strict[row]
-        live, lines = cls >= 0, cells.lines
-        lost: list[int] = []
+            another &= ~state.is_strict[row]
+        some = another.nonzero()[0].tolist()
         if self.failures < EXPLAINED:
-            losing = within & ~is_open & (told == ROOM) & had_room[cls]
-            losing |= ~within & state.within_at_first[:count] & (told == QUOTA)
-            some = (losing & live).nonzero()[0]
-            order = np.lexsort((cells.arrival_s[some], -cells.priority[some]))
-            lost = some[order[: 2 * EXPLAINED]].tolist()
-        return Unlooked(
-            [line for cell in (short & live).nonzero()[0].tolist() if (line := lines[cell]) is not None],
-            [line for cell in (lacks & live).nonzero()[0].tolist() if (line := lines[cell]) is not None],
-            [line for cell in lost if (line := lines[cell]) is not None],
-        )
+            was_within = np.frombuffer(state.within_at_first, np.bool_)[:count]
+            lost = np.where(within, ~is_open & (told == ROOM) & had_room[cls], was_within & (told == QUOTA)) & live
+            losing = lost.nonzero()[0]
+            order = np.lexsort((cells.arrival_s[losing], -cells.priority[losing]))
+            some += losing[order[: 2 * EXPLAINED]].tolist()
+        return [line for cell in some if (line := cells.lines[cell]) is not None]
 
     def tell_unlooked(self, unlooked: Unlooked) -> None:
         """What keeps them, if they were told something else; and of those that had room, or quota, and lost it to
@@ -404,28 +398,17 @@ class Telling:
                     self.tell_cell(line, first, reason, BEHIND, reason)
 
     def newly_behind(self) -> dict[str, list[Line]]:
-        """By strict queue, the cells that a head holds up from now on."""
+        """Return by strict queue the cells that a head holds up from now on."""
         state, cells = self.state, self.pending.cells
-        if state.is_small:
-            told, over = cells.told.tolist(), state.over
-            few = [cell for cell, said in enumerate(told[: len(cells)]) if said != BEHIND and not over[cell]]
-            lines = cells.lines
-            return self.by_strict_queue([cell for cell in few if (line := lines[cell]) is not None and line.strict])
-        count = len(cells)
-        cls, row = cells.cls[:count], cells.row[:count]
-        some = (
-            state.is_strict[row]
-            & (cells.told[:count] != BEHIND)
-            & (cls >= 0)
-            & (np.frombuffer(state.over, np.bool_)[:count] == 0)
-        )
-        return self.by_strict_queue(some.nonzero()[0].tolist())
-
-    def by_strict_queue(self, some: list[int]) -> dict[str, list[Line]]:
+        some: Iterable[int] = range(len(cells))
+        if not state.is_small:
+            cls, row = cells.cls[: len(cells)], cells.row[: len(cells)]
+            some = (state.is_strict[row] & (cells.told[: len(cells)] != BEHIND) & (cls >= 0)).nonzero()[0].tolist()
         found: dict[str, list[Line]] = {}
         for cell in some:
-            line = self.pending.cells.lines[cell]
-            assert line is not None  # vacant cells are in no mask
+            line = cells.lines[cell]
+            if line is None or state.over[cell] or cells.told[cell] == BEHIND:
+                continue
             strict = self.cluster.tree.strict_above(line.key.queue)
             if strict is not None and line.key.kind != Kind.REPLACEMENT:
                 found.setdefault(strict.name, []).append(line)

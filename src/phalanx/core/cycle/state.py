@@ -39,13 +39,12 @@ class CycleState:
     all that start. `rest`: of cells that were granted something, who comes next.
 
     Since it began: `over`: a byte a cell, nothing more of it comes up; `turn`: cells whose turn it is to search for
-    victims; `is_small`: they are few. `within` if so, else `within_at_first`: those that their limits let start."""
+    victims; `is_small`: they are few; `within_at_first`: a byte a cell, its limits let it start."""
 
     over: bytearray
     turn: frozenset[int]
     is_small: bool
-    within: set[int]
-    within_at_first: NDArray[np.bool_]
+    within_at_first: bytes | bytearray
 
     def __init__(self, cluster: Cluster, policy: Policy, now_s: float) -> None:
         self.cluster, self.policy, self.now_s = cluster, policy, now_s
@@ -58,13 +57,15 @@ class CycleState:
     def begin(self, *, turn: frozenset[int]) -> None:
         """All that is pending is in its cell."""
         cells, lines = self.pending.cells, self.pending.lines
-        self.over, self.turn, self.within = bytearray(len(cells.cls)), turn, set()
+        self.over, self.turn = bytearray(len(cells)), turn
         self.is_small = len(lines) <= FEW
         if not self.is_small:
-            self.within_at_first = self.within_limits(cells.cls, cells.row)
+            self.within_at_first = self.within_limits(cells.cls, cells.row).tobytes()
         elif self.pending.headroom.keys:
             self.pending.cost_columns()
-            self.within = {line.cell for line in lines.values() if self.is_within_limits(line)}
+            self.within_at_first = found = bytearray(len(cells))
+            for line in lines.values():
+                found[line.cell] = self.is_within_limits(line)
 
     def close(self) -> None:
         """The cycle is over. What it laid out for its draft is kept for the next."""
