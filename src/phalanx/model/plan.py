@@ -95,9 +95,8 @@ ACTION_NAMES: Final[Mapping[type[Action], str]] = {
 class Told(NamedTuple):
     """What a cell is told (`state.pending.pending.ROOM` and its like), and why; `reason` None: as its class is."""
 
-    line: LineKey
     told: int
-    reason: Reason | None
+    reason: Reason | None = None
 
 
 class Findings(NamedTuple):
@@ -113,7 +112,7 @@ class Findings(NamedTuple):
     received: tuple[Bid, ...] = ()
     parked: tuple[Bid, ...] = ()
     resting: tuple[tuple[Bid, float], ...] = ()
-    told: tuple[Told, ...] = ()
+    told: tuple[tuple[LineKey, Told], ...] = ()
     explained: tuple[tuple[Combination, Reason], ...] = ()
     failed: tuple[int, ...] = ()
     first: tuple[Bid, float] | None = None

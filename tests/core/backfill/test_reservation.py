@@ -150,7 +150,7 @@ def test_easy_on_one_node_who_is_held_back_is_told_anew_only_when_the_first_is_e
         )
         assert [action.job for action in plan.actions] == ["behind"] * told
         assert plan.findings is not None
-        assert [each.reason for each in plan.findings.told] == [reason] * told
+        assert [each.reason for _, each in plan.findings.told] == [reason] * told
         check_invariants(world.cluster)
 
 

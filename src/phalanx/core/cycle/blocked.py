@@ -27,7 +27,6 @@ from phalanx.state.pending.pending import Combination, Pending, PendingClass
 Mask: TypeAlias = NDArray[np.bool_]
 
 NO_MORE = -1.0  # needed of a class that is closed
-FEW = 64  # classes, or cells, that are looked at one by one faster than together
 
 
 class Live(NamedTuple):
@@ -41,26 +40,23 @@ class Live(NamedTuple):
 
 
 class Blocked:
-    """Of one cycle. A byte a class, the last of no class: whether it is open, and whether it was when the cycle began.
-    `failed`: classes that a trial closed though counting found room."""
+    """The classes of one cycle.
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster, self.pending = cluster, cluster.pending
+    `open`: a byte a class, the last of no class: it may start, as far as is known.
+    `failed`: classes that a trial closed though counting found room.
+    `is_small`, `several`: as in `core.cycle.state`."""
+
+    def __init__(self, cluster: Cluster, failed: list[int], *, is_small: bool, several: bool) -> None:
+        self.cluster, self.pending, self.failed = cluster, cluster.pending, failed
+        self.is_small, self.several = is_small, several
         still_failed(self.pending)
-        self._open = fits(self.pending)
-        self._opened = bytes(self._open)
-        self.is_small = len(self.pending.lines) <= FEW
-        self.several = self.pending.has_several_arenas(cluster.tree)
+        self.open = fits(self.pending)
+        self._opened = bytes(self.open)
         self._dead = 0  # columns of `_live` that are closed
-        self.failed: list[int] = []
         self._counted: dict[int, int] = {}  # class -> after how many grants it was counted, and had enough
         self._live: Live | None = None
         self._wheres: dict[NodeConstraints, int] = {}
         self._parents = [each for number in self.pending.composite if (each := self._of(number)).ways]
-
-    def is_open(self, number: int) -> bool:
-        """Return whether the class may start, as far as is known."""
-        return bool(self._open[number])
 
     def had_room(self, number: int) -> bool:
         """Return whether the class had room by counting, and had not failed, when the cycle began; where nothing was
@@ -71,26 +67,26 @@ class Blocked:
 
     def columns(self) -> tuple[Mask, Mask]:
         """Return by class whether it is open, and whether it was, as arrays that follow."""
-        return np.frombuffer(self._open, np.bool_), np.frombuffer(self._opened, np.bool_)
+        return np.frombuffer(self.open, np.bool_), np.frombuffer(self._opened, np.bool_)
 
     def closed(self, *, all_of_them: bool) -> Iterator[PendingClass]:
         """The classes that are not open any more; or all that are not."""
-        if not all_of_them and self._open == self._opened:
+        if not all_of_them and self.open == self._opened:
             return
-        at = self._open.find(0)
+        at = self.open.find(0)
         while at >= 0:
             found = self.pending.classes[at] if at < len(self.pending.classes) else None
             if found is not None and (all_of_them or self._opened[at]):
                 yield found
-            at = self._open.find(0, at + 1)
+            at = self.open.find(0, at + 1)
 
     def counted(self, draft: Draft, number: int, grants: int) -> bool:
         """Return whether by counting there is room for the class after so many grants; it is closed if there is not.
         What only a trial can tell counts as room."""
         found = self._of(number)
         if not found.single or self._counted.get(number) == grants:
-            return bool(self._open[number])
-        if not self._open[number]:
+            return bool(self.open[number])
+        if not self.open[number]:
             return False
         need = int(found.demands[0][1])
         room = draft.room_up_to(need, found.combination.gang.demands[0])
@@ -110,13 +106,13 @@ class Blocked:
             if found.single and draft.ordinary(gang.demands[0]):
                 self.close(draft, found, placed)
             else:
-                self._open[number] = 0
+                self.open[number] = 0
                 self.failed.append(number)
                 self._close_parents()
 
     def close(self, draft: Draft, found: PendingClass, room: int) -> None:
         """So many of the class's pods fit, which are too few; so do those of all that it dominates."""
-        self._open[found.number] = 0
+        self.open[found.number] = 0
         if self.is_small and not self.several:
             return  # each is as soon counted by itself
         live = self._live = self._live or self._columns(draft)
@@ -139,12 +135,12 @@ class Blocked:
     def _close_parents(self) -> None:
         """A class of which no flavor is open any more."""
         for each in self._parents:
-            if self._open[each.number] and not any(self._open[way] for way in each.ways):
-                self._open[each.number] = 0
+            if self.open[each.number] and not any(self.open[way] for way in each.ways):
+                self.open[each.number] = 0
 
     def _columns(self, draft: Draft) -> Live:
         classes, capacity = self.pending.classes, self.pending.capacity
-        found = [each for at, is_open in enumerate(self._open) if is_open and (each := classes[at]) and each.single]
+        found = [each for at, is_open in enumerate(self.open) if is_open and (each := classes[at]) and each.single]
         wheres = [self._where(draft, each.combination.gang.demands[0].where) for each in found]
         demands = [each.demands[0][0] for each in found]
         return Live(

@@ -54,7 +54,9 @@ class Candidates:
             return True
         if not state.several and self.cells.told[cell] == UNTOLD:
             return True  # of one arena it changes nothing who else comes up
-        return (self.reserving.may_reserve or state.blocked.is_open(line.cls)) and state.is_within_limits(line)
+        if not (self.reserving.may_reserve or state.blocked.open[line.cls]):
+            return False
+        return not self.pending.headroom.keys or state.is_within_limits(line)
 
     def alive(self, some: Cells, within: Mask | None = None) -> Mask:
         """Return which of those cells may come up. `within`: which are within their limits; None: all were."""

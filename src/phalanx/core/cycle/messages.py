@@ -12,7 +12,7 @@ explain`) has it decided anew, and is told who is the head now."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import NamedTuple, TypeAlias
 
@@ -57,7 +57,7 @@ class Telling:
     def __init__(self, state: CycleState, contest: Tournament) -> None:
         self.state, self.contest, self.cluster, self.pending = state, contest, state.cluster, state.pending
         self.waits: dict[str, Reason] = {}
-        self.cells: dict[Line, tuple[int, Reason | None]] = {}
+        self.cells: dict[Line, Told] = {}
         self.explained: dict[Combination, Reason] = {}
         self.failures = 0
         self._unnoted: list[tuple[Gang, str, Sequence[Placement]]] = []  # granted, and not in `grants` yet
@@ -127,7 +127,7 @@ class Telling:
     def known(self, line: Line, found: PendingClass | None) -> Reason | None:
         """Why the class, which the cell asks for, has no room, if that is known and need not be explained anew."""
         blocked = self.state.blocked
-        if found is None or (blocked.is_open(found.number) and found.number not in self.pending.failed):
+        if found is None or (blocked.open[found.number] and found.number not in self.pending.failed):
             return None
         searches = line.cell in self.state.turn and self.failures < EXPLAINED
         return None if searches or self.explains(found) else self.reason_of_class(found)
@@ -222,7 +222,7 @@ class Telling:
         """The first is told the new numbers, the others only if the code is another, newcomers in any case. In a strict
         queue a cell is at the head, and behind another's, in turns: then only the next few are told."""
         said = self.reason_of(line)
-        self.cells[line] = told, own
+        self.cells[line] = Told(told, own)
         self.tell_bid(entry.bid, reason)
         if said is None or said.code is not reason.code:
             few = said is not None and takes_turns(said, reason)
@@ -272,18 +272,19 @@ class Telling:
     def unlooked(self) -> Unlooked:
         """Return the cells that quota or a count kept from coming up, by what they are to be told."""
         state, told = self.state, self.pending.cells.told
-        found, is_open = Unlooked([], [], []), state.blocked.is_open
+        found, is_open = Unlooked([], [], []), state.blocked.open
+        unbounded = not self.pending.headroom.keys
         for line in self.to_be_told():
             said = told.item(line.cell)
-            if state.is_within_limits(line):
-                if is_open(line.cls):
+            if unbounded or state.is_within_limits(line):
+                if is_open[line.cls]:
                     continue
                 if said != ROOM:
                     if not line.strict:
                         found.closed.append(line)
                 elif state.blocked.had_room(line.cls):
                     found.lost.append(line)
-            elif said == UNTOLD or (said == ROOM and is_open(line.cls)):
+            elif said == UNTOLD or (said == ROOM and is_open[line.cls]):
                 if not line.strict:
                     found.short.append(line)
             elif said == QUOTA and state.within_at_first[line.cell]:
@@ -372,7 +373,7 @@ class Telling:
             lack = None if found.ways or reason.code is not ReasonCode.NO_ROOM else self.tried(found.combination.gang)
             if lack is not None:
                 reason = self.explain(found.combination.gang, lack)
-                self.cells[line] = ROOM, None
+                self.cells[line] = Told(ROOM)
         if reason is not None:
             self.tell_bid(bid, reason)
 
@@ -439,11 +440,6 @@ class Telling:
     def tell(self, record: JobRecord, reason: Reason) -> None:
         if record.reason != reason:
             self.waits[record.job.id] = reason
-
-    def told(self) -> Iterator[Told]:
-        """What cells are told, for the plan's findings."""
-        for line, (told, own) in self.cells.items():
-            yield Told(line.key, told, own)
 
 
 def is_behind(reason: Reason | None) -> bool:

@@ -5,7 +5,7 @@ may itself change for somebody what they wait for: that is looked at in the next
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import inf, nextafter
 
 from phalanx.core.backfill import advance
@@ -22,37 +22,53 @@ from phalanx.state.pending.timers import NEVER_S
 
 
 def plan(cycle: Cycle) -> Plan:
-    """What the cycle decided."""
-    places = [Place(job, tuple(placements)) for job, placements in cycle.state.places.items()]
-    waits, parked = cycle.telling.waits, cycle.parked
-    if gone := cycle.preempting.gone():  # what they were told a moment ago is not true any more
+    """Return what the cycle decided."""
+    state, preempting, telling = cycle.state, cycle.preempting, cycle.telling
+    waits, parked = telling.waits, cycle.parked
+    if gone := preempting.gone():  # what they were told a moment ago is not true any more
         parked = {bid: None for bid in parked if bid.job not in gone}
         waits = {job: reason for job, reason in waits.items() if job not in gone}
-    told = [Wait(job, reason) for job, reason in waits.items()]
-    actions: tuple[Action, ...] = (*places, *cycle.starts, *cycle.preempting.actions, *told)
+    actions: list[Action] = [Place(job, tuple(placements)) for job, placements in state.places.items()]
+    actions += cycle.starts
+    actions += preempting.actions
+    actions += map(Wait, waits.keys(), waits.values())
     findings = Findings(
         version=cycle.pending.version,
         received=tuple(cycle.received),
         parked=tuple(parked),
         resting=tuple(cycle.resting),
-        told=tuple(cycle.telling.told()),
-        explained=tuple(cycle.telling.explained.items()),
-        failed=tuple(cycle.state.blocked.failed) if "blocked" in cycle.state.__dict__ else (),
+        told=tuple([(line.key, told) for line, told in telling.cells.items()]),
+        explained=tuple(telling.explained.items()),
+        failed=tuple(state.failed),
         first=cycle.reserving.first(),
-        searched=tuple(cycle.preempting.outcomes()),
-        put_off=cycle.preempting.put_off or cycle.preempting.is_due(),
+        searched=tuple(preempting.outcomes()),
+        put_off=preempting.put_off or preempting.is_due(),
     )
-    return Plan(actions=actions, wake_s=wake_s(cycle), findings=findings)
+    return Plan(tuple(actions), min(wake_times_s(cycle, findings), default=None), findings)
 
 
-def regrouped(cycle: Cycle) -> set[str]:
-    """Jobs of which pods are placed now, and where these are decides where the others may go: what of them is still
-    open is looked at anew."""
-    return {job for job in cycle.state.places if cycle.cluster.jobs[job].gang.tree is not None}
+def wake_times_s(cycle: Cycle, findings: Findings) -> Iterator[float]:
+    """Yield when to look again though nothing happens, seconds since the epoch."""
+    cluster, now_s, placed = cycle.cluster, cycle.now_s, cycle.state.places
+    yield from appointments(cluster, now_s, cycle.starts, cycle.state.won)
+    for again_s in (*[at_s for _, at_s in findings.resting], *[each.again_s for _, each in findings.searched]):
+        if now_s < again_s < NEVER_S:
+            yield again_s
+    yield from cycle.preempting.wake_s()
+    if cycle.preempting.told and waits_for_quota(cycle):
+        yield now_s  # who gives way gives back quota that others wait for
+    if cluster.dependencies.arrays and any(passes_turn(cycle, *each) for each in cycle.telling.waits.items()):
+        yield now_s  # whose turn it is then is looked at next
+    if (findings.failed or cycle.pending.failed) and brings_company(cycle):
+        yield now_s  # who waits for such pods is looked at next
+    if any(
+        cluster.jobs[job].gang.tree is not None and len(cluster.jobs[job].open) > len(placed[job]) for job in placed
+    ):
+        yield now_s  # where pods are placed now decides where the others may go: these follow next
 
 
 def passes_turn(cycle: Cycle, job: str, reason: Reason) -> bool:
-    """It was the job's turn in its array, and it can do nothing with it."""
+    """Return whether it was the job's turn in its array, and it can do nothing with it."""
     record = cycle.cluster.jobs[job]
     if record.job.array_cap is None or reason.code is ReasonCode.ARRAY_LIMIT or record.phase is not Phase.QUEUED:
         return False
@@ -62,15 +78,15 @@ def passes_turn(cycle: Cycle, job: str, reason: Reason) -> bool:
 
 
 def waits_for_quota(cycle: Cycle) -> bool:
-    """Whether somebody does."""
+    """Return whether a request waits for quota."""
     cells = cycle.pending.cells
     told = any(told == QUOTA for told, _ in cycle.telling.cells.values())
     return told or bool(((cells.told == QUOTA) & (cells.cls >= 0)).any())
 
 
 def brings_company(cycle: Cycle) -> bool:
-    """Pods are placed now that a cell waits to be with, or evenly beside."""
-    classes = [cycle.pending.classes[number] for number in (*cycle.pending.failed, *failed(cycle))]
+    """Return whether pods are placed now that a cell waits to be with, or evenly beside."""
+    classes = [cycle.pending.classes[number] for number in (*cycle.pending.failed, *cycle.state.failed)]
     heeding = [found.combination.gang for found in classes if found is not None and found.heeds]
     if not heeding:
         return False
@@ -80,49 +96,26 @@ def brings_company(cycle: Cycle) -> bool:
     return bool(kinds) and any(arrival_may_help(shape, kind) for shape in shapes for kind in kinds)
 
 
-def failed(cycle: Cycle) -> tuple[int, ...]:
-    return tuple(cycle.state.blocked.failed) if "blocked" in cycle.state.__dict__ else ()
-
-
-def wake_s(cycle: Cycle) -> float | None:
-    """When to look again though nothing happens, seconds since the epoch."""
-    times = appointments(cycle.cluster, cycle.now_s, cycle.starts, cycle.state.won)
-    again_s = (*[at_s for _, at_s in cycle.resting], *[each.again_s for each in cycle.preempting.searched.values()])
-    times += [at_s for at_s in again_s if cycle.now_s < at_s < NEVER_S]
-    times += cycle.preempting.wake_s()
-    if cycle.preempting.told and waits_for_quota(cycle):
-        times.append(cycle.now_s)  # who gives way gives back quota that others wait for
-    if cycle.cluster.dependencies.arrays and any(passes_turn(cycle, *each) for each in cycle.telling.waits.items()):
-        times.append(cycle.now_s)  # whose turn it is then is looked at next
-    if brings_company(cycle):
-        times.append(cycle.now_s)  # who waits for such pods is looked at next
-    if any(len(cycle.cluster.jobs[job].open) > len(cycle.state.places[job]) for job in regrouped(cycle)):
-        times.append(cycle.now_s)  # the others follow next
-    return min(times) if times else None
-
-
-def appointments(cluster: Cluster, now_s: float, starts: Sequence[Start], won: Iterable[Bid]) -> list[float]:
-    """When something comes to pass by itself, seconds since the epoch, each later than `now_s`. `starts`, `won`: the
-    jobs, and requests, that start now."""
-    times: list[float] = []
-    if (next_s := cluster.pending.timers.next_s({Deadline(bid.job) for bid in won})) is not None:
-        times.append(next_s)
+def appointments(cluster: Cluster, now_s: float, starts: Sequence[Start], won: Iterable[Bid]) -> Iterator[float]:
+    """Yield when something comes to pass by itself, seconds since the epoch, each later than `now_s`. `starts`, `won`:
+    the jobs, and requests, that start now."""
+    if (next_s := cluster.pending.timers.next_s({Deadline(bid.job) for bid in won} if won else ())) is not None:
+        yield next_s
     if cluster.dependencies.dependents and any(awaited(cluster, each.job) for each in starts):
-        times.append(nextafter(now_s, inf))  # who waits for their start is looked at next
+        yield nextafter(now_s, inf)  # who waits for their start is looked at next
     if cluster.reservations:
-        times += advance.boundaries_s(cluster, now_s)[:1]
-    return times
+        yield from advance.boundaries_s(cluster, now_s)[:1]
 
 
 def awaited(cluster: Cluster, job: str) -> bool:
-    """Whether anyone waits for the job to start."""
+    """Return whether anyone waits for the job to start."""
     others = (cluster.jobs[name].job for name in cluster.dependencies.dependents.get(job, ()))
     return any(each.job == job and each.after is DependencyType.START for other in others for each in other.after)
 
 
 def is_idle(cluster: Cluster, now_s: float) -> bool:
-    """Whether there is nothing to decide: nothing has happened since the last plan that may let a request start, and no
-    timer is due."""
+    """Return whether there is nothing to decide: nothing has happened since the last plan that may let a request start,
+    and no timer is due."""
     pending = cluster.pending
     if cluster.nominated or pending.fresh or pending.changed or (cluster.tree.eased and pending.lines):
         return False

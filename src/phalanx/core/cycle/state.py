@@ -36,7 +36,8 @@ NOBODY: Iterator[Entry] = iter(())
 class CycleState:
     """`now_s`: seconds since the epoch. `draft` (room) and `ledger` (the queue tree's accounts) have what was decided
     so far laid over the state, with mark and rewind. `places`: of started jobs, the pods that are placed now; `won`:
-    all that start. `rest`: of cells that were granted something, who comes next.
+    all that start. `rest`: of cells that were granted something, who comes next. `failed`: classes that a trial closed
+    though counting found room.
 
     Since it began: `over`: a byte a cell, nothing more of it comes up; `turn`: cells whose turn it is to search for
     victims; `is_small`: they are few; `within_at_first`: a byte a cell, its limits let it start."""
@@ -53,6 +54,7 @@ class CycleState:
         self.places: dict[str, list[Placement]] = {}
         self.won: set[Bid] = set()
         self.rest: dict[Line, Iterator[Entry]] = {}
+        self.failed: list[int] = []
 
     def begin(self, *, turn: frozenset[int]) -> None:
         """All that is pending is in its cell."""
@@ -85,7 +87,7 @@ class CycleState:
 
     @lazy
     def blocked(self) -> Blocked:
-        return Blocked(self.cluster)
+        return Blocked(self.cluster, self.failed, is_small=self.is_small, several=self.several)
 
     @lazy
     def several(self) -> bool:

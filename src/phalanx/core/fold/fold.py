@@ -397,8 +397,8 @@ def store_findings(cluster: Cluster, findings: Findings) -> None:
         pending.rest(bid, again_s)
     for combination, reason in findings.explained:
         pending.explain(combination, reason)
-    for told in findings.told:
-        pending.tell(told.line, told.told, told.reason)
+    for key, told in findings.told:
+        pending.tell(key, told.told, told.reason)
     for key, search in findings.searched:
         pending.remember(key, search)
     pending.failed.update(dict.fromkeys(findings.failed))

@@ -78,6 +78,7 @@ class Tournament:
         self.tree, self.ledger = tree, ledger
         self.priority_of, self.may_come_up, self.first_of = priority_of, may_come_up, first_of
         self.by_estimate = False
+        self.fresh: Line | None = None  # the last cell drawn, until anything is decided
         self.closed: dict[str, Head] = {}  # strict queues whose head cannot start -> it
         self.left: dict[str, Draws] = {}  # of these, the cells that would have come up next
 
@@ -114,7 +115,7 @@ class Tournament:
         runner.drawn = None
         for ranked, line in runner.draws:
             if self.may_come_up(line) and (first := self.first_of(line)) is not None:
-                runner.drawn = line
+                runner.drawn = self.fresh = line
                 heappush(runner.lines, (ranked, line, first))
                 return
 
@@ -152,7 +153,7 @@ class Tournament:
 
     def won(self, following: Entry | None) -> None:
         """The head has started; `following` is the next of its cell."""
-        runner = self.at
+        runner, self.fresh = self.at, None
         if following is None:
             _, line, _ = heappop(runner.lines)
         else:
@@ -165,10 +166,10 @@ class Tournament:
     def lost(self, *, holds_up: bool = True) -> None:
         """The head cannot start, nor can the others of its cell. `holds_up`: it might later; so in a strict queue those
         behind it wait, unless it would but grow a job."""
-        runner = self.at
+        runner, self.fresh = self.at, None
         _, line, entry = heappop(runner.lines)
-        strict = self.tree.strict_above(runner.branch.name) if holds_up and line.key.kind != Kind.GROWTH else None
-        if strict is not None and runner is not self.urgent:
+        strict = self.tree.strict_above(runner.branch.name) if holds_up and line.strict else None
+        if strict is not None and line.key.kind != Kind.GROWTH and runner is not self.urgent:
             lines = nsmallest(MOST_LEFT, runner.lines)
             self.left[strict.name] = chain([(ranked, line) for ranked, line, _ in lines], runner.draws)
             runner = self.close(self.runners[strict.name], (line, entry))
@@ -199,7 +200,7 @@ class Tournament:
 
     def thin(self, runner: QueueCursor) -> None:
         """The runner stands by a cell that may still come up."""
-        while runner.lines and not self.may_come_up(runner.lines[0][1]):
+        while runner.lines and (best := runner.lines[0][1]) is not self.fresh and not self.may_come_up(best):
             _, line, _ = heappop(runner.lines)
             if line is runner.drawn:
                 self.draw(runner)
