@@ -12,8 +12,8 @@ from phalanx.model.job import Job
 from phalanx.model.plan import Plan, Start, Wait
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue, Quota
-from phalanx.report.invariants import check_invariants
 from phalanx.state.cluster import Cluster
+from tests.invariants import check_invariants
 
 from .builders import cluster, free, job, node, role
 

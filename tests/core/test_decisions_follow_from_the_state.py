@@ -30,9 +30,9 @@ from phalanx.model.queue import (
     ReclaimWithinCohort,
     WithinQueue,
 )
-from phalanx.report.invariants import check_invariants
 from phalanx.state.cluster import Cluster
 from tests.forgetful import decided_without_memory, decisions
+from tests.invariants import check_invariants
 from tests.seeds import mostly_slow
 
 CYCLES = 25

@@ -18,8 +18,8 @@ from phalanx.model.pod import DeviceShare, Shape
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Limits, Queue, QueueOrder, Quota
 from phalanx.model.reason import Reason, ReasonCode
-from phalanx.report.invariants import check_invariants
 from phalanx.state.cluster import Cluster
+from tests.invariants import check_invariants
 
 from .builders import cluster, job, node, role
 

@@ -12,8 +12,8 @@ from phalanx.model.plan import Wait
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue
 from phalanx.model.reason import ReasonCode
-from phalanx.report.invariants import check_invariants
 from phalanx.state.cluster import Cluster
+from tests.invariants import check_invariants
 from tests.scenarios.language import Cycle, read
 from tests.scenarios.test_scenarios import Unmoved
 

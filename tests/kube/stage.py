@@ -18,9 +18,9 @@ from phalanx.kube.world import KubeWorld
 from phalanx.model.job import Phase
 from phalanx.model.plan import Action, Plan
 from phalanx.model.policy import Policy
-from phalanx.report.invariants import check_invariants
 from phalanx.state.cluster import Cluster
 from tests import clockwork
+from tests.invariants import check_invariants
 from tests.kube.double import Api, Caches, Client, Controller, Object
 
 

@@ -19,8 +19,8 @@ from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue
 from phalanx.model.reason import ReasonCode
 from phalanx.report.forecast import forecast
-from phalanx.report.invariants import check_invariants
 from phalanx.state.cluster import Cluster
+from tests.invariants import check_invariants
 
 from . import placing
 from .language import Block, Book, Cycle, Expected, Malformed, read

@@ -1,6 +1,6 @@
 """One seeded run: a workload, the disturbances that the seed switches on, and what must hold.
 
-After every fold `report.invariants` holds. After every cycle nothing that fits is left waiting. When the disturbances
+After every fold `tests.invariants` holds. After every cycle nothing that fits is left waiting. When the disturbances
 have ended and all is quiet, the book equals the world and every job that could ever run has run."""
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from phalanx.model.pod import amounts
 from phalanx.model.policy import Policy
 from phalanx.model.reason import ReasonCode
 from phalanx.report.forecast import forecast
-from phalanx.report.invariants import check_invariants
 from phalanx.state.cluster import Cluster, JobRecord, is_growth
 from phalanx.state.pending.line import Bid, Kind
 from tests.core.brute import gang_fits
 from tests.forgetful import decided_without_memory, decisions
+from tests.invariants import check_invariants
 
 from . import rules
 from .variety import Variety
@@ -113,7 +113,7 @@ def narrow():
 
 @contextmanager
 def checked_folds(*, between: bool):
-    """`report.invariants` after every step of the loop; or after every fold, also `between` its events and its plan.
+    """`tests.invariants` after every step of the loop; or after every fold, also `between` its events and its plan.
     (It brings up to date what the book lays out for decisions; without it they do that themselves.)"""
     fold, fold_plan, deciding = folding.fold, folding.fold_plan, loop.decide
 

@@ -15,9 +15,9 @@ from phalanx.model.plan import Plan
 from phalanx.model.pod import Shape
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Limits, Queue, QueuePreemption, Quota, WithinQueue
-from phalanx.report.invariants import check_invariants
 from phalanx.simulator.run.forward import Assumptions, Course, Eviction, Future, forward
 from phalanx.state.cluster import Cluster, time_limit_s
+from tests.invariants import check_invariants
 
 NOW_S = 1000.0
 DAY_S = 86400.0

@@ -14,9 +14,9 @@ from phalanx.model.event import Finished, QueueGone, QueueSeen
 from phalanx.model.job import Placement
 from phalanx.model.plan import Start
 from phalanx.model.queue import Limits, Queue, Quota
-from phalanx.report.invariants import check_invariants
 from phalanx.state.queue_tree import Branch, Charge, QueueTree
 from tests.core.builders import cluster, event, job, node, role
+from tests.invariants import check_invariants
 
 CPU = ("", "cpu")
 FEW = st.integers(0, 6)

@@ -17,10 +17,10 @@ from phalanx.model.plan import Preempt, Start
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue
 from phalanx.model.reason import Reason, ReasonCode
-from phalanx.report.invariants import check_invariants
 from phalanx.state.cluster import Cluster
 from phalanx.state.usage import DecayedUsage
 from tests.core import builders as a
+from tests.invariants import check_invariants
 
 HALF_LIFE_S = 100.0
 EVER = PolicySeen(Policy(billing=(("cpu", 0.001),), half_life_s=0.0))

@@ -2,8 +2,6 @@
 
 Rooms, lowest first:
 
-    recount         what the indexes of nodes should say, counted anew
-    invariants      what must be true of the state after every fold
     cluster_status  the cluster in a few numbers
     forecast        when waiting jobs are expected to start: the cycle, played forward on a copy
     queue_status    how queues stand, and the first of their pending jobs

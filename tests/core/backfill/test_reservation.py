@@ -23,10 +23,10 @@ from phalanx.model.policy import Backfill, BackfillOrder, Policy
 from phalanx.model.queue import Queue, QueueOrder
 from phalanx.model.reason import ReasonCode
 from phalanx.report.forecast import forecast
-from phalanx.report.invariants import check_invariants
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster
 from tests.forgetful import without_findings
+from tests.invariants import check_invariants
 
 SEEDS = range(4)
 

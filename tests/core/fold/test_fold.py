@@ -23,8 +23,8 @@ from phalanx.model.event import (
 from phalanx.model.job import Phase, Placement, Slot
 from phalanx.model.plan import Action, Place, Start
 from phalanx.model.reason import Reason, ReasonCode
-from phalanx.report.invariants import InvariantViolation, check_invariants
 from tests.core.builders import cluster, free, job, node, role
+from tests.invariants import InvariantViolation, check_invariants
 
 ON_A = (Placement(0, 0, "a"), Placement(0, 1, "a"))
 WHY = Reason(code=ReasonCode.BACKOFF, text="no")

@@ -15,8 +15,8 @@ from phalanx.model.job import Job, Role
 from phalanx.model.plan import Start
 from phalanx.model.pod import HostPort, Operator, PodAffinityTerm, Requirement, Shape, TopologySpread, amounts
 from phalanx.model.policy import Policy
-from phalanx.report.invariants import check_invariants
 from tests.core.builders import cluster, node
+from tests.invariants import check_invariants
 
 Pod = tuple[Shape, str]  # a pod and its node
 

@@ -13,9 +13,9 @@ from phalanx.model.job import Job, Role
 from phalanx.model.node import Device, Node
 from phalanx.model.pod import DeviceShare, Shape, amounts
 from phalanx.model.policy import Policy, ScoringStrategy
-from phalanx.report.invariants import check_invariants
 from phalanx.state.cluster import Cluster
 from tests.core.builders import cluster
+from tests.invariants import check_invariants
 
 GPU = "nvidia.com/gpu"
 SIZE = 1000  # bytes of memory of each device

@@ -18,9 +18,9 @@ from phalanx.model.job import Group, Job, Phase, Placement, Role, Slot
 from phalanx.model.node import Node, Topology, TopologyRequest
 from phalanx.model.plan import Place, Plan, Start
 from phalanx.model.policy import Policy
-from phalanx.report.invariants import check_invariants
 from phalanx.state.cluster import Cluster, JobRecord
 from tests.core.builders import cluster, node, role
+from tests.invariants import check_invariants
 
 LEVELS = ("block", "rack", "host")
 POLICY = Policy(topologies=(Topology(levels=LEVELS),))

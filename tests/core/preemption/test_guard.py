@@ -20,9 +20,9 @@ from phalanx.model.plan import Nominate, Plan
 from phalanx.model.pod import Shape, amounts
 from phalanx.model.policy import Backfill, Policy
 from phalanx.model.queue import Queue, QueueOrder, QueuePreemption, WithinQueue
-from phalanx.report.invariants import check_invariants
 from phalanx.state.cluster import Cluster
 from phalanx.state.pending.line import Bid
+from tests.invariants import check_invariants
 
 BOOKS = 40
 NOW_S = 3.0

@@ -33,8 +33,8 @@ from phalanx.model.queue import (
     VictimOrder,
     WithinQueue,
 )
-from phalanx.report.invariants import check_invariants
 from phalanx.state.cluster import Cluster
+from tests.invariants import check_invariants
 
 TREES = int(os.environ.get("PHALANX_TREES", "40"))
 CYCLES = 200

@@ -30,8 +30,8 @@ from phalanx.model.pod import Shape, amounts
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Queue, QueuePreemption, Quota, ReclaimFloor, ReclaimWithinCohort, WithinQueue
 from phalanx.model.reason import Reason, ReasonCode
-from phalanx.report.invariants import check_invariants
 from phalanx.state.cluster import Cluster
+from tests.invariants import check_invariants
 
 POLICY = Policy()
 GONE = Reason(code=ReasonCode.PREEMPTED, text="gone")

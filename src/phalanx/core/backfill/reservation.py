@@ -40,7 +40,6 @@ from phalanx.core.backfill.shadow_time import (
     ReleaseTimeline,
     draft_over,
     free_by_row,
-    has_room,
     held_by_job,
     held_by_placements,
 )
@@ -232,13 +231,6 @@ class BackfillForecast:
         self.reservations.append(hold)
         self.open = len(self.reservations) < self.wanted
         return hold
-
-    def may_fit_beside(self, gang: Gang) -> bool:
-        """Return whether by counting the gang may fit beside the first reservation when that starts; more than that
-        only trying tells."""
-        if self.one is not None:
-            return self.one.fits(gang)
-        return bool(self.profile) or has_room(self.cluster.columns, self.free, gang)
 
     def seat(self, job: Job, gang: Gang, runs_s: float) -> PlannedRun | None:
         """Return the gang's earliest run; None if its start cannot be foreseen."""

@@ -7,7 +7,7 @@ all without: a job that needs none should not use up their cpu. Otherwise the or
 
 Between two cycles little changes. So the node table keeps the order (`NodeTable.node_order`, until any node changes)
 and notes the rows whose charges changed since (`NodeTable.touched`); the next cycle copies these and moves each to its
-place. The order is then exactly as one made anew (`report.invariants` compares them). While a cycle has the order the
+place. The order is then exactly as one made anew (a test compares them). While a cycle has the order the
 table has none: a decision that comes to nothing leaves no trace.
 
 The *looseness* of a node is the sum of its free amounts, each as a part of the largest node's.

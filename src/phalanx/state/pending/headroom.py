@@ -32,7 +32,6 @@ Floats: TypeAlias = NDArray[np.float64]
 AccountOf: TypeAlias = Callable[[Branch], QueueUsage]
 Subject: TypeAlias = tuple[str, str]  # ("user", "group" or "job"; its name), or ("", "") for the queue itself
 
-SUBJECTS = {Rule.USER: "user", Rule.USER_RUNNING: "user", Rule.GROUP: "group", Rule.GROUP_RUNNING: "group"}
 QUEUE: Subject = ("", "")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,31 +46,6 @@ def rows_that_fit(columns: Mapping[str, NDArray[np.int64]], asks: Amounts, allow
             return np.zeros(0, np.intp)
         fits = fits & (column >= amount)
     return fits.nonzero()[0]
-
-
-def fits_each(
-    columns: Mapping[str, NDArray[np.int64]], wanted: Sequence[Mapping[str, int]], size: int
-) -> tuple[NDArray[np.intp], Rows]:
-    """Return the positions that hold a pod with the least of all these requests, and [i, nth of those positions]:
-    whether a pod with the i-th requests fits.
-
-    On a full cluster the first step leaves few nodes for the second."""
-    amounts = {
-        resource: np.array([each.get(resource, 0) for each in wanted], np.int64)
-        for resource in sorted(set().union(*wanted))
-    }
-    zeros = np.zeros(size, np.int64)
-    some = np.ones(size, np.bool_)
-    for resource, each in amounts.items():
-        if least := int(each.min()):
-            some &= columns.get(resource, zeros) >= least
-    positions = some.nonzero()[0]
-    fits = np.ones((len(wanted), len(positions)), np.bool_)
-    for resource, each in amounts.items():
-        column = columns.get(resource, zeros)[positions]
-        more = (each > (column.min() if len(column) else 0)).nonzero()[0]  # the others fit everywhere
-        fits[more] &= column >= each[more, None]
-    return positions, fits
 
 
 def not_overcommitted(columns: NodeTable) -> Rows:

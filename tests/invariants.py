@@ -19,10 +19,10 @@ from phalanx.core.quota import shares
 from phalanx.model.job import Phase, pods_by_role
 from phalanx.model.pod import Amount, Amounts
 from phalanx.model.queue import Queue
-from phalanx.report.recount import index_errors, related_truly, residents_truly
 from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.pending.line import Bid, Kind
 from phalanx.state.queue_tree import Charge, Key, QueueTree, QueueUsage
+from tests.recount import index_errors, related_truly, residents_truly
 
 TREES = 4  # of queues, built anew and kept for the next check
 

@@ -1,6 +1,6 @@
 """What the book keeps beside its records, counted anew from them: what pods hold besides amounts (kinds, host ports,
 devices, NUMA zones), which jobs wait for which (dependencies, singletons, arrays), and the columns of who runs where.
-`report.invariants` compares it with what was kept up to date event by event."""
+`tests.invariants` compares it with what was kept up to date event by event."""
 
 from __future__ import annotations
 
