@@ -43,6 +43,8 @@ class Blocked:
     """The classes of one cycle.
 
     `open`: a byte a class, the last of no class: it may start, as far as is known.
+    `had_room`: a byte a class: it had room by counting, and had not failed, when the cycle began; where nothing was
+        counted then, it was found to have some since.
     `failed`: classes that a trial closed though counting found room.
     `is_small`, `several`: as in `core.cycle.state`."""
 
@@ -52,22 +54,18 @@ class Blocked:
         still_failed(self.pending)
         self.open = fits(self.pending)
         self._opened = bytes(self.open)
+        self.had_room = bytearray(len(self.open) if self.pending.capacity.behind else self._opened)
+        for number in self.pending.failed:
+            self.had_room[number] = 0
         self._dead = 0  # columns of `_live` that are closed
         self._counted: dict[int, int] = {}  # class -> after how many grants it was counted, and had enough
         self._live: Live | None = None
         self._wheres: dict[NodeConstraints, int] = {}
         self._parents = [each for number in self.pending.composite if (each := self._of(number)).ways]
 
-    def had_room(self, number: int) -> bool:
-        """Return whether the class had room by counting, and had not failed, when the cycle began; where nothing was
-        counted then, whether it was found to have any since."""
-        if self.pending.capacity.behind:
-            return number in self._counted
-        return bool(self._opened[number]) and number not in self.pending.failed
-
     def columns(self) -> tuple[Mask, Mask]:
-        """Return by class whether it is open, and whether it was, as arrays that follow."""
-        return np.frombuffer(self.open, np.bool_), np.frombuffer(self._opened, np.bool_)
+        """Return by class whether it is open, and whether it had room, as arrays that follow."""
+        return np.frombuffer(self.open, np.bool_), np.frombuffer(self.had_room, np.bool_)
 
     def closed(self, *, all_of_them: bool) -> Iterator[PendingClass]:
         """The classes that are not open any more; or all that are not."""
@@ -94,6 +92,7 @@ class Blocked:
             self.close(draft, found, room)
             return False
         self._counted[number] = grants
+        self.had_room[number] |= self.pending.capacity.behind > 0
         return True
 
     def fail(self, draft: Draft, gang: Gang, placed: int) -> None:

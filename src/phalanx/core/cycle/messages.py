@@ -119,7 +119,7 @@ class Telling:
         """Whether the class, which has no room, is to be explained anew: it had room when the cycle began, and few
         failed before it."""
         return (
-            self.state.blocked.had_room(found.number)
+            bool(self.state.blocked.had_room[found.number])
             and self.failures < EXPLAINED
             and found.combination not in self.explained
         )
@@ -247,7 +247,7 @@ class Telling:
         blocked, pending = self.state.blocked, self.pending
         left = EXPLAINED
         for found in blocked.closed(all_of_them=pending.renews):
-            found.stale += blocked.had_room(found.number)
+            found.stale += blocked.had_room[found.number]
             if found.stale <= RENEWED or found.reason is None or found.ways or found.combination in self.explained:
                 continue
             lack = self.tried(found.combination.gang)
@@ -282,7 +282,7 @@ class Telling:
                 if said != ROOM:
                     if not line.strict:
                         found.closed.append(line)
-                elif state.blocked.had_room(line.cls):
+                elif state.blocked.had_room[line.cls]:
                     found.lost.append(line)
             elif said == UNTOLD or (said == ROOM and is_open[line.cls]):
                 if not line.strict:

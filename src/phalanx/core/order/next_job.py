@@ -110,15 +110,6 @@ class Tournament:
         elif not self.is_closed(branch := self.tree.branches[arena]):
             self.leaf(branch).draws = draws
 
-    def draw(self, runner: QueueCursor) -> None:
-        """The runner's next cell that may come up takes its place among the others."""
-        runner.drawn = None
-        for ranked, line in runner.draws:
-            if self.may_come_up(line) and (first := self.first_of(line)) is not None:
-                runner.drawn = self.fresh = line
-                heappush(runner.lines, (ranked, line, first))
-                return
-
     def runner(self, arena: Branch) -> QueueCursor:
         missing = []
         while (runner := self.runners.get(arena.name)) is None:
@@ -132,8 +123,6 @@ class Tournament:
     def begin(self) -> None:
         """Every runner takes its place by the best of its cells that may come up, those deepest in the tree first."""
         for runner in (self.urgent, *self.owns.values(), *reversed(self.runners.values())):  # made parents first
-            if runner.drawn is None:
-                self.draw(runner)
             self.thin(runner)
             heapify(runner.children)
             if runner.parent is not None and (runner.lines or runner.children):
@@ -160,7 +149,7 @@ class Tournament:
             line = runner.lines[0][1]
             heapreplace(runner.lines, (self.rank(runner.branch, line.key, following), line, following))
         if line is runner.drawn:
-            self.draw(runner)
+            runner.drawn = None
         self.reseat(runner)
 
     def lost(self, *, holds_up: bool = True) -> None:
@@ -174,7 +163,7 @@ class Tournament:
             self.left[strict.name] = chain([(ranked, line) for ranked, line, _ in lines], runner.draws)
             runner = self.close(self.runners[strict.name], (line, entry))
         elif line is runner.drawn:
-            self.draw(runner)
+            runner.drawn = None
         self.reseat(runner)
 
     def close(self, runner: QueueCursor, head: Head) -> QueueCursor:
@@ -199,11 +188,22 @@ class Tournament:
             runner = runner.parent
 
     def thin(self, runner: QueueCursor) -> None:
-        """The runner stands by a cell that may still come up."""
-        while runner.lines and (best := runner.lines[0][1]) is not self.fresh and not self.may_come_up(best):
-            _, line, _ = heappop(runner.lines)
-            if line is runner.drawn:
-                self.draw(runner)
+        """The runner stands by the best of its cells that may still come up; of those to come, the next contends."""
+        while True:
+            if runner.drawn is None:
+                for ranked, line in runner.draws:
+                    if self.may_come_up(line) and (first := self.first_of(line)) is not None:
+                        runner.drawn = self.fresh = line
+                        heappush(runner.lines, (ranked, line, first))
+                        break
+            if not runner.lines:
+                return
+            best = runner.lines[0][1]
+            if best is self.fresh or self.may_come_up(best):
+                return
+            heappop(runner.lines)
+            if best is runner.drawn:
+                runner.drawn = None
 
     def seat(self, runner: QueueCursor) -> tuple[SortKey, str, bool, QueueCursor]:
         return self.standing(runner), runner.branch.name, runner.own, runner

@@ -332,8 +332,6 @@ class Draft:
         asked = self.node_order.asked(demand)
         if asked is None:
             return 0
-        if self.few:
-            return self.room(demand)
         found = 0
         for position in self.node_order.holding(asked, self.allowed(demand.where)):
             pods = min([view[position] // amount for view, amount in asked.each])
