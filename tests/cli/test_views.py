@@ -386,9 +386,53 @@ async def test_the_page_says_when_a_job_is_expected_to_start() -> None:
     assert "expected start\n  in 1h at the latest (01:02:10 UTC), when default/train ends" in page
     assert job_view.whole_record(view, seen)["expected_start"] == {
         "at": "2026-01-01T01:02:10Z",
+        "likely": ["2026-01-01T01:02:10Z", "2026-01-01T01:02:10Z"],
+        "nearly_sure": ["2026-01-01T01:02:10Z", "2026-01-01T01:02:10Z"],
+        "latest": "2026-01-01T01:02:10Z",
         "after": "default/train",
     }
     assert job_view.whole_record(find(seen, "train", "default"), seen)["expected_start"] is None
+
+
+def ended_job(number: int, run_min: int) -> dict[str, Any]:
+    """It started at midnight, and ran for so many minutes."""
+    over = batch_job(f"train-{number}", 1, "4")
+    over["spec"] |= {"suspend": False, "activeDeadlineSeconds": 7200}
+    over["metadata"]["annotations"] = {"phalanx.dev/admitted": ADMITTED_AT_MIDNIGHT}
+    complete = {"type": "Complete", "status": "True", "lastTransitionTime": f"2026-01-01T00:{run_min:02}:00Z"}
+    over["status"] = {"conditions": [complete]}
+    return over
+
+
+ADMITTED_AT_MIDNIGHT = '{"attempt":1,"queue":"default","count":1,"at_s":1767225600.0}'
+
+
+async def test_finished_jobs_say_when_a_waiting_one_is_expected_to_start() -> None:
+    running = batch_job("train-9", 1, "4")
+    running["spec"] |= {"suspend": False, "activeDeadlineSeconds": 7200}
+    running["metadata"]["annotations"] = {"phalanx.dev/admitted": ADMITTED_AT_MIDNIGHT}
+    pod = started_pod(running, "n1", {"running": {}})
+    ended = [ended_job(number, run_min) for number, run_min in enumerate((20, 21, 22, 23, 24, 25, 26))]
+    seen = snapshot(node("n1"), queue("default"), running, pod, batch_job("next", 1, "1"), *ended)
+    view = find(seen, "next", "default")
+    page = job_view.page(view, seen)
+    assert "expected start\n  expected 00:21–00:28 UTC (that holds every other time)\n" in page
+    assert "in 1h57m at the latest (02:00:00 UTC), when default/train-9 ends" in page
+    told = job_view.whole_record(view, seen)["expected_start"]
+    assert told["nearly_sure"][0] < told["likely"][0] < told["at"] < told["likely"][1] < told["nearly_sure"][1]
+    assert told["nearly_sure"][1] < told["latest"] == "2026-01-01T02:00:00Z"
+    expected = job_view.expected_starts(job_view.views(seen), seen)
+    assert list(expected) == ["default/next"]
+    row = job_view.row(view, NOW_S, with_namespace=False, expected=expected["default/next"])
+    assert row[-1].startswith("expected 00:21–00:28 UTC; placed 0 of 1 pods")
+
+
+def test_an_interval_is_told_outwards_in_whole_minutes() -> None:
+    now_s = 1767225600.0  # 2026-01-01
+    assert job_view.interval((now_s + 61, now_s + 119), now_s) == "00:01–00:02 UTC"
+    assert job_view.interval((now_s + 60, now_s + 60), now_s) == "00:01 UTC"
+    assert job_view.interval((now_s + 23 * 3600, now_s + 25 * 3600), now_s) == "23:00–2026-01-02 01:00 UTC"
+    assert job_view.interval((now_s + 60, float("inf")), now_s) == "after 00:01 UTC"
 
 
 async def test_the_page_of_a_running_job_says_when_its_time_limit_ends_it() -> None:

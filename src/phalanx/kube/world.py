@@ -20,7 +20,7 @@ from typing import Any
 
 from phalanx.client.connection import Connection
 from phalanx.kube.gang.lifecycle import GangLifecycle
-from phalanx.kube.gang.restart import adopt, adoption_order, unfinished_start
+from phalanx.kube.gang.restart import adopt, adoption_order, past_run, unfinished_start
 from phalanx.kube.install.admission_policy import AdmissionMode
 from phalanx.kube.install.installation import install_all
 from phalanx.kube.read.queue import QueueCache
@@ -35,6 +35,8 @@ from phalanx.model.event import Event, OutcomeTold, Refused
 from phalanx.model.plan import Nominate, Place, Plan, Preempt, Shrink, Start, Wait
 
 log = logging.getLogger(__name__)
+
+PAST_RUNS = 5000  # of jobs that are over, told when a scheduler starts
 
 
 @asynccontextmanager
@@ -187,19 +189,25 @@ class KubeWorld:
     # --- inside ---------------------------------------------------------------------------------------------------
 
     def _recover(self) -> Iterator[None]:
-        """Once: how jobs ended that are over, for those that wait for them, and then the starts of before, in the order
-        in which they hold room. Gang by gang, so that others can have their turn between."""
+        """Once: how jobs ended that are over, for those that wait for them, and how long the last of them ran; then the
+        starts of before, in the order in which they hold room. Gang by gang, so that others can have their turn
+        between."""
         if self._recovered:
             return
         self._recovered = True
-        defaults, hold_s, adopted = self.watch.defaults(), self.effects.timeouts.hold_s, []
+        defaults, hold_s, adopted, over = self.watch.defaults(), self.effects.timeouts.hold_s, [], []
         for gang in list(self.gangs.values()):
             yield
             if gang.objects.over:
                 self._tell(OutcomeTold(gang.id, gang.objects.outcome))
+                over.append((max(job.ended_s for job in gang.jobs.values()) if gang.jobs else 0.0, gang.id))
             begun = unfinished_start(gang, defaults, self._clock(), hold_s)
             if begun is not None:
                 adopted.append((gang, begun))
+        for _, name in sorted(over)[-PAST_RUNS:]:
+            yield
+            if (run := past_run(self.gangs[name], defaults)) is not None:
+                self._tell(run)
         for gang, begun in sorted(adopted, key=lambda entry: adoption_order(*entry)):
             yield
             adopt(gang, begun)

@@ -110,6 +110,15 @@ class OutcomeTold:
 
 
 @dataclass(frozen=True, slots=True)
+class RunTold:
+    """A job that is no longer live ran for `run_s` seconds. It is told once, after a restart, of the jobs that the
+    world still knows, in the order of their ends: it says how long others may run."""
+
+    job: Job
+    run_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Submitted:
     """A job waits: it is new, or changed while it waits. A started job is not changed by this event."""
 
@@ -215,6 +224,7 @@ Event: TypeAlias = (
     | PolicySeen
     | UsageTold
     | OutcomeTold
+    | RunTold
     | Submitted
     | Adopted
     | Opened

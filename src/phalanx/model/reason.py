@@ -156,12 +156,20 @@ class LazyReason(Reason):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartForecast:
-    """A forecast of a waiting job's start: when (seconds since the epoch), if all running jobs take as long as they
-    may, and the job whose end it waits for.
+    """A forecast of a waiting job's start. All times are in seconds since the epoch; infinity: perhaps never.
 
-    A forecast is no part of the reason: it changes with every end, and reasons are written to objects."""
+    A forecast is no part of the reason: it changes with every end, and reasons are written to objects.
+
+    `start_s`: the job starts earlier or later with the same probability.
+    `likely_s`: it starts in this interval with a probability of 50 %.
+    `nearly_sure_s`: with a probability of 90 %.
+    `latest_s`: when it starts if all jobs run as long as they may and nobody overtakes it.
+    `after`: the job whose end it waits for in that case."""
 
     start_s: float
+    likely_s: tuple[float, float]
+    nearly_sure_s: tuple[float, float]
+    latest_s: float
     after: str = ""
 
 

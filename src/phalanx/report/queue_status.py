@@ -17,7 +17,7 @@ from phalanx.model.job import Phase
 from phalanx.model.pod import Amount
 from phalanx.model.queue import QueueOrder, QueueState
 from phalanx.model.status import QueuePosition, QueueStatus, ResourceUsage
-from phalanx.report.forecast import forecast
+from phalanx.report.forecast import typical_starts
 from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.queue_tree import Branch, Key
 
@@ -41,10 +41,9 @@ def with_expected_starts(cluster: Cluster, found: list[QueueStatus], now_s: floa
     """Return the same with the expected starts of the first jobs, if there are at most `most_jobs` live jobs: it takes
     playing forward what runs."""
     asked = [place.job for standing in found for place in standing.first]
-    if not asked or not cluster.ends.order or len(cluster.jobs) > most_jobs:
+    if not asked or len(cluster.jobs) > most_jobs:
         return found
-    known = forecast(cluster, cluster.policy, now_s, asked)
-    starts = {job: each.start_s for job, each in known.items()}
+    starts = typical_starts(cluster, cluster.policy, now_s, asked)
     return [
         replace(each, first=tuple(replace(place, start_s=starts.get(place.job)) for place in each.first))
         for each in found

@@ -7,7 +7,7 @@ Rooms, lowest first:
 
     classes       demands and gangs, interned: one object for all pods, or jobs, that ask the same
     dependencies  which jobs wait for which others; arrays; how finished jobs ended
-    usage         past usage of users, decayed, for fair shares
+    history/      what is remembered of jobs that are over: usage, run times
     nodes/        the nodes as columns: amounts, attributes, devices, and which pods run where
     queue_tree    the queues as a tree, what is charged to each, and what a gang costs
     limits        which submitted jobs count against limits on submissions

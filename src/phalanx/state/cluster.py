@@ -23,13 +23,13 @@ from phalanx.model.queue import Queue
 from phalanx.model.reason import Reason
 from phalanx.state.classes import AffinityClass, Gang, InternTable
 from phalanx.state.dependencies import JobDependencies
+from phalanx.state.history.usage import DecayedUsage
 from phalanx.state.limits import SubmittedJobs
 from phalanx.state.nodes.table import NodeTable
 from phalanx.state.pending.line import Bid
 from phalanx.state.pending.pending import Pending
 from phalanx.state.queue_tree import Charge, Key, QueueTree, queue_time_limit_s
 from phalanx.state.running import ExpectedEnds, LargestConsumers, RunningPods
-from phalanx.state.usage import DecayedUsage
 
 REMEMBERED = 4096  # gangs with the flavors they were given
 

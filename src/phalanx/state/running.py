@@ -8,7 +8,8 @@ last; when half are empty, all are written anew.
 
 *Expected ends.* A job that states a time limit ends at the latest when it has run that long; one that states none never
 ends as far as anyone can tell. A job that was told to stop ends as soon as it can: now. The list is kept sorted as jobs
-start and end, so that no decision has to sort what runs.
+start and end, so that no decision has to sort what runs. How long jobs ran that are over is kept beside it, for
+forecasts.
 
 *Largest consumers.* Every reason names who holds most of a resource, so that must not cost a walk over all that runs.
 For each resource that was ever asked about there is a heap of (-amount, job), pushed to when a job's holding changes,
@@ -28,6 +29,7 @@ from numpy.typing import NDArray
 from phalanx.model.job import Job, Slot
 from phalanx.model.pod import Amount
 from phalanx.state.classes import Demand
+from phalanx.state.history.run_times import RunTimes
 from phalanx.state.nodes.attributes import extended
 
 FIRST = 64
@@ -218,15 +220,17 @@ class ExpectedEnds:
 
     `order`: (seconds since the epoch, job), sorted; ends that are past are those of overdue jobs.
     `derived`: job -> what others derive from its entries; dropped when what the job holds changes.
-    `foreseen`: what others foresee from all ends; dropped when any end changes."""
+    `foreseen`: what others foresee from all ends; dropped when any end changes.
+    `run_times`: how long jobs ran that are over."""
 
-    __slots__ = ("derived", "foreseen", "of", "order")
+    __slots__ = ("derived", "foreseen", "of", "order", "run_times")
 
     def __init__(self) -> None:
         self.order: list[tuple[float, str]] = []
         self.of: dict[str, float] = {}
         self.derived: dict[str, Any] = {}
         self.foreseen: Any = None
+        self.run_times = RunTimes()
 
     def set(self, job: str, end_s: float) -> None:
         """Set when the job is expected to end; `LEAVING_S`: as soon as it can."""
@@ -246,7 +250,7 @@ class ExpectedEnds:
 
     def copy(self) -> ExpectedEnds:
         other = ExpectedEnds()
-        other.order, other.of = list(self.order), dict(self.of)
+        other.order, other.of, other.run_times = list(self.order), dict(self.of), self.run_times.copy()
         return other
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from phalanx.cli.cluster.informers import Informers
@@ -32,10 +32,11 @@ from phalanx.model.event import Event, PolicySeen, Ticked
 from phalanx.model.plan import Nominate, Place, Plan, Start, Wait
 from phalanx.model.policy import Policy
 from phalanx.model.reason import Reason, ReasonCode, StartForecast
-from phalanx.report.forecast import forecast
+from phalanx.report.forecast import PLAYS, forecast
 from phalanx.state.cluster import Cluster
 
 _LISTING_S = 60.0
+FEW_JOBS = 1000  # with more live jobs than these, forecasts are made of fewer plays
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,9 +68,11 @@ class Snapshot:
     def queues(self) -> Mapping[str, Object]:
         return self.objects[QUEUES]
 
-    def expected(self, job: str) -> StartForecast | None:
-        """When the queued job is expected to start, if time limits tell."""
-        return forecast(self.cluster, self.cluster.policy, self.now_s, [job]).get(job)
+    def expected(self, jobs: Sequence[str]) -> Mapping[str, StartForecast]:
+        """When queued jobs are expected to start, as far as run times and time limits tell. Of many
+        live jobs fewer plays are made."""
+        plays = max(3, min(PLAYS, PLAYS * FEW_JOBS // max(1, len(self.cluster.jobs))))
+        return forecast(self.cluster, self.cluster.policy, self.now_s, jobs, plays)
 
     @property
     def nominated(self) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -12,8 +13,9 @@ from phalanx.cli.cluster.live_state import look
 from phalanx.cli.cluster.target import Scope, Target, connected, require_namespace
 from phalanx.cli.terminal.output import console, note, print_json, print_json_line, print_table, table
 from phalanx.cli.terminal.stopping import until_stopped
-from phalanx.cli.views.job_view import COLUMNS, JobView, row, views
+from phalanx.cli.views.job_view import COLUMNS, JobView, expected_starts, row, start_record, views
 from phalanx.client.connection import Connection
+from phalanx.model.reason import StartForecast
 
 _LOOK_S = 1.0
 
@@ -58,17 +60,21 @@ async def jobs(
         found = views(snapshot, scope.one, finished=finished)
         if scope.one and not found:
             await require_namespace(connection, scope.one)
+    expected = expected_starts(found, snapshot)
     if json:
-        print_json([view.record() for view in found])
+        print_json([{**view.record(), "expected_start": start_record(expected.get(view.id))} for view in found])
     elif found:
-        print_table(COLUMNS, rows(found, snapshot.now_s, scope))
+        print_table(COLUMNS, rows(found, snapshot.now_s, scope, expected))
     else:
         where = f"namespace {scope.one} (-A shows every one)" if scope.one else "any namespace"
         note(f"no job runs or waits in {where}; --finished shows those that are over")
 
 
-def rows(found: list[JobView], now_s: float, scope: Scope) -> list[list[str]]:
-    return [row(view, now_s, with_namespace=scope.all_namespaces) for view in found]
+def rows(
+    found: list[JobView], now_s: float, scope: Scope, expected: Mapping[str, StartForecast] | None = None
+) -> list[list[str]]:
+    known = expected or {}
+    return [row(view, now_s, with_namespace=scope.all_namespaces, expected=known.get(view.id)) for view in found]
 
 
 async def _watch(connection: Connection, scope: Scope, finished: bool, json: bool) -> None:

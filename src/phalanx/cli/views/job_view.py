@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from math import ceil, floor, inf
 from typing import Any
 
 from phalanx.cli.cluster.ending import failure, in_brief, pod_failure
@@ -29,6 +30,7 @@ from phalanx.state.cluster import JobRecord, time_limit_s
 
 COLUMNS = ("JOB", "QUEUE", "STATE", "PODS", "SINCE", "WHERE, OR WHY NOT")
 _NODES_SHOWN = 3
+MANY_JOBS = 200
 _AGAIN_S = 2.0  # its controller may take that long to say that a new Job is suspended
 _WAITS = ("queued", "promised")
 _OVER = ("Succeeded", "Failed")
@@ -124,16 +126,45 @@ def views(snapshot: Snapshot, namespace: str = "", *, finished: bool = False) ->
     return [view for view in found if not namespace or view.namespace == namespace]
 
 
-def row(view: JobView, now_s: float, *, with_namespace: bool) -> list[str]:
+def row(view: JobView, now_s: float, *, with_namespace: bool, expected: StartForecast | None = None) -> list[str]:
     """The cells of `COLUMNS`."""
+    start = f"{said(expected, now_s)}; " if expected is not None else ""
     return [
         view.id if with_namespace else view.name,
         view.queue,
         view.state,
         f"{view.placed}/{view.wanted}",
         duration(now_s - view.since_s),
-        view.where(),
+        start + view.where(),
     ]
+
+
+def expected_starts(found: Sequence[JobView], snapshot: Snapshot) -> Mapping[str, StartForecast]:
+    """Job -> when it is expected to start, of those that wait; of more live jobs than `MANY_JOBS` none, for that takes
+    its time."""
+    if len(snapshot.cluster.jobs) > MANY_JOBS:
+        return {}
+    return snapshot.expected([view.id for view in found if view.state in _WAITS and not view.soon])
+
+
+def said(expected: StartForecast, now_s: float) -> str:
+    """`expected 14:20–15:05 UTC`; by limits alone `expected by 15:40 UTC`."""
+    if expected.nearly_sure_s[0] < expected.latest_s:
+        return f"expected {interval(expected.likely_s, now_s)}"
+    return f"expected by {interval((expected.latest_s, expected.latest_s), now_s)}"
+
+
+def interval(from_to_s: tuple[float, float], now_s: float) -> str:
+    """`14:20–15:05 UTC`, outwards to whole minutes, with dates where they are not that of now."""
+    from_s, to_s = from_to_s
+    if from_s == to_s:
+        return f"{_minute(ceil(to_s / 60) * 60, now_s)} UTC"
+    first = _minute(floor(from_s / 60) * 60, now_s)
+    return f"after {first} UTC" if to_s == inf else f"{first}–{_minute(ceil(to_s / 60) * 60, from_s)} UTC"
+
+
+def _minute(at_s: float, now_s: float) -> str:
+    return format_time(at_s, now_s).removesuffix(":00 UTC")
 
 
 def page(view: JobView, snapshot: Snapshot) -> str:
@@ -154,9 +185,24 @@ def page(view: JobView, snapshot: Snapshot) -> str:
 
 def whole_record(view: JobView, snapshot: Snapshot) -> dict[str, Any]:
     """All there is to say about one job, for `--json`."""
-    found = _start(view, snapshot)
-    start = found and {"at": _iso(found.start_s), "after": found.after}
-    return {**view.record(), "expected_start": start}
+    return {**view.record(), "expected_start": start_record(_start(view, snapshot))}
+
+
+def start_record(found: StartForecast | None) -> dict[str, Any] | None:
+    """An expected start, for `--json`."""
+    if found is None:
+        return None
+    return {
+        "at": _iso_or_never(found.start_s),
+        "likely": [_iso_or_never(at_s) for at_s in found.likely_s],
+        "nearly_sure": [_iso_or_never(at_s) for at_s in found.nearly_sure_s],
+        "latest": _iso_or_never(found.latest_s),
+        "after": found.after,
+    }
+
+
+def _iso_or_never(at_s: float) -> str | None:
+    return _iso(at_s) if at_s < inf else None
 
 
 def written(amounts: Amounts) -> str:
@@ -253,17 +299,22 @@ def _line_lines(view: JobView, snapshot: Snapshot) -> Iterator[str]:
 
 
 def _start_lines(view: JobView, snapshot: Snapshot) -> Iterator[str]:
-    """When it is expected to start. Time limits tell; who states none never ends, as far as anybody knows."""
+    """When it is expected to start, by how long jobs like those that run ran; and at the latest, if limits tell."""
     if (found := _start(view, snapshot)) is None:
         return
-    after = f", when {found.after} ends" if found.after else ""
+    now_s, latest_s = snapshot.now_s, found.latest_s
     yield "expected start"
-    start_s, now_s = found.start_s, snapshot.now_s
-    yield f"  in {duration(start_s - now_s)} at the latest ({format_time(start_s, now_s)}){after}"
+    if found.nearly_sure_s[0] < latest_s:
+        yield f"  {said(found, now_s)} (that holds every other time)"
+        yield f"  {interval(found.nearly_sure_s, now_s)} (that holds nine times in ten)"
+    if latest_s < inf:
+        after = f", when {found.after} ends" if found.after else ""
+        yield f"  in {duration(latest_s - now_s)} at the latest ({format_time(latest_s, now_s)}){after}"
 
 
 def _start(view: JobView, snapshot: Snapshot) -> StartForecast | None:
-    return None if view.soon or view.state not in _WAITS else snapshot.expected(view.id)
+    waits = view.state in _WAITS and not view.soon
+    return snapshot.expected([view.id]).get(view.id) if waits else None
 
 
 def _holder_lines(view: JobView) -> Iterator[str]:

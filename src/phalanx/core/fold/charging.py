@@ -8,7 +8,7 @@ Past usage in the book: who is charged when, and the tree of associations that t
 
 A user is charged from the moment a decision gives the pods their nodes until the world says that the pods are gone:
 what one holds nobody else can have. What is merely promised is not charged. `core.fold.charging` notes it wherever
-holdings change; everything else about usage is arithmetic (`state.usage`).
+holdings change; everything else about usage is arithmetic (`state.history.usage`).
 
 After a restart the world tells what it remembers (`UsageTold`) and then what runs (`Adopted`). A job that is adopted is
 charged since it started, as far as that is not in what was told.

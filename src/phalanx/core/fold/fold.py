@@ -43,6 +43,7 @@ from phalanx.model.event import (
     Released,
     ReservationGone,
     ReservationSeen,
+    RunTold,
     Started,
     Submitted,
     Ticked,
@@ -115,6 +116,10 @@ def submitted(cluster: Cluster, event: Submitted) -> None:
         refresh_related(cluster, job)
 
 
+def run_told(cluster: Cluster, event: RunTold) -> None:
+    cluster.ends.run_times.learn(event.job, time_limit_s(cluster, event.job), event.run_s)
+
+
 def answering(cluster: Cluster, event: Opened | Released | Started | Refused | Finished) -> JobRecord | None:
     """The record of a job that the world answers about; None if it comes too late."""
     record = cluster.jobs.get(event.job)
@@ -148,6 +153,9 @@ def started(cluster: Cluster, event: Started) -> None:
 
 def finished(cluster: Cluster, event: Finished) -> None:
     if record := answering(cluster, event):
+        if record.phase is Phase.RUNNING:
+            limit_s = time_limit_s(cluster, record.job)
+            cluster.ends.run_times.learn(record.job, limit_s, cluster.told_s - record.started_s)
         remove_job(cluster, record, event.outcome)
 
 
@@ -511,6 +519,7 @@ TAKEN_IN_BY: Final[dict[type[News], Callable[[Cluster, Any], None]]] = {
     PolicySeen: circumstance.policy_seen,
     UsageTold: circumstance.usage_told,
     OutcomeTold: outcome_told,
+    RunTold: run_told,
     Submitted: submitted,
     Adopted: adopted,
     Opened: opened,

@@ -8,6 +8,8 @@ writes is one of these:
 - a member that carries the mark of a preemption of this very start: it gives way to another, finish that;
 - anything else waits, as it did before.
 
+Of gangs that are over the objects still say how long they ran (`past_run`).
+
 `adoption_order` is that in which claims are told to the core: gangs with a bound pod, then admitted gangs with none.
 """
 
@@ -25,6 +27,7 @@ from phalanx.kube.read import labels
 from phalanx.kube.read.pod import Pod
 from phalanx.kube.read.records import PreemptionMark, StartRecord
 from phalanx.kube.read.workload.batch_job import BatchJob
+from phalanx.model.event import RunTold
 from phalanx.model.job import Phase
 from phalanx.model.reason import Reason, ReasonCode
 
@@ -58,6 +61,17 @@ def unfinished_start(
     spec = replace(spec, job=replace(spec.job, queue=record.queue, blocked=None))
     mark = _mark(jobs, bare, record)
     return UnfinishedStart(spec=spec, record=record, leaving=bool(left) or mark is not None, mark=mark)
+
+
+def past_run(gang: GangLifecycle, defaults: GangDefaults) -> RunTold | None:
+    """How long a gang of Jobs ran that is over; None: they do not say."""
+    jobs = sorted((job for job in gang.jobs.values() if job.record is not None and job.ended_s), key=_age)
+    if not jobs or len(jobs) < len(gang.jobs):
+        return None
+    sizes = {job.uid: min(job.requested_parallelism, job.completions or job.requested_parallelism) for job in jobs}
+    members = GangMembers(id=gang.id, jobs=jobs, pods=(), sizes=sizes)
+    started_s = max(job.record.at_s for job in jobs if job.record is not None)
+    return RunTold(gang_spec(members, defaults).job, max(job.ended_s for job in jobs) - started_s)
 
 
 def adoption_order(gang: GangLifecycle, begun: UnfinishedStart) -> tuple[bool, float, str]:

@@ -29,7 +29,8 @@ class BatchJob:
     """`parallelism` is what it may run now, `requested_parallelism` what its user asked for: less was given to an
     elastic one. `failed` counts failed indexes. `scheduler` is that of its pods, `gates` are their scheduling gates.
     `externally_managed`: another controller manages it. `active_s`: the activeDeadlineSeconds that its user gave it.
-    `outcome`: how it ended, if it did. `preempted`: how often it was. `adapter`: what of which object it is."""
+    `outcome`: how it ended, if it did; `ended_s`: when (seconds since the epoch), as its status says; 0: it does not.
+    `preempted`: how often it was. `adapter`: what of which object it is."""
 
     uid: str
     namespace: str
@@ -58,6 +59,7 @@ class BatchJob:
     preempted: int
     options: Mapping[str, str]
     adapter: JobAdapter = BATCH_JOB
+    ended_s: float = 0.0
 
     @property
     def object_uid(self) -> str:
@@ -133,6 +135,7 @@ def read_job(obj: Object, around: AdmissionDefaults, form: JobAdapter = BATCH_JO
         preempted=labels.whole_number((meta.get("annotations") or {}).get(labels.PREEMPTIONS)) or 0,
         options=_said(meta),
         adapter=form,
+        ended_s=_ended_s(status),
     )
 
 
@@ -185,6 +188,11 @@ def _pod_meta(meta: Object, template: Object) -> Object:
     said = template.get("metadata") or {}
     own = {labels.JOB_NAME: meta["name"], "job-name": meta["name"]}
     return {**said, "labels": {**(said.get("labels") or {}), **own}}
+
+
+def _ended_s(status: Object) -> float:
+    ends = [c for c in status.get("conditions") or () if c["type"] in {"Complete", "Failed"} and c["status"] == "True"]
+    return max((epoch_s(c.get("lastTransitionTime")) for c in ends), default=0.0)
 
 
 def is_finished(obj: Object) -> bool:

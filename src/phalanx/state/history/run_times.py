@@ -1,0 +1,111 @@
+"""How long jobs ran, and how long others like them may be expected to run.
+
+Users state time limits several times as long as their jobs run, and their jobs resemble each other: the mean of the
+user's last two run times predicts the next better than the limit does (Tsafrir, Etsion, Feitelson, "Backfilling using
+system-generated predictions rather than user runtime estimates", TPDS 2007). For intervals it takes a distribution, not
+a mean. So the last run times are kept, as parts of the time limit (in seconds for jobs without a limit), of
+
+- each *kind* of job: same user, name, pods and limit. Numbers at the end of a name tell jobs of one kind apart, and so
+  do the five letters and digits that Kubernetes appends (`generateName`);
+- each user;
+- everybody.
+
+A job is expected to run like the first of these of which at least `ENOUGH` run times are longer than the job has run
+already. Of n such run times x(1) <= ... <= x(n), the next is in each of the n + 1 gaps between them with the same
+probability, if they are exchangeable: Hill's assumption A(n) ("Posterior distribution of percentiles: Bayes' theorem
+for sampling from a population", JASA 63, 1968). x(0) is what the job has run already and x(n + 1) its limit; within a
+gap all values are taken to be equally likely. So few observations give wide intervals, and no parameter is fitted.
+
+Memory is bounded: `KEPT` run times of each of the `KINDS` kinds and users that ended last, `KEPT_OF_ALL` of everybody.
+Nothing of it is written down: a world tells the runs that it still knows when a scheduler starts (`RunTold`).
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Hashable, Sequence
+from math import inf
+from typing import TypeAlias
+
+from phalanx.model.job import Job
+
+KEPT = 32
+KEPT_OF_ALL = 256
+KINDS = 4096
+ENOUGH = 4
+LONGEST_PART = 1.0  # of a time limit: a job that outlives its limit is taken to end now
+SERIAL = re.compile(r"(-[bcdfghjklmnpqrstvwxz2456789]{5}|[-_.]?\d+)+$")
+
+Parts: TypeAlias = tuple[float, ...]
+
+
+class RunTimes:
+    """The last run times, by kind of job, by user, and of everybody; those that ended last stand last."""
+
+    __slots__ = ("_of",)
+
+    def __init__(self) -> None:
+        self._of: dict[Hashable, Parts] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._of)
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def learn(self, job: Job, limit_s: float | None, run_s: float) -> None:
+        """The job, which may run `limit_s` seconds (None: it has no limit), ran `run_s` seconds."""
+        if run_s <= 0 or limit_s == 0:
+            return
+        part = run_s if limit_s is None else min(run_s / limit_s, LONGEST_PART)
+        *own, everybody = kinds(job, limit_s)
+        for kind in own:
+            self._of[kind] = (*self._of.pop(kind, ())[1 - KEPT :], part)
+        self._of[everybody] = (*self._of.pop(everybody, ())[1 - KEPT_OF_ALL :], part)
+        while len(self._of) > KINDS:
+            del self._of[next(iter(self._of))]
+
+    def expected_s(self, job: Job, limit_s: float | None, elapsed_s: float, levels: Sequence[float]) -> Sequence[float]:
+        """Return for each level (a probability) the run time, in seconds from its start, that the job is over by with
+        that probability, if it has run for `elapsed_s`; where nothing is known, its limit (infinity without one)."""
+        unit_s = 1.0 if limit_s is None else limit_s
+        if unit_s <= elapsed_s and limit_s is not None:
+            return [elapsed_s] * len(levels)
+        low = elapsed_s / unit_s
+        for number, kind in enumerate(kinds(job, limit_s)):
+            parts = sorted(self._of.get(kind, ()))
+            longer = parts[bisect_right(parts, low) :]
+            if len(longer) >= (ENOUGH if number < 2 else 1):
+                high = LONGEST_PART if limit_s is not None else 2 * longer[-1]
+                return [unit_s * quantile(longer, low, high, level) for level in levels]
+        if limit_s is None and elapsed_s and self:
+            return [2 * elapsed_s] * len(levels)  # it has outlived all others
+        return [inf if limit_s is None else limit_s] * len(levels)
+
+    def copy(self) -> RunTimes:
+        other = RunTimes()
+        other._of = dict(self._of)
+        return other
+
+
+def kinds(job: Job, limit_s: float | None) -> tuple[Hashable, ...]:
+    """Return what the job's run time is kept under: its kind, its user (if it names one), everybody."""
+    limited = limit_s is not None
+    pods = tuple((role.count, role.shape.requests) for role in job.roles)
+    of_kind = job.user, name_of_kind(job.id), pods, limit_s
+    return (of_kind, (job.user, limited), limited) if job.user else (of_kind, (of_kind[1], limited), limited)
+
+
+def name_of_kind(job: str) -> str:
+    """Return the job's name without what tells jobs of one kind apart."""
+    return SERIAL.sub("", job)
+
+
+def quantile(values: Sequence[float], low: float, high: float, level: float) -> float:
+    """Return the quantile at `level` of the next value after these (sorted), which is between `low` and `high`."""
+    at = level * (len(values) + 1)
+    gap = min(int(at), len(values))
+    below = values[gap - 1] if gap else low
+    above = values[gap] if gap < len(values) else max(high, below)
+    return below + (at - gap) * (above - below) if above < inf else above

@@ -1,0 +1,89 @@
+"""When waiting jobs are expected to start, by how long others like those that run have run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+
+import pytest
+
+from phalanx.core.decide import decide
+from phalanx.core.fold.fold import fold, fold_plan
+from phalanx.model.event import Finished, RunTold, Started, Submitted, Ticked
+from phalanx.model.job import Job
+from phalanx.model.plan import Start
+from phalanx.model.policy import Backfill, Policy
+from phalanx.report.forecast import forecast, typical_starts
+from phalanx.state.cluster import Cluster
+from tests.core.builders import cluster, job, node, role
+
+EASY = Policy(backfill=Backfill.EASY)
+
+
+def of(name: str, cpu: int, user: str = "ada", limit_s: float | None = 1000.0, at: float = 0.0) -> Job:
+    return replace(job(name, role(cpu=cpu), at=at), user=user, limit_s=limit_s)
+
+
+def cycle(book: Cluster, now_s: float, *events: object) -> None:
+    fold(book, [Ticked(now_s), *events])  # type: ignore[list-item]
+    plan = decide(book, EASY, now_s)
+    fold_plan(book, plan)
+    fold(book, [Started(each.job, each.attempt) for each in plan.actions if isinstance(each, Start)])
+
+
+def waiting(*runs_s: float, limit_s: float | None = 1000.0) -> Cluster:
+    """`run` holds all four CPUs since 0, `next` wants them; jobs like `run` ran that long."""
+    book = cluster(node("n", cpu=4000))
+    fold(book, [RunTold(of(f"old-{n}", 4000, limit_s=limit_s), run_s) for n, run_s in enumerate(runs_s)])
+    cycle(book, 0.0, Submitted(of("run-1", 4000, limit_s=limit_s)))
+    cycle(book, 0.0, Submitted(of("next", 4000, "bob", at=1.0)))
+    return book
+
+
+def test_where_nothing_is_known_time_limits_count() -> None:
+    found = forecast(waiting(), EASY, 0.0, ["next"])["next"]
+    assert (found.start_s, found.likely_s, found.nearly_sure_s) == (1000.0, (1000.0, 1000.0), (1000.0, 1000.0))
+    assert (found.latest_s, found.after) == (1000.0, "run-1")
+    assert typical_starts(waiting(), EASY, 0.0, ["next"]) == {"next": 1000.0}
+
+
+def test_it_starts_when_jobs_like_those_that_run_ended() -> None:
+    found = forecast(waiting(*[100.0] * 20, 900.0), EASY, 0.0, ["next"])["next"]
+    assert found.start_s == pytest.approx(100.0)
+    assert found.nearly_sure_s[0] <= found.likely_s[0] <= found.start_s <= found.likely_s[1] <= found.nearly_sure_s[1]
+    assert found.nearly_sure_s[1] > 500.0  # one of them ran so long
+    assert (found.latest_s, found.after) == (1000.0, "run-1")
+    assert typical_starts(waiting(*[100.0] * 20), EASY, 0.0, ["next"])["next"] == pytest.approx(100.0)
+
+
+def test_a_job_without_a_limit_ends_as_others_did() -> None:
+    found = forecast(waiting(*[100.0] * 20, limit_s=None), EASY, 0.0, ["next"])["next"]
+    assert found.start_s == pytest.approx(100.0)
+    assert (found.latest_s, found.after) == (inf, "")
+    assert found.nearly_sure_s[1] < inf
+    assert forecast(waiting(limit_s=None), EASY, 0.0, ["next"]) == {}
+
+
+def test_what_ends_is_learned_and_what_gave_way_is_not() -> None:
+    book = waiting()
+    cycle(book, 200.0, Finished("run-1"))
+    cycle(book, 200.0, Submitted(of("last", 4000, "ada", at=2.0)))
+    assert forecast(book, EASY, 200.0, ["last"])["last"].start_s < 1100.0  # everybody's job ran a fifth of its limit
+    assert len(book.ends.run_times) == 3
+    cycle(book, 300.0, Finished("last"))  # it never ran
+    assert len(book.ends.run_times) == 3
+
+
+def test_backfill_still_goes_by_limits() -> None:
+    """`next` will start at 100 or so; a job that says 500 may not overtake it, in the forecast as in truth."""
+    book = cluster(node("n", cpu=4000))
+    fold(book, [RunTold(of(f"old-{n}", 3000), 100.0) for n in range(20)])
+    cycle(book, 0.0, Submitted(of("run-1", 3000)))
+    cycle(
+        book,
+        0.0,
+        Submitted(of("next", 4000, "bob", at=1.0)),
+        Submitted(of("long", 1000, "eve", limit_s=2000.0, at=2.0)),
+    )
+    found = forecast(book, EASY, 0.0, ["next", "long"])
+    assert found["long"].start_s > found["next"].start_s == pytest.approx(100.0)
