@@ -15,6 +15,7 @@ from phalanx.cli.commands.explain import as_said_by, find
 from phalanx.cli.submission.sending import beyond, shut
 from phalanx.cli.terminal.output import counted, duration, table
 from phalanx.cli.views import job_view, node_view, queue_view
+from phalanx.cli.views.expected_start import interval
 from phalanx.client.connection import Connection
 from phalanx.client.informer import Informer
 from phalanx.client.kind import JOBS, NODES, PODS, Kind
@@ -424,15 +425,15 @@ async def test_finished_jobs_say_when_a_waiting_one_is_expected_to_start() -> No
     expected = job_view.expected_starts(job_view.views(seen), seen)
     assert list(expected) == ["default/next"]
     row = job_view.row(view, NOW_S, with_namespace=False, expected=expected["default/next"])
-    assert row[-1].startswith("expected 00:21–00:28 UTC; placed 0 of 1 pods")
+    assert row[-1].startswith("expected 00:21–00:28 UTC; the largest free node has 0 of the 1 cpu asked")
 
 
 def test_an_interval_is_told_outwards_in_whole_minutes() -> None:
     now_s = 1767225600.0  # 2026-01-01
-    assert job_view.interval((now_s + 61, now_s + 119), now_s) == "00:01–00:02 UTC"
-    assert job_view.interval((now_s + 60, now_s + 60), now_s) == "00:01 UTC"
-    assert job_view.interval((now_s + 23 * 3600, now_s + 25 * 3600), now_s) == "23:00–2026-01-02 01:00 UTC"
-    assert job_view.interval((now_s + 60, float("inf")), now_s) == "after 00:01 UTC"
+    assert interval((now_s + 61, now_s + 119), now_s) == "00:01–00:02 UTC"
+    assert interval((now_s + 60, now_s + 60), now_s) == "00:01 UTC"
+    assert interval((now_s + 23 * 3600, now_s + 25 * 3600), now_s) == "23:00–2026-01-02 01:00 UTC"
+    assert interval((now_s + 60, float("inf")), now_s) == "after 00:01 UTC"
 
 
 async def test_the_page_of_a_running_job_says_when_its_time_limit_ends_it() -> None:

@@ -18,7 +18,7 @@ from phalanx.cli.commands.snapshot import write
 from phalanx.cli.commands.whatif import Changes, last_book, whatif
 from phalanx.cli.files.recording import step_of
 from phalanx.errors import PhalanxError
-from phalanx.model.event import Adopted, Event, NodeSeen, Occupied, QueueSeen, Started, Submitted
+from phalanx.model.event import Adopted, Event, NodeSeen, Occupied, QueueSeen, RunTold, Started, Submitted
 from phalanx.model.job import Job, Phase, Placement, Role
 from phalanx.model.node import Node
 from phalanx.model.plan import Start
@@ -224,6 +224,23 @@ async def test_the_table_and_what_is_assumed(tmp_path: Path, capsys: pytest.Capt
         "default/huge does not start within 7d: NeverFits: 9 pods of role main asked, but the matching nodes (1) can "
         "hold 2 of them when empty (1 cpu each)\n"
     )
+
+
+async def test_where_run_times_are_known_it_says_what_is_expected_with_the_changes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran = [RunTold(job(f"runs-{number}", 2, 100.0), 50.0) for number in range(20)]
+    file = saved(tmp_path, [*ran, *SMALL])
+    await whatif(snapshot=file)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith("PREEMPTED BY   EXPECTED START")
+    assert [line.split()[-2:] for line in lines[1:3]] == [["00:03", "UTC"], ["00:04–00:05", "UTC"]]
+    await whatif(snapshot=file, json=True)
+    found = {each["job"]: each for each in json.loads(capsys.readouterr().out)["jobs"]}
+    assert found["default/next"]["after"]["wait_s"] == 60.0  # by limits
+    assert found["default/next"]["expected_start"]["at"] < found["default/next"]["expected_start"]["latest"]
+    await whatif(snapshot=file, changes=Changes(add_nodes=("2xn1",)))
+    assert "EXPECTED" not in capsys.readouterr().out  # all start at once
 
 
 async def test_a_recording_is_taken_as_it_was_after_its_last_step(

@@ -35,7 +35,8 @@ from phalanx.state.cluster import Cluster, time_limit_s
 from phalanx.state.history.run_times import quantile
 
 STEPS = 2_000  # cycles played for one forecast
-PLAYS = 15
+PLAYS, FEWEST_PLAYS = 15, 3
+FEW_JOBS = 1000  # with more live jobs fewer plays are made
 # Probability of an earlier start -> that part of the plays starts earlier. (Measured on KTH-SP2 under EASY.)
 LEVELS = {0.05: 0.10, 0.25: 0.35, 0.5: 0.60, 0.75: 0.82, 0.95: 0.97}
 
@@ -45,13 +46,16 @@ RunTime: TypeAlias = Callable[
 
 
 def forecast(
-    cluster: Cluster, policy: Policy, now_s: float, jobs: Collection[str], plays: int = PLAYS
+    cluster: Cluster, policy: Policy, now_s: float, jobs: Collection[str], plays: int | None = None
 ) -> dict[str, StartForecast]:
     """Return job -> when it is expected to start, at the earliest `now_s` (seconds since the epoch). A job of which
-    that cannot be told is not in it. `plays`: besides the first; none are played where no run times are known."""
+    that cannot be told is not in it. `plays`: besides the first, where run times are known; None: as many as the size
+    of the cluster allows."""
     asked = [job for job in jobs if job in cluster.jobs and cluster.jobs[job].phase is Phase.QUEUED]
     if not asked:
         return {}
+    if plays is None:
+        plays = max(FEWEST_PLAYS, min(PLAYS, PLAYS * FEW_JOBS // len(cluster.jobs)))
     latest = ForecastRun(cluster.copy(), policy, now_s, asked, up_to_limits(cluster)).run()
     likely = [
         ForecastRun(cluster.copy(), policy, now_s, asked, run_time).run()

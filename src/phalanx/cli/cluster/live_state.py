@@ -32,11 +32,10 @@ from phalanx.model.event import Event, PolicySeen, Ticked
 from phalanx.model.plan import Nominate, Place, Plan, Start, Wait
 from phalanx.model.policy import Policy
 from phalanx.model.reason import Reason, ReasonCode, StartForecast
-from phalanx.report.forecast import PLAYS, forecast
+from phalanx.report.forecast import forecast
 from phalanx.state.cluster import Cluster
 
 _LISTING_S = 60.0
-FEW_JOBS = 1000  # with more live jobs than these, forecasts are made of fewer plays
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,10 +68,8 @@ class Snapshot:
         return self.objects[QUEUES]
 
     def expected(self, jobs: Sequence[str]) -> Mapping[str, StartForecast]:
-        """When queued jobs are expected to start, as far as run times and time limits tell. Of many
-        live jobs fewer plays are made."""
-        plays = max(3, min(PLAYS, PLAYS * FEW_JOBS // max(1, len(self.cluster.jobs))))
-        return forecast(self.cluster, self.cluster.policy, self.now_s, jobs, plays)
+        """When queued jobs are expected to start, as far as run times and time limits tell."""
+        return forecast(self.cluster, self.cluster.policy, self.now_s, jobs)
 
     @property
     def nominated(self) -> set[str]:

@@ -13,7 +13,8 @@ from phalanx.cli.cluster.live_state import look
 from phalanx.cli.cluster.target import Scope, Target, connected, require_namespace
 from phalanx.cli.terminal.output import console, note, print_json, print_json_line, print_table, table
 from phalanx.cli.terminal.stopping import until_stopped
-from phalanx.cli.views.job_view import COLUMNS, JobView, expected_starts, row, start_record, views
+from phalanx.cli.views.expected_start import start_record
+from phalanx.cli.views.job_view import COLUMNS, JobView, expected_starts, row, views
 from phalanx.client.connection import Connection
 from phalanx.model.reason import StartForecast
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -18,7 +18,7 @@ from phalanx.cli.files.policy_file import settings_of
 from phalanx.cli.files.recording import decided, steps
 from phalanx.cli.terminal.output import note, print_json, print_table
 from phalanx.cli.whatif.alteration import additions, deletions
-from phalanx.cli.whatif.outlook import COLUMNS, Outlook, notes, record, rows
+from phalanx.cli.whatif.outlook import Outlook, notes, record, rows
 from phalanx.cli.whatif.supposed import Objects, supposed, told, unknown_classes
 from phalanx.core.fold.fold import fold
 from phalanx.core.fold.lifecycle import IllegalTransition
@@ -28,9 +28,12 @@ from phalanx.kube.gang.barrier import GangTimeouts
 from phalanx.model.event import PolicySeen, Submitted, Ticked
 from phalanx.model.job import Phase
 from phalanx.model.policy import Policy
+from phalanx.model.reason import StartForecast
+from phalanx.report.forecast import forecast
 from phalanx.simulator.run.forward import Assumptions, Future, forward
 from phalanx.state.cluster import Cluster, time_limit_s
 
+MANY_JOBS = 1000  # of more that wait it is not said when they are expected to start
 PATIENCE_S = 60.0  # of this machine's time, for each of the two futures
 
 
@@ -71,6 +74,7 @@ async def whatif(
     The cluster (or a snapshot of it) is played forward twice by the scheduler's own code: as it is, and with the
     changes. Nothing is submitted or changed. Jobs are taken to run to their time limits, and nobody submits anything
     more; so what ends early makes others start earlier. BEFORE and AFTER are how long a job waits in all, from now.
+    EXPECTED START is when it starts with the changes by how long jobs like those that run have run, every other time.
 
     For example:
 
@@ -99,12 +103,14 @@ async def whatif(
     before, listed = await beginning(snapshot, target)
     after, remarks = altered(before, listed, documents, changes, policy, namespace)
     now_s = before.now_s
+    expected = expected_starts(after, now_s)
     outlook = Outlook(
         before=played(before.copy(), horizon_s, run_s),
         after=played(after, horizon_s, run_s),
         now_s=now_s,
         horizon_s=horizon_s,
         run_s=run_s,
+        expected=expected,
     )
     for remark in remarks:
         note(remark)
@@ -116,7 +122,7 @@ async def whatif(
 
 def show(outlook: Outlook) -> None:
     if found := rows(outlook):
-        print_table(COLUMNS, found)
+        print_table(outlook.columns, found)
     else:
         print("no job waits, and none would have to")
     if said := list(notes(outlook)):
@@ -175,6 +181,14 @@ def altered(
     except IllegalTransition as error:
         raise PhalanxError(f"the changes cannot be told to this cluster ({error}). Nothing was tried.") from error
     return after, remarks
+
+
+def expected_starts(book: Cluster, now_s: float) -> Mapping[str, StartForecast]:
+    """By how long jobs ran, not by limits; none where that is not known, or too much waits to play it all again."""
+    waiting = [job for job, record in book.jobs.items() if record.phase is Phase.QUEUED]
+    if not book.ends.run_times or len(waiting) > MANY_JOBS:
+        return {}
+    return forecast(book, book.policy, now_s, waiting)
 
 
 def overtaken(book: Cluster, events: Sequence[object]) -> list[str]:

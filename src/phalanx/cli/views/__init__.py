@@ -1,1 +1,2 @@
-"""State as people see it: `node_view`, `queue_view`, `job_view`. Pure: a snapshot in, rows or text out."""
+"""State as people see it: `expected_start`, `node_view`, `queue_view`, `job_view`. Pure: a snapshot in,
+rows or text out."""

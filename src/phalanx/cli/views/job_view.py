@@ -6,13 +6,14 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from math import ceil, floor, inf
+from math import inf
 from typing import Any
 
 from phalanx.cli.cluster.ending import failure, in_brief, pod_failure
 from phalanx.cli.cluster.job_watch import complaints
 from phalanx.cli.cluster.live_state import Snapshot
 from phalanx.cli.terminal.output import counted, duration
+from phalanx.cli.views.expected_start import interval, said, start_record
 from phalanx.client.connection import Object
 from phalanx.client.kind import JOBS, Kind
 from phalanx.dialects.peer_reasons import words
@@ -147,26 +148,6 @@ def expected_starts(found: Sequence[JobView], snapshot: Snapshot) -> Mapping[str
     return snapshot.expected([view.id for view in found if view.state in _WAITS and not view.soon])
 
 
-def said(expected: StartForecast, now_s: float) -> str:
-    """`expected 14:20–15:05 UTC`; by limits alone `expected by 15:40 UTC`."""
-    if expected.nearly_sure_s[0] < expected.latest_s:
-        return f"expected {interval(expected.likely_s, now_s)}"
-    return f"expected by {interval((expected.latest_s, expected.latest_s), now_s)}"
-
-
-def interval(from_to_s: tuple[float, float], now_s: float) -> str:
-    """`14:20–15:05 UTC`, outwards to whole minutes, with dates where they are not that of now."""
-    from_s, to_s = from_to_s
-    if from_s == to_s:
-        return f"{_minute(ceil(to_s / 60) * 60, now_s)} UTC"
-    first = _minute(floor(from_s / 60) * 60, now_s)
-    return f"after {first} UTC" if to_s == inf else f"{first}–{_minute(ceil(to_s / 60) * 60, from_s)} UTC"
-
-
-def _minute(at_s: float, now_s: float) -> str:
-    return format_time(at_s, now_s).removesuffix(":00 UTC")
-
-
 def page(view: JobView, snapshot: Snapshot) -> str:
     """All there is to say about one job."""
     sections = [
@@ -186,23 +167,6 @@ def page(view: JobView, snapshot: Snapshot) -> str:
 def whole_record(view: JobView, snapshot: Snapshot) -> dict[str, Any]:
     """All there is to say about one job, for `--json`."""
     return {**view.record(), "expected_start": start_record(_start(view, snapshot))}
-
-
-def start_record(found: StartForecast | None) -> dict[str, Any] | None:
-    """An expected start, for `--json`."""
-    if found is None:
-        return None
-    return {
-        "at": _iso_or_never(found.start_s),
-        "likely": [_iso_or_never(at_s) for at_s in found.likely_s],
-        "nearly_sure": [_iso_or_never(at_s) for at_s in found.nearly_sure_s],
-        "latest": _iso_or_never(found.latest_s),
-        "after": found.after,
-    }
-
-
-def _iso_or_never(at_s: float) -> str | None:
-    return _iso(at_s) if at_s < inf else None
 
 
 def written(amounts: Amounts) -> str:

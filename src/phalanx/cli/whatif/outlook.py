@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from phalanx.cli.terminal.output import counted, duration
+from phalanx.cli.views.expected_start import interval, start_record
 from phalanx.client.moment import write_moment
-from phalanx.model.reason import Reason
+from phalanx.model.reason import Reason, StartForecast
 from phalanx.simulator.run.forward import Course, Future
 
+EXPECTED = "EXPECTED START"
 COLUMNS = ("JOB", "QUEUE", "NOW", "BEFORE", "AFTER", "DIFFERENCE", "PREEMPTED BY")
 
 
@@ -48,13 +50,19 @@ class Prospect:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
     """`now_s`: seconds since the epoch. `horizon_s`: how far it was looked ahead. `run_s`: how long what states no
-    limit is taken to run."""
+    limit is taken to run. `expected`: when waiting jobs are expected to start with the changes, where run times are
+    known."""
 
     before: Future
     after: Future
     now_s: float
     horizon_s: float
     run_s: float
+    expected: Mapping[str, StartForecast] = field(default_factory=dict)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (*COLUMNS, EXPECTED) if self.expected else COLUMNS
 
     def prospects(self) -> list[Prospect]:
         """What is new first, then by when it starts; all but those that just go on running."""
@@ -68,7 +76,7 @@ class Outlook:
 
 
 def rows(outlook: Outlook) -> list[list[str]]:
-    """The cells of `COLUMNS`."""
+    """The cells of the outlook's columns."""
     return [
         [
             each.job,
@@ -78,9 +86,16 @@ def rows(outlook: Outlook) -> list[list[str]]:
             wait(each.after, outlook),
             difference(each, outlook),
             "; ".join(evictions(each.after, outlook)),
+            *([expected_start(each.job, outlook)] if outlook.expected else []),
         ]
         for each in outlook.prospects()
     ]
+
+
+def expected_start(job: str, outlook: Outlook) -> str:
+    """The interval that holds every other time."""
+    found = outlook.expected.get(job)
+    return interval(found.likely_s, outlook.now_s) if found is not None else ""
 
 
 def notes(outlook: Outlook) -> Iterator[str]:
@@ -119,6 +134,7 @@ def record(outlook: Outlook) -> dict[str, Any]:
                 "now": each.now,
                 "before": told(each.before),
                 "after": told(each.after),
+                "expected_start": start_record(outlook.expected.get(each.job)),
                 "difference_s": each.difference_s,
             }
             for each in outlook.prospects()

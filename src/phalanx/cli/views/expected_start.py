@@ -1,0 +1,46 @@
+"""When a waiting job is expected to start, as people and programs read it. Pure."""
+
+from __future__ import annotations
+
+from math import ceil, floor, inf
+from typing import Any
+
+from phalanx.client.moment import write_moment
+from phalanx.model.reason import StartForecast, format_time
+
+
+def said(expected: StartForecast, now_s: float) -> str:
+    """`expected 14:20–15:05 UTC`; by limits alone `expected by 15:40 UTC`."""
+    if expected.nearly_sure_s[0] < expected.latest_s:
+        return f"expected {interval(expected.likely_s, now_s)}"
+    return f"expected by {interval((expected.latest_s, expected.latest_s), now_s)}"
+
+
+def interval(from_to_s: tuple[float, float], now_s: float) -> str:
+    """`14:20–15:05 UTC`, outwards to whole minutes, with dates where they are not that of now."""
+    from_s, to_s = from_to_s
+    if from_s == to_s:
+        return f"{_minute(ceil(to_s / 60) * 60, now_s)} UTC"
+    first = _minute(floor(from_s / 60) * 60, now_s)
+    return f"after {first} UTC" if to_s == inf else f"{first}–{_minute(ceil(to_s / 60) * 60, from_s)} UTC"
+
+
+def _minute(at_s: float, now_s: float) -> str:
+    return format_time(at_s, now_s).removesuffix(":00 UTC")
+
+
+def start_record(found: StartForecast | None) -> dict[str, Any] | None:
+    """An expected start, for `--json`."""
+    if found is None:
+        return None
+    return {
+        "at": _moment(found.start_s),
+        "likely": [_moment(at_s) for at_s in found.likely_s],
+        "nearly_sure": [_moment(at_s) for at_s in found.nearly_sure_s],
+        "latest": _moment(found.latest_s),
+        "after": found.after,
+    }
+
+
+def _moment(at_s: float) -> str | None:
+    return write_moment(at_s) if at_s < inf else None
