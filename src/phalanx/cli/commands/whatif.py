@@ -188,7 +188,8 @@ def expected_starts(book: Cluster, now_s: float) -> Mapping[str, StartForecast]:
     waiting = [job for job, record in book.jobs.items() if record.phase is Phase.QUEUED]
     if not book.ends.run_times or len(waiting) > MANY_JOBS:
         return {}
-    return forecast(book, book.policy, now_s, waiting)
+    found = forecast(book, book.policy, now_s, waiting)
+    return {job: each for job, each in found.items() if each.start_s > now_s}
 
 
 def overtaken(book: Cluster, events: Sequence[object]) -> list[str]:
