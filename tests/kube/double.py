@@ -31,6 +31,7 @@ from phalanx.client.kind import (
     VOLUMES,
     Kind,
 )
+from phalanx.dialects.enabled import DIALECTS
 from phalanx.kube.install import volcano
 from phalanx.kube.install.definitions import FLAVORS, QUEUES, RESERVATIONS
 from phalanx.kube.read.labels import SCHEDULER_NAME
@@ -43,7 +44,8 @@ OURS = (QUEUES, FLAVORS, RESERVATIONS)
 STORAGE = (VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES, CSI_NODES)
 VOLCANO = (POD_GROUPS, volcano.QUEUES)
 OTHERS = (RESOURCE_QUOTAS, EVENTS, DISRUPTION_BUDGETS, CONFIG_MAPS)
-KINDS = (JOBS, NODES, PODS, *OURS, *STORAGE, *VOLCANO, *TRAINING_KINDS, *OTHERS)
+_THEIRS = {kind for each in DIALECTS.values() for kind in (*each.definition_kinds, *each.answer_kinds)}
+KINDS = tuple(dict.fromkeys((JOBS, NODES, PODS, *OURS, *STORAGE, *VOLCANO, *TRAINING_KINDS, *OTHERS, *_THEIRS)))
 
 
 def sent(obj: Any) -> Any:

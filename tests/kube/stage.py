@@ -63,6 +63,9 @@ class Stage:
         writing = asyncio.ensure_future(self.world.effects.writer.run())
         self._client, self._writing = client, writing
         telling = [asyncio.ensure_future(self._statuses().run(0.0))] if self.dialects else []
+        telling += (
+            [asyncio.ensure_future(self.world.answers.run(0.0))] if self.world.watch.capacity.dialects.dialects else []
+        )
         try:
             yield
         finally:

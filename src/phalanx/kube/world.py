@@ -23,11 +23,11 @@ from phalanx.kube.gang.lifecycle import GangLifecycle
 from phalanx.kube.gang.restart import adopt, adoption_order, past_run, unfinished_start
 from phalanx.kube.install.admission_policy import AdmissionMode
 from phalanx.kube.install.installation import install_all
-from phalanx.kube.read.queue import QueueCache
 from phalanx.kube.routing.caches import Informers, ObjectCaches
 from phalanx.kube.routing.settings import KubeSettings
 from phalanx.kube.routing.timers import GangTimers
 from phalanx.kube.routing.watch import ClusterWatch
+from phalanx.kube.status.dialect_answers import DialectAnswers
 from phalanx.kube.status.pod_group_status import PodGroupStatusWriter
 from phalanx.kube.status.usage import load_usage
 from phalanx.kube.write.effects import ApiEffects
@@ -50,7 +50,7 @@ async def open_world(
     """A running world, whose first events are what is there. `informers(kind)` gives the running cache of a kind.
     `fence`: the event loop's time after which no write may be sent (`leader`); None: there is no other scheduler."""
     settings = settings or KubeSettings()
-    admission = await install_all(api, with_volcano=settings.volcano)
+    admission = await install_all(api, with_volcano=settings.volcano, dialects=settings.others)
     world = KubeWorld(api, informers, settings, clock, fence)
     world.admission = admission
     async with asyncio.TaskGroup() as group:
@@ -88,6 +88,7 @@ class KubeWorld:
             wake=self._wake,
             invalid=self._tell_invalid,
         )
+        self.queues = self.watch.capacity.queues
         self.effects = ApiEffects(
             api,
             informers,
@@ -101,6 +102,15 @@ class KubeWorld:
             tell=self._tell,
             conclude=self._mark,
         )
+        self.answers = DialectAnswers(
+            api,
+            self.watch.capacity.dialects,
+            self.gangs,
+            informers,
+            served=self.caches.watches,
+            now_s=clock,
+            may_write=self.effects.may_write,
+        )
         self._api, self._clock = api, clock
         self._timers = GangTimers()
         self._routed = False  # changes are routed as they come
@@ -108,10 +118,6 @@ class KubeWorld:
         self._dirty: dict[str, None] = {}
         self._out: list[Event] = []
         self._news = asyncio.Event()
-
-    @property
-    def queues(self) -> QueueCache:
-        return self.watch.capacity.queues
 
     async def sync(self) -> None:
         """Until every cache that decisions need was listed once and is routed, and it is known what was used in the
@@ -122,6 +128,7 @@ class KubeWorld:
             await self.watch.follow()
             self._routed = True
             self.watch.read_again()
+            self._define()
             await _in_pieces(self._recover())
             await _in_pieces(self._conclude())
         self._news.set()
@@ -129,6 +136,8 @@ class KubeWorld:
     def writing(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         """What is to run as long as this world is open."""
         found = [self.effects.writer.run, self.effects.reporter.run]
+        if self.watch.capacity.dialects.dialects:
+            found.append(self.answers.run)
         if (pod_groups := self.caches.pod_groups) is not None:
             may_write, groups = self.effects.may_write, self.watch.groups
             found.append(PodGroupStatusWriter(self._api, groups, self.gangs, pod_groups, self._clock, may_write).run)
@@ -142,6 +151,7 @@ class KubeWorld:
             self._routed = True
             self.watch.subscribe()
         self.watch.read_again()
+        self._define()
         for _ in self._recover():
             pass
         self._dirty.update(dict.fromkeys(self._timers.due(self._clock())))
@@ -171,6 +181,7 @@ class KubeWorld:
                 case Wait():
                     self.effects.reporter.waits(gang, action.reason)
                     self.watch.groups.waits(gang.id, action.reason)
+                    self.answers.waits(gang.id, action.reason)
                 case Nominate():
                     pass  # the victims' marks say whom they make room for: a restart finds the same room leaving
             if not isinstance(action, Wait | Nominate):
@@ -187,6 +198,12 @@ class KubeWorld:
             return
 
     # --- inside ---------------------------------------------------------------------------------------------------
+
+    def _define(self) -> None:
+        """Queues of dialects, as far as they changed."""
+        if self.watch.capacity.dialects.stale:
+            self._out += self.watch.capacity.dialects.events()
+            self.answers.defined()
 
     def _recover(self) -> Iterator[None]:
         """Once: how jobs ended that are over, for those that wait for them, and how long the last of them ran; then the
@@ -244,6 +261,7 @@ class KubeWorld:
         self._timers.set(gang.id, gang.wake_s)
         if gang.objects.group is not None:
             self.watch.groups.touch(gang.id)
+        self.answers.touch(gang.id)
         if gang.done:
             self.gangs.pop(gang.id, None)
             self.effects.reporter.forget(gang.id)

@@ -38,7 +38,7 @@ def scheduler(
     target: Target | None = None,
     default_queue: str | None = None,
     policy: Path | None = None,
-    dialect: tuple[Literal["volcano", "kubeflow"], ...] = (),
+    dialect: tuple[Literal["kueue", "volcano", "kubeflow"], ...] = (),
     record: Path | None = None,
     metrics_address: str | None = None,
     ledger: str | None = None,
@@ -56,7 +56,7 @@ def scheduler(
         phalanx scheduler
         phalanx scheduler --kubeconfig ~/.kube/config --context production
         phalanx scheduler --policy policy.yaml
-        phalanx scheduler --dialect volcano
+        phalanx scheduler --dialect kueue --dialect volcano
         phalanx scheduler --record monday.jsonl
         phalanx scheduler --metrics-address 127.0.0.1:9090
         phalanx scheduler --ledger postgresql://phalanx@db/phalanx
@@ -70,7 +70,8 @@ def scheduler(
     dialect
         Read other people's kinds too. volcano: its PodGroups and queues, defined where they are absent, and pods that
         name its scheduler, which itself must not run. kubeflow: training jobs (PyTorchJob, TFJob and others), beside
-        their operator. docs/dialects says what becomes of each field.
+        their operator. kueue: its queues, and Jobs and pods that name one, in place of its controller. docs/dialects
+        says what becomes of each field.
     record
         Add all that happens and all that is decided to this file, for `phalanx replay` and `phalanx whatif`.
     metrics_address

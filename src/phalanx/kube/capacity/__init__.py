@@ -5,4 +5,5 @@ Rooms:
     node_allocations    what every node is charged with: a second opinion right before a binding
     foreign_pods        what pods hold that no gang is charged for
     resource_quota      the ResourceQuotas of namespaces, and what counts against each
+    dialect_watch       definitions of other schedulers, and what they say of a gang
 """

@@ -7,5 +7,6 @@ Rooms, lowest first:
     definitions         the definitions of our kinds, brought up to date
     volcano             Volcano's kinds, on a cluster without Volcano
     admission_policy    the admission policies that make a Job ours, and say whose it is
+    dialects            what a dialect brings: its definitions and policies
     installation        all of that
 """

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 from phalanx.client.connection import Connection
+from phalanx.dialects.frame import Dialect
 from phalanx.kube.install import volcano
 from phalanx.kube.install.admission_policy import AdmissionMode, install_policy
 from phalanx.kube.install.definitions import install
+from phalanx.kube.install.dialects import install_dialect
 from phalanx.kube.install.retry import until_answered
 
 
-async def install_all(api: Connection, *, with_volcano: bool) -> AdmissionMode:
-    """Returns what makes Jobs ours in this cluster. `with_volcano`: its kinds too, where they are absent."""
+async def install_all(api: Connection, *, with_volcano: bool, dialects: Iterable[Dialect[Any]] = ()) -> AdmissionMode:
+    """Returns what makes Jobs ours in this cluster. `with_volcano`: its kinds too, where they are absent; `dialects`:
+    what each of these brings."""
     await until_answered(lambda: install(api))
     mode = await until_answered(lambda: install_policy(api))
     if with_volcano:
         await until_answered(lambda: volcano.install(api))
+    for dialect in dialects:
+        await _install_dialect(api, dialect)
     return mode
+
+
+async def _install_dialect(api: Connection, dialect: Dialect[Any]) -> None:
+    await until_answered(lambda: install_dialect(api, dialect))

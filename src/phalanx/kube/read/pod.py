@@ -6,7 +6,7 @@ terminates and when its node is lost (it may still run there).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -104,9 +104,14 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):  # made for every event: t
 
 
 def read_pod(
-    obj: Object, shapes: ShapeCache, answers_to: frozenset[str] = labels.OURS, owners: frozenset[str] = OWNER_KINDS
+    obj: Object,
+    shapes: ShapeCache,
+    answers_to: frozenset[str] = labels.OURS,
+    owners: frozenset[str] = OWNER_KINDS,
+    words: Callable[[str, Object], Mapping[str, str]] = lambda kind, meta: _NOTHING,
 ) -> Pod:
-    """`answers_to`: the scheduler names of pods that we bind. `owners`: the kinds whose pods are theirs."""
+    """`answers_to`: the scheduler names of pods that we bind. `owners`: the kinds whose pods are theirs. `words`: what
+    dialects make of a pod's labels and annotations."""
     meta, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
     ask = shapes.of_pod(spec, status, meta)
     annotations = meta.get("annotations") or {}
@@ -116,6 +121,8 @@ def read_pod(
     owner = _owner(meta, owners)
     ours = bound_by_us or (owner is not None and (labels.GATE in gates or bool(pin)))
     group, said = _words(meta, others=len(answers_to) > 1) if ours else ("", {})
+    if ours and owner is None and (theirs := words("Pod", meta)):
+        said = {**theirs, **said}
     return Pod(
         uid=meta["uid"],
         namespace=meta["namespace"],

@@ -20,6 +20,7 @@ from phalanx.dialects import queue as written
 from phalanx.dialects import volcano
 from phalanx.dialects.fields import Misread
 from phalanx.dialects.flavor import read_flavor
+from phalanx.dialects.frame import Definitions
 from phalanx.dialects.reservation import read_reservation
 from phalanx.model.event import (
     Event,
@@ -61,6 +62,7 @@ class QueueCache:
         self._reservations: set[str] = set()
         self._own: set[str] = set()  # queues of ours
         self._volcano: dict[str, Queue] = {}  # queues of Volcano's
+        self._defined: dict[str, tuple[set[str], set[str]]] = {}  # dialect -> its queues and flavors
 
     def gang(self, queue: str) -> bool:
         """Whether it starts its jobs whole."""
@@ -89,6 +91,24 @@ class QueueCache:
         elif self.queues.get(name) != queue:
             self.queues[name] = queue
             yield QueueSeen(queue)
+
+    def on_definitions(self, dialect: str, defined: Definitions) -> Iterator[Event]:
+        """A dialect's queues and flavors are these now; their names are nobody else's."""
+        flavors = {flavor.name: flavor for flavor in defined.flavors}
+        queues = {queue.name: queue for queue in defined.queues}
+        before = self._defined.get(dialect, (set(), set()))
+        for name, flavor in flavors.items():
+            if self.flavors.get(name) != flavor:
+                self.flavors[name] = flavor
+                yield FlavorSeen(flavor)
+        for name, queue in queues.items():
+            yield from self._put(name, queue)
+        for name in before[0] - queues.keys():
+            yield from self._put(name, None)
+        for name in before[1] - flavors.keys():
+            if self.flavors.pop(name, None) is not None:
+                yield FlavorGone(name)
+        self._defined[dialect] = (set(queues), set(flavors))
 
     def start_timeout_s(self, queue: str) -> float | None:
         return self.queues[queue].start_timeout_s if queue in self.queues else None

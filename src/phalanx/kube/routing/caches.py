@@ -30,7 +30,7 @@ from phalanx.kube.install import volcano as volcano_kinds
 from phalanx.kube.install.definitions import FLAVORS, QUEUES, RESERVATIONS
 from phalanx.kube.install.retry import until_answered
 from phalanx.kube.read.pod_group import POD_GROUPS
-from phalanx.kube.read.template.admission import AdmissionDefaults
+from phalanx.kube.read.template.admission import AdmissionDefaults, Words
 from phalanx.kube.read.template.volumes import VolumeClaims
 from phalanx.kube.read.workload.adapter import TRAINING_KINDS
 from phalanx.kube.routing.settings import KubeSettings
@@ -56,6 +56,7 @@ class ObjectCaches:
         self.job_kinds: tuple[Kind, ...] = (JOBS,)
         self.admission = AdmissionDefaults(answers_to=settings.answers_to)
         self._informers = informers
+        self.words: Words = lambda kind, meta: {}  # what dialects make of labels and annotations
 
     def informer(self, kind: Kind) -> Informer:
         return self._informers(kind)
@@ -81,7 +82,9 @@ class ObjectCaches:
         """Until every cache that decisions need was listed once."""
         theirs = VOLCANO if self.settings.volcano else ()
         training = TRAINING_KINDS if self.settings.training_jobs else ()
-        served = [kind for kind in (*LOOKED_UP, *theirs, *training) if await _serves(api, kind)]
+        others = [kind for each in self.settings.others for kind in (*each.definition_kinds, *each.answer_kinds)]
+        wanted = dict.fromkeys((*LOOKED_UP, *theirs, *training, *others))
+        served = [kind for kind in wanted if await _serves(api, kind)]
         for cache in [self._informers(kind) for kind in (*REQUIRED, *served)]:
             await cache.synced.wait()
         self.look_up(served)
@@ -95,6 +98,7 @@ class ObjectCaches:
             priority_classes=found.get(PRIORITY_CLASSES, {}),
             answers_to=self.settings.answers_to,
             volumes=_volume_claims(found),
+            words=self.words,
         )
         self.served = frozenset(found)
         self.job_kinds = (JOBS, *(kind for kind in TRAINING_KINDS if kind in found))

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
+from phalanx.client.connection import Object
 from phalanx.client.informer import Change
+from phalanx.client.kind import Kind
+from phalanx.dialects.frame import Dialect
+from phalanx.kube.capacity.dialect_watch import DialectWatch
 from phalanx.kube.capacity.node_allocations import NodeAllocations
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.read.node import read_node
@@ -15,7 +20,8 @@ from phalanx.model.node import Node
 
 class CapacityWatch:
     """`with_places`: a node with the volumes that CSI drivers can attach there. `tell`: hands events to the core.
-    `queue_changed`: called with a queue's name."""
+    `queue_changed`: called with a queue's name. `dialects`: those that are on, whose definitions `objects` has, by
+    kind; `gang_changed`: called with a gang that they have a claim on."""
 
     def __init__(
         self,
@@ -24,8 +30,12 @@ class CapacityWatch:
         clock: Callable[[], float],
         tell: Callable[[tuple[Event, ...]], None],
         queue_changed: Callable[[str], None],
+        dialects: Iterable[Dialect[Any]] = (),
+        objects: Callable[[Kind], Mapping[str, Object] | None] = lambda kind: None,
+        gang_changed: Callable[[str], None] = lambda gang: None,
     ) -> None:
         self.allocations, self.queues = NodeAllocations(), QueueCache()
+        self.dialects = DialectWatch(dialects, self.queues, objects=objects, mark=gang_changed)
         self._with_places, self._clock, self._tell, self._queue_changed = with_places, clock, tell, queue_changed
         self._largest: dict[str, int] | None = None
 

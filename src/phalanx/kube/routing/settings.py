@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from phalanx.dialects import kubeflow, volcano
+from phalanx.dialects.enabled import DIALECTS
+from phalanx.dialects.frame import Dialect
 from phalanx.kube.gang.barrier import GangTimeouts
 from phalanx.kube.install.definitions import DEFAULT_QUEUE
 from phalanx.kube.read import labels
@@ -29,6 +32,11 @@ class KubeSettings:
     @property
     def volcano(self) -> bool:
         return volcano.SCHEDULER_NAME in self.dialects
+
+    @property
+    def others(self) -> tuple[Dialect[Any], ...]:
+        """The dialects that are on, of those in the frame."""
+        return tuple(dialect for name, dialect in DIALECTS.items() if name in self.dialects)
 
     @property
     def training_jobs(self) -> bool:

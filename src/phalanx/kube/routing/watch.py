@@ -53,8 +53,15 @@ class ClusterWatch:
         self._take_node = around(self._on_node)
         self._storage = VolumeUsers(caches, {JOBS: self._take_job, PODS: self._take_pod, NODES: self._take_node})
         self.capacity = CapacityWatch(
-            with_places=self._storage.node, clock=clock, tell=self._tell_now, queue_changed=self._on_queue_told
+            with_places=self._storage.node,
+            clock=clock,
+            tell=self._tell_now,
+            queue_changed=self._on_queue_told,
+            dialects=caches.settings.others,
+            objects=lambda kind: caches.objects(kind) if caches.watches(kind) else None,
+            gang_changed=self._mark_known,
         )
+        caches.words = self.capacity.dialects.words
         self._workloads = WorkloadWatch(
             caches, self._storage, self.groups, self.capacity.allocations, gang_of=self._gang, changed=mark
         )
@@ -78,6 +85,7 @@ class ClusterWatch:
             *((kind, around(self._storage.on_change)) for kind in STORAGE),
             (FLAVORS, around(self.capacity.on_flavor)),
             (RESERVATIONS, around(self.capacity.on_reservation)),
+            *((kind, around(self._on_definition)) for kind in self.capacity.dialects.kinds),
             (volcano.QUEUES, around(self.capacity.on_queue)),
             (QUEUES, around(self.capacity.on_queue)),
             (POD_GROUPS, around(self._on_pod_group)),
@@ -107,6 +115,7 @@ class ClusterWatch:
             start_timeout_s=queues.start_timeout_s,
             largest=self.capacity.largest(),
             headroom=self.headroom.obstacle,
+            claim=self.capacity.dialects.claim,
         )
 
     # --- changes --------------------------------------------------------------------------------------------------
@@ -122,6 +131,14 @@ class ClusterWatch:
         for event in events:
             self._tell(event)
         if events:
+            self._wake()
+
+    def _mark_known(self, gang: str) -> None:
+        if gang in self._gangs:
+            self._mark(gang)
+
+    def _on_definition(self, change: Change) -> None:
+        if self.capacity.dialects.on_change(change):
             self._wake()
 
     def _on_node(self, change: Change) -> None:

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, TypeAlias
 
+from phalanx.dialects.frame import Claim, Said
 from phalanx.kube.gang.spec.held_resources import GangSpecError, equal_pieces, read_resources, remaining_resources
 from phalanx.kube.gang.spec.job_options import closeness, job_options, options_of, single_value
 from phalanx.kube.read import labels
@@ -99,13 +100,15 @@ PodsToCreate: TypeAlias = Sequence[tuple[BatchJob, int]]  # Jobs, and how many p
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangDefaults:
     """What holds for all gangs: the queue of who names none, whether a queue starts its jobs as gangs, the largest
-    amount of each resource that any node has, and why a namespace's quotas would refuse so many pods of these Jobs."""
+    amount of each resource that any node has, why a namespace's quotas would refuse so many pods of these Jobs, and
+    what the definitions of a dialect say of a gang."""
 
     default_queue: str = "default"
     gang: Callable[[str], bool] = lambda queue: True
     start_timeout_s: Callable[[str], float | None] = lambda queue: None
     largest: Mapping[str, int]
     headroom: Callable[[PodsToCreate], Reason | None] = lambda needs: None
+    claim: Callable[[Said], Claim | None] = lambda said: None
 
 
 RoleSource: TypeAlias = tuple[Role, PodSource]
@@ -114,13 +117,16 @@ RoleSource: TypeAlias = tuple[Role, PodSource]
 def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
     """The job of these members, which are at least one. Never raises: what is wrong is in `job.blocked`."""
     blocked, rows, queue, said = None, [], defaults.default_queue, dict[str, Any]()
+    theirs: Claim | None = None
     try:
         group = members.group
         queue = single_value(members, labels.QUEUE, (group and group.queue) or defaults.default_queue)
+        theirs = defaults.claim(_to_claim(members, queue))
+        queue = queue if theirs is None else theirs.queue
         said = _said(members)
         rows = _rows(members, defaults.gang(queue), defaults.largest)
         _check_jobs(members.jobs)
-        blocked = _obstacle(members)
+        blocked = _obstacle(members) or (None if theirs is None else theirs.blocked)
         if blocked is None and defaults.gang(queue):
             blocked = _incomplete(members) or defaults.headroom(_needs(members, rows))
     except GangSpecError as error:
@@ -129,12 +135,24 @@ def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
         id=members.id,
         queue=queue,
         roles=tuple(role for role, _ in rows),
-        priority=_priority(members),
+        priority=_priority(members) if theirs is None or theirs.priority is None else theirs.priority,
         submitted_s=min(member.created_s for member in members.everyone),
         blocked=blocked,
         **said,
     )
     return GangSpec(job=job, sources=tuple(source for _, source in rows))
+
+
+def _to_claim(members: GangMembers, queue: str) -> Said:
+    """What a dialect is shown of them."""
+    shapes = [job.requirements.shape for job in members.jobs] + [pod.shape for pod in members.pods]
+    return Said(
+        gang=members.id,
+        namespace=members.id.partition("/")[0],
+        queue=queue,
+        options={key: value for member in reversed(members.everyone) for key, value in member.options.items()},
+        asks=frozenset(resource for shape in shapes for resource, _ in shape.requests),
+    )
 
 
 def _said(members: GangMembers) -> dict[str, Any]:

@@ -1,0 +1,11 @@
+"""The dialects of the frame, by name: the one place where a dialect is entered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from phalanx.dialects.frame import Dialect
+from phalanx.dialects.kueue.dialect import KUEUE
+
+DIALECTS: Final[Mapping[str, Dialect[Any]]] = {KUEUE.name: KUEUE}

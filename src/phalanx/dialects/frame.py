@@ -1,0 +1,213 @@
+"""What a dialect is: another scheduler's API, taken in and answered by three parts.
+
+- *Definitions*: its queues, quotas, flavors and priorities as our one queue tree (`Dialect.define`).
+- *Gangs*: its labels, annotations and job kinds in our words (`words`), and what the definitions say of one gang
+  (`claim`): its queue in the tree, its priority, why it may not start.
+- *Answers*: what was decided, as its own users read it: status, conditions, objects of its own (`answers`).
+
+Each part is a table or a pure function. `kube` watches the kinds that a dialect names, calls the parts, tells the core
+what changed and writes what is answered; it knows no dialect by name. Adding one adds a folder here and one entry in
+`phalanx.dialects.enabled`. Several work at once, since each only adds queues to the tree and words to objects.
+
+What of an object has no effect is never dropped in silence: every field stands in a table with its `Use`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+from phalanx.client.kind import Kind
+from phalanx.model.job import Outcome
+from phalanx.model.node import Flavor
+from phalanx.model.pod import Amounts
+from phalanx.model.queue import Queue
+from phalanx.model.reason import Reason
+
+Object: TypeAlias = dict[str, Any]
+Objects: TypeAlias = Mapping[Kind, Mapping[str, Object]]  # by kind, then by `namespace/name` or `name`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definitions:
+    """What a dialect's definitions are in ours. `queues` and `flavors` have names that no other dialect uses."""
+
+    queues: tuple[Queue, ...] = ()
+    flavors: tuple[Flavor, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """What one gang (`gang`: its id) says. `queue`: the queue as its words name it. `options`: its words, ours and
+    the dialect's. `asks`: the resources that its pods ask for."""
+
+    gang: str
+    namespace: str
+    queue: str
+    options: Mapping[str, str]
+    asks: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """What the definitions say of a gang. `queue`: its queue in the tree. `priority`: instead of its pods' own.
+    `blocked`: why it may not start whatever room there is."""
+
+    queue: str
+    priority: int | None = None
+    blocked: Reason | None = None
+
+
+class Stage(StrEnum):
+    """How far a gang is. LEAVING: it gives way, or is taken back; its pods are not all gone."""
+
+    WAITING = "waiting"
+    STARTING = "starting"
+    RUNNING = "running"
+    LEAVING = "leaving"
+    FINISHED = "finished"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSet:
+    """One role of a gang. `count`: pods it asks for; `minimum`: pods it needs; `placed`: pods that the start granted.
+    `request`: of one pod. `flavor`: that of the start; empty: none. `template`: the pods' template as its user wrote
+    it. `succeeded`, `ready`: of its pods, so many."""
+
+    name: str
+    count: int
+    minimum: int
+    request: Amounts
+    template: Object
+    placed: int = 0
+    flavor: str = ""
+    succeeded: int = 0
+    ready: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """One gang, as a dialect is told of it. `owners`: the objects that form it, oldest first, as they were last seen.
+    `queue`: in the tree. `reason`: why it waits, or why it leaves. `preemptor`: the gang that it gives way to.
+    `since_s`: when its start was decided. `created_s`: when it came."""
+
+    id: str
+    namespace: str
+    kind: str
+    owners: tuple[Object, ...]
+    options: Mapping[str, str]
+    queue: str
+    priority: int
+    stage: Stage
+    pod_sets: tuple[PodSet, ...]
+    reason: Reason | None = None
+    preemptor: Told | None = None
+    outcome: Outcome | None = None
+    created_s: float = 0.0
+    since_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """An object of the dialect as it should be. `body`: what is created where it is absent; None: it is not ours to
+    create. `status`: what its status should say; None: nothing of it is ours. `finalizers`: those that it should have;
+    None: as they are."""
+
+    kind: Kind
+    key: str
+    body: Object | None = None
+    status: Object | None = None
+    finalizers: tuple[str, ...] | None = None
+
+
+Defined = TypeVar("Defined", bound=Definitions)
+
+
+class Dialect(Protocol[Defined]):
+    """One scheduler's API. `definition_kinds`: watched, and read by `define`; of those `by_status` the status counts as
+    well. `answer_kinds`: written. `crds`: the file, beside this one, of its CustomResourceDefinitions, which are made
+    where they are absent. `policies`: what its webhooks do, as admission policies."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def definition_kinds(self) -> tuple[Kind, ...]: ...
+    @property
+    def by_status(self) -> frozenset[Kind]: ...
+    @property
+    def answer_kinds(self) -> tuple[Kind, ...]: ...
+    @property
+    def crds(self) -> str: ...
+    @property
+    def policies(self) -> tuple[tuple[Kind, Object], ...]: ...
+
+    def define(self, objects: Objects) -> Defined:
+        """Return the definitions in our tree. Never raises: what cannot be read is a queue that is held."""
+
+    def words(self, kind: str, meta: Mapping[str, Any]) -> Mapping[str, str]:
+        """Return what an object of that kind says, in our words; empty: nothing."""
+
+    def claim(self, defined: Defined, said: Said) -> Claim | None:
+        """Return what the definitions say of a gang; None: it is not of this dialect."""
+
+    def answer(self, defined: Defined, told: Told, objects: Objects, now: str) -> Iterable[Answer]:
+        """Return what is answered of one gang. `objects`: those of `answer_kinds`, as they are; `now`: as a
+        metav1.Time."""
+
+    def statuses(self, defined: Defined, everyone: Iterable[Told], objects: Objects, now: str) -> Iterable[Answer]:
+        """Return what is answered of the definitions, with all gangs of the dialect in view."""
+
+
+# --- fields, and what becomes of them ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Becomes:
+    """`field` of our model has it; `how`: with what difference, if any."""
+
+    field: str
+    how: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """It has no effect here."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """We write it, as the other scheduler would. `how`: with what difference, if any."""
+
+    how: str = ""
+
+
+Use: TypeAlias = Becomes | Ignored | Answered
+
+
+def unused(values: Mapping[str, Any], table: Mapping[str, Use], path: str = "spec") -> Iterable[str]:
+    """Yield what of `values` has no effect here, and why. Lists are looked through; a field's path has `[]` there."""
+    for name, value in values.items():
+        here = f"{path}.{name}"
+        match table.get(here):
+            case Becomes() | Answered():
+                yield from _inside(value, table, here)
+            case Ignored(why):
+                yield f"{here} has no effect: {why}"
+            case None if any(known.startswith((f"{here}.", f"{here}[].")) for known in table):
+                yield from _inside(value, table, here)
+            case None:
+                yield f"{here} is not known here, and has no effect"
+
+
+def _inside(value: Any, table: Mapping[str, Use], path: str) -> Iterable[str]:
+    deeper = any(known.startswith((f"{path}.", f"{path}[].")) for known in table)
+    if deeper and isinstance(value, Mapping):
+        yield from unused(value, table, path)
+    elif deeper and isinstance(value, list):
+        for one in value:
+            if isinstance(one, Mapping):
+                yield from unused(one, table, f"{path}[]")

@@ -1,0 +1,356 @@
+"""Kueue's queues as our queue tree, and what they say of one gang.
+
+A ClusterQueue is a queue below its cohort, a Cohort a queue above; a cohort that is only named is one without settings.
+Per flavor and resource
+
+    guaranteed = nominalQuota        limit = nominalQuota + borrowingLimit        lend = lendingLimit
+
+A ClusterQueue without a cohort has nobody to borrow from: its limit is its nominal quota. A cohort without a parent
+can give what its subtree has: its own quota and that of all below. (Our root would let it use idle nodes as well.)
+
+A LocalQueue is no queue of the tree: it says which ClusterQueue its jobs are in (`claim`), and may stop them. So are
+the rules that Kueue has for one ClusterQueue and one job: namespaces, resources that no quota covers, checks.
+
+Sources: apis/kueue/v1beta2/{clusterqueue,cohort,localqueue,resourceflavor}_types.go and pkg/cache/scheduler of v0.19.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from phalanx.client.quantity import QuantityError, amount, parse
+from phalanx.dialects.frame import Claim, Definitions, Object, Objects, Said
+from phalanx.dialects.kueue import kinds
+from phalanx.dialects.kueue.selectors import selects
+from phalanx.model.node import Flavor
+from phalanx.model.pod import PODS, Toleration
+from phalanx.model.queue import (
+    Bounds,
+    FlavorFungibility,
+    Queue,
+    QueuePreemption,
+    QueueState,
+    Quota,
+    ReclaimWithinCohort,
+    VictimOrder,
+    WithinQueue,
+)
+from phalanx.model.reason import Reason, ReasonCode
+
+START_TIMEOUT_S = 1800.0  # waitForPodsReady.timeout, which is on since 0.19 unless switched off
+Cell = tuple[str, str]  # (flavor, resource)
+
+_WITHIN = {"LowerPriority": WithinQueue.LOWER, "LowerOrNewerEqualPriority": WithinQueue.LOWER_OR_NEWER}
+_RECLAIM = {"LowerPriority": ReclaimWithinCohort.LOWER, "Any": ReclaimWithinCohort.ANY}
+_FIRST = ("Borrow", "Preempt", "MayStopSearch")  # v1beta1 says the first two
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A ClusterQueue or a Cohort: a node of Kueue's tree, with its quotas by (flavor, resource) in its own order."""
+
+    name: str
+    parent: str
+    spec: Mapping[str, Any]
+    nominal: Mapping[Cell, int]
+    borrowing: Mapping[Cell, int]
+    lending: Mapping[Cell, int]
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterQueue:
+    """`reason`, `message`: those of its condition Active; it admits only where the reason is Ready."""
+
+    node: Node
+    checks: tuple[str, ...] = ()
+    reason: str = "Ready"
+    message: str = "Can admit new workloads"
+
+    @property
+    def active(self) -> bool:
+        return self.reason == "Ready"
+
+    @property
+    def resources(self) -> frozenset[str]:
+        return frozenset(resource for _, resource in self.node.nominal)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalQueue:
+    namespace: str
+    name: str
+    cluster_queue: str
+    stop_policy: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KueueDefinitions(Definitions):
+    """By name; LocalQueues by `namespace/name`. `namespaces`: labels of each. `cohorts`: Cohort objects."""
+
+    cluster_queues: Mapping[str, ClusterQueue] = field(default_factory=dict)
+    local_queues: Mapping[str, LocalQueue] = field(default_factory=dict)
+    cohorts: Mapping[str, Node] = field(default_factory=dict)
+    priorities: Mapping[str, int] = field(default_factory=dict)
+    namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+def define(objects: Objects, namespaces: Mapping[str, Object]) -> KueueDefinitions:
+    """Return the definitions in our tree. What cannot be read is a queue that is held, with its fault told."""
+    flavors = objects.get(kinds.RESOURCE_FLAVORS, {})
+    cohorts = {name: _node(name, obj, "parentName") for name, obj in objects.get(kinds.COHORTS, {}).items()}
+    queues = {
+        name: _cluster_queue(name, obj, objects, _node(name, obj, "cohortName", "cohort"))
+        for name, obj in objects.get(kinds.CLUSTER_QUEUES, {}).items()
+    }
+    named = {flavor for each in (*queues.values(),) for flavor, _ in each.node.nominal}
+    named |= {flavor for each in cohorts.values() for flavor, _ in each.nominal}
+    return KueueDefinitions(
+        queues=tuple(_tree(queues, cohorts)),
+        flavors=tuple(_flavor(name, flavors.get(name)) for name in sorted({*flavors, *named})),
+        cluster_queues=queues,
+        local_queues={key: _local_queue(obj) for key, obj in objects.get(kinds.LOCAL_QUEUES, {}).items()},
+        cohorts=cohorts,
+        priorities={name: int(obj.get("value") or 0) for name, obj in objects.get(kinds.PRIORITY_CLASSES, {}).items()},
+        namespaces={name: obj["metadata"].get("labels") or {} for name, obj in namespaces.items()},
+    )
+
+
+# --- one object -------------------------------------------------------------------------------------------------------
+
+
+def _node(name: str, obj: Object, *parents: str) -> Node:
+    spec = obj.get("spec") or {}
+    nominal: dict[Cell, int] = {}
+    borrowing: dict[Cell, int] = {}
+    lending: dict[Cell, int] = {}
+    fault = ""
+    for group in spec.get("resourceGroups") or ():
+        for flavor in group.get("flavors") or ():
+            for quota in flavor.get("resources") or ():
+                cell = (str(flavor.get("name")), str(quota.get("name")))
+                said = (
+                    (nominal, quota.get("nominalQuota", 0)),
+                    (borrowing, quota.get("borrowingLimit")),
+                    (lending, quota.get("lendingLimit")),
+                )
+                for into, text in said:
+                    try:
+                        if text is not None:
+                            into[cell] = max(0, amount(cell[1], text))
+                    except QuantityError as error:
+                        fault = str(error)
+    parent = next((str(spec[key]) for key in parents if spec.get(key)), "")
+    return Node(name=name, parent=parent, spec=spec, nominal=nominal, borrowing=borrowing, lending=lending, fault=fault)
+
+
+def _local_queue(obj: Object) -> LocalQueue:
+    meta, spec = obj["metadata"], obj.get("spec") or {}
+    return LocalQueue(
+        namespace=meta["namespace"],
+        name=meta["name"],
+        cluster_queue=str(spec.get("clusterQueue") or ""),
+        stop_policy=str(spec.get("stopPolicy") or "None"),
+    )
+
+
+def _flavor(name: str, obj: Object | None) -> Flavor:
+    spec = (obj or {}).get("spec") or {}
+    tolerations = (
+        Toleration(
+            key=str(one.get("key") or ""),
+            operator=str(one.get("operator") or "Equal"),
+            value=str(one.get("value") or ""),
+            effect=str(one.get("effect") or ""),
+        )
+        for one in spec.get("tolerations") or ()
+    )
+    labels = tuple(sorted((str(key), str(value)) for key, value in (spec.get("nodeLabels") or {}).items()))
+    return Flavor(name=kinds.tree_flavor(name), labels=labels, tolerations=tuple(tolerations))
+
+
+def _cluster_queue(name: str, obj: Object, objects: Objects, node: Node) -> ClusterQueue:
+    checks = tuple(_checks(node.spec))
+    said = ClusterQueue(node=node, checks=checks)
+    if "deletionTimestamp" in obj["metadata"]:
+        text = "Can't admit new workloads; clusterQueue is terminating"
+        return ClusterQueue(node=node, checks=checks, reason="Terminating", message=text)
+    wrong = list(_faults(node, checks, objects))
+    if wrong:
+        text = f"Can't admit new workloads: {', '.join(part for _, part in wrong)}."
+        return ClusterQueue(node=node, checks=checks, reason=wrong[0][0], message=text)
+    return said
+
+
+def _faults(node: Node, checks: Iterable[str], objects: Objects) -> Iterator[tuple[str, str]]:
+    """Yield (reason, what is wrong) in the order in which Kueue looks."""
+    if (node.spec.get("stopPolicy") or "None") != "None":
+        yield "Stopped", "is stopped"
+    flavors, known = objects.get(kinds.RESOURCE_FLAVORS, {}), objects.get(kinds.ADMISSION_CHECKS, {})
+    if missing := list(dict.fromkeys(flavor for flavor, _ in node.nominal if flavor not in flavors)):
+        yield "FlavorNotFound", f"references missing ResourceFlavor(s): {','.join(missing)}"
+    if missing := [check for check in checks if check not in known]:
+        yield "AdmissionCheckNotFound", f"references missing AdmissionCheck(s): {','.join(missing)}"
+    if passive := [check for check in checks if check in known and not _is_active(known[check])]:
+        yield "AdmissionCheckInactive", f"references inactive AdmissionCheck(s): {','.join(passive)}"
+    topologies = objects.get(kinds.TOPOLOGIES, {})
+    for flavor in dict.fromkeys(flavor for flavor, _ in node.nominal):
+        asked = ((flavors.get(flavor) or {}).get("spec") or {}).get("topologyName")
+        if asked and asked not in topologies:
+            yield "TopologyNotFound", f'there is no Topology "{asked}" for TAS flavor "{flavor}"'
+    if node.fault:
+        yield "Unknown", node.fault
+
+
+def _checks(spec: Mapping[str, Any]) -> Iterator[str]:
+    yield from map(str, spec.get("admissionChecks") or ())
+    for one in (spec.get("admissionChecksStrategy") or {}).get("admissionChecks") or ():
+        yield str(one.get("name"))
+
+
+def _is_active(check: Object) -> bool:
+    conditions = (check.get("status") or {}).get("conditions") or ()
+    return any(one.get("type") == "Active" and one.get("status") == "True" for one in conditions)
+
+
+# --- the tree ---------------------------------------------------------------------------------------------------------
+
+
+def _tree(queues: Mapping[str, ClusterQueue], cohorts: Mapping[str, Node]) -> Iterator[Queue]:
+    named = {node.parent for node in (*(each.node for each in queues.values()), *cohorts.values()) if node.parent}
+    nodes = {name: cohorts.get(name) or _node(name, {}) for name in sorted({*cohorts, *named})}
+    below: dict[str, list[Mapping[Cell, int]]] = {}
+    for each in queues.values():
+        if each.node.parent:
+            below.setdefault(each.node.parent, []).append(each.node.nominal)
+    whole = {name: _subtree(name, nodes, below, ()) for name in nodes}
+    for name, node in nodes.items():
+        yield _cohort(node, whole[name])
+    for each in queues.values():
+        yield _queue(each)
+
+
+def _subtree(
+    name: str, nodes: Mapping[str, Node], below: Mapping[str, list[Mapping[Cell, int]]], above: tuple[str, ...]
+) -> dict[Cell, int]:
+    """What a cohort and all below it have; a cycle, which the tree refuses, is walked once."""
+    total = dict(nodes[name].nominal)
+    parts = list(below.get(name, ()))
+    if name not in above:
+        inner = (node.name for node in nodes.values() if node.parent == name)
+        parts += [_subtree(each, nodes, below, (*above, name)) for each in inner]
+    for part in parts:
+        for cell, quota in part.items():
+            total[cell] = total.get(cell, 0) + quota
+    return total
+
+
+def _cohort(node: Node, whole: Mapping[Cell, int]) -> Queue:
+    limits = {cell: quota + node.borrowing.get(cell, 0) for cell, quota in whole.items()}
+    bounded = {cell: limit for cell, limit in limits.items() if not node.parent or cell in node.borrowing}
+    return Queue(
+        name=kinds.tree_cohort(node.name),
+        parent=kinds.tree_cohort(node.parent) if node.parent else "",
+        quotas=tuple(_quotas(whole, bounded, node.lending if node.parent else {})),
+        weight=_weight(node.spec),
+        state=QueueState.HELD if node.fault else QueueState.OPEN,
+    )
+
+
+def _queue(each: ClusterQueue) -> Queue:
+    node, spec = each.node, each.node.spec
+    bounded = {
+        cell: quota + node.borrowing.get(cell, 0)
+        for cell, quota in node.nominal.items()
+        if not node.parent or cell in node.borrowing
+    }
+    return Queue(
+        name=kinds.tree_queue(node.name),
+        parent=kinds.tree_cohort(node.parent) if node.parent else "",
+        quotas=tuple(_quotas(node.nominal, bounded, node.lending if node.parent else {})),
+        fungibility=_fungibility(spec.get("flavorFungibility") or {}),
+        weight=_weight(spec),
+        strict=spec.get("queueingStrategy") == "StrictFIFO",
+        preemption=_preemption(spec.get("preemption") or {}),
+        state=QueueState.OPEN if each.active else QueueState.HELD,
+        start_timeout_s=START_TIMEOUT_S,
+    )
+
+
+def _quotas(nominal: Mapping[Cell, int], limits: Mapping[Cell, int], lending: Mapping[Cell, int]) -> Iterator[Quota]:
+    """One for each flavor, in the order of the object: the first is tried first."""
+    for flavor in dict.fromkeys(flavor for flavor, _ in nominal):
+        yield Quota(
+            flavor=kinds.tree_flavor(flavor),
+            guaranteed=_bounds(flavor, nominal),
+            limit=_bounds(flavor, limits),
+            lend=_bounds(flavor, lending),
+        )
+
+
+def _bounds(flavor: str, amounts: Mapping[Cell, int]) -> Bounds:
+    return tuple(sorted((resource, quota) for (of, resource), quota in amounts.items() if of == flavor))
+
+
+def _weight(spec: Mapping[str, Any]) -> float:
+    try:
+        return float(parse((spec.get("fairSharing") or {}).get("weight", 1)))
+    except QuantityError:
+        return 1.0
+
+
+def _fungibility(said: Mapping[str, Any]) -> FlavorFungibility:
+    return FlavorFungibility(
+        borrow_before_next=said.get("whenCanBorrow", _FIRST[-1]) in _FIRST,
+        preempt_before_next=said.get("whenCanPreempt", "TryNextFlavor") in _FIRST,
+        prefer_preemption=said.get("preference") == "PreemptionOverBorrowing",
+    )
+
+
+def _preemption(said: Mapping[str, Any]) -> QueuePreemption:
+    borrow = said.get("borrowWithinCohort") or {}
+    threshold = borrow.get("maxPriorityThreshold")
+    return QueuePreemption(
+        within=_WITHIN.get(str(said.get("withinClusterQueue")), WithinQueue.NEVER),
+        reclaim=_RECLAIM.get(str(said.get("reclaimWithinCohort")), ReclaimWithinCohort.NEVER),
+        borrowing=borrow.get("policy") == "LowerPriority",
+        borrowing_threshold=None if threshold is None else int(threshold),
+        victims=VictimOrder.CHEAPEST,
+    )
+
+
+# --- one gang ---------------------------------------------------------------------------------------------------------
+
+
+def claim(defined: KueueDefinitions, said: Said) -> Claim | None:
+    """Return what the definitions say of a gang that names a LocalQueue; None: it names none."""
+    key = kinds.local_queue_of(said.queue)
+    if not key:
+        return None
+    priority = defined.priorities.get(said.options.get(kinds.PRIORITY_LABEL, ""))
+    local = defined.local_queues.get(key)
+    if local is None:
+        text = f"LocalQueue {key.partition('/')[2]} of namespace {said.namespace} does not exist"
+        return Claim(queue=said.queue, priority=priority, blocked=Reason(code=ReasonCode.QUEUE_UNKNOWN, text=text))
+    queue = kinds.tree_queue(local.cluster_queue)
+    return Claim(queue=queue, priority=priority, blocked=_obstacle(defined, local, said))
+
+
+def _obstacle(defined: KueueDefinitions, local: LocalQueue, said: Said) -> Reason | None:
+    if local.stop_policy != "None":
+        return Reason(code=ReasonCode.QUEUE_HELD, text=f"LocalQueue {local.name} is stopped")
+    found = defined.cluster_queues.get(local.cluster_queue)
+    if found is None:
+        text = f"ClusterQueue {local.cluster_queue} of LocalQueue {local.name} does not exist"
+        return Reason(code=ReasonCode.QUEUE_UNKNOWN, text=text)
+    if not found.active:
+        return Reason(code=ReasonCode.QUEUE_HELD, text=f"ClusterQueue {local.cluster_queue}: {found.message}")
+    if not selects(found.node.spec.get("namespaceSelector"), defined.namespaces.get(said.namespace, {})):
+        text = f"namespace {said.namespace} does not match the namespaceSelector of ClusterQueue {local.cluster_queue}"
+        return Reason(code=ReasonCode.INVALID, text=text)
+    if uncovered := sorted(said.asks - found.resources - {PODS}):
+        text = f"ClusterQueue {local.cluster_queue} has no quota for {', '.join(uncovered)}"
+        return Reason(code=ReasonCode.NO_NODE_MATCHES, text=text)
+    return None

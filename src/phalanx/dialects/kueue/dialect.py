@@ -1,0 +1,53 @@
+"""Kueue, as one dialect of the frame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from phalanx.client.kind import NAMESPACES, Kind
+from phalanx.dialects.frame import Answer, Claim, Object, Objects, Said, Told
+from phalanx.dialects.kueue import definitions, gangs, kinds, statuses, workloads
+from phalanx.dialects.kueue.admission import POLICIES
+from phalanx.dialects.kueue.definitions import KueueDefinitions
+
+
+class Kueue:
+    """`frame.Dialect` of Kueue."""
+
+    name: Final = kinds.NAME
+    definition_kinds: Final[tuple[Kind, ...]] = (
+        NAMESPACES,
+        kinds.RESOURCE_FLAVORS,
+        kinds.PRIORITY_CLASSES,
+        kinds.ADMISSION_CHECKS,
+        kinds.TOPOLOGIES,
+        kinds.COHORTS,
+        kinds.CLUSTER_QUEUES,
+        kinds.LOCAL_QUEUES,
+    )
+    by_status: Final = frozenset({kinds.ADMISSION_CHECKS})
+    answer_kinds: Final[tuple[Kind, ...]] = (kinds.WORKLOADS, kinds.CLUSTER_QUEUES, kinds.LOCAL_QUEUES)
+    crds: Final = "kueue/definitions.json"
+    policies: Final[tuple[tuple[Kind, Object], ...]] = POLICIES
+
+    def define(self, objects: Objects) -> KueueDefinitions:
+        return definitions.define(objects, objects.get(NAMESPACES, {}))
+
+    def words(self, kind: str, meta: Mapping[str, Any]) -> Mapping[str, str]:
+        return gangs.words(kind, meta)
+
+    def claim(self, defined: KueueDefinitions, said: Said) -> Claim | None:
+        return definitions.claim(defined, said)
+
+    def answer(self, defined: KueueDefinitions, told: Told, objects: Objects, now: str) -> Iterable[Answer]:
+        key = workloads.key_of(told)
+        yield workloads.workload(defined, told, objects.get(kinds.WORKLOADS, {}).get(key), now)
+
+    def statuses(
+        self, defined: KueueDefinitions, everyone: Iterable[Told], objects: Objects, now: str
+    ) -> Iterable[Answer]:
+        return statuses.statuses(defined, everyone, objects, now)
+
+
+KUEUE: Final = Kueue()

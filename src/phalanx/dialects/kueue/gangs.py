@@ -1,0 +1,43 @@
+"""What Kueue's users write on jobs and pods, in our words.
+
+A job is Kueue's by the label `kueue.x-k8s.io/queue-name`; where it names a queue of ours as well, ours counts. A pod
+group is a gang of bare pods that is complete with `pod-group-total-count` of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from phalanx.dialects.kueue import kinds
+
+_OURS = "phalanx.dev/"
+_QUEUE, _MIN, _SIZE, _JOB = (f"{_OURS}{word}" for word in ("queue", "min-available", "size", "job"))
+_NOTHING: Mapping[str, str] = {}
+MIN_PARALLELISM = f"{kinds.PREFIX}job-min-parallelism"
+GROUP_NAME = f"{kinds.PREFIX}pod-group-name"
+GROUP_COUNT = f"{kinds.PREFIX}pod-group-total-count"
+
+
+def words(kind: str, meta: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return what an object of that kind says in our words; empty: it names no LocalQueue, or a queue of ours."""
+    labels = meta.get("labels") or _NOTHING
+    name = labels.get(kinds.QUEUE_LABEL)
+    if not name or _QUEUE in labels:
+        return _NOTHING
+    annotations = meta.get("annotations") or _NOTHING
+    found = {_QUEUE: kinds.local_queue(meta.get("namespace") or "default", str(name))}
+    if priority := labels.get(kinds.PRIORITY_LABEL):
+        found[kinds.PRIORITY_LABEL] = str(priority)
+    if kind == "Pod":
+        return found | _of_pod(labels, annotations)
+    if minimum := annotations.get(MIN_PARALLELISM):
+        found |= {_MIN: str(minimum), _SIZE: "fixed-at-start"}
+    return found
+
+
+def _of_pod(labels: Mapping[str, Any], annotations: Mapping[str, Any]) -> dict[str, str]:
+    group = labels.get(GROUP_NAME) or annotations.get(GROUP_NAME)
+    if not group:
+        return {}
+    return {_JOB: str(group), _MIN: str(annotations.get(GROUP_COUNT, ""))}

@@ -1,0 +1,67 @@
+"""Kueue's kinds, and the names that its queues and flavors have in our tree.
+
+Its ClusterQueues, Cohorts and ResourceFlavors are named apart from each other, and from everybody else's queues: their
+kind stands before the name.
+"""
+
+from __future__ import annotations
+
+from phalanx.client.kind import Kind
+
+NAME = "kueue"
+GROUP = "kueue.x-k8s.io"
+PREFIX = f"{GROUP}/"
+
+
+def _kind(plural: str, name: str, *, namespaced: bool = False) -> Kind:
+    return Kind(group=GROUP, version="v1beta2", plural=plural, name=name, namespaced=namespaced)
+
+
+CLUSTER_QUEUES = _kind("clusterqueues", "ClusterQueue")
+LOCAL_QUEUES = _kind("localqueues", "LocalQueue", namespaced=True)
+COHORTS = _kind("cohorts", "Cohort")
+RESOURCE_FLAVORS = _kind("resourceflavors", "ResourceFlavor")
+PRIORITY_CLASSES = _kind("workloadpriorityclasses", "WorkloadPriorityClass")
+ADMISSION_CHECKS = _kind("admissionchecks", "AdmissionCheck")
+TOPOLOGIES = _kind("topologies", "Topology")
+WORKLOADS = _kind("workloads", "Workload", namespaced=True)
+
+QUEUE_LABEL = f"{PREFIX}queue-name"
+PRIORITY_LABEL = f"{PREFIX}priority-class"
+
+_CLUSTER_QUEUE, _LOCAL_QUEUE, _COHORT, _FLAVOR = "clusterqueue/", "localqueue/", "cohort/", "resourceflavor/"
+
+
+def tree_queue(cluster_queue: str) -> str:
+    """Return the queue in our tree that a ClusterQueue is."""
+    return _CLUSTER_QUEUE + cluster_queue
+
+
+def tree_cohort(cohort: str) -> str:
+    """Return the queue in our tree that a Cohort is."""
+    return _COHORT + cohort
+
+
+def tree_flavor(flavor: str) -> str:
+    """Return our flavor that a ResourceFlavor is."""
+    return _FLAVOR + flavor
+
+
+def cluster_queue_of(queue: str) -> str:
+    """Return the ClusterQueue that a queue in our tree is; empty: it is none."""
+    return queue.removeprefix(_CLUSTER_QUEUE) if queue.startswith(_CLUSTER_QUEUE) else ""
+
+
+def flavor_of(flavor: str) -> str:
+    """Return the ResourceFlavor that a flavor of ours is."""
+    return flavor.removeprefix(_FLAVOR)
+
+
+def local_queue(namespace: str, name: str) -> str:
+    """Return how a job names its LocalQueue, until the definitions say which ClusterQueue that is."""
+    return f"{_LOCAL_QUEUE}{namespace}/{name}"
+
+
+def local_queue_of(queue: str) -> str:
+    """Return `namespace/name` of the LocalQueue that is named so; empty: it is none."""
+    return queue.removeprefix(_LOCAL_QUEUE) if queue.startswith(_LOCAL_QUEUE) else ""

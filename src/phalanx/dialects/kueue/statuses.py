@@ -1,0 +1,114 @@
+"""The status of ClusterQueues, LocalQueues and Cohorts: what is reserved and used of each flavor, and how many wait.
+
+A reservation counts what has quota (in Kueue before checks are passed), usage what is admitted. Here both come with the
+start, so they are the same.
+
+Sources: apis/kueue/v1beta2/{clusterqueue,localqueue}_types.go; pkg/controller/core of v0.19.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from phalanx.dialects.frame import Answer, Object, Objects, Stage, Told
+from phalanx.dialects.kueue import kinds
+from phalanx.dialects.kueue.conditions import Conditions
+from phalanx.dialects.kueue.definitions import Cell, ClusterQueue, KueueDefinitions, LocalQueue
+from phalanx.dialects.quantities import quantity
+
+_STARTED = frozenset({Stage.STARTING, Stage.RUNNING, Stage.LEAVING})
+
+
+@dataclass(slots=True)
+class Use:
+    """What one queue has: amounts by (flavor, resource), and jobs."""
+
+    amounts: dict[Cell, int] = field(default_factory=dict)
+    pending: int = 0
+    reserving: int = 0
+
+
+def uses(everyone: Iterable[Told]) -> tuple[dict[str, Use], dict[str, Use]]:
+    """Return what ClusterQueues have, by name, and what LocalQueues have, by `namespace/name`."""
+    queues: dict[str, Use] = {}
+    locals_: dict[str, Use] = {}
+    for told in everyone:
+        name = told.owners[0]["metadata"].get("labels", {}).get(kinds.QUEUE_LABEL, "")
+        of = [locals_.setdefault(f"{told.namespace}/{name}", Use())]
+        if queue := kinds.cluster_queue_of(told.queue):
+            of.append(queues.setdefault(queue, Use()))
+        for use in of:
+            _enter(use, told)
+    return queues, locals_
+
+
+def _enter(use: Use, told: Told) -> None:
+    use.pending += told.stage is Stage.WAITING
+    if told.stage not in _STARTED:
+        return
+    use.reserving += 1
+    for each in told.pod_sets:
+        for resource, amount in each.request:
+            cell = (kinds.flavor_of(each.flavor), resource)
+            use.amounts[cell] = use.amounts.get(cell, 0) + amount * each.placed
+
+
+def statuses(defined: KueueDefinitions, everyone: Iterable[Told], objects: Objects, now: str) -> Iterator[Answer]:
+    """Yield the status of every queue as it should be. `objects`: as they are; `now`: as a metav1.Time."""
+    queues, locals_ = uses(everyone)
+    there = objects.get(kinds.CLUSTER_QUEUES, {})
+    for name, found in defined.cluster_queues.items():
+        old = (there.get(name) or {}).get("status") or {}
+        status = _cluster_queue(found, queues.get(name, Use()), old, now)
+        yield Answer(kind=kinds.CLUSTER_QUEUES, key=name, status=status)
+    for key, local in defined.local_queues.items():
+        old = (objects.get(kinds.LOCAL_QUEUES, {}).get(key) or {}).get("status") or {}
+        status = _local_queue(defined, local, locals_.get(key, Use()), old, now)
+        yield Answer(kind=kinds.LOCAL_QUEUES, key=key, status=status)
+
+
+def _cluster_queue(found: ClusterQueue, use: Use, old: Mapping[str, Any], now: str) -> Object:
+    conditions = Conditions(old.get("conditions") or (), now)
+    conditions.set("Active", found.active, found.reason, found.message)
+    flavors = _flavors(found, use, borrowed=True)
+    return {**_counts(use), "conditions": conditions.all(), "flavorsReservation": flavors, "flavorsUsage": flavors}
+
+
+def _local_queue(defined: KueueDefinitions, local: LocalQueue, use: Use, old: Mapping[str, Any], now: str) -> Object:
+    found = defined.cluster_queues.get(local.cluster_queue)
+    conditions = Conditions(old.get("conditions") or (), now)
+    conditions.set("Active", *_active(local, found))
+    flavors = _flavors(found, use, borrowed=False) if found is not None else []
+    return {**_counts(use), "conditions": conditions.all(), "flavorsReservation": flavors, "flavorsUsage": flavors}
+
+
+def _active(local: LocalQueue, found: ClusterQueue | None) -> tuple[bool, str, str]:
+    if local.stop_policy != "None":
+        return False, "Stopped", "LocalQueue is stopped"
+    if found is None:
+        return False, "ClusterQueueDoesNotExist", "Can't submit new workloads to clusterQueue"
+    if not found.active:
+        return False, "ClusterQueueIsInactive", "Can't submit new workloads to clusterQueue"
+    return True, "Ready", "Can submit new workloads to localQueue"
+
+
+def _counts(use: Use) -> Object:
+    return {
+        "pendingWorkloads": use.pending,
+        "reservingWorkloads": use.reserving,
+        "admittedWorkloads": use.reserving,
+    }
+
+
+def _flavors(found: ClusterQueue, use: Use, *, borrowed: bool) -> list[Object]:
+    """In the order of the ClusterQueue's own quotas."""
+    by_flavor: dict[str, list[Object]] = {}
+    for (flavor, resource), nominal in found.node.nominal.items():
+        total = use.amounts.get((flavor, resource), 0)
+        entry = {"name": resource, "total": quantity(resource, total)}
+        if borrowed:
+            entry["borrowed"] = quantity(resource, max(0, total - nominal) if found.node.parent else 0)
+        by_flavor.setdefault(flavor, []).append(entry)
+    return [{"name": flavor, "resources": resources} for flavor, resources in by_flavor.items()]

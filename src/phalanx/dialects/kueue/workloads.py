@@ -1,0 +1,226 @@
+"""The Workload of a job: the object that Kueue's users, tools and dashboards look at.
+
+Kueue decides on Workloads; here they are answers. Each says what was decided of its job, under the name, owner, pod
+sets and conditions that Kueue would give it; what its users may change in it is read back (`dialect`).
+
+Sources: pkg/controller/jobframework/{reconciler,workload_names}.go, pkg/workload/workload.go of v0.19.2; reasons of
+QuotaReserved=False as of 0.20.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from phalanx.dialects.frame import Answer, Object, PodSet, Stage, Told
+from phalanx.dialects.kueue import kinds
+from phalanx.dialects.kueue.conditions import Conditions
+from phalanx.dialects.kueue.definitions import KueueDefinitions
+from phalanx.dialects.peer_reasons import Peer, word
+from phalanx.dialects.quantities import quantity
+from phalanx.model.job import Outcome
+from phalanx.model.pod import PODS, Amounts
+from phalanx.model.reason import Reason, ReasonCode
+
+_LONGEST_PREFIX = 252 - 5  # of 253 characters, with a hyphen and five of the hash
+_JOB_UID = f"{kinds.PREFIX}job-uid"
+_UNSPOKEN = frozenset({ReasonCode.BEHIND_HEAD, ReasonCode.WAITING_FOR_MEMBERS})
+
+
+def workload_name(kind: str, group: str, name: str, uid: str) -> str:
+    """Return the name of a job's Workload."""
+    digest = hashlib.sha1(f"{kind}\n{group}\n{name}\n{uid}".encode(), usedforsecurity=False).hexdigest()
+    return f"{f'{kind.lower()}-{name}'[:_LONGEST_PREFIX]}-{digest[:5]}"
+
+
+def key_of(told: Told) -> str:
+    """Return `namespace/name` of the gang's Workload. A pod group's is named as the group."""
+    owner = told.owners[0]
+    if told.kind == "PodGroup":
+        return f"{told.namespace}/{told.id.partition('/')[2]}"
+    group, _, _ = str(owner["apiVersion"]).rpartition("/")
+    meta = owner["metadata"]
+    return f"{told.namespace}/{workload_name(owner['kind'], group, meta['name'], meta['uid'])}"
+
+
+def workload(defined: KueueDefinitions, told: Told, old: Object | None, now: str) -> Answer:
+    """Return the Workload of a gang as it should be. `old`: as it is; `now`: as a metav1.Time."""
+    status = workload_status(defined, told, (old or {}).get("status") or {}, now)
+    return Answer(kind=kinds.WORKLOADS, key=key_of(told), body=_body(told), status=status)
+
+
+def _body(told: Told) -> Object:
+    space, _, name = key_of(told).partition("/")
+    group = told.kind == "PodGroup"
+    owners = [_owner(owner, controller=not group) for owner in told.owners]
+    priority_class = told.options.get(kinds.PRIORITY_LABEL)
+    local = told.owners[0]["metadata"].get("labels", {}).get(kinds.QUEUE_LABEL, "")
+    spec: Object = {
+        "active": True,
+        "podSets": [_pod_set(each) for each in told.pod_sets],
+        "queueName": local,
+        "priority": told.priority,
+    }
+    if priority_class:
+        named = {"group": kinds.GROUP, "kind": kinds.PRIORITY_CLASSES.name, "name": priority_class}
+        spec["priorityClassRef"] = named
+    meta: Object = {"name": name, "namespace": space, "ownerReferences": owners}
+    meta["labels"] = {_JOB_UID: told.owners[0]["metadata"]["uid"]}
+    if group:
+        meta["annotations"] = {f"{kinds.PREFIX}is-group-workload": "true"}
+    return {
+        "apiVersion": kinds.WORKLOADS.api_version,
+        "kind": kinds.WORKLOADS.name,
+        "metadata": meta,
+        "spec": spec,
+    }
+
+
+def _owner(owner: Object, *, controller: bool) -> Object:
+    meta = owner["metadata"]
+    found = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": meta["name"], "uid": meta["uid"]}
+    return {**found, "controller": True, "blockOwnerDeletion": True} if controller else found
+
+
+def _pod_set(each: PodSet) -> Object:
+    fewer = {"minCount": each.minimum} if each.minimum < each.count else {}
+    return {"name": each.name, "count": each.count, "template": each.template, **fewer}
+
+
+# --- status -----------------------------------------------------------------------------------------------------------
+
+
+def workload_status(defined: KueueDefinitions, told: Told, old: Mapping[str, Any], now: str) -> Object:
+    """Return what the status of the gang's Workload should say, after `old`."""
+    said = Conditions(old.get("conditions") or (), now, 1)
+    status: Object = {}
+    match told.stage:
+        case Stage.WAITING:
+            status |= _waiting(defined, told, old, said)
+        case Stage.STARTING | Stage.RUNNING:
+            status |= _admitted(defined, told, old, said)
+        case Stage.LEAVING:
+            _leaving(defined, told, said)
+            status |= {key: old[key] for key in ("admission",) if key in old}
+        case Stage.FINISHED:
+            _finished(told, said)
+            status |= {key: old[key] for key in ("admission", "reclaimablePods") if key in old}
+    kept = {key: old[key] for key in ("schedulingStats", "requeueState", "admissionChecks") if key in old}
+    return {"conditions": said.all(), **kept, **status}
+
+
+def _waiting(defined: KueueDefinitions, told: Told, old: Mapping[str, Any], said: Conditions) -> Object:
+    found: Object = {}
+    evicted = said.is_true("QuotaReserved")
+    if evicted:
+        cause = said.reason("Evicted") or "Preempted"
+        said.set("QuotaReserved", False, "PendingEvaluation", said.message("Evicted"))
+        said.set("Admitted", False, "NoReservation", "The workload has no reservation")
+        said.set("Requeued", cause in ("Preempted", "NodeFailures"), cause, said.message("Evicted"))
+        found["schedulingStats"] = _counted(old, cause)
+    if told.reason is not None and told.reason.code not in _UNSPOKEN:
+        said.set("QuotaReserved", False, _why(told.reason), told.reason.text)
+        said.set("Admitted", False, "NoReservation", "The workload has no reservation")
+        covered = _covered(defined, told)
+        found["resourceRequests"] = [
+            {"name": each.name, "resources": _total(each.request, each.count, covered)} for each in told.pod_sets
+        ]
+    said.set("PodsReady", False, "WaitForStart", "Not all pods are ready or succeeded")
+    return found
+
+
+def _why(reason: Reason) -> str:
+    found = word(reason.code, Peer.KUEUE)
+    return found if isinstance(found, str) else "PendingEvaluation"
+
+
+def _counted(old: Mapping[str, Any], cause: str) -> Object:
+    """One eviction more for that cause."""
+    evictions = [dict(one) for one in (old.get("schedulingStats") or {}).get("evictions") or ()]
+    known = next((one for one in evictions if one.get("reason") == cause), None)
+    if known is None:
+        evictions.append({"reason": cause, "underlyingCause": "", "count": 1})
+    else:
+        known["count"] = int(known.get("count") or 0) + 1
+    return {"evictions": evictions}
+
+
+def _admitted(defined: KueueDefinitions, told: Told, old: Mapping[str, Any], said: Conditions) -> Object:
+    queue = kinds.cluster_queue_of(told.queue)
+    for kind in ("Evicted", "Preempted"):
+        if said.is_true(kind):
+            said.set(kind, False, "QuotaReserved", f"Previously: {said.message(kind)}")
+    begun = not said.is_true("QuotaReserved")
+    said.set("QuotaReserved", True, "QuotaReserved", f"Quota reserved in ClusterQueue {queue}")
+    said.set("Admitted", True, "Admitted", "The workload is admitted")
+    if all(each.ready + each.succeeded >= each.placed for each in told.pod_sets) and told.stage is Stage.RUNNING:
+        if not said.is_true("PodsReady"):
+            said.set("PodsReady", True, "Started", "All pods reached readiness and the workload is running")
+    elif not said.is_true("PodsReady"):
+        said.set("PodsReady", False, "WaitForStart", "Not all pods are ready or succeeded")
+    admission = old.get("admission")
+    if begun or not admission:
+        admission = {"clusterQueue": queue, "podSetAssignments": list(_assignments(defined, told))}
+    return {"admission": admission}
+
+
+def _assignments(defined: KueueDefinitions, told: Told) -> Iterator[Object]:
+    covered = _covered(defined, told)
+    for each in told.pod_sets:
+        usage = _total(each.request, each.placed, covered)
+        flavor = kinds.flavor_of(each.flavor)
+        yield {
+            "name": each.name,
+            "count": each.placed,
+            "flavors": dict.fromkeys(usage, flavor),
+            "resourceUsage": usage,
+        }
+
+
+def _covered(defined: KueueDefinitions, told: Told) -> frozenset[str]:
+    found = defined.cluster_queues.get(kinds.cluster_queue_of(told.queue))
+    return found.resources if found is not None else frozenset()
+
+
+def _total(request: Amounts, count: int, covered: frozenset[str]) -> dict[str, str]:
+    """By resource, as quantities; `pods` only where a quota counts them."""
+    return {name: quantity(name, each * count) for name, each in request if name != PODS or PODS in covered}
+
+
+def _leaving(defined: KueueDefinitions, told: Told, said: Conditions) -> None:
+    if said.is_true("Evicted"):
+        return
+    text = told.reason.text if told.reason is not None else "taken back"
+    if told.preemptor is not None:
+        said.set("Evicted", True, "Preempted", text)
+        said.set("Preempted", True, _preempted_by(defined, told, told.preemptor), text)
+    else:
+        said.set("Evicted", True, "PodsReadyTimeout", text)
+
+
+def _preempted_by(defined: KueueDefinitions, told: Told, preemptor: Told) -> str:
+    if preemptor.queue == told.queue:
+        return "InClusterQueue"
+    found = defined.cluster_queues.get(kinds.cluster_queue_of(preemptor.queue))
+    if found is None:
+        return "InCohortReclamation"
+    asked: dict[str, int] = {}
+    for each in preemptor.pod_sets:
+        for name, amount in each.request:
+            asked[name] = asked.get(name, 0) + amount * each.minimum
+    flavors = {each.flavor for each in told.pod_sets}
+    over = any(
+        amount > found.node.nominal.get((kinds.flavor_of(flavor), name), amount)
+        for flavor in flavors
+        for name, amount in asked.items()
+    )
+    return "InCohortReclaimWhileBorrowing" if over else "InCohortReclamation"
+
+
+def _finished(told: Told, said: Conditions) -> None:
+    if said.is_true("Finished"):
+        return
+    well = told.outcome is Outcome.SUCCEEDED
+    text = "Job finished successfully" if well else "Job failed"
+    said.set("Finished", True, "Succeeded" if well else "Failed", text)

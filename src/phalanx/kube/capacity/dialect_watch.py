@@ -1,0 +1,89 @@
+"""Definitions of other schedulers, by the dialects that are on: from their objects to queues of our tree.
+
+A change marks its dialect; all definitions of a marked dialect are read anew, once for however many changes came, and
+the core is told what differs. Gangs that a dialect has a claim on are looked at again then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from phalanx.client.connection import Object
+from phalanx.client.informer import Change
+from phalanx.client.kind import Kind
+from phalanx.dialects.frame import Claim, Definitions, Dialect, Said
+from phalanx.kube.read.queue import QueueCache
+from phalanx.model.event import Event
+
+_NOTHING: Mapping[str, str] = {}
+
+
+class DialectWatch:
+    """`defined`: by dialect, its definitions as they were last read. `claimed`: gang -> its dialect. `objects`: the
+    caches of a dialect's kinds, those that are served."""
+
+    def __init__(
+        self,
+        dialects: Iterable[Dialect[Any]],
+        queues: QueueCache,
+        *,
+        objects: Callable[[Kind], Mapping[str, Object] | None],
+        mark: Callable[[str], None],
+    ) -> None:
+        self.dialects = {dialect.name: dialect for dialect in dialects}
+        self.defined: dict[str, Definitions] = {}
+        self.claimed: dict[str, str] = {}
+        self._queues, self._objects, self._mark = queues, objects, mark
+        self._stale = dict.fromkeys(self.dialects)
+        self.kinds = tuple(dict.fromkeys(kind for each in self.dialects.values() for kind in each.definition_kinds))
+
+    def on_change(self, change: Change) -> bool:
+        """Return whether it matters: a status that we wrote ourselves does not."""
+        for name, dialect in self.dialects.items():
+            if change.kind in dialect.definition_kinds and _differs(change, change.kind in dialect.by_status):
+                self._stale[name] = None
+        return bool(self._stale)
+
+    @property
+    def stale(self) -> bool:
+        """Return whether definitions changed since they were read."""
+        return bool(self._stale)
+
+    def events(self) -> Iterable[Event]:
+        """Yield what differs since the last call; gangs that it may concern are marked."""
+        stale, self._stale = self._stale, {}
+        for name in stale:
+            dialect = self.dialects[name]
+            found = {kind: self._objects(kind) for kind in dialect.definition_kinds}
+            self.defined[name] = dialect.define({kind: each for kind, each in found.items() if each is not None})
+            yield from self._queues.on_definitions(name, self.defined[name])
+            for gang in [gang for gang, of in self.claimed.items() if of == name]:
+                self._mark(gang)
+
+    def words(self, kind: str, meta: Mapping[str, Any]) -> Mapping[str, str]:
+        """Return what the object says in words of the dialects, in ours."""
+        for dialect in self.dialects.values():
+            if found := dialect.words(kind, meta):
+                return found
+        return _NOTHING
+
+    def claim(self, said: Said) -> Claim | None:
+        """Return what the definitions of a dialect say of a gang; None: it is of none."""
+        for name, dialect in self.dialects.items():
+            if name in self.defined and (found := dialect.claim(self.defined[name], said)) is not None:
+                self.claimed[said.gang] = name
+                return found
+        return None
+
+
+def _differs(change: Change, by_status: bool) -> bool:
+    if change.old is None or change.new is None:
+        return True
+    return _said(change.old, by_status) != _said(change.new, by_status)
+
+
+def _said(obj: Object, by_status: bool) -> Object:
+    meta = obj["metadata"]
+    rest = {key: value for key, value in obj.items() if key != "metadata" and (by_status or key != "status")}
+    return {**rest, "labels": meta.get("labels"), "going": "deletionTimestamp" in meta, "uid": meta["uid"]}

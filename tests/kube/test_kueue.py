@@ -1,0 +1,129 @@
+"""Jobs that name a LocalQueue, where Kueue's dialect is on: they start by its queues, and a Workload says so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phalanx.client.kind import NAMESPACES
+from phalanx.dialects.kueue import kinds
+from tests.dialects.kueue.written import cluster_queue, group, local_queue, named
+from tests.kube import double
+from tests.kube.double import Object, node
+from tests.kube.stage import Stage
+from tests.kube.test_barrier import play, settle
+
+ON = frozenset({kinds.NAME})
+
+
+def stage_with(cpu: int = 3, **spec: Any) -> Stage:
+    """A node of 8 cpu; the ClusterQueue `a` with so many, and its LocalQueue `l`."""
+    stage = Stage(nodes=[node("n1", 8)], dialects=ON)
+    stage.api.put(NAMESPACES, named("default"))
+    stage.api.put(kinds.RESOURCE_FLAVORS, named("f", spec={}))
+    stage.api.put(kinds.CLUSTER_QUEUES, cluster_queue("a", group(f={"cpu": cpu}), **spec))
+    stage.api.put(kinds.LOCAL_QUEUES, local_queue("l", "a"))
+    return stage
+
+
+def job(name: str, pods: int, **labels: str) -> Object:
+    found = double.job(name, pods)
+    found["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "l"} | {
+        f"kueue.x-k8s.io/{key.replace('_', '-')}": value for key, value in labels.items()
+    }
+    return found
+
+
+def workload(stage: Stage, job: str) -> Object:
+    """The Workload that the Job owns; an empty object if there is none."""
+    found = (
+        one
+        for one in stage.api.objects[kinds.WORKLOADS].values()
+        if one["metadata"]["ownerReferences"][0]["name"] == job
+    )
+    return next(found, {})
+
+
+def conditions(stage: Stage, job: str) -> dict[str, str]:
+    """type -> `status reason`."""
+    status = workload(stage, job).get("status") or {}
+    return {one["type"]: f"{one['status']} {one['reason']}" for one in status.get("conditions") or ()}
+
+
+def test_a_job_starts_within_its_cluster_queue_and_its_workload_says_so() -> None:
+    async def scene() -> None:
+        stage = stage_with(3)
+        stage.put(job("one", 2))
+        async with stage.scheduler():
+            await stage.until(lambda: len(stage.api.bound()) == 2)
+            await stage.until(lambda: conditions(stage, "one").get("Admitted") == "True Admitted")
+            stage.put(job("two", 2))
+            await stage.until(lambda: conditions(stage, "two").get("QuotaReserved") == "False WaitingForQuota")
+            assert conditions(stage, "two")["Admitted"] == "False NoReservation"
+            assert len(stage.api.bound()) == 2
+            found = workload(stage, "one")
+            assert found["spec"]["queueName"] == "l"
+            assert found["status"]["admission"] == {
+                "clusterQueue": "a",
+                "podSetAssignments": [
+                    {"name": "main", "count": 2, "flavors": {"cpu": "f"}, "resourceUsage": {"cpu": "2"}}
+                ],
+            }
+            await stage.until(lambda: counts(stage) == (1, 1, 1))
+
+    def counts(stage: Stage) -> tuple[int, ...]:
+        status = stage.api.objects[kinds.CLUSTER_QUEUES]["a"].get("status") or {}
+        return tuple(status.get(f"{name}Workloads") for name in ("pending", "reserving", "admitted"))
+
+    play(scene())
+
+
+def test_what_runs_gives_way_to_a_higher_class_and_its_workload_says_why() -> None:
+    async def scene() -> None:
+        stage = stage_with(2, preemption={"withinClusterQueue": "LowerPriority"})
+        stage.api.put(kinds.PRIORITY_CLASSES, named("high", value=10))
+        stage.put(job("low", 2))
+        async with stage.scheduler():
+            await stage.until(lambda: conditions(stage, "low").get("Admitted") == "True Admitted")
+            stage.put(job("urgent", 2, priority_class="high"))
+            await stage.until(lambda: conditions(stage, "urgent").get("Admitted") == "True Admitted")
+            await stage.until(lambda: conditions(stage, "low").get("QuotaReserved") == "False WaitingForQuota")
+            said = conditions(stage, "low")
+            assert (said["Evicted"], said["Preempted"]) == ("True Preempted", "True InClusterQueue")
+            assert said["Requeued"] == "True Preempted"
+            assert workload(stage, "low")["status"]["schedulingStats"]["evictions"][0]["count"] == 1
+            assert "admission" not in workload(stage, "low")["status"]
+            assert workload(stage, "urgent")["spec"]["priority"] == 10
+
+    play(scene())
+
+
+def test_definitions_that_come_late_let_go_what_waited_for_them() -> None:
+    async def scene() -> None:
+        stage = stage_with(3)
+        stage.api.drop(kinds.RESOURCE_FLAVORS, "f")
+        stage.put(job("one", 1))
+        async with stage.scheduler():
+            await stage.until(lambda: conditions(stage, "one").get("QuotaReserved") == "False Suspended")
+            assert active(stage) == "FlavorNotFound"
+            stage.api.put(kinds.RESOURCE_FLAVORS, named("f", spec={}))
+            await stage.until(lambda: len(stage.api.bound()) == 1)
+            await stage.until(lambda: active(stage) == "Ready")
+
+    def active(stage: Stage) -> str:
+        status = stage.api.objects[kinds.CLUSTER_QUEUES]["a"].get("status") or {}
+        return str(status["conditions"][0]["reason"])
+
+    play(scene())
+
+
+def test_without_the_dialect_the_label_says_nothing() -> None:
+    async def scene() -> None:
+        stage = stage_with(3)
+        stage.dialects = frozenset()
+        stage.put(job("one", 1))
+        async with stage.scheduler():
+            await settle(stage)
+            assert stage.api.bound() == {}
+            assert stage.api.objects[kinds.WORKLOADS] == {}
+
+    play(scene())
