@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from phalanx.client.kind import NAMESPACES
+from phalanx.client.kind import NAMESPACES, PODS
+from phalanx.dialects.frame import Told
 from phalanx.dialects.kueue import kinds
+from phalanx.dialects.kueue.configuration import CONFIGURATIONS
+from phalanx.dialects.kueue.dialect import KUEUE
+from phalanx.model.queue import QueueOrder, Strategy
 from tests.dialects.kueue.written import cluster_queue, group, local_queue, named
 from tests.kube import double
 from tests.kube.double import Object, node
@@ -125,5 +129,94 @@ def test_without_the_dialect_the_label_says_nothing() -> None:
             await settle(stage)
             assert stage.api.bound() == {}
             assert stage.api.objects[kinds.WORKLOADS] == {}
+
+    play(scene())
+
+
+def test_an_answer_that_cannot_be_made_concerns_that_job_alone() -> None:
+    async def scene() -> None:
+        stage = stage_with(3)
+        stage.put(job("odd", 1), job("well", 1))
+        async with stage.scheduler():
+            answer = KUEUE.answer
+            stage.world.watch.capacity.dialects.dialects = {"kueue": Brittle(answer)}  # type: ignore[dict-item]
+            await stage.until(lambda: conditions(stage, "well").get("PodsReady") == "False WaitForStart")
+            assert workload(stage, "odd") == {}
+
+    class Brittle:
+        """Kueue, but that it cannot answer the job `odd`."""
+
+        def __init__(self, answer: Any) -> None:
+            self._answer = answer
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(KUEUE, name)
+
+        def answer(self, defined: Any, told: Told, *more: Any) -> Any:
+            if told.id == "default/odd":
+                raise KeyError("odd")
+            return self._answer(defined, told, *more)
+
+    play(scene())
+
+
+def test_pods_of_a_group_wait_for_all_of_it_and_have_one_workload() -> None:
+    def pod(name: str, of: str, total: int) -> Object:
+        found = double.pod(name)
+        found["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "l", "kueue.x-k8s.io/pod-group-name": of}
+        found["metadata"]["annotations"] = {"kueue.x-k8s.io/pod-group-total-count": str(total)}
+        return found
+
+    async def scene() -> None:
+        stage = stage_with(3)
+        stage.put(pod("a", "g", 2))
+        async with stage.scheduler():
+            await settle(stage)
+            assert stage.api.bound() == {}
+            stage.put(pod("b", "g", 2))
+            await stage.until(lambda: len(stage.api.bound()) == 2)
+            await stage.until(lambda: said(stage, "Admitted") == "Admitted")
+            found = stage.api.objects[kinds.WORKLOADS]["default/g"]
+            assert [one["name"] for one in found["metadata"]["ownerReferences"]] == ["a", "b"]
+            assert found["status"]["admission"]["podSetAssignments"][0]["count"] == 2
+            for name in "ab":
+                stage.api.put(PODS, {**stage.api.objects[PODS][f"default/{name}"], "status": {"phase": "Succeeded"}})
+            await stage.until(lambda: said(stage, "Finished") == "Succeeded")
+
+    def said(stage: Stage, kind: str) -> str:
+        status = stage.api.objects[kinds.WORKLOADS].get("default/g", {}).get("status") or {}
+        return next((one["reason"] for one in status.get("conditions") or () if one["type"] == kind), "")
+
+    play(scene())
+
+
+def test_a_flavor_stays_while_a_cluster_queue_names_it() -> None:
+    async def scene() -> None:
+        stage = stage_with(3)
+        async with stage.scheduler():
+            await stage.until(lambda: finalizers(stage) == ["kueue.x-k8s.io/resource-in-use"])
+            stage.api.drop(kinds.CLUSTER_QUEUES, "a")
+            await stage.until(lambda: finalizers(stage) == [])
+
+    def finalizers(stage: Stage) -> list[str]:
+        return list(stage.api.objects[kinds.RESOURCE_FLAVORS]["f"]["metadata"].get("finalizers") or ())
+
+    play(scene())
+
+
+def test_fair_sharing_of_kueues_own_configuration() -> None:
+    async def scene() -> None:
+        stage = stage_with(3, cohortName="all")
+        text = "fairSharing: {preemptionStrategies: [LessThanInitialShare]}"
+        data = {"controller_manager_config.yaml": text}
+        stage.api.put(CONFIGURATIONS, named("kueue-manager-config", "kueue-system", data=data))
+        async with stage.scheduler():
+            await stage.until(lambda: "clusterqueue/a" in stage.cluster.queues)
+            assert stage.cluster.queues["cohort/all"].order is QueueOrder.FAIR
+            assert stage.cluster.queues["clusterqueue/a"].preemption.strategy is Strategy.INITIAL_SHARE
+            await stage.until(lambda: share(stage) == {"weightedShare": 0})
+
+    def share(stage: Stage) -> Any:
+        return (stage.api.objects[kinds.CLUSTER_QUEUES]["a"].get("status") or {}).get("fairSharing")
 
     play(scene())

@@ -88,10 +88,20 @@ class PodSet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Eviction:
+    """A start that ends, or has ended, since the gang was told last. `preempted`: it gives way to another; else it was
+    taken back. `preemptor`: who gets the room, where that one is known."""
+
+    reason: Reason
+    preempted: bool = False
+    preemptor: Told | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
     """One gang, as a dialect is told of it. `owners`: the objects that form it, oldest first, as they were last seen.
-    `queue`: in the tree. `reason`: why it waits, or why it leaves. `preemptor`: the gang that it gives way to.
-    `since_s`: when its start was decided. `created_s`: when it came."""
+    `kind`: theirs, or PodGroup where they are its pods. `queue`: in the tree. `reason`: why it waits. `created_s`: when
+    it came."""
 
     id: str
     namespace: str
@@ -103,10 +113,9 @@ class Told:
     stage: Stage
     pod_sets: tuple[PodSet, ...]
     reason: Reason | None = None
-    preemptor: Told | None = None
+    evicted: Eviction | None = None
     outcome: Outcome | None = None
     created_s: float = 0.0
-    since_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

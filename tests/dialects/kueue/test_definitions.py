@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from phalanx.dialects.frame import Said
-from phalanx.dialects.kueue.definitions import START_TIMEOUT_S, KueueDefinitions, claim
+from phalanx.dialects.kueue.configuration import START_TIMEOUT_S
+from phalanx.dialects.kueue.definitions import KueueDefinitions, claim
 from phalanx.dialects.kueue.selectors import selects
 from phalanx.model.node import Flavor
 from phalanx.model.pod import Toleration
@@ -18,6 +19,7 @@ from phalanx.model.queue import (
     QueueState,
     Quota,
     ReclaimWithinCohort,
+    Strategy,
     VictimOrder,
     WithinQueue,
 )
@@ -35,7 +37,7 @@ def test_without_a_cohort_the_nominal_quota_is_the_limit() -> None:
     assert queue(found, "clusterqueue/a") == Queue(
         name="clusterqueue/a",
         quotas=(Quota(flavor="resourceflavor/f", guaranteed=own, limit=own),),
-        preemption=QueuePreemption(victims=VictimOrder.CHEAPEST),
+        preemption=QueuePreemption(victims=VictimOrder.CHEAPEST, strategy=Strategy.FINAL_THEN_INITIAL),
         start_timeout_s=START_TIMEOUT_S,
     )
 
@@ -94,6 +96,7 @@ POLICIES: list[tuple[dict[str, Any], dict[str, Any]]] = [
                 borrowing=True,
                 borrowing_threshold=7,
                 victims=VictimOrder.CHEAPEST,
+                strategy=Strategy.FINAL_THEN_INITIAL,
             )
         },
     ),

@@ -51,5 +51,4 @@ def _key(obj: Object) -> str:
 
 
 def defined(**some: Any) -> KueueDefinitions:
-    there = objects(**some)
-    return define(there, there[NAMESPACES])
+    return define(objects(**some))

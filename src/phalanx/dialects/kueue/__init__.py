@@ -3,6 +3,7 @@
 Rooms, lowest first:
 
     kinds        its kinds, and the names that they have in our tree
+    configuration  its Configuration, from the ConfigMap of its controller
     selectors    label selectors of namespaces
     definitions  ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass, AdmissionCheck: our queue tree
     gangs        labels and annotations of jobs and pods, in our words

@@ -34,6 +34,10 @@ class Conditions:
         """Return the message of that condition; empty: there is no such condition."""
         return str(self._by_type.get(kind, {}).get("message") or "")
 
+    def since(self, kind: str) -> str:
+        """Return when that condition got its status, as a metav1.Time; empty: there is no such condition."""
+        return str(self._by_type.get(kind, {}).get("lastTransitionTime") or "")
+
     def __contains__(self, kind: str) -> bool:
         return kind in self._by_type
 

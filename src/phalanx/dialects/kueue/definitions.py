@@ -20,9 +20,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from phalanx.client.kind import NAMESPACES
 from phalanx.client.quantity import QuantityError, amount, parse
 from phalanx.dialects.frame import Claim, Definitions, Object, Objects, Said
 from phalanx.dialects.kueue import kinds
+from phalanx.dialects.kueue.configuration import CONFIGURATIONS, DEFAULTS, Configuration, configuration
 from phalanx.dialects.kueue.selectors import selects
 from phalanx.model.node import Flavor
 from phalanx.model.pod import PODS, Toleration
@@ -30,16 +32,18 @@ from phalanx.model.queue import (
     Bounds,
     FlavorFungibility,
     Queue,
+    QueueOrder,
     QueuePreemption,
     QueueState,
     Quota,
+    ReclaimFloor,
     ReclaimWithinCohort,
+    Strategy,
     VictimOrder,
     WithinQueue,
 )
 from phalanx.model.reason import Reason, ReasonCode
 
-START_TIMEOUT_S = 1800.0  # waitForPodsReady.timeout, which is on since 0.19 unless switched off
 Cell = tuple[str, str]  # (flavor, resource)
 
 _WITHIN = {"LowerPriority": WithinQueue.LOWER, "LowerOrNewerEqualPriority": WithinQueue.LOWER_OR_NEWER}
@@ -88,18 +92,21 @@ class LocalQueue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KueueDefinitions(Definitions):
-    """By name; LocalQueues by `namespace/name`. `namespaces`: labels of each. `cohorts`: Cohort objects."""
+    """By name; LocalQueues by `namespace/name`. `namespaces`: labels of each. `cohorts`: Cohort objects;
+    `wholes`: what each cohort, named or not, and all below it have."""
 
     cluster_queues: Mapping[str, ClusterQueue] = field(default_factory=dict)
     local_queues: Mapping[str, LocalQueue] = field(default_factory=dict)
     cohorts: Mapping[str, Node] = field(default_factory=dict)
     priorities: Mapping[str, int] = field(default_factory=dict)
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    configuration: Configuration = DEFAULTS
+    wholes: Mapping[str, Mapping[Cell, int]] = field(default_factory=dict)
 
 
-def define(objects: Objects, namespaces: Mapping[str, Object]) -> KueueDefinitions:
+def define(objects: Objects) -> KueueDefinitions:
     """Return the definitions in our tree. What cannot be read is a queue that is held, with its fault told."""
-    flavors = objects.get(kinds.RESOURCE_FLAVORS, {})
+    flavors, settings = objects.get(kinds.RESOURCE_FLAVORS, {}), configuration(objects.get(CONFIGURATIONS, {}))
     cohorts = {name: _node(name, obj, "parentName") for name, obj in objects.get(kinds.COHORTS, {}).items()}
     queues = {
         name: _cluster_queue(name, obj, objects, _node(name, obj, "cohortName", "cohort"))
@@ -107,14 +114,17 @@ def define(objects: Objects, namespaces: Mapping[str, Object]) -> KueueDefinitio
     }
     named = {flavor for each in (*queues.values(),) for flavor, _ in each.node.nominal}
     named |= {flavor for each in cohorts.values() for flavor, _ in each.nominal}
+    wholes = _wholes(queues, cohorts)
     return KueueDefinitions(
-        queues=tuple(_tree(queues, cohorts)),
+        queues=tuple(_tree(queues, cohorts, wholes, settings)),
         flavors=tuple(_flavor(name, flavors.get(name)) for name in sorted({*flavors, *named})),
         cluster_queues=queues,
         local_queues={key: _local_queue(obj) for key, obj in objects.get(kinds.LOCAL_QUEUES, {}).items()},
         cohorts=cohorts,
         priorities={name: int(obj.get("value") or 0) for name, obj in objects.get(kinds.PRIORITY_CLASSES, {}).items()},
-        namespaces={name: obj["metadata"].get("labels") or {} for name, obj in namespaces.items()},
+        namespaces={name: obj["metadata"].get("labels") or {} for name, obj in objects.get(NAMESPACES, {}).items()},
+        configuration=settings,
+        wholes=wholes,
     )
 
 
@@ -218,18 +228,27 @@ def _is_active(check: Object) -> bool:
 # --- the tree ---------------------------------------------------------------------------------------------------------
 
 
-def _tree(queues: Mapping[str, ClusterQueue], cohorts: Mapping[str, Node]) -> Iterator[Queue]:
+def _wholes(queues: Mapping[str, ClusterQueue], cohorts: Mapping[str, Node]) -> dict[str, dict[Cell, int]]:
+    """What every cohort, with or without an object, and all below it have."""
     named = {node.parent for node in (*(each.node for each in queues.values()), *cohorts.values()) if node.parent}
     nodes = {name: cohorts.get(name) or _node(name, {}) for name in sorted({*cohorts, *named})}
     below: dict[str, list[Mapping[Cell, int]]] = {}
     for each in queues.values():
         if each.node.parent:
             below.setdefault(each.node.parent, []).append(each.node.nominal)
-    whole = {name: _subtree(name, nodes, below, ()) for name in nodes}
-    for name, node in nodes.items():
-        yield _cohort(node, whole[name])
+    return {name: _subtree(name, nodes, below, ()) for name in nodes}
+
+
+def _tree(
+    queues: Mapping[str, ClusterQueue],
+    cohorts: Mapping[str, Node],
+    wholes: Mapping[str, Mapping[Cell, int]],
+    settings: Configuration,
+) -> Iterator[Queue]:
+    for name, whole in wholes.items():
+        yield _cohort(cohorts.get(name) or _node(name, {}), whole, settings)
     for each in queues.values():
-        yield _queue(each)
+        yield _queue(each, settings)
 
 
 def _subtree(
@@ -247,19 +266,20 @@ def _subtree(
     return total
 
 
-def _cohort(node: Node, whole: Mapping[Cell, int]) -> Queue:
+def _cohort(node: Node, whole: Mapping[Cell, int], settings: Configuration) -> Queue:
     limits = {cell: quota + node.borrowing.get(cell, 0) for cell, quota in whole.items()}
     bounded = {cell: limit for cell, limit in limits.items() if not node.parent or cell in node.borrowing}
     return Queue(
         name=kinds.tree_cohort(node.name),
         parent=kinds.tree_cohort(node.parent) if node.parent else "",
         quotas=tuple(_quotas(whole, bounded, node.lending if node.parent else {})),
-        weight=_weight(node.spec),
+        weight=weight_of(node.spec),
+        order=QueueOrder.FAIR if settings.fair else QueueOrder.PRIORITY,
         state=QueueState.HELD if node.fault else QueueState.OPEN,
     )
 
 
-def _queue(each: ClusterQueue) -> Queue:
+def _queue(each: ClusterQueue, settings: Configuration) -> Queue:
     node, spec = each.node, each.node.spec
     bounded = {
         cell: quota + node.borrowing.get(cell, 0)
@@ -271,11 +291,11 @@ def _queue(each: ClusterQueue) -> Queue:
         parent=kinds.tree_cohort(node.parent) if node.parent else "",
         quotas=tuple(_quotas(node.nominal, bounded, node.lending if node.parent else {})),
         fungibility=_fungibility(spec.get("flavorFungibility") or {}),
-        weight=_weight(spec),
+        weight=weight_of(spec),
         strict=spec.get("queueingStrategy") == "StrictFIFO",
-        preemption=_preemption(spec.get("preemption") or {}),
+        preemption=_preemption(spec.get("preemption") or {}, settings),
         state=QueueState.OPEN if each.active else QueueState.HELD,
-        start_timeout_s=START_TIMEOUT_S,
+        start_timeout_s=settings.start_timeout_s,
     )
 
 
@@ -294,7 +314,8 @@ def _bounds(flavor: str, amounts: Mapping[Cell, int]) -> Bounds:
     return tuple(sorted((resource, quota) for (of, resource), quota in amounts.items() if of == flavor))
 
 
-def _weight(spec: Mapping[str, Any]) -> float:
+def weight_of(spec: Mapping[str, Any]) -> float:
+    """Return the weight for fair sharing of a ClusterQueue or Cohort."""
     try:
         return float(parse((spec.get("fairSharing") or {}).get("weight", 1)))
     except QuantityError:
@@ -309,7 +330,14 @@ def _fungibility(said: Mapping[str, Any]) -> FlavorFungibility:
     )
 
 
-def _preemption(said: Mapping[str, Any]) -> QueuePreemption:
+_INITIAL, _FINAL = "LessThanInitialShare", "LessThanOrEqualToFinalShare"
+_STRATEGIES: Mapping[tuple[str, ...], Strategy] = {
+    (_INITIAL,): Strategy.INITIAL_SHARE,
+    (_FINAL,): Strategy.FINAL_SHARE,
+}
+
+
+def _preemption(said: Mapping[str, Any], settings: Configuration) -> QueuePreemption:
     borrow = said.get("borrowWithinCohort") or {}
     threshold = borrow.get("maxPriorityThreshold")
     return QueuePreemption(
@@ -317,7 +345,9 @@ def _preemption(said: Mapping[str, Any]) -> QueuePreemption:
         reclaim=_RECLAIM.get(str(said.get("reclaimWithinCohort")), ReclaimWithinCohort.NEVER),
         borrowing=borrow.get("policy") == "LowerPriority",
         borrowing_threshold=None if threshold is None else int(threshold),
-        victims=VictimOrder.CHEAPEST,
+        down_to=ReclaimFloor.FAIR_SHARE if settings.fair else ReclaimFloor.GUARANTEE,
+        strategy=_STRATEGIES.get(settings.strategies, Strategy.FINAL_THEN_INITIAL),
+        victims=VictimOrder.FAIREST if settings.fair else VictimOrder.CHEAPEST,
     )
 
 
@@ -350,7 +380,8 @@ def _obstacle(defined: KueueDefinitions, local: LocalQueue, said: Said) -> Reaso
     if not selects(found.node.spec.get("namespaceSelector"), defined.namespaces.get(said.namespace, {})):
         text = f"namespace {said.namespace} does not match the namespaceSelector of ClusterQueue {local.cluster_queue}"
         return Reason(code=ReasonCode.INVALID, text=text)
-    if uncovered := sorted(said.asks - found.resources - {PODS}):
+    counted = {name for name in said.asks if not name.startswith(defined.configuration.excluded)}
+    if uncovered := sorted(counted - found.resources - {PODS}):
         text = f"ClusterQueue {local.cluster_queue} has no quota for {', '.join(uncovered)}"
         return Reason(code=ReasonCode.NO_NODE_MATCHES, text=text)
     return None

@@ -9,6 +9,7 @@ from phalanx.client.kind import NAMESPACES, Kind
 from phalanx.dialects.frame import Answer, Claim, Object, Objects, Said, Told
 from phalanx.dialects.kueue import definitions, gangs, kinds, statuses, workloads
 from phalanx.dialects.kueue.admission import POLICIES
+from phalanx.dialects.kueue.configuration import CONFIGURATIONS
 from phalanx.dialects.kueue.definitions import KueueDefinitions
 
 
@@ -18,6 +19,7 @@ class Kueue:
     name: Final = kinds.NAME
     definition_kinds: Final[tuple[Kind, ...]] = (
         NAMESPACES,
+        CONFIGURATIONS,
         kinds.RESOURCE_FLAVORS,
         kinds.PRIORITY_CLASSES,
         kinds.ADMISSION_CHECKS,
@@ -27,12 +29,17 @@ class Kueue:
         kinds.LOCAL_QUEUES,
     )
     by_status: Final = frozenset({kinds.ADMISSION_CHECKS})
-    answer_kinds: Final[tuple[Kind, ...]] = (kinds.WORKLOADS, kinds.CLUSTER_QUEUES, kinds.LOCAL_QUEUES)
+    answer_kinds: Final[tuple[Kind, ...]] = (
+        kinds.WORKLOADS,
+        kinds.RESOURCE_FLAVORS,
+        kinds.CLUSTER_QUEUES,
+        kinds.LOCAL_QUEUES,
+    )
     crds: Final = "kueue/definitions.json"
     policies: Final[tuple[tuple[Kind, Object], ...]] = POLICIES
 
     def define(self, objects: Objects) -> KueueDefinitions:
-        return definitions.define(objects, objects.get(NAMESPACES, {}))
+        return definitions.define(objects)
 
     def words(self, kind: str, meta: Mapping[str, Any]) -> Mapping[str, str]:
         return gangs.words(kind, meta)
@@ -41,6 +48,8 @@ class Kueue:
         return definitions.claim(defined, said)
 
     def answer(self, defined: KueueDefinitions, told: Told, objects: Objects, now: str) -> Iterable[Answer]:
+        if workloads.incomplete(told):
+            return
         key = workloads.key_of(told)
         yield workloads.workload(defined, told, objects.get(kinds.WORKLOADS, {}).get(key), now)
 

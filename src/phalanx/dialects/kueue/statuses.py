@@ -10,14 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
+from math import ceil
 from typing import Any
 
 from phalanx.dialects.frame import Answer, Object, Objects, Stage, Told
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.conditions import Conditions
-from phalanx.dialects.kueue.definitions import Cell, ClusterQueue, KueueDefinitions, LocalQueue
+from phalanx.dialects.kueue.definitions import Cell, ClusterQueue, KueueDefinitions, LocalQueue, weight_of
+from phalanx.dialects.kueue.workloads import incomplete
 from phalanx.dialects.quantities import quantity
 
+IN_USE = f"{kinds.PREFIX}resource-in-use"  # finalizer
+INFINITE = 2**63 - 1  # a share beyond all bounds, as Kueue writes it
 _STARTED = frozenset({Stage.STARTING, Stage.RUNNING, Stage.LEAVING})
 
 
@@ -35,7 +40,9 @@ def uses(everyone: Iterable[Told]) -> tuple[dict[str, Use], dict[str, Use]]:
     queues: dict[str, Use] = {}
     locals_: dict[str, Use] = {}
     for told in everyone:
-        name = told.owners[0]["metadata"].get("labels", {}).get(kinds.QUEUE_LABEL, "")
+        if incomplete(told):
+            continue
+        name = (told.owners[0]["metadata"].get("labels") or {}).get(kinds.QUEUE_LABEL, "")
         of = [locals_.setdefault(f"{told.namespace}/{name}", Use())]
         if queue := kinds.cluster_queue_of(told.queue):
             of.append(queues.setdefault(queue, Use()))
@@ -58,10 +65,11 @@ def _enter(use: Use, told: Told) -> None:
 def statuses(defined: KueueDefinitions, everyone: Iterable[Told], objects: Objects, now: str) -> Iterator[Answer]:
     """Yield the status of every queue as it should be. `objects`: as they are; `now`: as a metav1.Time."""
     queues, locals_ = uses(everyone)
+    yield from _in_use(defined, queues, objects)
     there = objects.get(kinds.CLUSTER_QUEUES, {})
     for name, found in defined.cluster_queues.items():
         old = (there.get(name) or {}).get("status") or {}
-        status = _cluster_queue(found, queues.get(name, Use()), old, now)
+        status = _cluster_queue(defined, found, queues.get(name, Use()), old, now)
         yield Answer(kind=kinds.CLUSTER_QUEUES, key=name, status=status)
     for key, local in defined.local_queues.items():
         old = (objects.get(kinds.LOCAL_QUEUES, {}).get(key) or {}).get("status") or {}
@@ -69,11 +77,42 @@ def statuses(defined: KueueDefinitions, everyone: Iterable[Told], objects: Objec
         yield Answer(kind=kinds.LOCAL_QUEUES, key=key, status=status)
 
 
-def _cluster_queue(found: ClusterQueue, use: Use, old: Mapping[str, Any], now: str) -> Object:
+def _in_use(defined: KueueDefinitions, queues: Mapping[str, Use], objects: Objects) -> Iterator[Answer]:
+    """Yield which flavors and ClusterQueues may not go yet: as with Kueue, what is used stays until it is not."""
+    named = {flavor for each in defined.cluster_queues.values() for flavor, _ in each.node.nominal}
+    for name in objects.get(kinds.RESOURCE_FLAVORS, {}):
+        yield Answer(kind=kinds.RESOURCE_FLAVORS, key=name, finalizers=(IN_USE,) if name in named else ())
+    for name in defined.cluster_queues:
+        held = (IN_USE,) if queues.get(name, Use()).reserving else ()
+        yield Answer(kind=kinds.CLUSTER_QUEUES, key=name, finalizers=held)
+
+
+def _share(defined: KueueDefinitions, found: ClusterQueue, use: Use) -> int:
+    """The dominant resource share of what it borrows, in thousandths of what its cohort has, by its weight."""
+    node = found.node
+    lendable: dict[str, int] = {}
+    for (_, resource), amount in defined.wholes.get(node.parent, {}).items():
+        lendable[resource] = lendable.get(resource, 0) + amount
+    borrowed: dict[str, int] = {}
+    for (flavor, resource), nominal in node.nominal.items():
+        over = max(0, use.amounts.get((flavor, resource), 0) - nominal)
+        borrowed[resource] = borrowed.get(resource, 0) + over
+    shares = [Fraction(1000 * over, lendable[name]) for name, over in borrowed.items() if over and lendable.get(name)]
+    if not shares:
+        return 0
+    weight = weight_of(node.spec)
+    return ceil(max(shares) / Fraction(weight)) if weight > 0 else INFINITE
+
+
+def _cluster_queue(
+    defined: KueueDefinitions, found: ClusterQueue, use: Use, old: Mapping[str, Any], now: str
+) -> Object:
     conditions = Conditions(old.get("conditions") or (), now)
     conditions.set("Active", found.active, found.reason, found.message)
     flavors = _flavors(found, use, borrowed=True)
-    return {**_counts(use), "conditions": conditions.all(), "flavorsReservation": flavors, "flavorsUsage": flavors}
+    fair = {"fairSharing": {"weightedShare": _share(defined, found, use)}} if defined.configuration.fair else {}
+    usage = {"flavorsReservation": flavors, "flavorsUsage": flavors}
+    return {**_counts(use), "conditions": conditions.all(), **usage, **fair}
 
 
 def _local_queue(defined: KueueDefinitions, local: LocalQueue, use: Use, old: Mapping[str, Any], now: str) -> Object:

@@ -13,7 +13,8 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from phalanx.dialects.frame import Answer, Object, PodSet, Stage, Told
+from phalanx.client.moment import read_moment
+from phalanx.dialects.frame import Answer, Eviction, Object, PodSet, Stage, Told
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.conditions import Conditions
 from phalanx.dialects.kueue.definitions import KueueDefinitions
@@ -25,7 +26,10 @@ from phalanx.model.reason import Reason, ReasonCode
 
 _LONGEST_PREFIX = 252 - 5  # of 253 characters, with a hyphen and five of the hash
 _JOB_UID = f"{kinds.PREFIX}job-uid"
+_PAST = "accumulatedPastExecutionTimeSeconds"
+_KEPT = ("admission", "admissionChecks", "reclaimablePods", "requeueState", "schedulingStats", _PAST)
 _UNSPOKEN = frozenset({ReasonCode.BEHIND_HEAD, ReasonCode.WAITING_FOR_MEMBERS})
+_UNWEIGHED = frozenset({ReasonCode.QUEUE_HELD, ReasonCode.QUEUE_UNKNOWN})  # its quota was not looked at
 
 
 def workload_name(kind: str, group: str, name: str, uid: str) -> str:
@@ -44,6 +48,12 @@ def key_of(told: Told) -> str:
     return f"{told.namespace}/{workload_name(owner['kind'], group, meta['name'], meta['uid'])}"
 
 
+def incomplete(told: Told) -> bool:
+    """Return whether it is a pod group that is not complete, or not looked at: it has no Workload yet."""
+    waits = told.stage is Stage.WAITING and told.kind == "PodGroup"
+    return waits and (told.reason is None or told.reason.code is ReasonCode.WAITING_FOR_MEMBERS)
+
+
 def workload(defined: KueueDefinitions, told: Told, old: Object | None, now: str) -> Answer:
     """Return the Workload of a gang as it should be. `old`: as it is; `now`: as a metav1.Time."""
     status = workload_status(defined, told, (old or {}).get("status") or {}, now)
@@ -55,7 +65,7 @@ def _body(told: Told) -> Object:
     group = told.kind == "PodGroup"
     owners = [_owner(owner, controller=not group) for owner in told.owners]
     priority_class = told.options.get(kinds.PRIORITY_LABEL)
-    local = told.owners[0]["metadata"].get("labels", {}).get(kinds.QUEUE_LABEL, "")
+    local = (told.owners[0]["metadata"].get("labels") or {}).get(kinds.QUEUE_LABEL, "")
     spec: Object = {
         "active": True,
         "podSets": [_pod_set(each) for each in told.pod_sets],
@@ -94,38 +104,59 @@ def _pod_set(each: PodSet) -> Object:
 def workload_status(defined: KueueDefinitions, told: Told, old: Mapping[str, Any], now: str) -> Object:
     """Return what the status of the gang's Workload should say, after `old`."""
     said = Conditions(old.get("conditions") or (), now, 1)
-    status: Object = {}
+    status: Object = {key: old[key] for key in _KEPT if key in old}
+    if told.evicted is not None and not said.is_true("Evicted"):
+        _evicted(defined, told, told.evicted, said)
+    if told.stage is not Stage.LEAVING and said.is_true("Evicted") and said.is_true("QuotaReserved"):
+        status |= _left(old, said, now)
+        status.pop("admission", None)
     match told.stage:
         case Stage.WAITING:
-            status |= _waiting(defined, told, old, said)
+            status.pop("admission", None)
+            status |= _waiting(defined, told, said)
         case Stage.STARTING | Stage.RUNNING:
-            status |= _admitted(defined, told, old, said)
-        case Stage.LEAVING:
-            _leaving(defined, told, said)
-            status |= {key: old[key] for key in ("admission",) if key in old}
+            status["admission"] = _admitted(defined, told, status.get("admission"), said)
         case Stage.FINISHED:
             _finished(told, said)
-            status |= {key: old[key] for key in ("admission", "reclaimablePods") if key in old}
-    kept = {key: old[key] for key in ("schedulingStats", "requeueState", "admissionChecks") if key in old}
-    return {"conditions": said.all(), **kept, **status}
+        case Stage.LEAVING:
+            pass
+    if told.stage is not Stage.FINISHED:
+        status.pop("admissionChecks", None)
+        if checks := list(_checks(defined, told, old, now)):
+            status["admissionChecks"] = checks
+    return {"conditions": said.all(), **status}
 
 
-def _waiting(defined: KueueDefinitions, told: Told, old: Mapping[str, Any], said: Conditions) -> Object:
+def _checks(defined: KueueDefinitions, told: Told, old: Mapping[str, Any], now: str) -> Iterator[Object]:
+    """Its ClusterQueue's checks, each as whoever decides it has left it."""
+    found = defined.cluster_queues.get(kinds.cluster_queue_of(told.queue))
+    before = {one.get("name"): one for one in old.get("admissionChecks") or ()}
+    for name in found.checks if found is not None else ():
+        yield before.get(name) or {"name": name, "state": "Pending", "message": "", "lastTransitionTime": now}
+
+
+def _left(old: Mapping[str, Any], said: Conditions, now: str) -> Object:
+    """It was evicted, and nothing of it is left."""
+    cause, text = said.reason("Evicted"), said.message("Evicted")
+    ran_s = max(0, int(read_moment(now) - read_moment(said.since("Admitted") or now)))
+    said.set("QuotaReserved", False, "PendingEvaluation", text)
+    said.set("Admitted", False, "NoReservation", "The workload has no reservation")
+    said.set("Requeued", cause == "Preempted", cause, text)
+    past_s = int(old.get(_PAST) or 0) + ran_s
+    return {"schedulingStats": _counted(old, cause), **({_PAST: past_s} if past_s else {})}
+
+
+def _waiting(defined: KueueDefinitions, told: Told, said: Conditions) -> Object:
     found: Object = {}
-    evicted = said.is_true("QuotaReserved")
-    if evicted:
-        cause = said.reason("Evicted") or "Preempted"
-        said.set("QuotaReserved", False, "PendingEvaluation", said.message("Evicted"))
-        said.set("Admitted", False, "NoReservation", "The workload has no reservation")
-        said.set("Requeued", cause in ("Preempted", "NodeFailures"), cause, said.message("Evicted"))
-        found["schedulingStats"] = _counted(old, cause)
     if told.reason is not None and told.reason.code not in _UNSPOKEN:
         said.set("QuotaReserved", False, _why(told.reason), told.reason.text)
         said.set("Admitted", False, "NoReservation", "The workload has no reservation")
-        covered = _covered(defined, told)
-        found["resourceRequests"] = [
-            {"name": each.name, "resources": _total(each.request, each.count, covered)} for each in told.pod_sets
-        ]
+        if told.reason.code not in _UNWEIGHED:
+            covered = _covered(defined, told)
+            found["resourceRequests"] = [
+                {"name": each.name, "resources": _total(each.request, each.count, covered - {PODS})}
+                for each in told.pod_sets
+            ]
     said.set("PodsReady", False, "WaitForStart", "Not all pods are ready or succeeded")
     return found
 
@@ -146,23 +177,23 @@ def _counted(old: Mapping[str, Any], cause: str) -> Object:
     return {"evictions": evictions}
 
 
-def _admitted(defined: KueueDefinitions, told: Told, old: Mapping[str, Any], said: Conditions) -> Object:
+def _admitted(defined: KueueDefinitions, told: Told, before: Object | None, said: Conditions) -> Object:
+    """Return the admission: as it was, if it began before."""
     queue = kinds.cluster_queue_of(told.queue)
     for kind in ("Evicted", "Preempted"):
         if said.is_true(kind):
             said.set(kind, False, "QuotaReserved", f"Previously: {said.message(kind)}")
-    begun = not said.is_true("QuotaReserved")
+    begun = said.is_true("QuotaReserved")
     said.set("QuotaReserved", True, "QuotaReserved", f"Quota reserved in ClusterQueue {queue}")
     said.set("Admitted", True, "Admitted", "The workload is admitted")
-    if all(each.ready + each.succeeded >= each.placed for each in told.pod_sets) and told.stage is Stage.RUNNING:
-        if not said.is_true("PodsReady"):
-            said.set("PodsReady", True, "Started", "All pods reached readiness and the workload is running")
-    elif not said.is_true("PodsReady"):
+    ready = told.stage is Stage.RUNNING and all(each.ready + each.succeeded >= each.placed for each in told.pod_sets)
+    if ready and not said.is_true("PodsReady"):
+        said.set("PodsReady", True, "Started", "All pods reached readiness and the workload is running")
+    elif not ready and not (begun and said.is_true("PodsReady")):
         said.set("PodsReady", False, "WaitForStart", "Not all pods are ready or succeeded")
-    admission = old.get("admission")
-    if begun or not admission:
-        admission = {"clusterQueue": queue, "podSetAssignments": list(_assignments(defined, told))}
-    return {"admission": admission}
+    if begun and before:
+        return before
+    return {"clusterQueue": queue, "podSetAssignments": list(_assignments(defined, told))}
 
 
 def _assignments(defined: KueueDefinitions, told: Told) -> Iterator[Object]:
@@ -188,19 +219,16 @@ def _total(request: Amounts, count: int, covered: frozenset[str]) -> dict[str, s
     return {name: quantity(name, each * count) for name, each in request if name != PODS or PODS in covered}
 
 
-def _leaving(defined: KueueDefinitions, told: Told, said: Conditions) -> None:
-    if said.is_true("Evicted"):
+def _evicted(defined: KueueDefinitions, told: Told, eviction: Eviction, said: Conditions) -> None:
+    if not eviction.preempted:
+        said.set("Evicted", True, "PodsReadyTimeout", eviction.reason.text)
         return
-    text = told.reason.text if told.reason is not None else "taken back"
-    if told.preemptor is not None:
-        said.set("Evicted", True, "Preempted", text)
-        said.set("Preempted", True, _preempted_by(defined, told, told.preemptor), text)
-    else:
-        said.set("Evicted", True, "PodsReadyTimeout", text)
+    said.set("Evicted", True, "Preempted", eviction.reason.text)
+    said.set("Preempted", True, _preempted_by(defined, told, eviction.preemptor), eviction.reason.text)
 
 
-def _preempted_by(defined: KueueDefinitions, told: Told, preemptor: Told) -> str:
-    if preemptor.queue == told.queue:
+def _preempted_by(defined: KueueDefinitions, told: Told, preemptor: Told | None) -> str:
+    if preemptor is None or preemptor.queue == told.queue:
         return "InClusterQueue"
     found = defined.cluster_queues.get(kinds.cluster_queue_of(preemptor.queue))
     if found is None:

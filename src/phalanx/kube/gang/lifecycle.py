@@ -33,13 +33,15 @@ from phalanx.model.reason import Reason, ReasonCode
 
 
 class GangLifecycle:
-    """`wake_s`: `advance` is to be called again then, though nothing changes (0: no need)."""
+    """`wake_s`: `advance` is to be called again then, though nothing changes (0: no need). `departure`: how it left, or
+    leaves, its nodes the last time; it may be over within one `advance`."""
 
     def __init__(self, id: str, effects: Effects) -> None:
         self.id, self.effects = id, effects
         self.objects = GangObjects(id)
         self._state: State = Waiting()
         self.history = StartHistory()
+        self.departure: Departure | None = None
         self.wake_s = 0.0
 
     # --- questions ------------------------------------------------------------------------------------------------
@@ -406,6 +408,7 @@ class GangLifecycle:
 
     def _depart(self, parts: StartedParts, departure: Departure) -> Leaving:
         leaving = Leaving(parts=parts, departure=departure)
+        self.departure = departure
         self.state = leaving
         parts.start.phase = Phase.STOPPING
         parts.barrier.close()

@@ -12,17 +12,20 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
 from phalanx.client.informer import Informer
-from phalanx.client.kind import Kind
+from phalanx.client.kind import PODS, Kind
 from phalanx.client.moment import write_moment
-from phalanx.dialects.frame import Answer, Stage, Told
+from phalanx.dialects.frame import Answer, Eviction, Stage, Told
 from phalanx.kube.capacity.dialect_watch import DialectWatch
 from phalanx.kube.gang.lifecycle import GangLifecycle
+from phalanx.kube.gang.preemption import Departure
 from phalanx.kube.read.labels import FIELD_MANAGER
-from phalanx.kube.status.told import preemptor_of, tell
+from phalanx.kube.status.told import as_pod, outcome_of, tell
 from phalanx.model.reason import Reason
 
 log = logging.getLogger(__name__)
@@ -48,6 +51,8 @@ class DialectAnswers:
         self._now_s, self._may_write = now_s, may_write
         self._told: dict[str, dict[str, Told]] = {name: {} for name in watch.dialects}
         self._reasons: dict[str, Reason] = {}
+        self._departures: dict[str, Departure] = {}  # those that were told
+        self._pods: dict[str, dict[str, str]] = {}  # of each gang of bare pods, key -> uid
         self._touched: dict[str, None] = {}
         self._refused: dict[tuple[Kind, str], Any] = {}
         self._news = asyncio.Event()
@@ -75,48 +80,70 @@ class DialectAnswers:
             self._news.clear()
             touched, self._touched = self._touched, {}
             for gang in touched:
-                await self._answer(gang)
+                await self._write(gang, partial(self._answers, gang))
             began_s = time.perf_counter()
             for name in self._told:
-                await self._statuses(name)
+                await self._write(name, partial(self._statuses, name))
             await asyncio.sleep(min(5.0, _LEISURE * (time.perf_counter() - began_s)) if len(self._gangs) > 500 else 0)
 
-    async def _answer(self, id: str) -> None:
+    def _answers(self, id: str) -> Iterable[Answer]:
         name = self._watch.claimed.get(id)
-        if name is None:
-            return
-        told = self._look(id)
-        known = self._told[name]
+        if name is None or name not in self._watch.defined:
+            return ()
+        told, known = self._look(id, self._told[name].get(id)), self._told[name]
         if told is None:
-            self._reasons.pop(id, None)
-            known.pop(id, None)
+            for each in (self._reasons, self._departures, self._pods, known):
+                each.pop(id, None)
             if id not in self._gangs:
                 self._watch.claimed.pop(id, None)
-            return
+            return ()
         if told.stage in (Stage.STARTING, Stage.RUNNING):
             self._reasons.pop(id, None)
         known[id] = told
         dialect = self._watch.dialects[name]
         objects = self._objects(dialect.answer_kinds)
         now = write_moment(self._now_s())
-        await self._write(dialect.answer(self._watch.defined[name], told, objects, now))
+        return dialect.answer(self._watch.defined[name], told, objects, now)
 
-    def _look(self, id: str) -> Told | None:
+    def _look(self, id: str, last: Told | None) -> Told | None:
+        gang, pods = self._gangs.get(id), self._bare_pods(id)
+        if gang is None:  # of bare pods that are over nothing is left but the pods
+            if last is None or not pods:
+                return None
+            return replace(last, stage=Stage.FINISHED, owners=tuple(pods), outcome=outcome_of(pods), evicted=None)
+        return tell(gang, self._cache, pods, self._reasons.get(id), self._eviction(gang))
+
+    def _bare_pods(self, id: str) -> list[Object]:
+        """Those of the gang that there are, oldest first, over or not."""
         gang = self._gangs.get(id)
-        if gang is None:
-            return None
-        by = self._gangs.get(preemptor_of(gang))
-        preemptor = tell(by, self._cache, None) if by is not None else None
-        return tell(gang, self._cache, self._reasons.get(id), preemptor)
+        if gang is not None and any(pod.owner is None for pod in gang.pods.values()):
+            seen = self._pods.setdefault(id, {})
+            seen.update({pod.key: pod.uid for pod in gang.pods.values() if pod.owner is None})
+        there, cache = [], self._cache(PODS)
+        for key, uid in self._pods.get(id, {}).items():
+            obj = cache.get(key)
+            if obj is not None and obj["metadata"]["uid"] == uid:
+                there.append(as_pod(obj))
+        return there
 
-    async def _statuses(self, name: str) -> None:
+    def _eviction(self, gang: GangLifecycle) -> Eviction | None:
+        """How it left its nodes since it was told last."""
+        departure = gang.departure
+        if departure is None or self._departures.get(gang.id) is departure:
+            return None
+        self._departures[gang.id] = departure
+        by = self._gangs.get(departure.mark.by) if departure.mark is not None else None
+        preemptor = tell(by, self._cache, self._bare_pods(by.id), None, None) if by is not None else None
+        return Eviction(reason=departure.why, preempted=departure.preempted, preemptor=preemptor)
+
+    def _statuses(self, name: str) -> Iterable[Answer]:
         if name not in self._watch.defined:
-            return
+            return ()
         dialect = self._watch.dialects[name]
         objects = self._objects(dialect.answer_kinds)
         everyone = self._told[name].values()
         now = write_moment(self._now_s())
-        await self._write(dialect.statuses(self._watch.defined[name], list(everyone), objects, now))
+        return dialect.statuses(self._watch.defined[name], list(everyone), objects, now)
 
     def _cache(self, kind: Kind) -> Mapping[str, Object]:
         return self._informers(kind).objects
@@ -126,8 +153,14 @@ class DialectAnswers:
 
     # --- writes -------------------------------------------------------------------------------------------------------
 
-    async def _write(self, answers: Iterable[Answer]) -> None:
-        for answer in answers:
+    async def _write(self, about: str, answers: Callable[[], Iterable[Answer]]) -> None:
+        """What raises while an answer is made concerns that one alone."""
+        try:
+            found = list(answers())  # all at once: the caches change while they are written
+        except Exception:
+            log.exception("nothing is answered about %s: it is looked at again when something of it changes", about)
+            return
+        for answer in found:
             if not self._may_write() or not self._served(answer.kind):
                 continue
             try:
@@ -148,6 +181,8 @@ class DialectAnswers:
         if there is None and answer.body is not None:
             there = await self._api.create(answer.kind, answer.body, space)
             informer.observe(there)
+        if there is not None and answer.finalizers is not None:
+            await self._finalize(answer, there)
         if there is None or answer.status is None:
             return
         old = there.get("status") or {}
@@ -156,3 +191,18 @@ class DialectAnswers:
         body = {"metadata": {"uid": there["metadata"]["uid"]}, "status": {**dict.fromkeys(old), **answer.status}}
         after = await self._api.patch(answer.kind, name, body, space, "status", fieldManager=FIELD_MANAGER)
         informer.observe(after)
+
+    async def _finalize(self, answer: Answer, there: Object) -> None:
+        """Ours of its finalizers (all with the dialect's prefix) are those that the answer names."""
+        meta = there["metadata"]
+        prefix = f"{answer.kind.group}/"
+        others = [one for one in meta.get("finalizers") or () if not one.startswith(prefix)]
+        ours = [] if "deletionTimestamp" in meta else list(answer.finalizers or ())
+        kept = [one for one in meta.get("finalizers") or () if one in (answer.finalizers or ())]
+        wanted = [*others, *(ours or kept)]
+        if wanted == list(meta.get("finalizers") or ()):
+            return
+        space, _, name = answer.key.rpartition("/")
+        body = {"metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"], "finalizers": wanted}}
+        after = await self._api.patch(answer.kind, name, body, space, fieldManager=FIELD_MANAGER)
+        self._informers(answer.kind).observe(after)

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from phalanx.client.connection import Object
-from phalanx.client.kind import Kind
-from phalanx.dialects.frame import PodSet, Stage, Told
+from phalanx.client.informer import key_of
+from phalanx.client.kind import PODS, Kind
+from phalanx.dialects.frame import Eviction, PodSet, Stage, Told
 from phalanx.kube.gang import stages
 from phalanx.kube.gang.lifecycle import GangLifecycle
-from phalanx.kube.gang.spec.gang_spec import JobPods, PodSource
+from phalanx.kube.gang.spec.gang_spec import BarePods, JobPods, PodSource
+from phalanx.kube.read import labels
+from phalanx.kube.read.pod import Pod
+from phalanx.kube.read.wire import epoch_s
 from phalanx.kube.read.workload.batch_job import BatchJob, original_template
-from phalanx.model.job import Role
+from phalanx.model.job import Outcome, Role
 from phalanx.model.reason import Reason
 
 _STAGES = {
@@ -20,48 +24,63 @@ _STAGES = {
     stages.Stage.RUNNING: Stage.RUNNING,
     stages.Stage.LEAVING: Stage.LEAVING,
 }
+_SUCCEEDED, _FAILED = "Succeeded", "Failed"
 
 Caches = Callable[[Kind], Mapping[str, Object]]
 
 
-def tell(gang: GangLifecycle, objects: Caches, reason: Reason | None, preemptor: Told | None = None) -> Told | None:
-    """Return the gang as it is; None: nothing of it is known any more. `reason`: why it waits."""
+def tell(
+    gang: GangLifecycle, objects: Caches, pods: Sequence[Object], reason: Reason | None, evicted: Eviction | None
+) -> Told | None:
+    """Return the gang as it is; None: nothing of it is known any more. `pods`: its bare pods, those that are over too.
+    `reason`: why it waits."""
     jobs = sorted(gang.jobs.values(), key=lambda job: (job.created_s, job.name))
-    if not jobs or (gang.spec is None and not all(job.finished for job in jobs)):
+    owners = list(pods) if not jobs else [obj for job in jobs if (obj := _object(job, objects)) is not None]
+    if not owners or (jobs and len(owners) != len(jobs)):
         return None
-    owners = [(job.adapter.kind, objects(job.adapter.kind).get(job.key)) for job in jobs]
-    found = [{"apiVersion": kind.api_version, "kind": kind.name, **obj} for kind, obj in owners if obj is not None]
-    if len(found) != len(jobs):
+    over = all(job.finished for job in jobs) if jobs else all(_phase(pod) in (_SUCCEEDED, _FAILED) for pod in pods)
+    if gang.spec is None and not over:
         return None
-    over = all(job.finished for job in jobs)
-    departure = gang.state.departure if isinstance(gang.state, stages.Leaving) else None
-    spec = gang.spec
+    said = [job.options for job in jobs] or [pod.options for pod in gang.pods.values()]
+    outcome = gang.objects.outcome if jobs else outcome_of(pods)
     return Told(
         id=gang.id,
-        namespace=jobs[0].namespace,
-        kind=found[0]["kind"],
-        owners=tuple(found),
-        options={key: value for job in reversed(jobs) for key, value in job.options.items()},
-        queue=spec.job.queue if spec is not None else "",
-        priority=spec.job.priority if spec is not None else 0,
+        namespace=gang.id.partition("/")[0],
+        kind="PodGroup" if not jobs and any(labels.JOB in one for one in said) else owners[0]["kind"],
+        owners=tuple(owners),
+        options={key: value for one in reversed(said) for key, value in one.items()},
+        queue=gang.queue,
+        priority=gang.spec.job.priority if gang.spec is not None else 0,
         stage=Stage.FINISHED if over else _STAGES[gang.stage],
-        pod_sets=tuple(_pod_sets(gang, jobs, found)),
-        reason=departure.why if departure is not None else reason,
-        preemptor=preemptor,
-        outcome=gang.objects.outcome if over else None,
-        created_s=jobs[0].created_s,
-        since_s=gang.record.at_s if gang.record is not None else 0.0,
+        pod_sets=tuple(_job_sets(gang, jobs, owners) if jobs else _bare_sets(gang, owners)),
+        reason=reason,
+        evicted=evicted,
+        outcome=outcome if over else None,
+        created_s=min(epoch_s(owner["metadata"].get("creationTimestamp")) for owner in owners),
     )
 
 
-def preemptor_of(gang: GangLifecycle) -> str:
-    """Return the gang that this one gives way to; empty: it gives way to none."""
-    departure = gang.state.departure if isinstance(gang.state, stages.Leaving) else None
-    return departure.mark.by if departure is not None and departure.mark is not None else ""
+def outcome_of(pods: Sequence[Object]) -> Outcome:
+    """Return how bare pods ended that are over."""
+    return Outcome.SUCCEEDED if any(_phase(pod) == _SUCCEEDED for pod in pods) else Outcome.FAILED
 
 
-def _pod_sets(gang: GangLifecycle, jobs: Sequence[BatchJob], owners: Sequence[Object]) -> Iterator[PodSet]:
-    start = gang.parts.start if gang.parts is not None else None
+def _phase(pod: Object) -> str:
+    return str((pod.get("status") or {}).get("phase") or "")
+
+
+def _object(job: BatchJob, objects: Caches) -> Object | None:
+    kind = job.adapter.kind
+    found = objects(kind).get(job.key)
+    return {**found, "apiVersion": kind.api_version, "kind": kind.name} if found is not None else None
+
+
+def as_pod(obj: Object) -> Object:
+    """Return the pod with its kind said, which lists leave out."""
+    return {**obj, "apiVersion": PODS.api_version, "kind": PODS.name}
+
+
+def _job_sets(gang: GangLifecycle, jobs: Sequence[BatchJob], owners: Sequence[Object]) -> Iterator[PodSet]:
     ready: dict[str, int] = {}
     for pod in gang.pods.values():
         if pod.owner is not None:
@@ -69,20 +88,58 @@ def _pod_sets(gang: GangLifecycle, jobs: Sequence[BatchJob], owners: Sequence[Ob
     for number, (job, owner) in enumerate(zip(jobs, owners, strict=True)):
         shown = job.adapter.read(owner)
         template = shown["spec"]["template"]
-        at = start.seats.role_of(JobPods(job.uid)) if start is not None else None
+        role = next((role for role, source in _roles(gang) if source == JobPods(job.uid)), None)
+        placed, flavor = _given(gang, JobPods(job.uid))
         size = _size(job)
-        role = next((role for role, source in _rows(gang) if source == JobPods(job.uid)), None)
         yield PodSet(
             name=job.adapter.role.lower() or ("main" if len(jobs) == 1 else f"main-{number}"),
             count=size,
             minimum=min(size, role.minimum) if role is not None else size,
             request=job.requirements.shape.requests,
             template={**template, "spec": original_template(shown["metadata"], template["spec"])},
-            placed=len(start.seats.rows[at].seats) if start is not None and at is not None else 0,
-            flavor=start.flavor_of(job) if start is not None else "",
+            placed=placed,
+            flavor=flavor,
             succeeded=job.succeeded,
             ready=ready.get(job.uid, 0),
         )
+
+
+def _bare_sets(gang: GangLifecycle, owners: Sequence[Object]) -> Iterator[PodSet]:
+    """One for each role of the gang; a pod's spec is its own template."""
+    by_key = {key_of(owner): owner for owner in owners}
+    over = sum(_phase(owner) == _SUCCEEDED for owner in owners)
+    roles = [(role, source) for role, source in _roles(gang) if isinstance(source, BarePods)]
+    for number, (role, source) in enumerate(roles):
+        pods = [pod for pod in gang.pods.values() if _source(pod) == source]
+        first = next((by_key[pod.key] for pod in pods if pod.key in by_key), owners[0])
+        placed, flavor = _given(gang, source)
+        yield PodSet(
+            name="main" if len(roles) == 1 else f"main-{number}",
+            count=role.count,
+            minimum=role.minimum,
+            request=role.shape.requests,
+            template={"metadata": {"labels": first["metadata"].get("labels") or {}}, "spec": first["spec"]},
+            placed=placed,
+            flavor=flavor,
+            succeeded=over if len(roles) == 1 else 0,
+            ready=sum(pod.ready for pod in pods),
+        )
+
+
+def _source(pod: Pod) -> PodSource:
+    return BarePods(pod.options.get(labels.ROLE, ""), pod.shape)
+
+
+def _given(gang: GangLifecycle, source: PodSource) -> tuple[int, str]:
+    """How many pods of a role its start has seats for, and the flavor of these."""
+    if gang.parts is None:
+        return 0, ""
+    start = gang.parts.start
+    at = start.seats.role_of(source)
+    if at is None:
+        return 0, ""
+    flavors = start.record.flavors
+    return len(start.seats.rows[at].seats), flavors[at] if at < len(flavors) else ""
 
 
 def _size(job: BatchJob) -> int:
@@ -91,6 +148,6 @@ def _size(job: BatchJob) -> int:
     return wished if job.completions is None else min(wished, job.completions)
 
 
-def _rows(gang: GangLifecycle) -> Iterator[tuple[Role, PodSource]]:
+def _roles(gang: GangLifecycle) -> Iterator[tuple[Role, PodSource]]:
     if gang.spec is not None:
         yield from zip(gang.spec.job.roles, gang.spec.sources, strict=True)
