@@ -11,7 +11,8 @@ POD = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "host"
 
 
 def test_a_pod_that_ends_says_who_deleted_it_and_the_answer_is_the_real_one(api_server: ServerProcess) -> None:
-    body = {"metadata": {"name": "whose"}, "spec": {**POD, "nodeName": "nowhere"}}
+    lie = {BY: "somebody else"}  # what its owner says of it before does not count
+    body = {"metadata": {"name": "whose", "annotations": lie}, "spec": {**POD, "nodeName": "nowhere"}}
     assert api_server.ask("POST", PODS, body).code == 201
     answer = api_server.ask("DELETE", f"{PODS}/whose")
     assert (answer.code, answer.body["metadata"].get("annotations")) == (200, None)

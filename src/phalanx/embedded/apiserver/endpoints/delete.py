@@ -145,7 +145,7 @@ class Deleter:
         if wanted and not marked:
             _mark_now(meta)
         if wanted or (marked and meta["deletionGracePeriodSeconds"] > 0):
-            _sign(resource, obj, options)
+            _sign(resource, obj, old, options)
             return Deleted(stored=await self._keep(target, old, obj, options), gone=False)
         return await self._remove(target, old, obj, options, marked=marked)
 
@@ -165,7 +165,7 @@ class Deleter:
             # Watchers see the mark before the removal, as with the real server: two changes, one commit.
             self._store.put(key, namespace, name, obj)
             last = as_revision(obj)
-        _sign(target.resource, last, options)
+        _sign(target.resource, last, old, options)
         return Deleted(stored=await self._store.delete(key, namespace, name, last), gone=True)
 
     async def _namespace(self, target: Target, old: Stored, options: DeleteOptions) -> Deleted:
@@ -239,11 +239,19 @@ def _mark_gracefully(resource: Resource, obj: Object, options: DeleteOptions) ->
     return True, False
 
 
-def _sign(resource: Resource, obj: Object, options: DeleteOptions) -> None:
-    """Keep who deletes it; the first one stays."""
-    if options.by and (resource.key == ("", "pods") or resource.group in _SIGNED_GROUPS):
-        meta = obj["metadata"] = dict(obj["metadata"])
-        meta["annotations"] = {_DELETED_BY: options.by, **(meta.get("annotations") or {})}
+def _sign(resource: Resource, obj: Object, old: Stored, options: DeleteOptions) -> None:
+    """Keep who deletes it; the first one stays, and nobody else's word counts."""
+    if resource.key != ("", "pods") and resource.group not in _SIGNED_GROUPS:
+        return
+    meta = obj["metadata"] = dict(obj["metadata"])
+    notes = dict(meta.pop("annotations", None) or {})
+    first = notes.pop(_DELETED_BY, "") if old.obj["metadata"].get("deletionTimestamp") else ""
+    if by := first or options.by:
+        notes = {**notes, _DELETED_BY: by}
+    else:
+        notes.pop(_DELETED_BY, None)
+    if notes:
+        meta["annotations"] = notes
 
 
 def _unsigned(stored: Stored) -> Stored:
