@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from phalanx.client.kind import JOBS, Kind
+from phalanx.dialects.enabled import DIALECTS
 from phalanx.kube.install import volcano
 from phalanx.kube.install.admission_policy import INSTALLED, PATH, SERVICE, SERVICE_NAMESPACE, WEBHOOK, WEBHOOKS
 from phalanx.kube.install.definitions import DEFINITIONS
@@ -89,6 +90,9 @@ def used() -> set[Right]:
     found = {right for path in sorted(KUBE.rglob("*.py")) for right in calls(path)}
     for kind in (*REQUIRED, *LOOKED_UP, *VOLCANO, *TRAINING_KINDS):
         found |= {(verb, kind.group, kind.plural) for verb in ("list", "watch")}
+    for dialect in (each for name, each in DIALECTS.items() if (DEPLOY / "components" / name).exists()):
+        kinds = (*dialect.definition_kinds, *dialect.answer_kinds)
+        found |= {(verb, kind.group, kind.plural.rpartition("/")[2]) for kind in kinds for verb in ("list", "watch")}
     found |= {("get", "apiextensions.k8s.io", "customresourcedefinitions")}
     found |= {("get", "admissionregistration.k8s.io", kind.plural) for kind, _ in INSTALLED}
     return found | {("get", "phalanx.dev", "queues"), ("create", "phalanx.dev", "queues")}

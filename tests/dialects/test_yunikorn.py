@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from textwrap import dedent, indent
@@ -9,11 +10,15 @@ from typing import Any
 
 import pytest
 
+from phalanx.client.quantity import amount
 from phalanx.dialects.fields import LONGEST_S
-from phalanx.dialects.peer_reasons import Ignored
+from phalanx.dialects.frame import Ignored
 from phalanx.dialects.queue import read_queue
 from phalanx.dialects.yunikorn.checks import read
 from phalanx.dialects.yunikorn.configuration import ConfigurationError
+from phalanx.dialects.yunikorn.gangs import POD, words
+from phalanx.dialects.yunikorn.gangs import SCHEDULER_NAME as YUNIKORN
+from phalanx.dialects.yunikorn.placement import Application, place
 from phalanx.dialects.yunikorn.queues import TABLE, Translation, translate
 
 PAGE = Path(__file__).parents[2] / "docs" / "dialects" / "yunikorn.md"
@@ -264,12 +269,93 @@ def row(path: str, use: Any) -> str:
     return f"| `{path}` | {use.field if use.field == '–' else f'`{use.field}`'} | {use.how} |"
 
 
-def test_the_page_shows_the_table() -> None:
-    page = PAGE.read_text()
-    lines = ["| field | becomes | how |", "|---|---|---|", *(row(path, use) for path, use in TABLE.items())]
-    before, _, after = page.partition("## Fields\n\n")
-    now = f"{before}## Fields\n\n" + "\n".join(lines) + "\n" + after.partition("|\n\n")[1].removeprefix("|\n")
-    now += after.partition("|\n\n")[2]
+def test_the_page_shows_the_tables() -> None:
+    now = page = PAGE.read_text()
+    for title, table in (("Queues", TABLE), ("Pods", POD)):
+        lines = ["| field | becomes | how |", "|---|---|---|", *(row(path, use) for path, use in table.items())]
+        before, _, after = now.partition(f"## {title}\n\n")
+        now = f"{before}## {title}\n\n" + "\n".join(lines) + "\n\n" + after.partition("|\n\n")[2]
     if os.environ.get("PHALANX_REWRITE"):
         PAGE.write_text(now)
     assert page == now, "the table has changed: PHALANX_REWRITE=1 .venv/bin/pytest tests/dialects/test_yunikorn.py"
+
+
+# --- pods -------------------------------------------------------------------------------------------------------------
+
+GROUPS = """[{"name": "driver", "minMember": 1, "minResource": {"cpu": "500m", "memory": "1Gi"}},
+             {"Name": "work", "minmember": 3, "minResource": {"cpu": 1}}]"""
+
+
+def meta(labels: dict[str, str], **annotations: str) -> dict[str, Any]:
+    theirs = {f"yunikorn.apache.org/{key.replace('_', '-')}": text for key, text in annotations.items()}
+    return {"name": "p", "namespace": "ns", "labels": labels, "annotations": theirs}
+
+
+def test_the_first_pod_says_what_the_whole_gang_asks_for() -> None:
+    found = words(
+        meta({"applicationId": "app", "queue": "root.a"}, task_groups=GROUPS, task_group_name="driver"), YUNIKORN
+    )
+    resources = json.loads(found["phalanx.dev/min-resources"])
+    assert {key: text for key, text in found.items() if key != "phalanx.dev/min-resources"} == {
+        "phalanx.dev/queue": "yunikorn/root.a",
+        "phalanx.dev/job": "app",
+        "phalanx.dev/role": "driver",
+        "phalanx.dev/min-available": "4",
+    }
+    assert {name: amount(name, text) for name, text in resources.items()} == {"cpu": 3500, "memory": 1 << 30}
+
+
+def test_which_name_of_an_application_and_which_queue_count() -> None:
+    labels = {"yunikorn.apache.org/app-id": "one", "applicationId": "two", "queue": "c"}
+    found = words(meta(labels, app_id="three", queue="b", task_group_name="g"), YUNIKORN)
+    assert (found["phalanx.dev/job"], found["phalanx.dev/queue"]) == ("one", "yunikorn/b")
+    found = words(meta({}, task_group_name="g"), YUNIKORN)
+    assert (found["phalanx.dev/job"], found["phalanx.dev/queue"]) == ("yunikorn-ns-autogen", "yunikorn/")
+
+
+@pytest.mark.parametrize(
+    "groups", ["", "no JSON", "{}", "[{}]", '[{"name": "a", "minMember": 0, "minResource": {"cpu": 1}}]', "[" * 2000]
+)
+def test_a_pod_without_a_task_group_that_can_be_read_is_no_member_of_a_gang(groups: str) -> None:
+    assert words(meta({"applicationId": "app"}, task_groups=groups), YUNIKORN) == {"phalanx.dev/queue": "yunikorn/"}
+
+
+def test_pods_of_another_scheduler_or_with_a_queue_of_ours_say_nothing() -> None:
+    assert words(meta({"applicationId": "app"}, task_group_name="g"), "phalanx") == {}
+    assert words(meta({"phalanx.dev/queue": "default"}, task_group_name="g"), YUNIKORN) == {}
+
+
+RULES = """
+    partitions:
+      - placementrules:
+          - {name: user, create: true, parent: {name: fixed, value: users}, filter: {type: allow, groups: [staff]}}
+          - {name: provided, filter: {type: deny, users: ['^guest']}}
+          - {name: tag, value: namespace, create: true, parent: {name: fixed, value: spaces}}
+        queues:
+          - name: root
+            queues: [{name: users, parent: true, queues: [{name: sue}]}, {name: open}, {name: spaces, parent: true}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("application", "queue"),
+    [
+        (Application(user="sue", groups=("staff",), tags={}), "root.users.sue"),
+        (Application(user="kim.lee", groups=("staff",), tags={}), "root.users"),  # root.users.kim_dot_lee would be made
+        (Application(user="ann", queue="open", tags={}), "root.open"),
+        (Application(user="ann", queue="Root.Open", tags={}), "root.open"),
+        (Application(user="guest7", queue="open", tags={"namespace": "lab"}), "root.spaces"),
+        (Application(user="ann", queue="root.nowhere", tags={"namespace": "lab"}), "root.spaces"),
+        (Application(user="ann", queue="root.nowhere", tags={}), ""),
+    ],
+)
+def test_the_first_rule_that_gives_a_queue_wins(application: Application, queue: str) -> None:
+    rules = read(dedent(RULES)).partitions[0].placement_rules
+    assert place(rules, application, translated(RULES).names) == queue
+
+
+def test_without_rules_the_queue_that_is_asked_for_counts_and_then_the_default_one() -> None:
+    queues = ("root", "root.a", "root.default")
+    assert place((), Application(queue="a", tags={}), queues) == "root.a"
+    assert place((), Application(queue="b", tags={}), queues) == "root.default"
+    assert place((), Application(queue="b", tags={}), queues[:2]) == ""

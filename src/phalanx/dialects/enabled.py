@@ -7,5 +7,6 @@ from typing import Any, Final
 
 from phalanx.dialects.frame import Dialect
 from phalanx.dialects.kueue.dialect import KUEUE
+from phalanx.dialects.yunikorn.dialect import YUNIKORN
 
-DIALECTS: Final[Mapping[str, Dialect[Any]]] = {KUEUE.name: KUEUE}
+DIALECTS: Final[Mapping[str, Dialect[Any]]] = {KUEUE.name: KUEUE, YUNIKORN.name: YUNIKORN}

@@ -135,12 +135,15 @@ Defined = TypeVar("Defined", bound=Definitions)
 
 
 class Dialect(Protocol[Defined]):
-    """One scheduler's API. `definition_kinds`: watched, and read by `define`; of those `by_status` the status counts as
-    well. `answer_kinds`: written. `crds`: the file, beside this one, of its CustomResourceDefinitions, which are made
-    where they are absent. `policies`: what its webhooks do, as admission policies."""
+    """One scheduler's API. `scheduler_names`: whose pods we bind. `definition_kinds`: watched, and read by `define`; of
+    those `by_status` the status counts as well. `answer_kinds`: written. `crds`: the file, beside this one, of its
+    CustomResourceDefinitions, which are made where they are absent; empty: it has none. `policies`: what its webhooks
+    do, as admission policies."""
 
     @property
     def name(self) -> str: ...
+    @property
+    def scheduler_names(self) -> frozenset[str]: ...
     @property
     def definition_kinds(self) -> tuple[Kind, ...]: ...
     @property
@@ -155,8 +158,9 @@ class Dialect(Protocol[Defined]):
     def define(self, objects: Objects) -> Defined:
         """Return the definitions in our tree. Never raises: what cannot be read is a queue that is held."""
 
-    def words(self, kind: str, meta: Mapping[str, Any]) -> Mapping[str, str]:
-        """Return what an object of that kind says, in our words; empty: nothing."""
+    def words(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
+        """Return what an object of that kind says, in our words; empty: nothing. `scheduler`: the name that a pod
+        gives."""
 
     def claim(self, defined: Defined, said: Said) -> Claim | None:
         """Return what the definitions say of a gang; None: it is not of this dialect."""

@@ -6,18 +6,13 @@ its setting `service.policyGroup`, `queues` by default.
 
 from __future__ import annotations
 
-import base64
-import binascii
-import gzip
-import zlib
 from collections.abc import Mapping
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from phalanx.dialects.yunikorn.configuration import MOST_BYTES, ConfigurationError
+from phalanx.dialects.yunikorn.dialect import unpacked
 from phalanx.errors import PhalanxError
 
 _KEY, _ZIPPED = "queues.yaml", "queues.yaml.gz"
@@ -46,10 +41,5 @@ def _in_config_map(config_map: Mapping[str, Any]) -> str | None:
     plain, zipped = config_map.get("data") or {}, config_map.get("binaryData") or {}
     if isinstance(said := plain.get(_KEY), str):
         return said
-    if not isinstance(said := zipped.get(_ZIPPED), str):
-        return None
-    try:
-        unpacked = gzip.GzipFile(fileobj=BytesIO(base64.b64decode(said))).read(MOST_BYTES + 1)
-        return unpacked.decode()
-    except (binascii.Error, OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise ConfigurationError(1, f"{_ZIPPED} cannot be unpacked: {error}") from None
+    said = zipped.get(_ZIPPED)
+    return unpacked(said) if isinstance(said, str) else None

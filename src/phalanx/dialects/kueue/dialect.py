@@ -17,6 +17,7 @@ class Kueue:
     """`frame.Dialect` of Kueue."""
 
     name: Final = kinds.NAME
+    scheduler_names: Final[frozenset[str]] = frozenset()
     definition_kinds: Final[tuple[Kind, ...]] = (
         NAMESPACES,
         CONFIGURATIONS,
@@ -41,7 +42,7 @@ class Kueue:
     def define(self, objects: Objects) -> KueueDefinitions:
         return definitions.define(objects)
 
-    def words(self, kind: str, meta: Mapping[str, Any]) -> Mapping[str, str]:
+    def words(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
         return gangs.words(kind, meta)
 
     def claim(self, defined: KueueDefinitions, said: Said) -> Claim | None:

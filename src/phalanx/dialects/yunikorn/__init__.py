@@ -3,6 +3,9 @@
 configuration   the fields of the file, strictly: a field that is not known refuses the file
 checks          what YuniKorn refuses besides: quotas, limits and rules that contradict each other
 queues          the queues of the file as ours, and what has no effect here
+placement       which queue an application gets by the placement rules
+gangs           what pods say, in our words
+dialect         the three parts of the frame
 
 YuniKorn applies a file whole or not at all; so it is here. Each complaint has the line that it is about.
 

@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from phalanx.dialects.fields import LONGEST_S
-from phalanx.dialects.peer_reasons import Ignored
-from phalanx.dialects.volcano import Becomes, Use
+from phalanx.dialects.frame import Becomes, Ignored, Use
 from phalanx.dialects.yunikorn.checks import DEFAULT_PARTITION, amounts
 from phalanx.dialects.yunikorn.configuration import ANYBODY, Branch, Configuration, Limit, Partition
 
@@ -29,10 +28,12 @@ _INHERITED = (_SORT, _PRIORITY, _DELAY)
 _DELAY_S, _GO_UNITS_S = 30.0, {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _GO_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
 _ACCESS = Ignored("who may create jobs in a namespace is for RBAC to say; the scheduler refuses nobody")
-_RULES = Ignored("a job says its queue, by the label phalanx.dev/queue; no rule chooses one")
+_RULES = Becomes("Job.queue", "of pods with `schedulerName: yunikorn`; a queue that would be made is the one above")
 _QUOTA_TAKEN = Ignored("a quota that is cut takes nothing back; jobs end, and no other starts until usage is below it")
 _BACKOFF = Ignored("what fits no node costs nothing while nothing changes")
 _MADE = Ignored("no queue is made by a job: write the queue")
+
+_MIGRATED = {"partitions[].placementrules": "no rule chooses a queue of ours: a job says it by phalanx.dev/queue"}
 
 TABLE: Mapping[str, Use] = {
     "partitions[].name": Becomes("–", "`default` alone: a cluster is one partition; queues of others are left out"),
@@ -82,10 +83,11 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Translation:
-    """`queues`: name -> spec of our Queue, parents first."""
+    """`queues`: name -> spec of our Queue, parents first. `names`: full name there -> name of our Queue."""
 
     queues: Mapping[str, dict[str, Any]]
     notes: tuple[Note, ...]
+    names: Mapping[str, str]
 
 
 def translate(found: Configuration) -> Translation:
@@ -97,7 +99,7 @@ def translate(found: Configuration) -> Translation:
         else:
             why = "a cluster has one partition, `default`; this one is left out"
             work.note(f"partition {partition.name}", "partitions[].name", why)
-    return Translation(queues=work.queues, notes=tuple(work.notes))
+    return Translation(queues=work.queues, notes=tuple(work.notes), names=work.names)
 
 
 # --- inside -----------------------------------------------------------------------------------------------------------
@@ -107,11 +109,13 @@ def translate(found: Configuration) -> Translation:
 class _Work:
     queues: dict[str, dict[str, Any]] = field(default_factory=dict)
     notes: list[Note] = field(default_factory=list)
+    names: dict[str, str] = field(default_factory=dict)
     reclaim: bool = True
 
     def note(self, where: str, name: str, why: str = "") -> None:
         use = TABLE[name]
-        self.notes.append(Note(where=where, field=name.rpartition("[].")[2], why=why or _why(use)))
+        why = why or (use.why if isinstance(use, Ignored) else "it has another effect here")
+        self.notes.append(Note(where=where, field=name.rpartition("[].")[2], why=why))
 
     def partition(self, partition: Partition) -> None:
         self.reclaim = partition.preemption.enabled is not False
@@ -123,12 +127,13 @@ class _Work:
         }
         for name, value in said.items():
             if value:
-                self.note(f"partition {partition.name}", name)
+                self.note(f"partition {partition.name}", name, _MIGRATED.get(name, ""))
         for root in partition.queues or ():
-            self.queue(root, "", {})
+            self.queue(root, "", "", {})
 
-    def queue(self, queue: Branch, parent: str, above: Mapping[str, str]) -> None:
-        name = self.name(f"{parent}.{queue.name}".strip(".").lower())
+    def queue(self, queue: Branch, parent: str, prefix: str, above: Mapping[str, str]) -> None:
+        full = f"{prefix}{queue.name}".lower()
+        name = self.names[full] = self.name(f"{parent}.{queue.name}".strip(".").lower())
         properties = {**{key: above[key] for key in _INHERITED if key in above}, **queue.properties}
         if above.get(_PREEMPTION) == "disabled":
             properties[_PREEMPTION] = "disabled"
@@ -145,7 +150,7 @@ class _Work:
         self.queues[name] = spec
         self.without_effect(name, queue)
         for child in queue.queues:
-            self.queue(child, name, properties)
+            self.queue(child, name, f"{full}.", properties)
 
     def name(self, full: str) -> str:
         """A name that an object may have, and no other queue has."""
@@ -199,14 +204,6 @@ class _Work:
                 self.note(name, key)
             elif (key, value.lower()) == (_PREEMPTION, "fence") and queue.queues:
                 self.note(name, key, "queues below it take from any other here that has more than its guarantee")
-
-
-def _why(use: Use) -> str:
-    match use:
-        case Ignored(why):
-            return why
-        case Becomes(_, how):
-            return how
 
 
 def _numbered(name: str) -> Iterator[str]:

@@ -61,10 +61,10 @@ class DialectWatch:
             for gang in [gang for gang, of in self.claimed.items() if of == name]:
                 self._mark(gang)
 
-    def words(self, kind: str, meta: Mapping[str, Any]) -> Mapping[str, str]:
+    def words(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
         """Return what the object says in words of the dialects, in ours."""
         for dialect in self.dialects.values():
-            if found := dialect.words(kind, meta):
+            if found := dialect.words(kind, meta, scheduler):
                 return found
         return _NOTHING
 

@@ -31,6 +31,8 @@ async def install_dialect(api: Connection, dialect: Dialect[Any]) -> None:
 
 
 def _definitions(dialect: Dialect[Any]) -> list[Object]:
+    if not dialect.crds:
+        return []
     text = resources.files("phalanx.dialects").joinpath(dialect.crds).read_bytes()
     return msgspec.json.decode(text, type=list[dict[str, Any]])
 

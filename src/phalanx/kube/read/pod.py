@@ -108,20 +108,22 @@ def read_pod(
     shapes: ShapeCache,
     answers_to: frozenset[str] = labels.OURS,
     owners: frozenset[str] = OWNER_KINDS,
-    words: Callable[[str, Object], Mapping[str, str]] = lambda kind, meta: _NOTHING,
+    words: Callable[[str, Object, str], Mapping[str, str]] = lambda kind, meta, scheduler: _NOTHING,
 ) -> Pod:
     """`answers_to`: the scheduler names of pods that we bind. `owners`: the kinds whose pods are theirs. `words`: what
     dialects make of a pod's labels and annotations."""
     meta, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
     ask = shapes.of_pod(spec, status, meta)
     annotations = meta.get("annotations") or {}
-    bound_by_us = spec.get("schedulerName") in answers_to
+    scheduler = spec.get("schedulerName", "")
+    bound_by_us = scheduler in answers_to
     gates = {gate["name"] for gate in spec["schedulingGates"] or ()} if "schedulingGates" in spec else _NO_GATES
     pin = annotations.get(labels.PINNED, "") if labels.GATE not in gates else ""
     owner = _owner(meta, owners)
     ours = bound_by_us or (owner is not None and (labels.GATE in gates or bool(pin)))
-    group, said = _words(meta, others=len(answers_to) > 1) if ours else ("", {})
-    if ours and owner is None and (theirs := words("Pod", meta)):
+    group, said = _words(meta, others=volcano.SCHEDULER_NAME in answers_to) if ours else ("", {})
+    alone = owner is None or scheduler not in labels.OURS  # a Job whose pods name a peer's scheduler says nothing to us
+    if bound_by_us and alone and (theirs := words("Pod", meta, scheduler)):
         said = {**theirs, **said}
     return Pod(
         uid=meta["uid"],

@@ -56,7 +56,7 @@ class ObjectCaches:
         self.job_kinds: tuple[Kind, ...] = (JOBS,)
         self.admission = AdmissionDefaults(answers_to=settings.answers_to)
         self._informers = informers
-        self.words: Words = lambda kind, meta: {}  # what dialects make of labels and annotations
+        self.words: Words = lambda kind, meta, scheduler: {}  # what dialects make of labels and annotations
 
     def informer(self, kind: Kind) -> Informer:
         return self._informers(kind)

@@ -27,7 +27,8 @@ class KubeSettings:
 
     @property
     def answers_to(self) -> frozenset[str]:
-        return labels.OURS | (self.dialects & {volcano.SCHEDULER_NAME})
+        theirs = frozenset[str]().union(*(dialect.scheduler_names for dialect in self.others))
+        return labels.OURS | (self.dialects & {volcano.SCHEDULER_NAME}) | theirs
 
     @property
     def volcano(self) -> bool:

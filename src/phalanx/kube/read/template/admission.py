@@ -22,7 +22,9 @@ from phalanx.kube.read.template.pod_shape import (
 from phalanx.kube.read.template.volumes import VolumeClaims, with_claims
 
 _NO_META: Mapping[str, Any] = {}
-Words: TypeAlias = Callable[[str, Mapping[str, Any]], Mapping[str, str]]  # of a kind's name and metadata: in our words
+Words: TypeAlias = Callable[
+    [str, Mapping[str, Any], str], Mapping[str, str]
+]  # of a kind's name and metadata: in our words
 _SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
@@ -34,7 +36,7 @@ class AdmissionDefaults:
     priority_classes: Mapping[str, Object] = field(default_factory=dict)
     answers_to: frozenset[str] = OURS  # the scheduler names of pods that we bind
     volumes: VolumeClaims | None = None  # None: claims and volumes are not shown to us
-    words: Words = lambda kind, meta: _NO_META  # what dialects make of an object's labels and annotations
+    words: Words = lambda kind, meta, scheduler: _NO_META  # what dialects make of an object's labels and annotations
 
     def requirements(
         self, namespace: str, spec: Mapping[str, Any], meta: Mapping[str, Any] = _NO_META

@@ -133,7 +133,7 @@ def read_job(obj: Object, around: AdmissionDefaults, form: JobAdapter = BATCH_JO
         record=read_start_record(meta.get("annotations")),
         mark=read_preemption_mark(meta.get("annotations")),
         preempted=labels.whole_number((meta.get("annotations") or {}).get(labels.PREEMPTIONS)) or 0,
-        options={**around.words(form.kind.name, meta), **_said(meta)},
+        options={**around.words(form.kind.name, meta, ""), **_said(meta)},
         adapter=form,
         ended_s=_ended_s(status),
     )

@@ -1,0 +1,130 @@
+"""What YuniKorn's users write on pods, in our words.
+
+A pod with `schedulerName: yunikorn` is of an application, which labels or annotations name. Where the application's
+first pod has task groups, its pods are one gang: all of what the groups ask for must have a place before the first pod
+starts, and what pods that come later will take is held for them. Other pods of an application start one by one.
+
+Of a user the label (or the annotation that YuniKorn's admission controller writes) counts for placement rules alone:
+anybody may write it, so no limit and no share depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+
+from phalanx.client.quantity import QuantityError, parse
+from phalanx.dialects.frame import Becomes, Ignored, Use
+from phalanx.model.pod import MAX_AMOUNT
+
+SCHEDULER_NAME = "yunikorn"
+QUEUE_PREFIX = "yunikorn/"
+_OURS = "phalanx.dev/"
+_QUEUE, _JOB, _ROLE = (f"{_OURS}{word}" for word in ("queue", "job", "role"))
+_MIN, _RESOURCES = f"{_OURS}min-available", f"{_OURS}min-resources"
+_THEIRS = "yunikorn.apache.org/"
+TASK_GROUPS, TASK_GROUP = f"{_THEIRS}task-groups", f"{_THEIRS}task-group-name"
+USER, GROUPS, _USER_INFO = f"{_THEIRS}username", f"{_THEIRS}groups", f"{_THEIRS}user.info"
+_NOTHING: Mapping[str, Any] = {}
+
+POD: Mapping[str, Use] = {
+    f"{_THEIRS}app-id": Becomes("Job.id", "of pods with a task group"),
+    f"{_THEIRS}queue": Becomes("Job.queue", "label, annotation or the label `queue`; then the placement rules"),
+    TASK_GROUPS: Becomes("Role.minimum", "all of it has a place before one pod starts"),
+    TASK_GROUP: Becomes("Role.name"),
+    f"{_THEIRS}schedulingPolicyParameters": Ignored("a gang waits whole, and holds nothing meanwhile"),
+    USER: Becomes("–", "for placement rules; limits count the user that the API server knows"),
+    _USER_INFO: Becomes("–", "the same"),
+    f"{_THEIRS}allow-preemption": Ignored("a wish there; write phalanx.dev/preemptible"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskGroup:
+    """So many pods, each of which asks so much."""
+
+    name: str
+    members: int
+    resources: Mapping[str, str]
+
+
+def words(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
+    """Return what a pod says, in our words; empty: it is not for YuniKorn, or names a queue of ours."""
+    labels, notes = meta.get("labels") or _NOTHING, meta.get("annotations") or _NOTHING
+    if scheduler != SCHEDULER_NAME or _QUEUE in labels:
+        return _NOTHING
+    queue = _first(labels.get(f"{_THEIRS}queue"), notes.get(f"{_THEIRS}queue"), labels.get("queue"))
+    user, groups = _user(labels, notes)
+    found = {_QUEUE: QUEUE_PREFIX + queue, USER: user, GROUPS: groups}
+    member, groups_said = str(notes.get(TASK_GROUP, "")), task_groups(notes)
+    if member or groups_said:
+        found |= {_JOB: _application(meta), _ROLE: member} | _whole(groups_said)
+    return {key: text for key, text in found.items() if text}
+
+
+def task_groups(notes: Mapping[str, Any]) -> tuple[TaskGroup, ...]:
+    """Return the task groups of an annotation; none where they cannot be read: YuniKorn runs that without a gang."""
+    try:
+        said = msgspec.json.decode(str(notes.get(TASK_GROUPS, "[]")), type=list[dict[str, Any]])
+        return tuple(_task_group({str(key).lower(): value for key, value in one.items()}) for one in said)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return ()
+
+
+# --- inside -----------------------------------------------------------------------------------------------------------
+
+
+def _first(*texts: Any) -> str:
+    return next((str(text) for text in texts if text), "")
+
+
+def _application(meta: Mapping[str, Any]) -> str:
+    labels, notes = meta.get("labels") or _NOTHING, meta.get("annotations") or _NOTHING
+    ids = (labels.get(f"{_THEIRS}app-id"), notes.get(f"{_THEIRS}app-id"), labels.get("applicationId"))
+    return _first(*ids, labels.get("spark-app-selector"), f"yunikorn-{meta.get('namespace', 'default')}-autogen")
+
+
+def _user(labels: Mapping[str, Any], notes: Mapping[str, Any]) -> tuple[str, str]:
+    """(user, groups with commas between)."""
+    try:
+        said = msgspec.json.decode(str(notes.get(_USER_INFO, "{}")), type=dict[str, Any])
+    except (msgspec.MsgspecError, RecursionError):
+        said = {}
+    groups = said.get("groups")
+    named = ",".join(str(group) for group in groups) if isinstance(groups, list) else ""
+    return _first(said.get("user"), labels.get(USER)), named
+
+
+def _task_group(said: Mapping[str, Any]) -> TaskGroup:
+    """Raises ValueError."""
+    name, members, resources = said.get("name"), said.get("minmember"), said.get("minresource")
+    if not isinstance(name, str) or not name or not isinstance(resources, Mapping) or not resources:
+        raise ValueError("a task group has a name and resources")
+    if isinstance(members, bool) or not isinstance(members, int) or not 0 < members <= MAX_AMOUNT:
+        raise ValueError("a task group has members")
+    return TaskGroup(name=name, members=members, resources={str(key): str(value) for key, value in resources.items()})
+
+
+def _whole(groups: Iterable[TaskGroup]) -> dict[str, str]:
+    """How many pods there are to be, and what they ask for together."""
+    asks: dict[str, Fraction] = {}
+    try:
+        for group in groups:
+            for resource, text in group.resources.items():
+                asks[resource] = asks.get(resource, Fraction(0)) + parse(text) * group.members
+    except QuantityError:
+        return {}
+    if not asks:
+        return {}
+    return {
+        _MIN: str(sum(group.members for group in groups)),
+        _RESOURCES: msgspec.json.encode({name: _milli(amount) for name, amount in asks.items()}).decode(),
+    }
+
+
+def _milli(amount: Fraction) -> str:
+    return f"{int(amount * 1000)}m"
