@@ -20,7 +20,7 @@ from phalanx.model.job import Phase, pods_by_role
 from phalanx.model.pod import Amount, Amounts
 from phalanx.model.queue import Queue
 from phalanx.state.cluster import Cluster, JobRecord
-from phalanx.state.pending.line import Bid, Kind
+from phalanx.state.pending.cell_queue import Kind, Request
 from phalanx.state.queue_tree import Charge, Key, QueueTree, QueueUsage
 from tests.recount import index_errors, related_truly, residents_truly
 
@@ -273,18 +273,18 @@ def tree_of(queues: tuple[Queue, ...], flavors: tuple[str, ...]) -> QueueTree:
 def pending_is_true(cluster: Cluster) -> Iterator[str]:
     """Every request is fresh, resting, in one cell, or parked; and nothing else is."""
     pending = cluster.pending
-    bids = set(pending.fresh) | {item for item in pending.timers if isinstance(item, Bid)}
+    requests = set(pending.fresh) | {item for item in pending.timers if isinstance(item, Request)}
     for key, line in pending.lines.items():
         if not line or line.key != key:
             yield f"a cell of {len(line)} is kept under a wrong key or empty"
-        if bids & line.bids():
-            yield f"requests wait in two places: {sorted(bids & line.bids())}"
-        bids |= line.bids()
-    asked = {Bid(job) for job, record in cluster.jobs.items() if record.phase is Phase.QUEUED}
-    asked |= {Bid(job, slot) for job, record in cluster.jobs.items() for slot in record.open}
-    if strangers := bids - asked:
+        if requests & line.requests():
+            yield f"requests wait in two places: {sorted(requests & line.requests())}"
+        requests |= line.requests()
+    asked = {Request(job) for job, record in cluster.jobs.items() if record.phase is Phase.QUEUED}
+    asked |= {Request(job, slot) for job, record in cluster.jobs.items() for slot in record.open}
+    if strangers := requests - asked:
         yield f"what does not ask for room waits: {sorted(strangers)}"
-    if strangers := pending.untold.keys() - bids:
+    if strangers := pending.untold.keys() - requests:
         yield f"who does not wait is to be told why: {sorted(strangers)}"
 
 

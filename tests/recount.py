@@ -15,7 +15,7 @@ from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.dependencies import JobDependencies
 from phalanx.state.nodes.devices import DeviceTable, device_use
 from phalanx.state.nodes.pod_index import PodIndex
-from phalanx.state.pending.line import Bid
+from phalanx.state.pending.cell_queue import Request
 from phalanx.state.running import RunningPods
 
 
@@ -97,7 +97,9 @@ def related_truly(cluster: Cluster) -> Iterator[str]:
     noted, anew = cluster.dependencies, JobDependencies()
     for record in cluster.jobs.values():
         anew.enter(record.job)
-        if has_turn(cluster, record) or (noted.contends(record.job) and Bid(record.job.id) in cluster.pending.fresh):
+        if has_turn(cluster, record) or (
+            noted.contends(record.job) and Request(record.job.id) in cluster.pending.fresh
+        ):
             anew.work(record.job)
     for what, kept, true in (
         ("jobs that others wait for", noted.dependents, anew.dependents),
@@ -139,4 +141,4 @@ def has_turn(cluster: Cluster, record: JobRecord) -> bool:
     """Of its array: it has started, is promised room, or stands in a line and may start some day."""
     if record.phase is not Phase.QUEUED or record.nominated:
         return True
-    return cluster.pending.stands(Bid(record.job.id)) and contends(record)
+    return cluster.pending.stands(Request(record.job.id)) and contends(record)

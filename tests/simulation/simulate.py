@@ -31,7 +31,7 @@ from phalanx.model.policy import Policy
 from phalanx.model.reason import ReasonCode
 from phalanx.report.forecast import forecast
 from phalanx.state.cluster import Cluster, JobRecord, is_growth
-from phalanx.state.pending.line import Bid, Kind
+from phalanx.state.pending.cell_queue import Kind, Request
 from tests.core.brute import gang_fits
 from tests.forgetful import decided_without_memory, decisions
 from tests.invariants import check_invariants
@@ -345,11 +345,11 @@ class Run:
             return
         draft, ledger = Draft(self.cluster.columns, (TOPOLOGY,)), QuotaLedger(self.cluster.tree)
         for record in waiting:
-            if self.fits(draft, ledger, record, Bid(record.job.id)):
+            if self.fits(draft, ledger, record, Request(record.job.id)):
                 raise Unfair(f"{record.job.id} waits and would fit: {self.cluster.reason(record.job.id)}")
         for record in wanting:
             for slot in record.open:
-                if not is_growth(record, slot) and self.fits(draft, ledger, record, Bid(record.job.id, slot)):
+                if not is_growth(record, slot) and self.fits(draft, ledger, record, Request(record.job.id, slot)):
                     raise Unfair(f"slot {slot} of {record.job.id} waits and would fit")
 
     def no_room_is_true(self) -> None:
@@ -416,11 +416,11 @@ class Run:
             return False
         return record.reason is None or record.reason.code is not ReasonCode.RESERVED
 
-    def fits(self, draft: Draft, ledger: QuotaLedger, record: JobRecord, bid: Bid) -> bool:
+    def fits(self, draft: Draft, ledger: QuotaLedger, record: JobRecord, request: Request) -> bool:
         """Whether its queue's quota allows it, and the nodes have room for it."""
         queue = self.cluster.queues.get(self.cluster.queue_of(record.job))
-        slots = None if bid.slot is None else replacement_gang(self.cluster, (TOPOLOGY,), record, bid.slot)
-        key, _ = cell.place_in_line(self.cluster, record, bid, slots, whole=queue is None or queue.gang)
+        slots = None if request.slot is None else replacement_gang(self.cluster, (TOPOLOGY,), record, request.slot)
+        key, _ = cell.cell_of(self.cluster, record, request, slots, whole=queue is None or queue.gang)
         if key.kind == Kind.REPLACEMENT:
             return not isinstance(gang.place(draft, key.gang), gang.PlacementShortfall)
         offers = flavor_assignment.flavor_assignments(self.cluster, ledger, key, record.job)

@@ -45,7 +45,7 @@ def refused_job_keeps_its_room(patch: pytest.MonkeyPatch) -> None:
     def refused(cluster, event):
         if record := fold.answering(cluster, event):
             record.phase, record.reason = fold.Phase.QUEUED, event.reason
-            cluster.pending.refresh(fold.Bid(event.job))
+            cluster.pending.refresh(fold.Request(event.job))
 
     patch.setitem(fold.TAKEN_IN_BY, fold.Refused, refused)
 
@@ -197,7 +197,7 @@ def strict_head_is_skipped(patch: pytest.MonkeyPatch) -> None:
 
 
 def backfill_delays_the_head(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(BackfillForecast, "place", lambda self, bid, crew: gang.place(self.draft, crew))
+    patch.setattr(BackfillForecast, "place", lambda self, request, crew: gang.place(self.draft, crew))
 
 
 def growth_comes_before_the_queue(patch: pytest.MonkeyPatch) -> None:

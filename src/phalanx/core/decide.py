@@ -25,29 +25,29 @@ def decide(cluster: Cluster, policy: Policy, now_s: float) -> Plan:
     cycle.start_nominated()
 
     # 1. Whatever is new, or has rested long enough, is answered at once or gets its place in a cell.
-    for bid in cycle.newcomers():
-        cycle.receive(bid)
+    for request in cycle.newcomers():
+        cycle.receive(request)
 
     # 2. Cells that may start by counting, and by their limits, contend, each with its first request; the best comes up.
-    for key, bid in cycle.contenders():
+    for key, request in cycle.contenders():
         # 3. The queue tree says in which ways it may start, and what stands against the others.
-        offers, lacks = cycle.state.offers(key, bid), []
+        offers, lacks = cycle.state.offers(key, request), []
         for offer in offers:
             # 4. It is placed whole, or nothing is taken.
-            outcome = None if offer.short is not None else cycle.place(key, bid, offer)
+            outcome = None if offer.short is not None else cycle.place(key, request, offer)
             if isinstance(outcome, list):
                 # 5. It starts: its room and quota are taken, and the next of its cell contends.
-                cycle.grant(key, bid, offer, outcome)
+                cycle.grant(key, request, offer, outcome)
                 break
             if outcome is not None:
                 lacks.append((offer, outcome))
-            if cycle.prefers_preemption(key, offer) and cycle.make_room(key, bid, [offer]):
+            if cycle.prefers_preemption(key, offer) and cycle.make_room(key, request, [offer]):
                 break
         else:
             # 6. It cannot: others give way, if it may push them and that is enough; then it is promised their room.
-            if not cycle.make_room(key, bid, offers):
+            if not cycle.make_room(key, request, offers):
                 # 7. Else its cell is told why.
-                cycle.deny(key, bid, offers, lacks)
+                cycle.deny(key, request, offers, lacks)
 
     # 8. The plan, and when to look again though nothing happens.
     plan = conclude.plan(cycle)

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from phalanx.model.job import Placement, Slot
 from phalanx.model.reason import Reason
-from phalanx.state.pending.line import Bid, LineKey
+from phalanx.state.pending.cell_queue import CellKey, Request
 from phalanx.state.pending.pending import Combination, Search
 
 
@@ -109,14 +109,14 @@ class Findings(NamedTuple):
     `searched`: searches for victims that found nobody; `put_off`: some are still to be made."""
 
     version: int
-    received: tuple[Bid, ...] = ()
-    parked: tuple[Bid, ...] = ()
-    resting: tuple[tuple[Bid, float], ...] = ()
-    told: tuple[tuple[LineKey, Told], ...] = ()
+    received: tuple[Request, ...] = ()
+    parked: tuple[Request, ...] = ()
+    resting: tuple[tuple[Request, float], ...] = ()
+    told: tuple[tuple[CellKey, Told], ...] = ()
     explained: tuple[tuple[Combination, Reason], ...] = ()
     failed: tuple[int, ...] = ()
-    first: tuple[Bid, float] | None = None
-    searched: tuple[tuple[LineKey, Search], ...] = ()
+    first: tuple[Request, float] | None = None
+    searched: tuple[tuple[CellKey, Search], ...] = ()
     put_off: bool = False
 
 

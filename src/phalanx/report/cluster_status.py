@@ -11,7 +11,7 @@ import numpy as np
 from phalanx.model.job import Phase
 from phalanx.model.status import ClusterStatus
 from phalanx.state.cluster import Cluster
-from phalanx.state.pending.line import Bid, Kind
+from phalanx.state.pending.cell_queue import Kind, Request
 
 
 def cluster_status(cluster: Cluster) -> ClusterStatus:
@@ -49,6 +49,6 @@ def _single(cluster: Cluster) -> Counter[str]:
     for name, record in cluster.jobs.items():
         if record.phase is not Phase.QUEUED:
             continue
-        if (line := pending.line_of(Bid(name))) is None or pending.reason_of(line) is None:
+        if (line := pending.line_of(Request(name))) is None or pending.reason_of(line) is None:
             found[str(record.reason.code) if record.reason is not None else ""] += 1
     return found

@@ -26,7 +26,7 @@ from phalanx.state.dependencies import JobDependencies
 from phalanx.state.history.usage import DecayedUsage
 from phalanx.state.limits import SubmittedJobs
 from phalanx.state.nodes.table import NodeTable
-from phalanx.state.pending.line import Bid
+from phalanx.state.pending.cell_queue import Request
 from phalanx.state.pending.pending import Pending
 from phalanx.state.queue_tree import Charge, Key, QueueTree, queue_time_limit_s
 from phalanx.state.running import ExpectedEnds, LargestConsumers, RunningPods
@@ -272,7 +272,7 @@ class Cluster:
 
     def reason(self, job: str) -> Reason | None:
         """Why it waits, as last found: a cell's reason is that of every request in it."""
-        line = self.pending.line_of(Bid(job))
+        line = self.pending.line_of(Request(job))
         known = None if line is None else self.pending.reason_of(line)
         return self.jobs[job].reason if known is None else known
 

@@ -21,7 +21,7 @@ from phalanx.model.pod import Shape, amounts
 from phalanx.model.policy import Backfill, Policy
 from phalanx.model.queue import Queue, QueueOrder, QueuePreemption, WithinQueue
 from phalanx.state.cluster import Cluster
-from phalanx.state.pending.line import Bid
+from phalanx.state.pending.cell_queue import Request
 from tests.invariants import check_invariants
 
 BOOKS = 40
@@ -62,12 +62,12 @@ def jobs(random: Random, name: str, count: int, *, most_pods: int) -> Iterator[J
         )
 
 
-def expected_s(cluster: Cluster, policy: Policy, bid: Bid) -> float | None:
+def expected_s(cluster: Cluster, policy: Policy, request: Request) -> float | None:
     """When it could start as everything stands now (seconds since the epoch)."""
-    line = cluster.pending.line_of(bid)
+    line = cluster.pending.line_of(request)
     assert line is not None
     state = CycleState(cluster, policy, NOW_S)
-    hold = BackfillForecast(cluster, policy, NOW_S, state.draft).hold(bid, line.key.gang)
+    hold = BackfillForecast(cluster, policy, NOW_S, state.draft).hold(request, line.key.gang)
     state.close()
     return None if hold is None else hold.seat.start_s
 
@@ -82,10 +82,10 @@ def test_who_pushes_others_does_not_delay_the_first(backfill: Backfill) -> None:
         assert plan.findings is not None
         if plan.findings.first is None:
             continue
-        bid, start_s = plan.findings.first
+        request, start_s = plan.findings.first
         pushed += any(isinstance(action, Nominate) for action in plan.actions)
-        now_s = expected_s(cluster, policy, bid)
+        now_s = expected_s(cluster, policy, request)
         if now_s is None or now_s > start_s:
-            late.append((seed, bid.job, start_s, now_s))
+            late.append((seed, request.job, start_s, now_s))
     assert late == []
     assert pushed > BOOKS / 10  # it was put to the test

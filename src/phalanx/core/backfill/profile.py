@@ -59,7 +59,7 @@ class CapacityProfile:
         self.unused: list[int] = []
         self.counts: dict[Demand, NDArray[np.int64]] = {}
 
-    def seat(self, job: Job, gang: Gang, runs_s: float) -> PlannedRun | None:
+    def earliest_run(self, job: Job, gang: Gang, runs_s: float) -> PlannedRun | None:
         """Return the earliest run of a gang that runs so long (infinite: for ever); None if none is found. Nothing is
         reserved."""
         enough = np.ones(len(self.times), np.bool_)
@@ -89,9 +89,9 @@ class CapacityProfile:
         node = self.cluster.columns.names[int(self.draft.rows[0])]
         return [Placement(0, ordinal, node) for ordinal in range(gang.minimums[0])]
 
-    def take(self, seat: PlannedRun) -> None:
+    def take(self, run: PlannedRun) -> None:
         """Reserve the run."""
-        self.change(seat.held, seat.start_s, seat.end_s, -1)
+        self.change(run.held, run.start_s, run.end_s, -1)
 
     def window(self, job: Job, start: int, stop: int, end_s: float) -> Draft:
         """Return a draft of what is free for the job all the time from level `start` to `stop`."""

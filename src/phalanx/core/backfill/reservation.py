@@ -51,11 +51,11 @@ from phalanx.model.policy import Backfill, Policy
 from phalanx.model.reason import Reason, ReasonCode, format_time
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord, nominated_placements, time_limit_s
-from phalanx.state.pending.line import Bid
+from phalanx.state.pending.cell_queue import Request
 from phalanx.state.running import LEAVING_S
 
 TRIES = 64  # times at which counting finds room, tried for one gang
-UNFORESEEN = 8  # bids of which that is tried in vain in one cycle of EASY; then nobody has a reservation in it
+UNFORESEEN = 8  # requests of which that is tried in vain in one cycle of EASY; then nobody has a reservation in it
 MOVES = 8  # how often in a cycle the first is given other nodes so that another can start
 
 INFINITE_S = float("inf")
@@ -93,9 +93,9 @@ class EarliestStart(NamedTuple):
 class BackfillReservation:
     """A reservation made in this cycle."""
 
-    bid: Bid
+    request: Request
     gang: Gang
-    seat: PlannedRun
+    run: PlannedRun
 
 
 class BackfillForecast:
@@ -113,7 +113,7 @@ class BackfillForecast:
         self._granted: list[tuple[float, Gang, Sequence[Placement]]] = []
         self._foreseen = False  # when some of these are over
         self.reservations: list[BackfillReservation] = []
-        self.failed = 0  # bids whose start could not be foreseen
+        self.failed = 0  # requests whose start could not be foreseen
         self.moves = 0
         self.kept_out: set[Gang] = set()
         easy = policy.backfill is Backfill.EASY
@@ -125,14 +125,14 @@ class BackfillForecast:
         self.one = OneNode(cluster, draft, now_s) if easy and alone(cluster, draft) else None
         self.free: Free = {}  # EASY: what is left at the shadow time beside the first
         self.profile: CapacityProfile | None = None  # CONSERVATIVE
-        self.open = self.wanted > 0  # the next bid that finds no room would get a reservation
+        self.open = self.wanted > 0  # the next request that finds no room would get a reservation
 
-    def place(self, bid: Bid, gang: Gang) -> PlacementOutcome:
+    def place(self, request: Request, gang: Gang) -> PlacementOutcome:
         """Return the gang's placements, taken from the draft, if that delays no reservation; else why not."""
         if not self.reservations and not self.cluster.reservations:
             return gangs.place(self.draft, gang)
-        record = self.cluster.jobs[bid.job]
-        end_s = self.ends(record, bid)
+        record = self.cluster.jobs[request.job]
+        end_s = self.ends(record, request)
         if self.one is not None and gang.rigid:  # it is counting alone that tells
             if end_s <= self.one.shadow_s or self.one.fits(gang):
                 return gangs.place(self.draft, gang)
@@ -144,15 +144,15 @@ class BackfillForecast:
             outcome = gangs.place(self.draft, gang)
         return outcome if isinstance(outcome, list) else self.beyond(record, gang, end_s)
 
-    def grant(self, bid: Bid, gang: Gang, placements: Sequence[Placement]) -> None:
+    def grant(self, request: Request, gang: Gang, placements: Sequence[Placement]) -> None:
         """Enter what the cycle granted a job in the forecast too."""
-        self.given.append((bid, gang, placements))
+        self.given.append((request, gang, placements))
         if self.profile is None and not self.reservations:
             return  # when it ends is asked if somebody is to have a reservation
         end_s, _, _ = self.granted[-1]
         if self.profile is not None:
             self.profile.change(held_by_placements(self.cluster.columns, gang, placements), self.now_s, end_s, -1)
-        elif end_s <= self.reservations[0].seat.start_s:
+        elif end_s <= self.reservations[0].run.start_s:
             return
         elif self.one is not None:
             self.one.take(gang, placements)
@@ -165,18 +165,24 @@ class BackfillForecast:
         known, jobs = self._granted, self.cluster.jobs
         if len(known) < len(self.given):
             new = self.given[len(known) :]
-            ends = [(self.ends(jobs[bid.job], bid), gang, placements) for bid, gang, placements in new]
+            ends = [(self.ends(jobs[request.job], request), gang, placements) for request, gang, placements in new]
             self._foreseen = self._foreseen or any(end_s < INFINITE_S for end_s, _, _ in ends)
             known += ends
         return known
 
     def displace(
-        self, bid: Bid, gang: Gang, placements: Sequence[Placement], changes: Sequence[CapacityChange], *, guarded: bool
+        self,
+        request: Request,
+        gang: Gang,
+        placements: Sequence[Placement],
+        changes: Sequence[CapacityChange],
+        *,
+        guarded: bool,
     ) -> bool:
         """Enter a nomination and what its victims give back in the forecast; return whether it may be.
 
         `guarded`: it may only be if every reservation still holds."""
-        end_s = self.ends(self.cluster.jobs[bid.job], bid)
+        end_s = self.ends(self.cluster.jobs[request.job], request)
         if self.reservations or self.profile is not None:
             changes = [*changes, CapacityChange(end_s, held_by_placements(self.cluster.columns, gang, placements), -1)]
             for change in changes:
@@ -185,7 +191,7 @@ class BackfillForecast:
                 for change in changes:
                     self.foresee(change._replace(sign=-change.sign))
                 return False
-        self.given.append((bid, gang, placements))
+        self.given.append((request, gang, placements))
         return True
 
     def leave(self, job: str) -> None:
@@ -196,7 +202,7 @@ class BackfillForecast:
         """Enter the change in the forecast."""
         if self.profile is not None:
             self.profile.change(change.held, self.now_s, change.until_s, change.sign)
-        elif change.until_s <= self.reservations[0].seat.start_s:
+        elif change.until_s <= self.reservations[0].run.start_s:
             return
         elif self.one is not None:
             self.one.change(change.held, change.sign)
@@ -207,32 +213,32 @@ class BackfillForecast:
         """Return whether, with what the change takes, no node holds more than it can."""
         if self.profile is not None:
             free = self.profile.until(change.until_s)
-        elif change.until_s <= self.reservations[0].seat.start_s:
+        elif change.until_s <= self.reservations[0].run.start_s:
             return True
         else:
             free = self.free if self.one is None else self.one.kept()
         amounts, rows = change.held.amounts, change.held.rows
         return all(bool((free[resource][rows] >= 0).all()) for resource in amounts if resource in free)
 
-    def hold(self, bid: Bid, gang: Gang) -> BackfillReservation | None:
+    def hold(self, request: Request, gang: Gang) -> BackfillReservation | None:
         """Return the job's reservation, if it is to have one and its start can be foreseen; else None."""
         if not self.open or not self.anyone_ends():
             return None
-        record = self.cluster.jobs[bid.job]
-        runs_s = self.ends(record, bid) - self.now_s
-        seat = self.seat(record.job, gang, runs_s)
-        if seat is None or (seat.start_s <= self.now_s and not self.anyone_leaves_now()):
+        record = self.cluster.jobs[request.job]
+        runs_s = self.ends(record, request) - self.now_s
+        run = self.earliest_run(record.job, gang, runs_s)
+        if run is None or (run.start_s <= self.now_s and not self.anyone_leaves_now()):
             self.failed += 1
             self.open = self.failed < self.patience
             return None
         if self.profile is not None:
-            self.profile.take(seat)
-        hold = BackfillReservation(bid, gang, seat)
+            self.profile.take(run)
+        hold = BackfillReservation(request, gang, run)
         self.reservations.append(hold)
         self.open = len(self.reservations) < self.wanted
         return hold
 
-    def seat(self, job: Job, gang: Gang, runs_s: float) -> PlannedRun | None:
+    def earliest_run(self, job: Job, gang: Gang, runs_s: float) -> PlannedRun | None:
         """Return the gang's earliest run; None if its start cannot be foreseen."""
         if self.one is not None:
             found = self.one.find(gang, self.ends_in_order(), self.granted)
@@ -253,12 +259,12 @@ class BackfillForecast:
         leaving = self.cluster.ends.order[:1]
         return bool(leaving) and leaving[0][0] <= self.now_s
 
-    def ends(self, record: JobRecord, bid: Bid) -> float:
+    def ends(self, record: JobRecord, request: Request) -> float:
         """Return when the job would be over if it started now (seconds since the epoch)."""
         limit_s = record.job.limit_s
         if limit_s is None and (limit_s := time_limit_s(self.cluster, record.job)) is None:
             return INFINITE_S
-        since_s = self.now_s if bid.slot is None else record.started_s
+        since_s = self.now_s if request.slot is None else record.started_s
         end_s = since_s + limit_s
         return end_s if end_s > self.now_s else self.now_s
 
@@ -267,7 +273,7 @@ class BackfillForecast:
         if self.profile is not None:
             return self.profile.beside(job, end_s)
         free = None
-        if self.reservations and end_s > self.reservations[0].seat.start_s:
+        if self.reservations and end_s > self.reservations[0].run.start_s:
             free = self.free if self.one is None else self.one.kept()
         shut = advance.closed_rows(self.cluster, job, self.now_s, end_s) if self.cluster.reservations else None
         if shut is None:
@@ -289,19 +295,19 @@ class BackfillForecast:
         self.draft.rewind(mark)
         return WouldDelayReservation(self.why(record.job, end_s))
 
-    def keeps_out(self, bid: Bid, gang: Gang, told: Reason) -> bool:
+    def keeps_out(self, request: Request, gang: Gang, told: Reason) -> bool:
         """Return whether by counting the gang, which is unconstrained, finds too little beside the first reservation,
         which is not moved any more, and is not over by its start."""
         if not self.reservations or self.may_move or self.profile is not None:
             return False
-        demand, minimum, start_s = gang.demands[0], gang.minimums[0], self.reservations[0].seat.start_s
+        demand, minimum, start_s = gang.demands[0], gang.minimums[0], self.reservations[0].run.start_s
         if self.cluster.reservations or len(gang.roles) != 1 or not gang.simple:
             return False
-        if self.ends(self.cluster.jobs[bid.job], bid) <= start_s or not self.draft.ordinary(demand):
+        if self.ends(self.cluster.jobs[request.job], request) <= start_s or not self.draft.ordinary(demand):
             return False
         if self.one is not None:
             said = told.numbers
-            same = said.get("for") == self.reservations[0].bid.job and said.get("until_s") == start_s
+            same = said.get("for") == self.reservations[0].request.job and said.get("until_s") == start_s
             return same and not self.one.fits(gang) and self.draft.room(demand) >= minimum
         if gang not in self.kept_out:
             with limited_to(self.draft, self.free):
@@ -325,17 +331,17 @@ class BackfillForecast:
         self.moves += 1
         first = self.reservations[0]
         free = {name: column.copy() for name, column in self.free.items()}
-        first.seat.held.add_to(free, 1)
+        first.run.held.add_to(free, 1)
         held_by_placements(columns, gang, placements).add_to(free, -1)
-        first_job = self.cluster.jobs[first.bid.job].job
-        found = gangs.place(self.without_closed(free, first_job, first.seat.start_s, first.seat.end_s), first.gang)
+        first_job = self.cluster.jobs[first.request.job].job
+        found = gangs.place(self.without_closed(free, first_job, first.run.start_s, first.run.end_s), first.gang)
         if isinstance(found, PlacementShortfall):
             return False
-        first.seat = PlannedRun(
-            first.seat.start_s, first.seat.end_s, tuple(found), held_by_placements(columns, first.gang, found)
+        first.run = PlannedRun(
+            first.run.start_s, first.run.end_s, tuple(found), held_by_placements(columns, first.gang, found)
         )
         held_by_placements(columns, gang, placements).add_to(free, 1)  # `grant` takes it
-        first.seat.held.add_to(free, -1)
+        first.run.held.add_to(free, -1)
         self.free = free
         return True
 
@@ -346,14 +352,14 @@ class BackfillForecast:
             if self.cluster.reservations
             else None
         )
-        hold = next((each for each in self.reservations if each.seat.start_s < end_s), None)
-        if hold is not None and (shut is None or hold.seat.start_s < shut.start_s):
-            start_s = hold.seat.start_s
+        hold = next((each for each in self.reservations if each.run.start_s < end_s), None)
+        if hold is not None and (shut is None or hold.run.start_s < shut.start_s):
+            start_s = hold.run.start_s
             expected = f"expected to start at {format_time(start_s, self.now_s)}"
             return Reason(
                 code=ReasonCode.RESERVED,
-                text=f"there is room now, but it would delay {hold.bid.job}, {expected}",
-                numbers={"for": hold.bid.job, "until_s": start_s, "limit_s": job.limit_s},
+                text=f"there is room now, but it would delay {hold.request.job}, {expected}",
+                numbers={"for": hold.request.job, "until_s": start_s, "limit_s": job.limit_s},
             )
         if shut is not None:
             return Reason(
@@ -411,7 +417,7 @@ class BackfillForecast:
         if self.profile is None:
             free = free_by_row(self.draft)
             self.profile = CapacityProfile(self.cluster, self.draft, self.now_s, free, list(self.releases()))
-        return self.profile.seat(job, gang, runs_s)
+        return self.profile.earliest_run(job, gang, runs_s)
 
     def ends_in_order(self) -> Sequence[tuple[float, str]]:
         """Return (expected end in seconds since the epoch, job) of the running jobs, sorted."""
@@ -434,11 +440,11 @@ class BackfillForecast:
         return merge(found, sorted(more, key=WHEN), key=WHEN) if more else found
 
 
-def nominated_gangs(cluster: Cluster) -> Iterator[tuple[Bid, Gang, Sequence[Placement]]]:
+def nominated_gangs(cluster: Cluster) -> Iterator[tuple[Request, Gang, Sequence[Placement]]]:
     """Yield (job, gang, placements) of the nominations, which count as if they ran."""
     for job in cluster.nominated:
         record = cluster.jobs[job]
-        yield Bid(job), record.gang, nominated_placements(record)
+        yield Request(job), record.gang, nominated_placements(record)
 
 
 @contextmanager

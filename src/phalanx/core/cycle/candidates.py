@@ -20,7 +20,7 @@ from phalanx.core.cycle.state import CycleState
 from phalanx.core.order.next_job import Draws, SortKey, Tournament
 from phalanx.lazy import lazy
 from phalanx.model.queue import QueueOrder
-from phalanx.state.pending.line import Kind, Line
+from phalanx.state.pending.cell_queue import CellQueue, Kind
 from phalanx.state.pending.pending import UNTOLD
 
 Cells = NDArray[np.intp]
@@ -45,7 +45,7 @@ class Candidates:
 
     # Who may come up
 
-    def may_come_up(self, line: Line) -> bool:
+    def may_come_up(self, line: CellQueue) -> bool:
         """Return whether the cell may come up, as `alive` says of many."""
         state, cell = self.state, line.cell
         if state.over[cell]:
@@ -95,17 +95,17 @@ class Candidates:
             for arena, heads in pending.heads.items():
                 yield arena, iter(heads)
         if self.state.is_small or by_estimate:
-            lines: Iterable[Line] = pending.lines.values() if pending.loose or by_estimate else ()
+            lines: Iterable[CellQueue] = pending.lines.values() if pending.loose or by_estimate else ()
             if not self.state.is_small:
                 lines = [line for cell in self.all_alive().tolist() if (line := self.cells.lines[cell]) is not None]
             yield from self.few(contest, lines, by_estimate=by_estimate)
         else:
             yield from self.many(self.all_alive())
 
-    def few(self, contest: Tournament, lines: Iterable[Line], *, by_estimate: bool) -> Iterator[ArenaDraws]:
+    def few(self, contest: Tournament, lines: Iterable[CellQueue], *, by_estimate: bool) -> Iterator[ArenaDraws]:
         """Yield the same, put in order one by one. `by_estimate`: the shortest first, equal ones as their queue has
         them."""
-        found: dict[str | None, list[tuple[SortKey, Line]]] = {}
+        found: dict[str | None, list[tuple[SortKey, CellQueue]]] = {}
         for line in lines:
             if line.arena is not None and not by_estimate:
                 continue  # it is kept in order
@@ -217,9 +217,9 @@ class Candidates:
                 at = skipped = 0
 
 
-def tied(found: list[tuple[float, float, int]], lines: list[Line | None]) -> Iterator[tuple[SortKey, Line]]:
+def tied(found: list[tuple[float, float, int]], lines: list[CellQueue | None]) -> Iterator[tuple[SortKey, CellQueue]]:
     """Return the cells, whose columns are equal, by kind and tie of their first requests."""
-    ranked: list[tuple[SortKey, Line]] = []
+    ranked: list[tuple[SortKey, CellQueue]] = []
     for score, arrival_s, cell in found:
         line = lines[cell]
         assert line is not None  # vacant cells are in no mask

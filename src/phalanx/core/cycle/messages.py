@@ -31,7 +31,7 @@ from phalanx.model.plan import Told
 from phalanx.model.reason import ALONE, NEVER, SHORT, Reason, ReasonCode
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import JobRecord
-from phalanx.state.pending.line import Bid, Entry, Kind, Line, LineKey
+from phalanx.state.pending.cell_queue import CellKey, CellQueue, Kind, QueuedRequest, Request
 from phalanx.state.pending.pending import BEHIND, QUOTA, ROOM, UNTOLD, Combination, PendingClass
 
 EXPLAINED = 4  # failures explained in a cycle, at least
@@ -45,9 +45,9 @@ class Unlooked(NamedTuple):
     """Cells that did not come up, and are to be told: that quota is `short`; that their class is `closed`; and in order
     those that had either when the cycle began and `lost` it."""
 
-    short: list[Line]
-    closed: list[Line]
-    lost: list[Line]
+    short: list[CellQueue]
+    closed: list[CellQueue]
+    lost: list[CellQueue]
 
 
 class Telling:
@@ -57,7 +57,7 @@ class Telling:
     def __init__(self, state: CycleState, contest: Tournament) -> None:
         self.state, self.contest, self.cluster, self.pending = state, contest, state.cluster, state.pending
         self.waits: dict[str, Reason] = {}
-        self.cells: dict[Line, Told] = {}
+        self.cells: dict[CellQueue, Told] = {}
         self.explained: dict[Combination, Reason] = {}
         self.failures = 0
         self._unnoted: list[tuple[Gang, str, Sequence[Placement]]] = []  # granted, and not in `grants` yet
@@ -78,7 +78,7 @@ class Telling:
 
     # What is known
 
-    def reason_of(self, line: Line) -> Reason | None:
+    def reason_of(self, line: CellQueue) -> Reason | None:
         """Why the cell waits, as last told, in this cycle or before."""
         told = self.cells.get(line)
         if told is None:
@@ -88,13 +88,13 @@ class Telling:
     def reason_of_class(self, found: PendingClass) -> Reason | None:
         return self.explained.get(found.combination) or found.reason
 
-    def is_untold(self, line: Line) -> bool:
+    def is_untold(self, line: CellQueue) -> bool:
         return bool(self.pending.cells.told[line.cell] == UNTOLD)
 
-    def holds_up_for_quota(self, line: Line, entry: Entry) -> bool:
+    def holds_up_for_quota(self, line: CellQueue, entry: QueuedRequest) -> bool:
         """Whether the cell, which quota keeps out, holds up those behind it in a strict queue: not if it can never
         start, or lacks only what its own user or group may have. It is told if it was told something else."""
-        offers = self.state.offers(line.key, entry.bid)
+        offers = self.state.offers(line.key, entry.request)
         reason = self.why_not(line.key, offers, ())
         said = self.reason_of(line)
         if said is None or said.code is not reason.code:
@@ -106,7 +106,7 @@ class Telling:
         reason = self.reason_of_class(found)
         return reason is not None and reason.code in NEVER
 
-    def never_starts(self, line: Line, found: PendingClass) -> bool:
+    def never_starts(self, line: CellQueue, found: PendingClass) -> bool:
         """Whether the cell, which has no room, could not start even if nothing ran: so it holds up nobody in a strict
         queue. What it was told is forgotten if that says something else."""
         reason, never = self.reason_of_class(found), explain.never(self.cluster, self.state.draft, line.key.gang)
@@ -124,7 +124,7 @@ class Telling:
             and found.combination not in self.explained
         )
 
-    def known(self, line: Line, found: PendingClass | None) -> Reason | None:
+    def known(self, line: CellQueue, found: PendingClass | None) -> Reason | None:
         """Why the class, which the cell asks for, has no room, if that is known and need not be explained anew."""
         blocked = self.state.blocked
         if found is None or (blocked.open[found.number] and found.number not in self.pending.failed):
@@ -169,7 +169,7 @@ class Telling:
         draft.rewind(mark)
         return None
 
-    def why_not(self, key: LineKey, offers: Sequence[FlavorAssignment], found: Sequence[Reason]) -> Reason:
+    def why_not(self, key: CellKey, offers: Sequence[FlavorAssignment], found: Sequence[Reason]) -> Reason:
         """Why each offer fails, `found`: those that quota allows, in the same order. The one that the queue likes best
         gives the code; of those with the same flavors one speaks, that time can mend if any is."""
         lacking, reasons = iter(found), dict[tuple[str, ...], Reason]()
@@ -187,7 +187,7 @@ class Telling:
                 reasons[offer.flavors] = reason
         return no_quota.of_flavors(list(reasons), list(reasons.values()))
 
-    def never(self, key: LineKey, offer: FlavorAssignment) -> Reason | None:
+    def never(self, key: CellKey, offer: FlavorAssignment) -> Reason | None:
         """Why the offer could not be placed even if nothing ran: that is said before what quota lacks."""
         if not self.state.is_whole(key):
             return None
@@ -202,7 +202,7 @@ class Telling:
 
     # What cells are told
 
-    def denied(self, line: Line, entry: Entry, reason: Reason, told: int) -> None:
+    def denied(self, line: CellQueue, entry: QueuedRequest, reason: Reason, told: int) -> None:
         """The first of the cell was tried, or asked about, in vain. `told` UNTOLD: quota allows none of its offers."""
         self.failures += 1
         if told == UNTOLD:
@@ -210,7 +210,7 @@ class Telling:
         own = None if reason is self.reason_of_class(self.state.class_of(line)) else reason
         self.tell_cell(line, entry, reason, told, own)
 
-    def lacks_room(self, line: Line, entry: Entry) -> None:
+    def lacks_room(self, line: CellQueue, entry: QueuedRequest) -> None:
         """The cell came up, and its class is known to have no room."""
         if self.pending.cells.told[line.cell] != ROOM and line not in self.cells:
             found = self.state.class_of(line)
@@ -218,16 +218,16 @@ class Telling:
             if reason is not None:
                 self.tell_cell(line, entry, reason, ROOM, None)
 
-    def tell_cell(self, line: Line, entry: Entry, reason: Reason, told: int, own: Reason | None) -> None:
+    def tell_cell(self, line: CellQueue, entry: QueuedRequest, reason: Reason, told: int, own: Reason | None) -> None:
         """The first is told the new numbers, the others only if the code is another, newcomers in any case. In a strict
         queue a cell is at the head, and behind another's, in turns: then only the next few are told."""
         said = self.reason_of(line)
         self.cells[line] = Told(told, own)
-        self.tell_bid(entry.bid, reason)
+        self.tell_request(entry.request, reason)
         if said is None or said.code is not reason.code:
             few = said is not None and takes_turns(said, reason)
             for other in islice(self.state.following(line), NEXT if few else None):
-                self.tell_bid(other.bid, reason)
+                self.tell_request(other.request, reason)
 
     def tell_others(self) -> None:
         """All that did not come up, if another thing keeps them now than they were told."""
@@ -236,10 +236,10 @@ class Telling:
             self.tell_behind()
             if self.pending.loose or self.pending.headroom.keys:
                 self.tell_unlooked(self.unlooked())
-        for bid in self.pending.untold:
-            line = self.pending.line_of(bid)
-            if line is not None and self.state.still_waits(bid):
-                self.tell_newcomer(line, bid)
+        for request in self.pending.untold:
+            line = self.pending.line_of(request)
+            if line is not None and self.state.still_waits(request):
+                self.tell_newcomer(line, request)
 
     def renew(self) -> None:
         """Classes that had room and lost it to others are explained anew at times, and all when a node became
@@ -292,7 +292,7 @@ class Telling:
         found.lost.sort(key=lambda line: (-line.key.priority, line.first().arrival_s))
         return found
 
-    def to_be_told(self) -> Iterable[Line]:
+    def to_be_told(self) -> Iterable[CellQueue]:
         """Return the cells that may have to be told something: all if they are few. Of those that had room, or quota,
         and lost it, the first few are."""
         state, cells = self.state, self.pending.cells
@@ -330,13 +330,13 @@ class Telling:
             if line not in self.cells and (entry := state.first_waiting(line)) is not None:
                 self.tell_lost(line, entry, state.class_of(line))
 
-    def tell_closed(self, line: Line, entry: Entry, found: PendingClass) -> None:
+    def tell_closed(self, line: CellQueue, entry: QueuedRequest, found: PendingClass) -> None:
         """The cell's class has no room."""
         if not found.ways:
             if (reason := self.explain_class(found)) is not None:
                 self.tell_cell(line, entry, reason, ROOM, None)
             return
-        offers, lacking = self.state.offers(line.key, entry.bid), []
+        offers, lacking = self.state.offers(line.key, entry.request), []
         for offer in offers:
             way = self.state.class_of_offer(line, offer) if offer.short is None else None
             if offer.short is None and (said := None if way is None else self.explain_class(way)) is None:
@@ -346,7 +346,7 @@ class Telling:
         reason = self.why_not(line.key, offers, lacking)
         self.tell_cell(line, entry, reason, ROOM, reason)
 
-    def tell_lost(self, line: Line, entry: Entry, found: PendingClass) -> None:
+    def tell_lost(self, line: CellQueue, entry: QueuedRequest, found: PendingClass) -> None:
         """The cell had room, or quota, when the cycle began."""
         if self.pending.cells.told[line.cell] == QUOTA:
             self.failures += 1
@@ -358,24 +358,29 @@ class Telling:
                 self.failures += 1
                 self.tell_cell(line, entry, reason, ROOM, None)
 
-    def tell_short(self, line: Line, entry: Entry) -> None:
-        offers = self.state.offers(line.key, entry.bid)
+    def tell_short(self, line: CellQueue, entry: QueuedRequest) -> None:
+        offers = self.state.offers(line.key, entry.request)
         if any(offer.short is None for offer in offers):
             return  # it was kept out by what this cycle granted, and given back since
         reason = self.why_not(line.key, offers, ())
         self.tell_cell(line, entry, reason, QUOTA, reason)
 
-    def tell_newcomer(self, line: Line, bid: Bid) -> None:
+    def tell_newcomer(self, line: CellQueue, request: Request) -> None:
         """It is told what its cell was; unless that names the job itself as who holds what is lacking."""
         reason = self.reason_of(line)
-        if reason is not None and bid.slot is None and self.cluster.jobs[bid.job].attempt and reason.names(bid.job):
+        if (
+            reason is not None
+            and request.slot is None
+            and self.cluster.jobs[request.job].attempt
+            and reason.names(request.job)
+        ):
             found = self.state.class_of(line)
             lack = None if found.ways or reason.code is not ReasonCode.NO_ROOM else self.tried(found.combination.gang)
             if lack is not None:
                 reason = self.explain(found.combination.gang, lack)
                 self.cells[line] = Told(ROOM)
         if reason is not None:
-            self.tell_bid(bid, reason)
+            self.tell_request(request, reason)
 
     # Behind a head
 
@@ -387,25 +392,25 @@ class Telling:
         behind = self.newly_behind()
         for queue, (head, entry) in closed.items():
             why = self.reason_of(head)
-            now = entry.bid.job, None if why is None else str(why.code)
+            now = entry.request.job, None if why is None else str(why.code)
             new = behind.get(queue, [])
             near = self.next_few(queue, now)
             if not (new or near):
                 continue
-            reason = no_quota.behind_head(self.cluster, entry.bid.job, queue, why)
+            reason = no_quota.behind_head(self.cluster, entry.request.job, queue, why)
             for line in dict.fromkeys((*new, *near)):
                 first = self.state.first_waiting(line)
                 if first is not None and line is not head:
                     self.tell_cell(line, first, reason, BEHIND, reason)
 
-    def newly_behind(self) -> dict[str, list[Line]]:
+    def newly_behind(self) -> dict[str, list[CellQueue]]:
         """Return by strict queue the cells that a head holds up from now on."""
         state, cells = self.state, self.pending.cells
         some: Iterable[int] = range(len(cells))
         if not state.is_small:
             cls, row = cells.cls[: len(cells)], cells.row[: len(cells)]
             some = (state.is_strict[row] & (cells.told[: len(cells)] != BEHIND) & (cls >= 0)).nonzero()[0].tolist()
-        found: dict[str, list[Line]] = {}
+        found: dict[str, list[CellQueue]] = {}
         for cell in some:
             line = cells.lines[cell]
             if line is None or state.over[cell] or cells.told[cell] == BEHIND:
@@ -415,10 +420,10 @@ class Telling:
                 found.setdefault(strict.name, []).append(line)
         return found
 
-    def next_few(self, queue: str, now: Wait) -> list[Line]:
+    def next_few(self, queue: str, now: Wait) -> list[CellQueue]:
         """The cells right behind the head that wait for its sake; none if the first of them has heard of it, since the
         others were told with it."""
-        found: list[Line] = []
+        found: list[CellQueue] = []
         for _, line in islice(self.contest.left.get(queue, ()), 2 * NEXT):
             said = self.pending.reason_of(line)
             if said is not None and said.code is ReasonCode.BEHIND_HEAD:
@@ -431,10 +436,10 @@ class Telling:
 
     # Telling
 
-    def tell_bid(self, bid: Bid, reason: Reason) -> None:
-        record = self.cluster.jobs[bid.job]
-        if bid.slot is not None:
-            reason = explain.of_slots(record, reason, granted=len(self.state.places.get(bid.job, ())))
+    def tell_request(self, request: Request, reason: Reason) -> None:
+        record = self.cluster.jobs[request.job]
+        if request.slot is not None:
+            reason = explain.of_slots(record, reason, granted=len(self.state.places.get(request.job, ())))
         self.tell(record, reason)
 
     def tell(self, record: JobRecord, reason: Reason) -> None:

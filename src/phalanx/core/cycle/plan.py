@@ -16,7 +16,7 @@ from phalanx.model.plan import Action, Findings, Place, Plan, Start, Wait
 from phalanx.model.reason import NEVER, Reason, ReasonCode
 from phalanx.state.cluster import Cluster
 from phalanx.state.nodes.pod_index import arrival_may_help
-from phalanx.state.pending.line import Bid
+from phalanx.state.pending.cell_queue import Request
 from phalanx.state.pending.pending import KEPT, QUOTA, Deadline
 from phalanx.state.pending.timers import NEVER_S
 
@@ -26,7 +26,7 @@ def plan(cycle: Cycle) -> Plan:
     state, preempting, telling = cycle.state, cycle.preempting, cycle.telling
     waits, parked = telling.waits, cycle.parked
     if gone := preempting.gone():  # what they were told a moment ago is not true any more
-        parked = {bid: None for bid in parked if bid.job not in gone}
+        parked = {request: None for request in parked if request.job not in gone}
         waits = {job: reason for job, reason in waits.items() if job not in gone}
     actions: list[Action] = [Place(job, tuple(placements)) for job, placements in state.places.items()]
     actions += cycle.starts
@@ -72,7 +72,7 @@ def passes_turn(cycle: Cycle, job: str, reason: Reason) -> bool:
     record = cycle.cluster.jobs[job]
     if record.job.array_cap is None or reason.code is ReasonCode.ARRAY_LIMIT or record.phase is not Phase.QUEUED:
         return False
-    if cycle.pending.stands(Bid(job)):
+    if cycle.pending.stands(Request(job)):
         return reason.code in NEVER
     return job_dependencies.waits_for_turn(record) or cycle.cluster.dependencies.contends(record.job)
 
@@ -96,10 +96,10 @@ def brings_company(cycle: Cycle) -> bool:
     return bool(kinds) and any(arrival_may_help(shape, kind) for shape in shapes for kind in kinds)
 
 
-def appointments(cluster: Cluster, now_s: float, starts: Sequence[Start], won: Iterable[Bid]) -> Iterator[float]:
+def appointments(cluster: Cluster, now_s: float, starts: Sequence[Start], won: Iterable[Request]) -> Iterator[float]:
     """Yield when something comes to pass by itself, seconds since the epoch, each later than `now_s`. `starts`, `won`:
     the jobs, and requests, that start now."""
-    if (next_s := cluster.pending.timers.next_s({Deadline(bid.job) for bid in won} if won else ())) is not None:
+    if (next_s := cluster.pending.timers.next_s({Deadline(request.job) for request in won} if won else ())) is not None:
         yield next_s
     if cluster.dependencies.dependents and any(awaited(cluster, each.job) for each in starts):
         yield nextafter(now_s, inf)  # who waits for their start is looked at next

@@ -35,7 +35,7 @@ from phalanx.model.plan import Action, Nominate, Place, Preempt, Shrink, Start
 from phalanx.model.queue import QueuePreemption, WithinQueue
 from phalanx.state.classes import Demand, Gang
 from phalanx.state.cluster import Cluster, JobRecord, nominated_placements, residents, time_limit_s
-from phalanx.state.pending.line import Bid, Kind, LineKey
+from phalanx.state.pending.cell_queue import CellKey, Kind, Request
 from phalanx.state.pending.pending import Search
 from phalanx.state.pending.timers import NEVER_S
 
@@ -59,9 +59,9 @@ class CyclePreemption:
         self.searches = [0, 0]  # of those that came up anyhow, and of those whose turn it is
         self.kept: list[str] = []  # whose promises stand
         self.withdrawn: dict[str, None] = {}  # whose promises do not
-        self.searched: dict[LineKey, Search] = {}
-        self.given_up: set[LineKey] = set()
-        self.taken: dict[LineKey, None] = {}
+        self.searched: dict[CellKey, Search] = {}
+        self.given_up: set[CellKey] = set()
+        self.taken: dict[CellKey, None] = {}
         self.put_off = False
         self.reserved: object = None  # what searches were not to delay
         self._scene: PreemptionContext | None = None
@@ -121,7 +121,7 @@ class CyclePreemption:
             if len(self.taken) == SEARCHES:
                 break
 
-    def may_search(self, key: LineKey, reserved: object) -> bool:
+    def may_search(self, key: CellKey, reserved: object) -> bool:
         """Whether a search may find somebody, as far as is known: something has changed since the last, or time has
         passed; or this cycle has decided something. `reserved`: who has a reservation, which is not to be delayed."""
         search = self.pending.searched.get(key)
@@ -133,12 +133,17 @@ class CyclePreemption:
         return not known or bool(self.ledger.mark() or self.actions)
 
     def make_room(
-        self, draft: Draft, key: LineKey, bid: Bid, offers: Sequence[FlavorAssignment], horizon: BackfillForecast | None
+        self,
+        draft: Draft,
+        key: CellKey,
+        request: Request,
+        offers: Sequence[FlavorAssignment],
+        forecast: BackfillForecast | None,
     ) -> bool:
         """Others give way, so that the cell's first starts as one of the offers says. It is promised its place then;
-        else it is asked about again when something changed, or when its delay is over. `horizon`: of those who have a
+        else it is asked about again when something changed, or when its delay is over. `forecast`: of those who have a
         reservation, if anybody may have one: they are not delayed."""
-        wants, record = queue_preemption(self.cluster, key.queue), self.cluster.jobs[bid.job]
+        wants, record = queue_preemption(self.cluster, key.queue), self.cluster.jobs[request.job]
         since_s = self.now_s if record.short_since_s is None else record.short_since_s
         if (ready_s := since_s + max(0.0, wants.delay_s)) > self.now_s:
             self.searched[key] = Search(DELAYED, ready_s, None)
@@ -148,19 +153,19 @@ class CyclePreemption:
             self.put_off = self.put_off or not its_turn
             return False
         self.searches[its_turn] += 1
-        scene = self.scene(draft)
-        aside = guard.ReservationGuard(horizon, scene, record, offers[0].charge.cost)
+        context = self.context(draft)
+        aside = guard.ReservationGuard(forecast, context, record, offers[0].charge.cost)
         rights = rights_of(key)
-        found = self.search(scene, record.job, offers, aside, rights)
+        found = self.search(context, record.job, offers, aside, rights)
         if found is None and not self.actions and (wider := with_overcommitted(self.cluster, draft, self.others)):
-            found = self.search(replace(scene, draft=wider), record.job, offers, aside, rights)
+            found = self.search(replace(context, draft=wider), record.job, offers, aside, rights)
         if found is not None:
-            self.settle(scene, bid, found, rights)
+            self.settle(context, request, found, rights)
             self.give_up(key)
             return True
         if key.kind == Kind.JOB:
             self.take_over(key, record.job, wants)
-        again_s = self.next_chance_s(scene)
+        again_s = self.next_chance_s(context)
         self.searched[key] = Search(self.pending.changes, NEVER_S if again_s is None else again_s, self.reserved)
         return False
 
@@ -175,22 +180,22 @@ class CyclePreemption:
                 return search.changes != self.pending.changes
         return False
 
-    def outcomes(self) -> Iterator[tuple[LineKey, Search]]:
+    def outcomes(self) -> Iterator[tuple[CellKey, Search]]:
         """What became of searches; and whose turn passed, since they did not come up, or nothing had changed."""
         for key in self.taken:
             if key not in self.searched and key not in self.given_up:
                 yield key, self.pending.searched[key]._replace(changes=self.pending.changes)
         yield from self.searched.items()
 
-    def next_chance_s(self, scene: PreemptionContext) -> float | None:
+    def next_chance_s(self, context: PreemptionContext) -> float | None:
         """When time alone makes somebody available, whoever asks (seconds since the epoch)."""
         if self._chance is None or self._chance[0] != len(self.actions):
-            self._chance = len(self.actions), next_chance_s(scene)
+            self._chance = len(self.actions), next_chance_s(context)
         return self._chance[1]
 
     def search(
         self,
-        scene: PreemptionContext,
+        context: PreemptionContext,
         job: Job,
         offers: Sequence[FlavorAssignment],
         aside: guard.ReservationGuard,
@@ -198,26 +203,26 @@ class CyclePreemption:
     ) -> PreemptionPlan | None:
         """For the first of the offers for which there is a way."""
         wants = queue_preemption(self.cluster, self.cluster.queue_of(job))
-        with advance.without_closed_nodes(scene.draft, self.cluster, job, self.now_s), aside.cut(scene.draft):
+        with advance.without_closed_nodes(context.draft, self.cluster, job, self.now_s), aside.cut(context.draft):
             for offer in offers:
-                if rights is ByRight and not ByRight(scene, job, offer.charge.cost).due():
+                if rights is ByRight and not ByRight(context, job, offer.charge.cost).due():
                     continue
                 kinds = in_turn(wants.strategy) if rights is PreemptionPolicy else (rights,)
                 found = next(
-                    (found for each in kinds if (found := preempt.find_victims(scene, job, offer, each))), None
+                    (found for each in kinds if (found := preempt.find_victims(context, job, offer, each))), None
                 )
                 if found is None and wants.consolidate and offer.short is None and rights is PreemptionPolicy:
-                    found = consolidation.find_moves(scene, job, offer)
+                    found = consolidation.find_moves(context, job, offer)
                 if found is not None and aside.allows(found):
                     return found
         return None
 
-    def give_up(self, key: LineKey) -> None:
+    def give_up(self, key: CellKey) -> None:
         """Nobody's going helps the cell: what it searched for is forgotten."""
         self.searched.pop(key, None)
         self.given_up.add(key)
 
-    def take_over(self, key: LineKey, job: Job, wants: QueuePreemption) -> None:
+    def take_over(self, key: CellKey, job: Job, wants: QueuePreemption) -> None:
         """If another job of its queue, of lower priority, is promised room that holds it, that promise is taken back,
         and in the next cycle, which follows at once, what is leaving there counts for whoever is first."""
         if wants.within is WithinQueue.NEVER or len(key.gang.roles) != 1:
@@ -231,7 +236,7 @@ class CyclePreemption:
                     self.withdraw(other)
                     return
 
-    def scene(self, draft: Draft) -> PreemptionContext:
+    def context(self, draft: Draft) -> PreemptionContext:
         if self._scene is None:
             self._scene = PreemptionContext(
                 cluster=self.cluster,
@@ -247,31 +252,35 @@ class CyclePreemption:
 
     # Decided
 
-    def settle(self, scene: PreemptionContext, bid: Bid, found: PreemptionPlan, how: type[PreemptionPolicy]) -> None:
+    def settle(
+        self, context: PreemptionContext, request: Request, found: PreemptionPlan, how: type[PreemptionPolicy]
+    ) -> None:
         """Who goes is given back in the ledger; the job's place is its own from now on."""
-        record = self.cluster.jobs[bid.job]
-        rights = how(scene, record.job, found.offer.charge.cost)
+        record = self.cluster.jobs[request.job]
+        rights = how(context, record.job, found.offer.charge.cost)
         for victim in found.victims:
             self.tell(victim, rights)
         for victim in found.victims:
             if victim.place:
-                keep_nomination(scene.draft, self.cluster, self.cluster.jobs[victim.job].gang, victim.place)
+                keep_nomination(context.draft, self.cluster, self.cluster.jobs[victim.job].gang, victim.place)
         self.ledger.charge(found.offer.charge)
         until_s = self.now_s + nomination.PATIENCE_S
         until_s += max((self.grace_s(each.job) for each in found.victims), default=0.0)
-        if bid.slot is not None:
-            placements = replacement.placements_of_slots(self.cluster, record, bid.slot, found.placements)
+        if request.slot is not None:
+            placements = replacement.placements_of_slots(self.cluster, record, request.slot, found.placements)
             self.actions.append(
-                Place(bid.job, tuple(placements)) if found.at_once else self.grown(record, placements, until_s)
+                Place(request.job, tuple(placements)) if found.at_once else self.grown(record, placements, until_s)
             )
         elif found.at_once:
             limit_s = time_limit_s(self.cluster, record.job)
             self.actions.append(
-                Start(bid.job, record.attempt + 1, found.placements, self.now_s, found.offer.flavors, limit_s=limit_s)
+                Start(
+                    request.job, record.attempt + 1, found.placements, self.now_s, found.offer.flavors, limit_s=limit_s
+                )
             )
         else:
-            self.actions.append(Nominate(bid.job, found.placements, found.offer.flavors, until_s))
-        keep_nomination(scene.draft, self.cluster, found.offer.gang, found.placements)
+            self.actions.append(Nominate(request.job, found.placements, found.offer.flavors, until_s))
+        keep_nomination(context.draft, self.cluster, found.offer.gang, found.placements)
 
     def grown(self, record: JobRecord, placements: Sequence[Placement], until_s: float) -> Nominate:
         """Of a job that grows: what it was promised already, in this cycle or before, is promised with it."""
@@ -306,7 +315,7 @@ class CyclePreemption:
         return queue_preemption(self.cluster, self.cluster.queue_of(self.cluster.jobs[job].job)).grace_s or 0.0
 
 
-def rights_of(key: LineKey) -> type[PreemptionPolicy]:
+def rights_of(key: CellKey) -> type[PreemptionPolicy]:
     """What jobs of the line may ask of others."""
     return ByRight if key.kind == Kind.GROWTH else PreemptionPolicy
 

@@ -17,7 +17,7 @@ from phalanx.lazy import lazy
 from phalanx.model.job import Placement
 from phalanx.model.policy import Backfill, BackfillOrder
 from phalanx.state.classes import Gang
-from phalanx.state.pending.line import Bid, Entry, Kind, Line
+from phalanx.state.pending.cell_queue import CellQueue, Kind, QueuedRequest, Request
 from phalanx.state.pending.pending import KEPT
 
 
@@ -29,12 +29,12 @@ class Reserving:
         self.state, self.cluster, self.policy = state, state.cluster, state.policy
         self.greedy = self.policy.backfill is Backfill.GREEDY
         self.conservative = self.policy.backfill is Backfill.CONSERVATIVE
-        self.others: dict[Line, Iterator[Entry]] = {}
-        self.reserved: set[Bid] = set()
+        self.others: dict[CellQueue, Iterator[QueuedRequest]] = {}
+        self.reserved: set[Request] = set()
         self.by_estimate = self._turned = False
 
     @lazy
-    def horizon(self) -> BackfillForecast:
+    def forecast(self) -> BackfillForecast:
         return BackfillForecast(self.cluster, self.policy, self.state.now_s, self.state.draft)
 
     @lazy
@@ -46,17 +46,17 @@ class Reserving:
             return True
         return bool((np.isfinite(cells.limit_s) & (cells.cls >= 0)).any())
 
-    def first(self) -> tuple[Bid, float] | None:
+    def first(self) -> tuple[Request, float] | None:
         """Who has the first reservation, and from when."""
-        if "horizon" not in self.__dict__ or not self.horizon.reservations:
+        if "forecast" not in self.__dict__ or not self.forecast.reservations:
             return None
-        hold = self.horizon.reservations[0]
-        return hold.bid, hold.seat.start_s
+        hold = self.forecast.reservations[0]
+        return hold.request, hold.run.start_s
 
     def mark(self) -> tuple[object, ...] | None:
         """What tells the reservations of this cycle from those of others, as far as they bound who preempts; None:
         there are none. Many are made anew whenever anything happens."""
-        if self.greedy or "horizon" not in self.__dict__ or not self.horizon.reservations:
+        if self.greedy or "forecast" not in self.__dict__ or not self.forecast.reservations:
             return None
         return (self.state.pending.version,) if self.conservative else self.first()
 
@@ -65,37 +65,37 @@ class Reserving:
         turned, self._turned = self._turned, False
         return turned
 
-    def was_denied(self, line: Line) -> bool:
+    def was_denied(self, line: CellQueue) -> bool:
         """The cell comes up again only so that the next of it is given a reservation too."""
         return line in self.others
 
-    def granted(self, bid: Bid, gang: Gang, placements: Sequence[Placement]) -> None:
+    def granted(self, request: Request, gang: Gang, placements: Sequence[Placement]) -> None:
         if not self.greedy and placements:
-            self.horizon.grant(bid, gang, placements)
+            self.forecast.grant(request, gang, placements)
 
-    def hold(self, line: Line, entry: Entry) -> bool:
+    def hold(self, line: CellQueue, entry: QueuedRequest) -> bool:
         """The request cannot start for want of room: whether it is given a reservation."""
         if not self.may_reserve or line.key.kind == Kind.GROWTH or not self.state.draft.free:
             return False  # growth has none, nor has anybody where no node was ever known
         if not self.is_affordable(line, entry):
             return False
-        horizon = self.horizon
-        reserved = horizon.hold(entry.bid, line.key.gang) is not None
+        forecast = self.forecast
+        reserved = forecast.hold(entry.request, line.key.gang) is not None
         if reserved:
-            self.reserved.add(entry.bid)
-        if not horizon.open:
+            self.reserved.add(entry.request)
+        if not forecast.open:
             self.may_reserve = False
             self._turned = True
-            self.by_estimate = bool(horizon.reservations) and self.policy.backfill_order is BackfillOrder.SHORTEST
+            self.by_estimate = bool(forecast.reservations) and self.policy.backfill_order is BackfillOrder.SHORTEST
         return reserved
 
-    def is_affordable(self, line: Line, entry: Entry) -> bool:
+    def is_affordable(self, line: CellQueue, entry: QueuedRequest) -> bool:
         """Whether quota allows the request, and nothing but room is lacking."""
         if line.key.kind == Kind.REPLACEMENT or self.cluster.tree.branches[line.key.queue].unbounded:
             return True
-        return any(offer.short is None for offer in self.state.offers(line.key, entry.bid))
+        return any(offer.short is None for offer in self.state.offers(line.key, entry.request))
 
-    def next_of(self, line: Line) -> Entry | None:
+    def next_of(self, line: CellQueue) -> QueuedRequest | None:
         """The next of a cell whose first was denied, if it is to have a reservation of its own."""
         if not self.conservative or not self.may_reserve:
             return None
@@ -103,13 +103,13 @@ class Reserving:
         if others is None:
             others = self.others[line] = iter(line)
         still_waits = self.state.still_waits
-        return next((each for each in others if each.bid not in self.reserved and still_waits(each.bid)), None)
+        return next((each for each in others if each.request not in self.reserved and still_waits(each.request)), None)
 
-    def keeps_out_still(self, line: Line, entry: Entry) -> bool:
+    def keeps_out_still(self, line: CellQueue, entry: QueuedRequest) -> bool:
         """Whether the cell was told that its room is kept, and is sure to be told the same again."""
         state = self.state
         if self.greedy or self.may_reserve or state.pending.cells.told[line.cell] != KEPT or line in state.rest:
             return False
         key, told = line.key, line.reason
         plain = key.kind == Kind.JOB and key.gang.rigid and self.cluster.tree.branches[key.queue].unbounded
-        return plain and told is not None and self.horizon.keeps_out(entry.bid, key.gang, told)
+        return plain and told is not None and self.forecast.keeps_out(entry.request, key.gang, told)

@@ -24,13 +24,13 @@ from phalanx.lazy import lazy
 from phalanx.model.job import Placement
 from phalanx.model.policy import Policy, ScoringStrategy
 from phalanx.state.cluster import Cluster
-from phalanx.state.pending.line import Bid, Entry, Kind, Line, LineKey
+from phalanx.state.pending.cell_queue import CellKey, CellQueue, Kind, QueuedRequest, Request
 from phalanx.state.pending.pending import Combination, PendingClass
 from phalanx.state.queue_tree import Charge
 
 FEW = 64  # cells that are looked at one by one faster than together
 NO_CHARGE = Charge("", "", "", (), 0)
-NOBODY: Iterator[Entry] = iter(())
+NOBODY: Iterator[QueuedRequest] = iter(())
 
 
 class CycleState:
@@ -52,8 +52,8 @@ class CycleState:
         self.pending = cluster.pending
         self.ledger = QuotaLedger(cluster.tree)
         self.places: dict[str, list[Placement]] = {}
-        self.won: set[Bid] = set()
-        self.rest: dict[Line, Iterator[Entry]] = {}
+        self.won: set[Request] = set()
+        self.rest: dict[CellQueue, Iterator[QueuedRequest]] = {}
         self.failed: list[int] = []
 
     def begin(self, *, turn: frozenset[int]) -> None:
@@ -111,56 +111,58 @@ class CycleState:
                 found &= cost[cls] <= left[row]
         return found
 
-    def is_within_limits(self, line: Line) -> bool:
+    def is_within_limits(self, line: CellQueue) -> bool:
         if not self.pending.headroom.keys:
             return True
         return self.pending.headroom.allows(line.row, self.class_of(line).cost)
 
-    def class_of(self, line: Line) -> PendingClass:
+    def class_of(self, line: CellQueue) -> PendingClass:
         found = self.pending.classes[line.cls]
         assert found is not None  # it has this cell
         return found
 
     # What they ask
 
-    def offers(self, key: LineKey, bid: Bid) -> list[FlavorAssignment]:
+    def offers(self, key: CellKey, request: Request) -> list[FlavorAssignment]:
         """The ways in which it may start, best first. Replacements are within their queue's quota already."""
         if key.kind == Kind.REPLACEMENT:
             return [FlavorAssignment((), key.gang, NO_CHARGE)]
-        record = self.cluster.jobs[bid.job]
+        record = self.cluster.jobs[request.job]
         given: tuple[str, ...] = ()
-        if bid.slot is not None and key.kind == Kind.GROWTH and record.flavors:
-            given = tuple(record.flavors[role] for role in replacement.roles_together(self.cluster, record, bid.slot))
+        if request.slot is not None and key.kind == Kind.GROWTH and record.flavors:
+            given = tuple(
+                record.flavors[role] for role in replacement.roles_together(self.cluster, record, request.slot)
+            )
         return flavor_assignment.flavor_assignments(self.cluster, self.ledger, key, record.job, given)
 
-    def class_of_offer(self, line: Line, offer: FlavorAssignment) -> PendingClass | None:
+    def class_of_offer(self, line: CellQueue, offer: FlavorAssignment) -> PendingClass | None:
         """The class of the offer's gang; None: no cell is of it."""
         if offer.gang is line.key.gang and not offer.flavors:
             return self.class_of(line)
         number = self.pending.number_of(Combination(offer.gang, counts=line.key.kind == Kind.JOB))
         return None if number is None else self.pending.classes[number]
 
-    def is_whole(self, key: LineKey) -> bool:
+    def is_whole(self, key: CellKey) -> bool:
         """Not a job whose pods are placed one by one as they open."""
         return key.kind != Kind.JOB or (queue := self.cluster.queues.get(key.queue)) is None or queue.gang
 
-    def priority_of(self, entry: Entry) -> float:
+    def priority_of(self, entry: QueuedRequest) -> float:
         """The sum of factors, where a queue is ordered by it."""
-        return self.priorities.of(self.cluster.jobs[entry.bid.job])
+        return self.priorities.of(self.cluster.jobs[entry.request.job])
 
     # Who waits
 
-    def still_waits(self, bid: Bid) -> bool:
+    def still_waits(self, request: Request) -> bool:
         """It has not been granted what it asks in this cycle."""
-        return bid not in self.won
+        return request not in self.won
 
-    def first_waiting(self, line: Line) -> Entry | None:
+    def first_waiting(self, line: CellQueue) -> QueuedRequest | None:
         """The first request of the cell that this cycle has not granted what it asks."""
         if line not in self.rest:
             return line.first()
-        return next((entry for entry in line if self.still_waits(entry.bid)), None)
+        return next((entry for entry in line if self.still_waits(entry.request)), None)
 
-    def following(self, line: Line) -> Iterator[Entry]:
+    def following(self, line: CellQueue) -> Iterator[QueuedRequest]:
         """Who stands behind the first, in order; each is given out once."""
         rest = self.rest.get(line)
         if rest is None:

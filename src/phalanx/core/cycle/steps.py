@@ -32,7 +32,7 @@ from phalanx.core.cycle.preempt import CyclePreemption
 from phalanx.core.cycle.reserve import Reserving
 from phalanx.core.cycle.state import CycleState
 from phalanx.core.fold import job_dependencies
-from phalanx.core.order.cell import place_in_line
+from phalanx.core.order.cell import cell_of
 from phalanx.core.order.next_job import Tournament
 from phalanx.core.placement import capacity, replacement
 from phalanx.core.placement.gang import PlacementShortfall
@@ -46,7 +46,7 @@ from phalanx.model.policy import Policy
 from phalanx.model.reason import ALONE, Reason
 from phalanx.state.cluster import Cluster, JobRecord, nominated_placements
 from phalanx.state.dependencies import JobFamily
-from phalanx.state.pending.line import Bid, Entry, Kind, Line, LineKey
+from phalanx.state.pending.cell_queue import CellKey, CellQueue, Kind, QueuedRequest, Request
 from phalanx.state.pending.pending import KEPT, ROOM, UNTOLD
 
 Lack: TypeAlias = PlacementShortfall | WouldDelayReservation | Reason
@@ -67,11 +67,11 @@ class Cycle:
         self.preempting = CyclePreemption(cluster, self.ledger, now_s)
         self.cleared: dict[JobFamily, int] = {}  # jobs of arrays that were let through
         self.starts: list[Start] = []
-        self.received: list[Bid] = []
-        self.parked: dict[Bid, None] = {}
-        self.resting: list[tuple[Bid, float]] = []
+        self.received: list[Request] = []
+        self.parked: dict[Request, None] = {}
+        self.resting: list[tuple[Request, float]] = []
         self.grants = 0
-        self.line: Line  # whose first is being tried
+        self.line: CellQueue  # whose first is being tried
 
     def close(self) -> None:
         """It is over. What it thought with is the state's to keep; and its parts, which know it, let go of each other,
@@ -86,18 +86,20 @@ class Cycle:
         if not self.cluster.nominated:
             return
         for record, state in self.preempting.nominations():
-            bid, waits = Bid(record.job.id), record.phase is Phase.QUEUED
+            request, waits = Request(record.job.id), record.phase is Phase.QUEUED
             if state is nomination.NominationState.BROKEN or (waits and self.hindered(record)):
                 self.preempting.withdraw(record)
                 continue
-            self.parked |= dict.fromkeys([bid] if waits else [Bid(bid.job, slot) for slot in record.nominated])
+            self.parked |= dict.fromkeys(
+                [request] if waits else [Request(request.job, slot) for slot in record.nominated]
+            )
             if state is nomination.NominationState.FREE:
                 placements = nominated_placements(record)
                 if waits:
                     self.start(record, placements, record.flavors)
                 else:
-                    self.state.places[bid.job] = list(placements)
-                self.telling.granted(record.gang, bid.job, placements)
+                    self.state.places[request.job] = list(placements)
+                self.telling.granted(record.gang, request.job, placements)
             else:
                 leavers = nomination.leavers(record, self.preempting.others)
                 self.telling.tell(record, preempted.preemptor_reason(self.cluster, record, leavers))
@@ -107,7 +109,7 @@ class Cycle:
 
     # Receiving
 
-    def newcomers(self) -> list[Bid]:
+    def newcomers(self) -> list[Request]:
         """Requests that are in no cell and may be eligible."""
         for item in self.pending.timers.due(self.now_s):
             self.pending.ring(item)
@@ -115,44 +117,47 @@ class Cycle:
             self.cleared = job_dependencies.cleared(self.cluster)
         return list(self.pending.fresh)
 
-    def receive(self, bid: Bid) -> None:
+    def receive(self, request: Request) -> None:
         """Answer a request that needs no room, or put it in its cell."""
-        record = self.cluster.jobs[bid.job]
+        record = self.cluster.jobs[request.job]
         queue = self.cluster.queues.get(self.cluster.queue_of(record.job))
         whole = queue is None or queue.gang
-        if record.nominated and (bid.slot is None or bid.slot in record.nominated):
+        if record.nominated and (request.slot is None or request.slot in record.nominated):
             return  # `keep_promises` has looked at it
-        if bid.slot is not None:
-            self.enter(record, bid, whole=whole)
+        if request.slot is not None:
+            self.enter(record, request, whole=whole)
         elif found := not_eligible(self.cluster, record, self.now_s, self.cleared):
             if found.again_s is None:
-                self.parked[bid] = None
+                self.parked[request] = None
             else:
-                self.resting.append((bid, found.again_s))
+                self.resting.append((request, found.again_s))
             self.telling.tell(record, found.reason)
         elif record.not_before_s > self.now_s:
-            self.resting.append((bid, record.not_before_s))
+            self.resting.append((request, record.not_before_s))
             self.telling.tell(record, explain.backoff(record, self.now_s))
         elif not whole and self.cluster.tree.branches[self.cluster.queue_of(record.job)].unbounded:
             # Its pods are placed one by one as they open.
             self.start(record)
         else:
-            self.enter(record, bid, whole=whole)
+            self.enter(record, request, whole=whole)
 
-    def enter(self, record: JobRecord, bid: Bid, *, whole: bool) -> None:
-        if bid.slot is not None and bid.slot != replacement.slots_together(self.cluster, record, bid.slot)[0]:
-            self.parked[bid] = None  # another waits for it
+    def enter(self, record: JobRecord, request: Request, *, whole: bool) -> None:
+        if (
+            request.slot is not None
+            and request.slot != replacement.slots_together(self.cluster, record, request.slot)[0]
+        ):
+            self.parked[request] = None  # another waits for it
             return
         slots = None
-        if bid.slot is not None:
-            slots = replacement.replacement_gang(self.cluster, self.policy.topologies, record, bid.slot)
-        key, entry = place_in_line(self.cluster, record, bid, slots, whole=whole)
+        if request.slot is not None:
+            slots = replacement.replacement_gang(self.cluster, self.policy.topologies, record, request.slot)
+        key, entry = cell_of(self.cluster, record, request, slots, whole=whole)
         self.pending.enter(key, entry, self.cluster.tree)
-        self.received.append(bid)
+        self.received.append(request)
 
     # Contending
 
-    def contenders(self) -> Iterator[tuple[LineKey, Bid]]:
+    def contenders(self) -> Iterator[tuple[CellKey, Request]]:
         """Best first. Who asks for the next must have granted or denied the last."""
         if self.pending.lines:
             self.look()
@@ -162,7 +167,7 @@ class Cycle:
                 if not self.candidates.may_come_up(self.line):
                     self.lose(self.line, holds_up=False)
                 elif self.comes_up(self.line, entry):
-                    yield self.line.key, entry.bid
+                    yield self.line.key, entry.request
                 if self.reserving.is_turned():
                     if self.reserving.by_estimate:
                         self.draw()
@@ -194,7 +199,7 @@ class Cycle:
             self.contest.draw_from(arena, draws)
         self.contest.begin()
 
-    def comes_up(self, line: Line, entry: Entry) -> bool:
+    def comes_up(self, line: CellQueue, entry: QueuedRequest) -> bool:
         """Whether the request is to be tried, or to be told anything. If not, it has lost."""
         if self.reserving.was_denied(line):
             self.give_way(line, entry)
@@ -224,12 +229,12 @@ class Cycle:
             self.give_way(line, entry)
         return False
 
-    def lose(self, line: Line, *, holds_up: bool) -> None:
+    def lose(self, line: CellQueue, *, holds_up: bool) -> None:
         """Nothing more of the cell comes up."""
         self.state.over[line.cell] = 1
         self.contest.lost(holds_up=holds_up)
 
-    def give_way(self, line: Line, entry: Entry, *, holds_up: bool = True) -> None:
+    def give_way(self, line: CellQueue, entry: QueuedRequest, *, holds_up: bool = True) -> None:
         """The request cannot start for want of room. With a reservation it holds up nobody, and the next of its cell
         may have one too."""
         reserved = self.reserving.hold(line, entry)
@@ -241,14 +246,16 @@ class Cycle:
 
     # Deciding
 
-    def place(self, key: LineKey, bid: Bid, offer: FlavorAssignment) -> PlacementOutcome | Reason:
+    def place(self, key: CellKey, request: Request, offer: FlavorAssignment) -> PlacementOutcome | Reason:
         """The whole gang, or nothing; of what is above its minimum only as much as quota allows."""
         if not self.state.is_whole(key):
             return []
         known = self.telling.known(self.line, self.state.class_of_offer(self.line, offer))
         if known is not None:
             return known
-        outcome = self.reserving.horizon.place(bid, flavor_assignment.capped_gang(self.cluster, self.ledger, offer))
+        outcome = self.reserving.forecast.place(
+            request, flavor_assignment.capped_gang(self.cluster, self.ledger, offer)
+        )
         if isinstance(outcome, PlacementShortfall):
             self.state.blocked.fail(self.state.draft, offer.gang, outcome.placed)
         return outcome
@@ -259,18 +266,18 @@ class Cycle:
             limit_s = self.cluster.tree.branches[self.cluster.queue_of(record.job)].longest_s
         self.starts.append(Start(record.job.id, record.attempt + 1, placements, self.now_s, flavors, limit_s))
 
-    def grant(self, key: LineKey, bid: Bid, offer: FlavorAssignment, outcome: list[Placement]) -> None:
+    def grant(self, key: CellKey, request: Request, offer: FlavorAssignment, outcome: list[Placement]) -> None:
         placements = tuple(outcome)
         self.grants += 1
         self.state.draft.settle()
-        self.reserving.granted(bid, offer.gang, placements)
+        self.reserving.granted(request, offer.gang, placements)
         self.preempting.give_up(key)  # it searched for another flavor's sake
-        self.state.won.add(bid)
-        self.telling.granted(key.gang, bid.job, placements)
-        if bid.slot is None:
-            self.start(self.cluster.jobs[bid.job], placements, offer.flavors)
+        self.state.won.add(request)
+        self.telling.granted(key.gang, request.job, placements)
+        if request.slot is None:
+            self.start(self.cluster.jobs[request.job], placements, offer.flavors)
         else:
-            self.seat(bid, bid.slot, placements)
+            self.place_slots(request, request.slot, placements)
         if key.kind != Kind.REPLACEMENT:
             charge = flavor_assignment.charge_for(offer, placements)
             self.ledger.grant(charge)
@@ -285,32 +292,32 @@ class Cycle:
             self.state.over[self.line.cell] = True
         self.contest.won(following)
 
-    def seat(self, bid: Bid, slot: Slot, placements: Sequence[Placement]) -> None:
+    def place_slots(self, request: Request, slot: Slot, placements: Sequence[Placement]) -> None:
         """Open slots have a node: this one, and those that it waited for."""
-        record = self.cluster.jobs[bid.job]
-        self.state.places.setdefault(bid.job, []).extend(
+        record = self.cluster.jobs[request.job]
+        self.state.places.setdefault(request.job, []).extend(
             replacement.placements_of_slots(self.cluster, record, slot, placements)
         )
         for beside in replacement.slots_together(self.cluster, record, slot)[1:]:
-            self.parked.pop(Bid(bid.job, beside), None)
+            self.parked.pop(Request(request.job, beside), None)
 
-    def prefers_preemption(self, key: LineKey, offer: FlavorAssignment) -> bool:
+    def prefers_preemption(self, key: CellKey, offer: FlavorAssignment) -> bool:
         """The queue would have others give way for this offer rather than look at the next."""
         if not offer.flavors or (branch := self.cluster.tree.branches[key.queue]).queue is None:
             return False
         wish = branch.queue.fungibility
         return wish.preempt_before_next or (wish.prefer_preemption and offer.short is not None)
 
-    def make_room(self, key: LineKey, bid: Bid, offers: Sequence[FlavorAssignment]) -> bool:
+    def make_room(self, key: CellKey, request: Request, offers: Sequence[FlavorAssignment]) -> bool:
         """Others give way, if it may push them and that is enough; who has a reservation is not delayed by that."""
         if self.line.cell not in self.state.turn or not self.preempting.may_search(key, self.reserving.mark()):
             return False
-        horizon = None if self.reserving.greedy else self.reserving.horizon
+        forecast = None if self.reserving.greedy else self.reserving.forecast
         mark = self.ledger.mark()
         self.preempting.reserved = self.reserving.mark()
-        if not self.preempting.make_room(self.state.draft, key, bid, offers, horizon):
+        if not self.preempting.make_room(self.state.draft, key, request, offers, forecast):
             return False
-        self.state.won.add(bid)
+        self.state.won.add(request)
         self.grants += 1
         for charge in self.ledger.since(mark):
             self.pending.headroom.charged(charge, self.ledger.account)
@@ -319,11 +326,15 @@ class Cycle:
         return True
 
     def deny(
-        self, key: LineKey, bid: Bid, offers: Sequence[FlavorAssignment], lacks: Sequence[tuple[FlavorAssignment, Lack]]
+        self,
+        key: CellKey,
+        request: Request,
+        offers: Sequence[FlavorAssignment],
+        lacks: Sequence[tuple[FlavorAssignment, Lack]],
     ) -> None:
         """`lacks`: how far those offers came that quota allows; or that there is room, but it is kept."""
         line = self.line
-        entry = line.entry(bid)
+        entry = line.entry(request)
         found = [self.telling.lacking(offer, lack) for offer, lack in lacks]
         held = any(isinstance(lack, WouldDelayReservation) for _, lack in lacks)
         reason = self.telling.why_not(key, offers, found)

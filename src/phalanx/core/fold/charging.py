@@ -25,7 +25,7 @@ from phalanx.model.job import Phase, Placement, Slot, pods_by_role
 from phalanx.model.pod import Amount
 from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.limits import SubmittedJobs
-from phalanx.state.pending.line import Bid
+from phalanx.state.pending.cell_queue import Request
 from phalanx.state.queue_tree import Charge, gang_cost
 
 SLOT = partial(tuple.__new__, Slot)  # as `Slot._make`, without a Python call for each pod
@@ -78,7 +78,7 @@ def release(cluster: Cluster, record: JobRecord, slots: Iterable[Slot]) -> None:
             cluster.release_slot(record, slot, node)
             freed[slot.role] -= 1
         elif record.open.pop(slot, None):
-            cluster.pending.leave(Bid(record.job.id, slot))
+            cluster.pending.leave(Request(record.job.id, slot))
             if slot in record.nominated:
                 withdraw_nomination(cluster, record, (slot,))
     update_usage(cluster, record, freed)

@@ -26,7 +26,7 @@ from phalanx.model.job import Phase
 from phalanx.model.pod import bounded_amounts
 from phalanx.model.policy import Policy
 from phalanx.state.cluster import Cluster
-from phalanx.state.pending.line import Bid
+from phalanx.state.pending.cell_queue import Request
 
 
 def node_seen(cluster: Cluster, event: NodeSeen) -> None:
@@ -48,7 +48,7 @@ def refresh_open_slots(cluster: Cluster, node: str) -> None:
     for job, record in cluster.jobs.items():
         if record.open and record.gang.tree is not None and node in record.placements.values():
             for slot in record.open:
-                cluster.pending.refresh(Bid(job, slot))
+                cluster.pending.refresh(Request(job, slot))
 
 
 def node_gone(cluster: Cluster, event: NodeGone) -> None:
@@ -145,7 +145,7 @@ def tick(cluster: Cluster, event: Ticked) -> None:
         cluster.pending.look_at_all()
         for job, record in cluster.jobs.items():
             if record.job.reservation and record.phase is Phase.QUEUED:
-                cluster.pending.refresh(Bid(job))
+                cluster.pending.refresh(Request(job))
 
 
 def tree_changed(cluster: Cluster) -> None:
@@ -183,6 +183,6 @@ def receive_queue_again(cluster: Cluster, queue: str) -> None:
         for job in cluster.jobs_of.get(name, ()):
             record = cluster.jobs[job]
             if record.phase is Phase.QUEUED:
-                cluster.pending.refresh(Bid(job))
+                cluster.pending.refresh(Request(job))
             for slot in record.open:
-                cluster.pending.refresh(Bid(job, slot))
+                cluster.pending.refresh(Request(job, slot))

@@ -56,7 +56,7 @@ from phalanx.model.queue import HOUR_S
 from phalanx.model.reason import NEVER, SHORT
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord, grows_partly, is_overcommitted, nominated_in, time_limit_s
-from phalanx.state.pending.line import Bid
+from phalanx.state.pending.cell_queue import Request
 from phalanx.state.pending.pending import Deadline
 from phalanx.state.pending.timers import NEVER_S
 from phalanx.state.running import LEAVING_S
@@ -83,8 +83,8 @@ def fold_plan(cluster: Cluster, plan: Plan) -> None:
     """The plan's actions, and what deciding found out."""
     findings, pending = plan.findings, cluster.pending
     if findings is not None and findings.version == pending.version:
-        for bid in findings.parked:
-            pending.leave(bid)  # before the actions, which may be what it waits for
+        for request in findings.parked:
+            pending.leave(request)  # before the actions, which may be what it waits for
         pending.changed = cluster.tree.eased = False
     for action in plan.actions:
         TAKEN_IN_BY[type(action)](cluster, action)
@@ -106,13 +106,13 @@ def submitted(cluster: Cluster, event: Submitted) -> None:
     record = cluster.jobs.get(job.id)
     if record is None:
         add_job(cluster, job)
-        cluster.pending.fresh[Bid(job.id)] = None
+        cluster.pending.fresh[Request(job.id)] = None
         refresh_dependents(cluster, job.id)
     elif record.job != job and record.phase is Phase.QUEUED:
         withdraw_nomination(cluster, record)
         clear_charge(cluster, record)
         describe(cluster, record, job, cluster.interned.of(job))
-        cluster.pending.refresh(Bid(job.id))
+        cluster.pending.refresh(Request(job.id))
         refresh_related(cluster, job)
 
 
@@ -164,7 +164,7 @@ def adopted(cluster: Cluster, event: Adopted) -> None:
         raise IllegalTransition(f"job {event.job.id!r} is adopted as queued; a job that waits is Submitted")
     record = cluster.jobs.get(event.job.id) or add_job(cluster, event.job)
     news = record.phase is Phase.QUEUED
-    cluster.pending.leave(Bid(event.job.id))
+    cluster.pending.leave(Request(event.job.id))
     release(cluster, record, (*record.placements, *record.open))
     withdraw_nomination(cluster, record)
     if record.job != event.job:
@@ -191,7 +191,7 @@ def refused(cluster: Cluster, event: Refused) -> None:
     record.phase, record.refusal, record.not_before_s = Phase.QUEUED, event.reason, event.not_before_s
     record.reason, record.size = event.reason, ()
     settle_charge(cluster, record)
-    cluster.pending.refresh(Bid(event.job))
+    cluster.pending.refresh(Request(event.job))
     cluster.ends.drop(event.job)
     watch_deadline(cluster, record.job)
     if not record.nominated:  # else it is moved, and keeps its turn
@@ -207,7 +207,7 @@ def remove_job(cluster: Cluster, record: JobRecord, outcome: Outcome) -> None:
         withdraw_nomination(cluster, record)
     clear_charge(cluster, record)
     if record.phase is Phase.QUEUED:
-        cluster.pending.leave(Bid(job.id))
+        cluster.pending.leave(Request(job.id))
     leave_queue(cluster, job)
     del cluster.jobs[job.id]
     cluster.ends.drop(job.id)
@@ -236,13 +236,13 @@ def refresh_related(cluster: Cluster, job: Job) -> None:
     if not (cluster.dependencies.dependents or job.singleton or job.array_cap is not None):
         return
     for name in job_dependencies.affected_jobs(cluster, job):
-        cluster.pending.refresh(Bid(name))
+        cluster.pending.refresh(Request(name))
 
 
 def refresh_dependents(cluster: Cluster, job: str) -> None:
     for name in cluster.dependencies.dependents.get(job, ()):
         if job_dependencies.queued(cluster, name):
-            cluster.pending.refresh(Bid(name))
+            cluster.pending.refresh(Request(name))
 
 
 def watch_deadline(cluster: Cluster, job: Job) -> None:
@@ -262,7 +262,7 @@ def add_open_slots(cluster: Cluster, record: JobRecord, slots: Sequence[Slot]) -
         release(cluster, record, (slot,))
         cluster.opened += 1
         record.open[slot] = (cluster.latest_s, cluster.opened)
-        cluster.pending.refresh(Bid(record.job.id, slot))
+        cluster.pending.refresh(Request(record.job.id, slot))
     settle_charge(cluster, record)
     refresh_group(cluster, record)
 
@@ -276,7 +276,7 @@ def refresh_group(cluster: Cluster, record: JobRecord) -> None:
 
 def refresh_open(cluster: Cluster, record: JobRecord) -> None:
     for slot in record.open:
-        cluster.pending.refresh(Bid(record.job.id, slot))
+        cluster.pending.refresh(Request(record.job.id, slot))
 
 
 def start(cluster: Cluster, action: Start) -> None:
@@ -287,7 +287,7 @@ def start(cluster: Cluster, action: Start) -> None:
     record.phase, record.attempt, record.started_s = Phase.STARTING, action.attempt, action.at_s
     record.reason, record.refusal, record.not_before_s, record.flavors = None, None, 0.0, action.flavors
     record.short_since_s = None
-    cluster.pending.leave(Bid(action.job))
+    cluster.pending.leave(Request(action.job))
     charge_checked(cluster, record, action.placements)
     if record.job.size is GangSize.FIXED_AT_START:
         record.size = fixed_size(record, record.placements)
@@ -345,9 +345,9 @@ def nominate_job(cluster: Cluster, action: Nominate) -> None:
     if record.nominated:
         cluster.dependencies.work(record.job)
     if record.phase is Phase.QUEUED:
-        cluster.pending.refresh(Bid(action.job))
+        cluster.pending.refresh(Request(action.job))
     for slot in record.open.keys() & {*before, *record.nominated}:  # of one that grows
-        cluster.pending.refresh(Bid(action.job, slot))
+        cluster.pending.refresh(Request(action.job, slot))
 
 
 def wait(cluster: Cluster, action: Wait) -> None:
@@ -401,8 +401,8 @@ def fixed_size(record: JobRecord, slots: Iterable[Slot]) -> tuple[int, ...]:
 
 def store_findings(cluster: Cluster, findings: Findings) -> None:
     pending = cluster.pending
-    for bid, again_s in findings.resting:
-        pending.rest(bid, again_s)
+    for request, again_s in findings.resting:
+        pending.rest(request, again_s)
     for combination, reason in findings.explained:
         pending.explain(combination, reason)
     for key, told in findings.told:
@@ -422,18 +422,18 @@ def note_arrays(cluster: Cluster, findings: Findings) -> None:
     """Jobs of arrays that contend from now on; and those that do not, so that it is another's turn. Whoever is promised
     room, or has just started in it, stands in no line and has its turn all the same."""
     relations = cluster.dependencies
-    for bid in findings.received:
-        if bid.job not in cluster.jobs or not cluster.pending.stands(bid):
+    for request in findings.received:
+        if request.job not in cluster.jobs or not cluster.pending.stands(request):
             continue
-        if job_dependencies.contends(cluster.jobs[bid.job]):
-            relations.work(cluster.jobs[bid.job].job)
+        if job_dependencies.contends(cluster.jobs[request.job]):
+            relations.work(cluster.jobs[request.job].job)
         else:
-            relations.passed[bid.job] = None
-    for bid in (*findings.parked, *(bid for bid, _ in findings.resting)):
-        record = cluster.jobs[bid.job]
-        if bid.slot is None and record.phase is Phase.QUEUED and not record.nominated:
+            relations.passed[request.job] = None
+    for request in (*findings.parked, *(request for request, _ in findings.resting)):
+        record = cluster.jobs[request.job]
+        if request.slot is None and record.phase is Phase.QUEUED and not record.nominated:
             relations.rest(record.job)
-            relations.passed[bid.job] = None
+            relations.passed[request.job] = None
     passed, relations.passed = relations.passed, {}
     for name in passed:
         pass_turn(cluster, cluster.jobs[name])
@@ -443,12 +443,12 @@ def pass_turn(cluster: Cluster, record: JobRecord) -> None:
     """The job waits for something else than its turn. If it stands in a line all the same, it could never start; when
     that may have changed it needs a turn again."""
     pending, name = cluster.pending, record.job.id
-    if pending.stands(Bid(name)):
-        pending.hopeless[Bid(name)] = None
+    if pending.stands(Request(name)):
+        pending.hopeless[Request(name)] = None
     if not job_dependencies.waits_for_turn(record) and (
         following := job_dependencies.next_of_array(cluster, record.job)
     ):
-        pending.refresh(Bid(following))
+        pending.refresh(Request(following))
 
 
 def add_job(cluster: Cluster, job: Job) -> JobRecord:
@@ -476,7 +476,7 @@ def describe(cluster: Cluster, record: JobRecord, job: Job, gang: Gang) -> None:
         cluster.latest_s = job.submitted_s
     cluster.dependencies.enter(job)
     if job.singleton and (displaced := job_dependencies.displaced_by(cluster, job)):
-        cluster.pending.refresh(Bid(displaced))
+        cluster.pending.refresh(Request(displaced))
     cluster.usage.enter(job.queue, job.user)
     watch_deadline(cluster, job)
 
@@ -496,7 +496,7 @@ def admit(cluster: Cluster, jobs: Iterable[str]) -> None:
     """Limits on submitted jobs let these in, or keep them out, from now on."""
     for job in jobs:
         if job in cluster.jobs and cluster.jobs[job].phase is Phase.QUEUED:
-            cluster.pending.refresh(Bid(job))
+            cluster.pending.refresh(Request(job))
 
 
 def check_roles(record: JobRecord, slots: Iterable[Slot | Placement]) -> None:

@@ -24,7 +24,7 @@ from phalanx.model.job import Dependency, DependencyType, Job, Outcome, Phase
 from phalanx.model.reason import NEVER, NotEligible, Reason, ReasonCode, format_time
 from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.dependencies import JobFamily
-from phalanx.state.pending.line import Bid
+from phalanx.state.pending.cell_queue import Request
 
 CIRCLE_STEPS = 1000  # a circle of more jobs than that is not recognised: its jobs wait as for any other
 
@@ -60,9 +60,9 @@ def not_eligible(
 def cleared(cluster: Cluster) -> dict[JobFamily, int]:
     """How many jobs of each array were let through by a decision that was not taken in."""
     found: dict[JobFamily, int] = {}
-    for bid in cluster.pending.untold:
-        job = cluster.jobs[bid.job].job
-        if bid.slot is None and job.array_cap is not None and not cluster.dependencies.contends(job):
+    for request in cluster.pending.untold:
+        job = cluster.jobs[request.job].job
+        if request.slot is None and job.array_cap is not None and not cluster.dependencies.contends(job):
             found[job.user, job.array] = found.get((job.user, job.array), 0) + 1
     return found
 
@@ -117,7 +117,7 @@ def queued(cluster: Cluster, name: str) -> bool:
 
 def waits_idly(cluster: Cluster, name: str) -> bool:
     """It is queued, and is not going to be looked at anyway."""
-    return queued(cluster, name) and Bid(name) not in cluster.pending.fresh
+    return queued(cluster, name) and Request(name) not in cluster.pending.fresh
 
 
 def deadline_missed(job: Job, now_s: float) -> Reason:

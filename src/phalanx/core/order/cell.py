@@ -1,4 +1,4 @@
-"""The cell to which a request belongs: equal in all that the answer depends on (`state.pending.line.LineKey`)."""
+"""The cell to which a request belongs: equal in all that the answer depends on (`state.pending.cell_queue.CellKey`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from phalanx.model.job import Job
 from phalanx.state import queue_tree
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord, is_growth
-from phalanx.state.pending.line import BEHIND_ALL_S, PLAIN, Bid, Entry, Kind, LineKey, Terms
+from phalanx.state.pending.cell_queue import BEHIND_ALL_S, PLAIN, CellKey, Kind, QueuedRequest, Request, Terms
 from phalanx.state.queue_tree import Branch
 
 # What tells a job from others beside whose it is, and how long it may run; and what it is of most.
@@ -16,29 +16,31 @@ DETAILS = attrgetter("limit_s", "estimate_s", "deadline_s", "preemptible", "pree
 PLAIN_DETAILS = DETAILS(PLAIN)
 
 
-def place_in_line(
-    cluster: Cluster, record: JobRecord, bid: Bid, slots: Gang | None, *, whole: bool
-) -> tuple[LineKey, Entry]:
+def cell_of(
+    cluster: Cluster, record: JobRecord, request: Request, slots: Gang | None, *, whole: bool
+) -> tuple[CellKey, QueuedRequest]:
     """Return what the request's cell is known by, and the request's entry in it.
 
     `slots`: the gang of the open slots that are placed together; None for a queued job.
     `whole`: the queue starts jobs as gangs."""
-    job, slot = record.job, bid.slot
+    job, slot = record.job, request.slot
     if slot is not None and slots is not None and whole and not is_growth(record, slot):
-        return LineKey(int(Kind.REPLACEMENT), job.priority, slots), Entry(*record.open[slot], bid)
+        return CellKey(int(Kind.REPLACEMENT), job.priority, slots), QueuedRequest(*record.open[slot], request)
     queue = cluster.queue_of(job)
     branch = cluster.tree.branches[queue]
     terms = terms_of(job, branch, by_person=bool(cluster.reservations))
     if not cluster.reservations:  # which may be for some queues only
         queue = branch.cells
     if slot is None or slots is None:
-        return LineKey(int(Kind.JOB), job.priority, record.gang, queue, terms), Entry(job.submitted_s, job.id, bid)
+        return CellKey(int(Kind.JOB), job.priority, record.gang, queue, terms), QueuedRequest(
+            job.submitted_s, job.id, request
+        )
     if branch.caps_jobs:
         terms = terms._replace(job=job.id)
     kind = Kind.GROWTH if whole else Kind.POD
     arrival_s, number = record.open[slot]
-    entry = Entry(BEHIND_ALL_S if kind is Kind.GROWTH else arrival_s, number, bid)
-    return LineKey(int(kind), job.priority, slots, queue, terms), entry
+    entry = QueuedRequest(BEHIND_ALL_S if kind is Kind.GROWTH else arrival_s, number, request)
+    return CellKey(int(kind), job.priority, slots, queue, terms), entry
 
 
 def terms_of(job: Job, branch: Branch, *, by_person: bool) -> Terms:

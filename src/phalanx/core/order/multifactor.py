@@ -144,7 +144,7 @@ class MultifactorPriority:
         for at in np.isnan(found).nonzero()[0].tolist():
             line = columns.lines[int(cells[at])]
             assert line is not None  # only live cells are ranked
-            job = jobs[line.first().bid.job].job
+            job = jobs[line.first().request.job].job
             found[at] = max(job.submitted_s, job.begin_s or 0.0)
         columns.eligible_s[cells] = found
         return found

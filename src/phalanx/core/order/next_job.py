@@ -11,7 +11,7 @@ picks among its children, and its own jobs compete like a child:
 The winner's request is tried. Whatever comes of it, only the runners on its way to the root stand differently
 afterwards, so the next pick costs the depth of the tree times the logarithm of the children. Queues among which nothing
 but one order decides are one *arena* (`state.queue_tree`), and one runner: with a thousand queues by priority there is
-nothing to seat. A runner draws its cells one at a time and in order (`core.cycle.candidates`), since most never come
+nothing to rank. A runner draws its cells one at a time and in order (`core.cycle.candidates`), since most never come
 up.
 
 A `strict` queue whose head cannot start leaves the contest, and everything behind the head waits. A head that can never
@@ -29,12 +29,12 @@ from phalanx.core.order.rank import rank
 from phalanx.core.quota import shares
 from phalanx.core.quota.ledger import QuotaLedger, within_guarantee
 from phalanx.model.queue import QueueOrder
-from phalanx.state.pending.line import Entry, Kind, Line, LineKey
+from phalanx.state.pending.cell_queue import CellKey, CellQueue, Kind, QueuedRequest
 from phalanx.state.queue_tree import Branch, Cost, Key, QueueTree
 
-Head: TypeAlias = tuple[Line, Entry]
+Head: TypeAlias = tuple[CellQueue, QueuedRequest]
 SortKey: TypeAlias = tuple[object, ...]
-Draws: TypeAlias = Iterator[tuple[SortKey, Line]]
+Draws: TypeAlias = Iterator[tuple[SortKey, CellQueue]]
 
 MOST_LEFT = 8  # cells behind a head that anybody asks for
 NOBODY: Draws = iter(())
@@ -43,16 +43,16 @@ NOBODY: Draws = iter(())
 class QueueCursor:
     """An arena in the contest, or the own jobs of one below which others are (`own`). `lines` and `children` are heaps.
     `draws`: cells that are to come, in order; of these `drawn` contends, if any does. `ranked`: the rank of its head in
-    its parent's order, since it was last seated."""
+    its parent's order, since it was last ranked."""
 
     __slots__ = ("branch", "children", "drawn", "draws", "lines", "own", "parent", "ranked")
 
     def __init__(self, branch: Branch, parent: QueueCursor | None, *, own: bool = False) -> None:
         self.branch, self.parent, self.own = branch, parent, own
-        self.lines: list[tuple[SortKey, Line, Entry]] = []
+        self.lines: list[tuple[SortKey, CellQueue, QueuedRequest]] = []
         self.children: list[tuple[SortKey, str, bool, QueueCursor]] = []
         self.draws = NOBODY
-        self.drawn: Line | None = None
+        self.drawn: CellQueue | None = None
         self.ranked: SortKey = ()
 
     def last(self) -> QueueCursor:
@@ -71,14 +71,14 @@ class Tournament:
         self,
         tree: QueueTree,
         ledger: QuotaLedger,
-        priority_of: Callable[[Entry], float],
-        may_come_up: Callable[[Line], bool],
-        first_of: Callable[[Line], Entry | None],
+        priority_of: Callable[[QueuedRequest], float],
+        may_come_up: Callable[[CellQueue], bool],
+        first_of: Callable[[CellQueue], QueuedRequest | None],
     ) -> None:
         self.tree, self.ledger = tree, ledger
         self.priority_of, self.may_come_up, self.first_of = priority_of, may_come_up, first_of
         self.by_estimate = False
-        self.fresh: Line | None = None  # the last cell drawn, until anything is decided
+        self.fresh: CellQueue | None = None  # the last cell drawn, until anything is decided
         self.closed: dict[str, Head] = {}  # strict queues whose head cannot start -> it
         self.left: dict[str, Draws] = {}  # of these, the cells that would have come up next
 
@@ -126,7 +126,7 @@ class Tournament:
             self.thin(runner)
             heapify(runner.children)
             if runner.parent is not None and (runner.lines or runner.children):
-                runner.parent.children.append(self.seat(runner))
+                runner.parent.children.append(self.ranking(runner))
 
     def renew(self) -> None:
         """Fewer cells may come up than before."""
@@ -140,7 +140,7 @@ class Tournament:
         self.at = runner = runner.last() if runner.children else runner
         return runner.lines[0][1:] if runner.lines else None
 
-    def won(self, following: Entry | None) -> None:
+    def won(self, following: QueuedRequest | None) -> None:
         """The head has started; `following` is the next of its cell."""
         runner, self.fresh = self.at, None
         if following is None:
@@ -150,7 +150,7 @@ class Tournament:
             heapreplace(runner.lines, (self.rank(runner.branch, line.key, following), line, following))
         if line is runner.drawn:
             runner.drawn = None
-        self.reseat(runner)
+        self.rerank(runner)
 
     def lost(self, *, holds_up: bool = True) -> None:
         """The head cannot start, nor can the others of its cell. `holds_up`: it might later; so in a strict queue those
@@ -164,7 +164,7 @@ class Tournament:
             runner = self.close(self.runners[strict.name], (line, entry))
         elif line is runner.drawn:
             runner.drawn = None
-        self.reseat(runner)
+        self.rerank(runner)
 
     def close(self, runner: QueueCursor, head: Head) -> QueueCursor:
         """Everything that is left in it, and below it, is behind that head."""
@@ -176,13 +176,13 @@ class Tournament:
             each.lines, each.children, each.draws, each.drawn = [], [], NOBODY, None
         return runner
 
-    def reseat(self, runner: QueueCursor) -> None:
+    def rerank(self, runner: QueueCursor) -> None:
         """The head of that runner has changed, and what is charged to it perhaps: so it stands differently, and so do
         those above it. It is the first child all the way up."""
         self.thin(runner)
         while runner.parent is not None:
             if runner.lines or runner.children:
-                heapreplace(runner.parent.children, self.seat(runner))
+                heapreplace(runner.parent.children, self.ranking(runner))
             else:
                 heappop(runner.parent.children)
             runner = runner.parent
@@ -205,7 +205,7 @@ class Tournament:
             if best is runner.drawn:
                 runner.drawn = None
 
-    def seat(self, runner: QueueCursor) -> tuple[SortKey, str, bool, QueueCursor]:
+    def ranking(self, runner: QueueCursor) -> tuple[SortKey, str, bool, QueueCursor]:
         return self.standing(runner), runner.branch.name, runner.own, runner
 
     def standing(self, runner: QueueCursor) -> SortKey:
@@ -239,19 +239,19 @@ class Tournament:
             return any(key in contested for key, _ in extra)
         return not within_guarantee(self.ledger, runner.branch, contested, extra)
 
-    def rank(self, branch: Branch, key: LineKey, entry: Entry) -> SortKey:
+    def rank(self, branch: Branch, key: CellKey, entry: QueuedRequest) -> SortKey:
         factors = self.priority_of(entry) if branch.order is QueueOrder.MULTIFACTOR else None
         ranked = rank(key, entry, branch.order, factors)
         return (estimate(key), *ranked) if self.by_estimate else ranked
 
 
-def estimate(key: LineKey) -> float:
+def estimate(key: CellKey) -> float:
     """How long its jobs are expected to run, s; without an estimate or a limit for ever."""
     terms = key.terms
     expected_s = terms.limit_s if terms.estimate_s is None else terms.estimate_s
     return inf if expected_s is None else expected_s
 
 
-def cost_of(key: LineKey) -> Cost:
+def cost_of(key: CellKey) -> Cost:
     """What the line's first asks, whatever the flavor."""
     return key.gang.due()

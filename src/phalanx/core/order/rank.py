@@ -1,8 +1,8 @@
-"""In which line a bid stands, and how bids compare.
+"""The rank of a request: how requests of all cells compare.
 
-Replacements of started gangs come before all else, by priority, then arrival. All other bids contend in their queue, by
-the queue's order (`core.order.next_job`), and by `rank` where that asks for one: higher priority, then earlier arrival,
-then id; in FIFO order arrival alone; in MULTIFACTOR order Slurm's sum of factors.
+Replacements of started gangs come before all else, by priority, then arrival. All other requests contend in their
+queue, by the queue's order (`core.order.next_job`), and by `rank` where that asks for one: higher priority, then
+earlier arrival, then id; in FIFO order arrival alone; in MULTIFACTOR order Slurm's sum of factors.
 
 A started gang that has less than its minimum of a role gets what it lost before anybody gets anything. Above that a
 pod is growth: it comes behind every job of its priority that waits, whenever that was submitted.
@@ -14,11 +14,14 @@ job's first."""
 from __future__ import annotations
 
 from phalanx.model.queue import QueueOrder
-from phalanx.state.pending.line import Entry, LineKey, Rank
+from phalanx.state.pending.cell_queue import CellKey, QueuedRequest, Rank
 
 
-def rank(key: LineKey, entry: Entry, order: QueueOrder = QueueOrder.PRIORITY, priority: float | None = None) -> Rank:
-    """Compares bids of all lines: lower is sooner. `priority`: what the factors come to, where they decide."""
+def rank(
+    key: CellKey, entry: QueuedRequest, order: QueueOrder = QueueOrder.PRIORITY, priority: float | None = None
+) -> Rank:
+    """Return the rank of a cell's request among those of all cells: lower is sooner. `priority`: what the factors
+    come to, where they decide."""
     if order is QueueOrder.FIFO:
         first = 0.0
     elif order is QueueOrder.MULTIFACTOR and priority is not None:

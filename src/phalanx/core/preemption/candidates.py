@@ -24,7 +24,7 @@ from phalanx.state.cluster import JobRecord, spare_pods, with_their_members
 from phalanx.state.queue_tree import Charge
 
 SURPLUS = -1  # the tier of pods above a minimum: before all gangs
-LIGHT = 1e-3  # what such a pod counts among the fewest units
+LIGHT = 1e-3  # what such a pod counts among the fewest candidates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,22 +49,22 @@ class VictimCandidates:
     `above`: so many candidates are single pods.
     `excluded`: jobs that are not candidates."""
 
-    def __init__(self, scene: PreemptionContext, rights: PreemptionPolicy, excluded: Collection[str] = ()) -> None:
+    def __init__(self, context: PreemptionContext, rights: PreemptionPolicy, excluded: Collection[str] = ()) -> None:
         self.cluster, self.draft, self.ledger, self.running_pods = (
-            scene.cluster,
-            scene.draft,
-            scene.ledger,
-            scene.running_pods,
+            context.cluster,
+            context.draft,
+            context.ledger,
+            context.running_pods,
         )
         self.rights = rights
         self.going: dict[int, PreemptionRule] = {}
         self._spared: dict[tuple[int, int], int] = {}  # (job number, role) -> pods of it that go alone
         self._spared_slots: set[tuple[int, Slot]] = set()
         self._slots: dict[int, list[Slot]] = {}  # entry -> its slots, the highest ordinal first
-        self._lay_out((*scene.told, *excluded))
+        self._lay_out((*context.told, *excluded))
         if self.cluster.columns.devices:
             self._name_devices()
-        self._free_leaving(scene)
+        self._free_leaving(context)
 
     def _lay_out(self, excluded: Collection[str]) -> None:
         residents, entry = self.running_pods, self.running_pods.entry
@@ -88,7 +88,7 @@ class VictimCandidates:
             residents,
             self.rights.now_s,
             entry=np.concatenate((spare, entries)),
-            unit=np.concatenate((np.arange(above), self.gang_unit[entry("job")[entries]])),
+            candidate=np.concatenate((np.arange(above), self.gang_unit[entry("job")[entries]])),
             pods=np.concatenate((np.ones(above, np.int64), entry("pods")[entries])),
             job=jobs,
         )
@@ -97,18 +97,18 @@ class VictimCandidates:
         self._single = spare
 
     def _name_devices(self) -> None:
-        for unit in range(len(self.field.job)):
-            if self.record(unit).devices:
-                self.field.named[unit] = partial(self._seats, unit)
+        for candidate in range(len(self.field.job)):
+            if self.record(candidate).devices:
+                self.field.named[candidate] = partial(self._seats, candidate)
 
-    def _seats(self, unit: int) -> list[CandidatePods]:
+    def _seats(self, candidate: int) -> list[CandidatePods]:
         """Return what the candidate holds pod by pod, with the devices of each."""
-        record, number = self.record(unit), int(self.field.job[unit])
-        if self.is_gang(unit):
+        record, number = self.record(candidate), int(self.field.job[candidate])
+        if self.is_gang(candidate):
             kept = record.placements.keys() - record.leaving
             slots = sorted(slot for slot in kept if (number, slot) not in self._spared_slots)
         else:
-            slots = [self.slot_of(unit)]
+            slots = [self.slot_of(candidate)]
         rows, demands = self.cluster.columns.row_of, record.gang.demands
         seats = []
         for slot in slots:
@@ -117,12 +117,12 @@ class VictimCandidates:
                 seats.append(CandidatePods(position, demands[slot.role], 1, record.devices.get(slot, ())))
         return seats
 
-    def _free_leaving(self, scene: PreemptionContext) -> None:
+    def _free_leaving(self, context: PreemptionContext) -> None:
         """Count what leaving pods hold as free, unless they should have left long ago."""
         rows = self.cluster.columns.row_of
-        for record, slot in nomination.leaving_slots(self.cluster, scene.now_s):
+        for record, slot in nomination.leaving_slots(self.cluster, context.now_s):
             self._vacate(rows[record.placements[slot]], record.gang.demands[slot.role], record.devices.get(slot, ()))
-        for node, demand, devices in scene.leaving:
+        for node, demand, devices in context.leaving:
             self._vacate(rows[node], demand, devices)
         self.draft.reopen()
 
@@ -131,71 +131,71 @@ class VictimCandidates:
         if position >= 0:
             self.draft.vacate(position, demand, devices)
 
-    # Of one unit
+    # Of one candidate
 
-    def is_gang(self, unit: int) -> bool:
+    def is_gang(self, candidate: int) -> bool:
         """Return whether the candidate is a whole gang."""
-        return unit >= self.above
+        return candidate >= self.above
 
-    def record(self, unit: int) -> JobRecord:
+    def record(self, candidate: int) -> JobRecord:
         """Return the record of the candidate's job."""
-        return self.cluster.jobs[self.running_pods.ids[self.field.job[unit]]]
+        return self.cluster.jobs[self.running_pods.ids[self.field.job[candidate]]]
 
-    def queue(self, unit: int) -> str:
+    def queue(self, candidate: int) -> str:
         """Return the queue of the candidate's job."""
-        queue: str = self.running_pods.queues[int(self.field.group[unit])]
+        queue: str = self.running_pods.queues[int(self.field.group[candidate])]
         return queue
 
-    def slot_of(self, unit: int) -> Slot:
+    def slot_of(self, candidate: int) -> Slot:
         """Return the pod that is evicted, of those of its role on that node: the highest ordinals first."""
-        entry = int(self._single[unit])
+        entry = int(self._single[candidate])
         if entry not in self._slots:
-            record, role = self.record(unit), int(self.running_pods.entry("role")[entry])
+            record, role = self.record(candidate), int(self.running_pods.entry("role")[entry])
             node = self.cluster.columns.names[int(self.running_pods.entry("row")[entry])]
             here = (slot for slot, name in record.placements.items() if name == node and slot.role == role)
             self._slots[entry] = sorted((slot for slot in here if slot not in record.leaving), reverse=True)
-        return self._slots[entry][int(self._nth[unit])]
+        return self._slots[entry][int(self._nth[candidate])]
 
     # Going and staying
 
-    def evict(self, unit: int) -> bool:
+    def evict(self, candidate: int) -> bool:
         """Evict the candidate if the policy allows it; return whether it does."""
-        number, gang = int(self.field.job[unit]), self.is_gang(unit)
-        if not gang and (self.field.gone[self.gang_unit[number]] or not self._can_spare(unit)):
+        number, gang = int(self.field.job[candidate]), self.is_gang(candidate)
+        if not gang and (self.field.gone[self.gang_unit[number]] or not self._can_spare(candidate)):
             return False
-        rule = self.rights.rule_for(number, whole=gang, loss=partial(self.charge_of, unit))
+        rule = self.rights.rule_for(number, whole=gang, loss=partial(self.charge_of, candidate))
         if rule is None:
             return False
-        self.go(unit, rule)
+        self.go(candidate, rule)
         return True
 
-    def go(self, unit: int, rule: PreemptionRule) -> None:
+    def go(self, candidate: int, rule: PreemptionRule) -> None:
         """Evict the candidate by that rule."""
-        self._enter(unit, -1)
-        self.field.leave(unit)
-        self.field.gone[unit] = True
-        self.going[unit] = rule
-        if not self.is_gang(unit):
-            self._spare(unit, 1)
+        self._enter(candidate, -1)
+        self.field.leave(candidate)
+        self.field.gone[candidate] = True
+        self.going[candidate] = rule
+        if not self.is_gang(candidate):
+            self._spare(candidate, 1)
 
-    def restore(self, unit: int) -> None:
+    def restore(self, candidate: int) -> None:
         """Take the eviction back."""
-        if not self.is_gang(unit):
-            self._spare(unit, -1)
-        self.field.come_back(unit)
-        self._enter(unit, 1)
-        self.field.gone[unit] = False
-        del self.going[unit]
+        if not self.is_gang(candidate):
+            self._spare(candidate, -1)
+        self.field.come_back(candidate)
+        self._enter(candidate, 1)
+        self.field.gone[candidate] = False
+        del self.going[candidate]
 
-    def charge_of(self, unit: int) -> Charge | None:
+    def charge_of(self, candidate: int) -> Charge | None:
         """Return what evicting the candidate gives back to its queue: of a gang less what pods of it gave
         back alone."""
-        record, number = self.record(unit), int(self.field.job[unit])
+        record, number = self.record(candidate), int(self.field.job[candidate])
         if record.charge is None:
             return None
         pods = [0] * len(record.job.roles)
-        if not self.is_gang(unit):
-            pods[self.slot_of(unit).role] = 1
+        if not self.is_gang(candidate):
+            pods[self.slot_of(candidate).role] = 1
             return record.charge._replace(cost=queue_tree.gang_cost(record.gang, pods, record.flavors), jobs=0)
         for role in range(len(pods)):
             pods[role] = self._spared.get((number, role), 0)
@@ -206,20 +206,20 @@ class VictimCandidates:
             cost=tuple((key, amount - less.get(key, 0)) for key, amount in record.charge.cost)
         )
 
-    def _enter(self, unit: int, sign: int) -> None:
+    def _enter(self, candidate: int, sign: int) -> None:
         """Enter the eviction in the ledger and against its queue's budget (`sign` 1: take it back)."""
-        if self.rights.counts and (charge := self.charge_of(unit)) is not None:
+        if self.rights.counts and (charge := self.charge_of(candidate)) is not None:
             self.ledger.charge(charge, sign)
-        if self.is_gang(unit):
-            queue = self.queue(unit)
+        if self.is_gang(candidate):
+            queue = self.queue(candidate)
             self.rights.spent[queue] = self.rights.spent.get(queue, 0) - sign
 
-    def _can_spare(self, unit: int) -> bool:
-        role = self.slot_of(unit).role
-        return self._spared.get((int(self.field.job[unit]), role), 0) < spare_pods(self.record(unit))[role]
+    def _can_spare(self, candidate: int) -> bool:
+        role = self.slot_of(candidate).role
+        return self._spared.get((int(self.field.job[candidate]), role), 0) < spare_pods(self.record(candidate))[role]
 
-    def _spare(self, unit: int, pods: int) -> None:
-        number, slot, entry = int(self.field.job[unit]), self.slot_of(unit), int(self._single[unit])
+    def _spare(self, candidate: int, pods: int) -> None:
+        number, slot, entry = int(self.field.job[candidate]), self.slot_of(candidate), int(self._single[candidate])
         self._spared[number, slot.role] = self._spared.get((number, slot.role), 0) + pods
         self.field.given[entry] = self.field.given.get(entry, 0) + pods
         (self._spared_slots.add if pods > 0 else self._spared_slots.discard)((number, slot))
@@ -234,24 +234,24 @@ class VictimCandidates:
         found: list[int] = at[np.lexsort(keys)].tolist()
         return found
 
-    def goes_with_its_gang(self, unit: int) -> bool:
+    def goes_with_its_gang(self, candidate: int) -> bool:
         """Return whether the candidate is a single pod of a gang that is evicted whole."""
-        return not self.is_gang(unit) and int(self.gang_unit[self.field.job[unit]]) in self.going
+        return not self.is_gang(candidate) and int(self.gang_unit[self.field.job[candidate]]) in self.going
 
     def victims(self) -> Iterator[Victim]:
         """Yield the victims: gangs first, the least precious of them first."""
         alone: dict[str, list[int]] = {}
-        for unit in reversed(self.most_precious_first()):
-            record = self.record(unit)
-            if self.is_gang(unit):
-                yield Victim(job=record.job.id, rule=self.going[unit], charge=record.charge)
-            elif not self.goes_with_its_gang(unit):
-                alone.setdefault(record.job.id, []).append(unit)
-        for job, units in alone.items():
-            yield self._shrunk(self.cluster.jobs[job], units)
+        for candidate in reversed(self.most_precious_first()):
+            record = self.record(candidate)
+            if self.is_gang(candidate):
+                yield Victim(job=record.job.id, rule=self.going[candidate], charge=record.charge)
+            elif not self.goes_with_its_gang(candidate):
+                alone.setdefault(record.job.id, []).append(candidate)
+        for job, candidates in alone.items():
+            yield self._shrunk(self.cluster.jobs[job], candidates)
 
-    def _shrunk(self, record: JobRecord, units: Sequence[int]) -> Victim:
-        slots = with_their_members(record, {self.slot_of(unit) for unit in units})
+    def _shrunk(self, record: JobRecord, candidates: Sequence[int]) -> Victim:
+        slots = with_their_members(record, {self.slot_of(candidate) for candidate in candidates})
         cost = queue_tree.gang_cost(record.gang, pods_by_role(slots, len(record.job.roles)), record.flavors)
         charge = record.charge._replace(cost=cost, jobs=0) if record.charge else None
-        return Victim(job=record.job.id, rule=self.going[units[0]], slots=slots, charge=charge)
+        return Victim(job=record.job.id, rule=self.going[candidates[0]], slots=slots, charge=charge)

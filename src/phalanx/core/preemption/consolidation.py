@@ -56,21 +56,21 @@ class MovePolicy(PreemptionPolicy):
         return PreemptionRule.CONSOLIDATION if whole and self._budget(queue) > 0 else None
 
 
-def find_moves(scene: PreemptionContext, job: Job, offer: FlavorAssignment) -> PreemptionPlan | None:
+def find_moves(context: PreemptionContext, job: Job, offer: FlavorAssignment) -> PreemptionPlan | None:
     """Return whom to move so that the job starts; None if there is no way. Draft and ledger are as before
     afterwards."""
     # Who has devices by name is spared: in the book a slot's devices are of its place or of its promise, not of both.
-    spared = {name for name in scene.running_pods.number_of if scene.cluster.jobs[name].devices}
+    spared = {name for name in context.running_pods.number_of if context.cluster.jobs[name].devices}
     for _ in range(ATTEMPTS):
-        drafted, entered = scene.draft.mark(), scene.ledger.mark()
+        drafted, entered = context.draft.mark(), context.ledger.mark()
         try:
-            found = VictimSearch(scene, job, offer, rights=MovePolicy, spared=spared).run()
+            found = VictimSearch(context, job, offer, rights=MovePolicy, spared=spared).run()
             if found is None:
                 return None
-            moved = [new_placements(scene, victim) for victim in found.victims]
+            moved = [new_placements(context, victim) for victim in found.victims]
         finally:
-            scene.draft.rewind(drafted)
-            scene.ledger.rewind(entered)
+            context.draft.rewind(drafted)
+            context.ledger.rewind(entered)
         stuck = [victim.job for victim, place in zip(found.victims, moved, strict=True) if place is None]
         if not stuck:
             places = zip(found.victims, moved, strict=True)
@@ -79,12 +79,12 @@ def find_moves(scene: PreemptionContext, job: Job, offer: FlavorAssignment) -> P
     return None
 
 
-def new_placements(scene: PreemptionContext, victim: Victim) -> list[Placement] | None:
+def new_placements(context: PreemptionContext, victim: Victim) -> list[Placement] | None:
     """Return other placements for the victim, for as many pods of each role as it has, taken from the draft; None:
     there are none but where it is.
 
     The job starts anew there, so a role of which pods are finished has its minimum again."""
-    cluster, record = scene.cluster, scene.cluster.jobs[victim.job]
+    cluster, record = context.cluster, context.cluster.jobs[victim.job]
     has = pods_by_role(record.placements, len(record.job.roles))
     needed = record.gang.required_roles()
     least = [role.minimum if has[at] or at in needed else 0 for at, role in enumerate(record.job.roles)]
@@ -96,8 +96,8 @@ def new_placements(scene: PreemptionContext, victim: Victim) -> list[Placement] 
     crew = cluster.interned.gang(roles, groups, record.gang.closeness, record.gang.size)
     if record.flavors:
         crew = cluster.with_flavors(crew, record.flavors)
-    with advance.without_closed_nodes(scene.draft, cluster, record.job, scene.now_s):
-        placements = gang.place(scene.draft, crew)
+    with advance.without_closed_nodes(context.draft, cluster, record.job, context.now_s):
+        placements = gang.place(context.draft, crew)
     if isinstance(placements, gang.PlacementShortfall) or not changes_node(record, placements):
         return None
     return placements

@@ -24,50 +24,50 @@ from phalanx.core.preemption.policy import PreemptionPolicy
 from phalanx.core.preemption.search import PreemptionPlan
 from phalanx.model.job import Placement
 from phalanx.state.cluster import JobRecord
-from phalanx.state.pending.line import Bid
+from phalanx.state.pending.cell_queue import Request
 from phalanx.state.queue_tree import Cost
 
 
 class ReservationGuard:
     """What is kept for reservations while a job, which would be charged `cost`, looks for victims. Without a forecast
-    (`horizon` None) nothing is."""
+    (`forecast` None) nothing is."""
 
     def __init__(
-        self, horizon: BackfillForecast | None, scene: PreemptionContext, record: JobRecord, cost: Cost
+        self, forecast: BackfillForecast | None, context: PreemptionContext, record: JobRecord, cost: Cost
     ) -> None:
-        self.horizon, self.record, self.bid = horizon, record, Bid(record.job.id)
+        self.forecast, self.record, self.request = forecast, record, Request(record.job.id)
         self.guarded = False
-        if horizon is not None and horizon.reservations:
-            rights, jobs = PreemptionPolicy(scene, record.job, cost), scene.cluster.jobs
-            self.guarded = not all(rights.outranks(jobs[hold.bid.job]) for hold in horizon.reservations)
+        if forecast is not None and forecast.reservations:
+            rights, jobs = PreemptionPolicy(context, record.job, cost), context.cluster.jobs
+            self.guarded = not all(rights.outranks(jobs[hold.request.job]) for hold in forecast.reservations)
 
     def cut(self, draft: Draft) -> AbstractContextManager[None]:
         """Return a context in which the draft has no more capacity than the job may have."""
-        kept, horizon = None, self.horizon
-        if horizon is not None and self.guarded:
-            kept = horizon.kept(self.record.job, horizon.ends(self.record, self.bid))
+        kept, forecast = None, self.forecast
+        if forecast is not None and self.guarded:
+            kept = forecast.kept(self.record.job, forecast.ends(self.record, self.request))
         return nullcontext() if kept is None else reservation.limited_to(draft, kept)
 
     def allows(self, found: PreemptionPlan) -> bool:
         """Return whether every reservation still holds with the plan. If so, the plan is in the forecast from
         now on."""
-        horizon = self.horizon
-        if horizon is None:
+        forecast = self.forecast
+        if forecast is None:
             return True
-        changes = [change for victim in found.victims for change in released_by(horizon, victim)]
-        if not horizon.displace(self.bid, found.offer.gang, found.placements, changes, guarded=self.guarded):
+        changes = [change for victim in found.victims for change in released_by(forecast, victim)]
+        if not forecast.displace(self.request, found.offer.gang, found.placements, changes, guarded=self.guarded):
             return False
         for victim in found.victims:
             if not victim.slots:
-                horizon.leave(victim.job)
+                forecast.leave(victim.job)
             if victim.place:
-                horizon.given.append((Bid(victim.job), horizon.cluster.jobs[victim.job].gang, victim.place))
+                forecast.given.append((Request(victim.job), forecast.cluster.jobs[victim.job].gang, victim.place))
         return True
 
 
-def released_by(horizon: BackfillForecast, victim: Victim) -> Iterator[CapacityChange]:
+def released_by(forecast: BackfillForecast, victim: Victim) -> Iterator[CapacityChange]:
     """Yield what the victim gives back in the forecast; and what it takes, if it is moved."""
-    cluster, record = horizon.cluster, horizon.cluster.jobs[victim.job]
+    cluster, record = forecast.cluster, forecast.cluster.jobs[victim.job]
     ends_s = cluster.ends.of.get(victim.job, reservation.INFINITE_S)
     if victim.slots:
         gone = [Placement(slot.role, slot.ordinal, record.placements[slot]) for slot in victim.slots]
@@ -75,5 +75,5 @@ def released_by(horizon: BackfillForecast, victim: Victim) -> Iterator[CapacityC
     else:
         yield CapacityChange(ends_s, held_by_job(cluster, victim.job), 1)
     if victim.place:
-        anew_s = horizon.ends(record, Bid(victim.job))  # it starts from the beginning
+        anew_s = forecast.ends(record, Request(victim.job))  # it starts from the beginning
         yield CapacityChange(anew_s, held_by_placements(cluster.columns, record.gang, victim.place), -1)

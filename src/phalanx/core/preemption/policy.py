@@ -100,15 +100,15 @@ class PreemptionPolicy:
     preempts = True
     final = False  # what is taken for fairness must leave the victim's side at least as rich as the preemptor's is then
 
-    def __init__(self, scene: PreemptionContext, job: Job, cost: Cost) -> None:
-        self.cluster, self.ledger, self.running_pods = scene.cluster, scene.ledger, scene.running_pods
-        self._scene = scene
-        self.job, self.cost, self.now_s = job, cost, scene.now_s
+    def __init__(self, context: PreemptionContext, job: Job, cost: Cost) -> None:
+        self.cluster, self.ledger, self.running_pods = context.cluster, context.ledger, context.running_pods
+        self._scene = context
+        self.job, self.cost, self.now_s = job, cost, context.now_s
         self.queue = self.cluster.queue_of(job)
         self.branch = self.cluster.tree.branch(self.queue)
         self.preemption = queue_preemption(self.cluster, self.queue)
         self.fairest = self.preemption.victims is VictimOrder.FAIREST  # shares say which queue's turn it is
-        self.spent = dict(scene.spent)  # queue -> jobs of it that go whole
+        self.spent = dict(context.spent)  # queue -> jobs of it that go whole
         others = self.preemption.reclaim is not ReclaimWithinCohort.NEVER or self.preemption.borrowing
         self.counts = others or not self.branch.unbounded  # it matters what is charged to whom
         self._amounts = dict(cost)
@@ -349,8 +349,8 @@ def in_turn(strategy: Strategy) -> Sequence[type[PreemptionPolicy]]:
 class ByRight(PreemptionPolicy):
     """Of a job that would grow: only what its queue is guaranteed is worth it that others give way."""
 
-    def __init__(self, scene: PreemptionContext, job: Job, cost: Cost) -> None:
-        super().__init__(scene, job, cost)
+    def __init__(self, context: PreemptionContext, job: Job, cost: Cost) -> None:
+        super().__init__(context, job, cost)
         self.preemption = replace(
             self.preemption, within=WithinQueue.NEVER, down_to=ReclaimFloor.GUARANTEE, borrowing=False
         )
@@ -374,16 +374,16 @@ def queue_relation(ours: Branch, theirs: Branch) -> QueueRelation:
     return QueueRelation(side, way[-1] if way else None, way, named)
 
 
-def richest_children(scene: PreemptionContext) -> Mapping[str, DominantShare]:
+def richest_children(context: PreemptionContext) -> Mapping[str, DominantShare]:
     """By branch, the highest share of those of its children in which anybody has run."""
-    version, richest = scene.ledger.version, scene.richest.get(scene.ledger.version)
+    version, richest = context.ledger.version, context.richest.get(context.ledger.version)
     if richest is None:
-        tree, richest = scene.cluster.tree, dict.fromkeys(scene.cluster.tree.branches, share.NOTHING)
-        sides = dict.fromkeys(side for queue in scene.running_pods.queues for side in tree.branch(queue).path)
+        tree, richest = context.cluster.tree, dict.fromkeys(context.cluster.tree.branches, share.NOTHING)
+        sides = dict.fromkeys(side for queue in context.running_pods.queues for side in tree.branch(queue).path)
         for side in sides:
             if side.parent is not None:
-                richest[side.parent.name] = max(richest[side.parent.name], scene.ledger.share(side))
-        scene.richest[version] = richest
+                richest[side.parent.name] = max(richest[side.parent.name], context.ledger.share(side))
+        context.richest[version] = richest
     return richest
 
 
@@ -392,10 +392,10 @@ def latest_start_s(theirs: QueuePreemption, now_s: float) -> float:
     return now_s - theirs.min_run_s if theirs.min_run_s > 0 else inf
 
 
-def next_chance_s(scene: PreemptionContext) -> float | None:
+def next_chance_s(context: PreemptionContext) -> float | None:
     """Return when time alone makes a job preemptible: a minimum run time, or the hour of a budget, is over (seconds
     since the epoch); None: never."""
-    cluster, residents, now_s = scene.cluster, scene.running_pods, scene.now_s
+    cluster, residents, now_s = context.cluster, context.running_pods, context.now_s
     theirs = [queue_preemption(cluster, name) for name in residents.queues]
     live = np.fromiter(residents.number_of.values(), np.int64, len(residents.number_of))
     timed = np.array([bool(each.min_run_s) or each.hourly_budget is not None for each in theirs], np.bool_)
@@ -404,7 +404,7 @@ def next_chance_s(scene: PreemptionContext) -> float | None:
     ends = residents.of_jobs("started_s")[live] + least_s[queue]
     times: list[float] = ends[timed[queue] & (ends > now_s)].tolist()
     for name, each in zip(residents.queues, theirs, strict=True):
-        if each.hourly_budget is not None and preemption_budget(cluster, name, now_s, scene.spent) <= 0:
+        if each.hourly_budget is not None and preemption_budget(cluster, name, now_s, context.spent) <= 0:
             recent = cluster.preempted_at.get(name, ())
             times += [at_s + HOUR_S for at_s in recent if at_s > now_s - HOUR_S][:1]
     return min(times, default=None)

@@ -45,8 +45,8 @@ from phalanx.state.cluster import Cluster
 from phalanx.state.queue_tree import Cost
 
 TRIALS = 20  # each makes twice as much more room as the last
-TRIED_AGAIN = 64  # units that are put back by placing the gang anew, where its place depends on more than amounts
-FEW = 16  # with so few units that is worth it in any case
+TRIED_AGAIN = 64  # candidates that are put back by placing the gang anew, where its place depends on more than amounts
+FEW = 16  # with so few candidates that is worth it in any case
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,53 +62,55 @@ class PreemptionPlan:
 
 
 def find_victims(
-    scene: PreemptionContext, job: Job, offer: FlavorAssignment, rights: type[PreemptionPolicy] = PreemptionPolicy
+    context: PreemptionContext, job: Job, offer: FlavorAssignment, rights: type[PreemptionPolicy] = PreemptionPolicy
 ) -> PreemptionPlan | None:
     """Whose going lets the job start, or grow, as the offer says. Draft and ledger are as before afterwards."""
     if offer.short is not None and offer.short.bar.rule not in ledger.RECLAIM_RULES:
         return None
-    if offer.short is None and not may_help(scene, job, offer.charge.cost, rights):
+    if offer.short is None and not may_help(context, job, offer.charge.cost, rights):
         return None
-    drafted, entered = scene.draft.mark(), scene.ledger.mark()
+    drafted, entered = context.draft.mark(), context.ledger.mark()
     try:
-        if offer.short is not None and (found := find_quota_victims(scene, job, offer, rights)) is not None:
+        if offer.short is not None and (found := find_quota_victims(context, job, offer, rights)) is not None:
             return found
-        scene.draft.rewind(drafted)
-        scene.ledger.rewind(entered)
-        found = VictimSearch(scene, job, offer, rights=rights).run()
+        context.draft.rewind(drafted)
+        context.ledger.rewind(entered)
+        found = VictimSearch(context, job, offer, rights=rights).run()
         if found is not None and not found.victims:
-            scene.draft.rewind(drafted)
-            return at_once_if_there_is_room(scene, found)
+            context.draft.rewind(drafted)
+            return at_once_if_there_is_room(context, found)
         return found
     finally:
-        scene.draft.rewind(drafted)
-        scene.ledger.rewind(entered)
+        context.draft.rewind(drafted)
+        context.ledger.rewind(entered)
 
 
 def find_quota_victims(
-    scene: PreemptionContext, job: Job, offer: FlavorAssignment, rights: type[PreemptionPolicy]
+    context: PreemptionContext, job: Job, offer: FlavorAssignment, rights: type[PreemptionPolicy]
 ) -> PreemptionPlan | None:
     """Whose going lets the job have the place that is there for it as it is. (Mostly none is: that is asked first.)"""
-    placements = gang.place(scene.draft, at_minimum(scene.cluster, offer.gang))
+    placements = gang.place(context.draft, at_minimum(context.cluster, offer.gang))
     if isinstance(placements, gang.PlacementShortfall):
         return None
-    hunt = VictimSearch(scene, job, offer, at_once=True, rights=rights)
+    hunt = VictimSearch(context, job, offer, at_once=True, rights=rights)
     return hunt.settled(placements) if hunt.ease_quota() else None
 
 
-def at_once_if_there_is_room(scene: PreemptionContext, found: PreemptionPlan) -> PreemptionPlan:
+def at_once_if_there_is_room(context: PreemptionContext, found: PreemptionPlan) -> PreemptionPlan:
     """Nobody has to go. Nor need anybody leave whose room is kept for somebody that the job may push: it starts."""
-    placements = gang.place(scene.draft, at_minimum(scene.cluster, found.offer.gang))
+    placements = gang.place(context.draft, at_minimum(context.cluster, found.offer.gang))
     if isinstance(placements, gang.PlacementShortfall):
         return found
     return replace(found, placements=tuple(placements), at_once=True)
 
 
-def may_help(scene: PreemptionContext, job: Job, cost: Cost, rights: type[PreemptionPolicy] = PreemptionPolicy) -> bool:
+def may_help(
+    context: PreemptionContext, job: Job, cost: Cost, rights: type[PreemptionPolicy] = PreemptionPolicy
+) -> bool:
     """Somebody is leaving, or could be asked to: else the job, which found no room, finds none now. Most searches end
     here: among queues that have what is theirs nobody may ask anybody."""
-    leaving = bool(scene.leaving) or next(nomination.leaving_slots(scene.cluster, scene.now_s), None) is not None
-    return leaving or rights(scene, job, cost).anybody()
+    leaving = bool(context.leaving) or next(nomination.leaving_slots(context.cluster, context.now_s), None) is not None
+    return leaving or rights(context, job, cost).anybody()
 
 
 def at_minimum(cluster: Cluster, crew: Gang) -> Gang:
@@ -133,7 +135,7 @@ class VictimSearch:
 
     def __init__(
         self,
-        scene: PreemptionContext,
+        context: PreemptionContext,
         job: Job,
         offer: FlavorAssignment,
         *,
@@ -141,29 +143,29 @@ class VictimSearch:
         rights: type[PreemptionPolicy] = PreemptionPolicy,
         spared: Collection[str] = (),
     ) -> None:
-        self.draft, self.ledger, self.job, self.at_once = scene.draft, scene.ledger, job, at_once
-        self.gang = at_minimum(scene.cluster, offer.gang)
+        self.draft, self.ledger, self.job, self.at_once = context.draft, context.ledger, job, at_once
+        self.gang = at_minimum(context.cluster, offer.gang)
         charge = flavor_assignment.charge_for_pods(offer, [role.count for role in self.gang.roles])
         self.offer = offer if charge is offer.charge else offer._replace(charge=charge)
-        self.rights = rights(scene, job, charge.cost)
-        self.units = VictimCandidates(scene, self.rights, spared)
+        self.rights = rights(context, job, charge.cost)
+        self.candidates = VictimCandidates(context, self.rights, spared)
         self.share_of = self.rights.share_of if self.rights.fairest else None
         self._scarce: NDArray[np.float64] | None = None
         ordinary = all(self.draft.ordinary(demand) for demand in self.gang.demands)
-        named = any(asks_devices(scene.cluster.columns, demand.asks) for demand in self.gang.demands)
+        named = any(asks_devices(context.cluster.columns, demand.asks) for demand in self.gang.demands)
         self.stays_by_amounts = ordinary and not named  # they say whether a place that was found stays one
         self.by_amounts = self.stays_by_amounts and self.gang.tree is None  # and whether there is one
 
     def run(self) -> PreemptionPlan | None:
         extra = 0
         for _ in range(TRIALS):
-            known = len(self.units.going)
+            known = len(self.candidates.going)
             if not self.make_room(extra) or not self.ease_quota():
                 return None
             mark = self.draft.mark()
             placements = gang.place(self.draft, self.gang)
             if not isinstance(placements, gang.PlacementShortfall):
-                if not self.by_amounts or len(self.units.going) <= FEW:
+                if not self.by_amounts or len(self.candidates.going) <= FEW:
                     self.draft.rewind(mark)
                     self.stay_who_can(placements)
                     mark = self.draft.mark()
@@ -171,7 +173,7 @@ class VictimSearch:
                     assert not isinstance(placed, gang.PlacementShortfall)  # it was placed with as much room
                     placements = placed
                 return self.settled(placements, mark)
-            if extra and len(self.units.going) == known and not self.more_go(extra):
+            if extra and len(self.candidates.going) == known and not self.more_go(extra):
                 return None
             extra = max(1, 2 * extra)
         return None
@@ -181,7 +183,7 @@ class VictimSearch:
     def make_room(self, extra: int) -> bool:
         """Evict candidates until each role's minimum and `extra` pods more would fit by counting; return whether the
         minimum does."""
-        draft, known = self.draft, len(self.units.going)
+        draft, known = self.draft, len(self.candidates.going)
         mark, filled = draft.mark(), list[PackedPods]()
         order = sorted(range(len(self.gang.roles)), key=lambda role: -draft.part_of_node(self.gang.demands[role]))
         for role in order:
@@ -189,8 +191,8 @@ class VictimSearch:
                 return False
         if filled:
             draft.rewind(mark)
-            for unit in list(self.units.going)[known:]:
-                self.units.field.leave(unit)
+            for candidate in list(self.candidates.going)[known:]:
+                self.candidates.field.leave(candidate)
         return True
 
     def make_room_for(self, role: int, minimum: int, extra: int, filled: list[PackedPods], *, last: bool) -> bool:
@@ -199,27 +201,27 @@ class VictimSearch:
         missing = fill(self.draft, demand, role, minimum + extra, filled)
         if not missing:
             return True
-        _, still = collect_victims(self.units.field, demand, missing, self.units, self.share_of)
+        _, still = collect_victims(self.candidates.field, demand, missing, self.candidates, self.share_of)
         if not last:
             fill(self.draft, demand, role, missing - still, filled)
         return still <= extra or not self.by_amounts
 
     def more_go(self, count: int) -> bool:
         """What is lacking cannot be counted: so many of those that may be asked go, in victim order; if any did."""
-        field, known = self.units.field, len(self.units.going)
+        field, known = self.candidates.field, len(self.candidates.going)
         left = (~field.gone).nonzero()[0]
         keys = (field.ran_s[left], field.priority[left], field.tier[left])
-        for unit in left[np.lexsort(keys)].tolist():
-            if len(self.units.going) >= known + count:
+        for candidate in left[np.lexsort(keys)].tolist():
+            if len(self.candidates.going) >= known + count:
                 break
-            if not self.units.evict(unit):
-                field.gone[unit] = True
-        return len(self.units.going) > known
+            if not self.candidates.evict(candidate):
+                field.gone[candidate] = True
+        return len(self.candidates.going) > known
 
     # Quota
 
     def ease_quota(self) -> bool:
-        """Units go until the queue tree allows the job; whether it does."""
+        """Candidates go until the queue tree allows the job; whether it does."""
         while (short := self.quota_short()) is not None:
             if short.bar.rule not in ledger.RECLAIM_RULES or not self.ease(short):
                 return False
@@ -231,11 +233,11 @@ class VictimSearch:
         return ledger.shortfall(self.ledger, branch, charge, preemptible=self.job.preemptible)
 
     def ease(self, short: ledger.QuotaShortfall) -> bool:
-        """Units that are charged where it binds go, until less is missing; whether any did."""
-        units, field = self.units, self.units.field
-        for unit in in_victim_order(self.charged_there(short), field.tier, field.group, self.share_of):
-            if field.gone[unit] or not units.evict(unit):
-                field.gone[unit] = True
+        """Candidates that are charged where it binds go, until less is missing; whether any did."""
+        candidates, field = self.candidates, self.candidates.field
+        for candidate in in_victim_order(self.charged_there(short), field.tier, field.group, self.share_of):
+            if field.gone[candidate] or not candidates.evict(candidate):
+                field.gone[candidate] = True
                 continue
             now = self.quota_short()
             if now is None or now.bar != short.bar or ledger.missing_amount(now) < ledger.missing_amount(short):
@@ -243,8 +245,8 @@ class VictimSearch:
         return False
 
     def charged_there(self, short: ledger.QuotaShortfall) -> Ints:
-        """The units, in victim order, that are charged to that branch for what is short there."""
-        field, held = self.units.field, self.held_there(short)
+        """The candidates, in victim order, that are charged to that branch for what is short there."""
+        field, held = self.candidates.field, self.held_there(short)
         at = ((held > 0) & ~field.gone).nonzero()[0]
         held = held[at]
         cost = field.weight[at] / np.minimum(1.0, held / ledger.missing_amount(short))
@@ -254,28 +256,28 @@ class VictimSearch:
         return order
 
     def held_there(self, short: ledger.QuotaShortfall) -> NDArray[np.float64]:
-        """By unit, what that branch is charged with for it of what is short there."""
-        field, (flavor, resource) = self.units.field, short.bar.key
-        held = np.bincount(field.unit, field.costs(resource), len(field.job)).astype(np.float64)
-        queues = self.units.running_pods.queues
+        """By candidate, what that branch is charged with for it of what is short there."""
+        field, (flavor, resource) = self.candidates.field, short.bar.key
+        held = np.bincount(field.candidate, field.costs(resource), len(field.job)).astype(np.float64)
+        queues = self.candidates.running_pods.queues
         under = np.array([self.rights.is_under(queue, short.bar.queue) for queue in queues], np.bool_)
         held[~under[field.group]] = 0.0
         if flavor:
-            for unit in held.nonzero()[0].tolist():
-                held[unit] *= flavor in self.units.record(unit).flavors
+            for candidate in held.nonzero()[0].tolist():
+                held[candidate] *= flavor in self.candidates.record(candidate).flavors
         return held
 
     def scarce(self) -> NDArray[np.float64]:
-        """By unit, what it holds of what the job is short of: of a queue's quota, else of nodes."""
+        """By candidate, what it holds of what the job is short of: of a queue's quota, else of nodes."""
         if self._scarce is None:
-            field, short = self.units.field, self.offer.short
+            field, short = self.candidates.field, self.offer.short
             if self.at_once and short is not None:
                 self._scarce = self.held_there(short)
             else:
                 asks = max(self.gang.demands, key=self.draft.part_of_node).asks
                 scales = self.draft.node_order.scales
                 resource = field.scarce or max(asks, key=lambda ask: ask[1] / scales.get(ask[0], 1))[0]
-                self._scarce = np.bincount(field.unit, field.amounts(resource), len(field.job)).astype(np.float64)
+                self._scarce = np.bincount(field.candidate, field.amounts(resource), len(field.job)).astype(np.float64)
         return self._scarce
 
     # The answer
@@ -286,46 +288,52 @@ class VictimSearch:
         None: it has its place in any case."""
         stayed = []
         if self.stays_by_amounts or self.at_once:
-            for unit in self.units.field.could_stay(self.units.most_precious_first()):
-                alone = not self.units.goes_with_its_gang(unit)
-                if alone and self.units.field.can_stay(unit) and self.stay_if_allowed(unit) is not None:
-                    stayed.append(unit)
-        if self.rights.preempts and self.units.going:
+            for candidate in self.candidates.field.could_stay(self.candidates.most_precious_first()):
+                alone = not self.candidates.goes_with_its_gang(candidate)
+                if alone and self.candidates.field.can_stay(candidate) and self.stay_if_allowed(candidate) is not None:
+                    stayed.append(candidate)
+        if self.rights.preempts and self.candidates.going:
             if mark is not None:
                 self.draft.rewind(mark)
-                for unit in stayed:
-                    self.units.field.come_back(unit)
+                for candidate in stayed:
+                    self.candidates.field.come_back(candidate)
             placements = victim_sets.improve(self, placements)
-        victims = tuple(self.units.victims())
+        victims = tuple(self.candidates.victims())
         return PreemptionPlan(offer=self.offer, placements=tuple(placements), victims=victims, at_once=self.at_once)
 
     def stay_who_can(self, placements: list[Placement]) -> None:
         """Whose staying lets the gang still be placed, stays, found by placing it anew each time."""
-        units, rows = self.units, self.units.cluster.columns.row_of
-        places = {int(units.field.position_of[rows[placement.node]]) for placement in placements}
-        precious = units.most_precious_first()
-        aside = [unit for unit in precious if all(each.position not in places for each in units.field.holdings(unit))]
+        candidates, rows = self.candidates, self.candidates.cluster.columns.row_of
+        places = {int(candidates.field.position_of[rows[placement.node]]) for placement in placements}
+        precious = candidates.most_precious_first()
+        aside = [
+            candidate
+            for candidate in precious
+            if all(each.position not in places for each in candidates.field.holdings(candidate))
+        ]
         self.try_without(aside)
-        for unit in [unit for unit in precious if unit in units.going][:TRIED_AGAIN]:
-            if not units.goes_with_its_gang(unit):
-                self.try_without([unit])
+        for candidate in [candidate for candidate in precious if candidate in candidates.going][:TRIED_AGAIN]:
+            if not candidates.goes_with_its_gang(candidate):
+                self.try_without([candidate])
 
-    def try_without(self, units: Sequence[int]) -> None:
+    def try_without(self, candidates: Sequence[int]) -> None:
         """Restore these candidates if the gang can still be placed."""
-        stayed = [(unit, rule) for unit in units if (rule := self.stay_if_allowed(unit)) is not None]
+        stayed = [
+            (candidate, rule) for candidate in candidates if (rule := self.stay_if_allowed(candidate)) is not None
+        ]
         mark = self.draft.mark()
         placed = gang.place(self.draft, self.gang)
         self.draft.rewind(mark)
         if isinstance(placed, gang.PlacementShortfall):
-            for unit, rule in reversed(stayed):
-                self.units.go(unit, rule)
+            for candidate, rule in reversed(stayed):
+                self.candidates.go(candidate, rule)
 
-    def stay_if_allowed(self, unit: int) -> PreemptionRule | None:
+    def stay_if_allowed(self, candidate: int) -> PreemptionRule | None:
         """Restore the candidate if quota allows it beside the job; return the rule by which it was evicted, or None if
         it stays evicted."""
-        rule = self.units.going[unit]
-        self.units.restore(unit)
+        rule = self.candidates.going[candidate]
+        self.candidates.restore(candidate)
         if self.quota_short() is None:
             return rule
-        self.units.go(unit, rule)
+        self.candidates.go(candidate, rule)
         return None

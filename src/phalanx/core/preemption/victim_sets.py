@@ -61,21 +61,21 @@ class SearchForVictims(Protocol):
     gang: Gang
     at_once: bool
     rights: PreemptionPolicy
-    units: VictimCandidates
+    candidates: VictimCandidates
 
     def quota_short(self) -> QuotaShortfall | None:
         """Return what the queue tree refuses, if anything."""
 
     def held_there(self, short: QuotaShortfall) -> NDArray[np.float64]:
-        """Return by unit what it holds of the quota that is short."""
+        """Return by candidate what it holds of the quota that is short."""
 
     def scarce(self) -> NDArray[np.float64]:
-        """Return by unit what it holds of what the job is short of."""
+        """Return by candidate what it holds of what the job is short of."""
 
 
 def improve(hunt: SearchForVictims, placements: list[Placement]) -> list[Placement]:
     """The best sets of small pools go instead of what was found in them; the job's place then."""
-    if len(hunt.units.going) > NODES * MOST_UNITS:
+    if len(hunt.candidates.going) > NODES * MOST_UNITS:
         return placements
     for pool in pools(hunt):
         placements = Choice(hunt, pool).settle(placements)
@@ -85,12 +85,12 @@ def improve(hunt: SearchForVictims, placements: list[Placement]) -> list[Placeme
 def pools(hunt: SearchForVictims) -> Iterator[list[int]]:
     """Everybody who may be asked, if they are few; else those on each node that somebody leaves, and with them those on
     the next best nodes."""
-    field, going = hunt.units.field, hunt.units.going
+    field, going = hunt.candidates.field, hunt.candidates.going
     everybody = range(len(field.job))
     if len(everybody) <= MOST_UNITS:
         yield list(everybody)
         return
-    touched = dict.fromkeys(each.position for unit in going for each in field.holdings(unit))
+    touched = dict.fromkeys(each.position for candidate in going for each in field.holdings(candidate))
     if len(touched) > NODES:
         return
     for position in touched:
@@ -103,22 +103,22 @@ def pools(hunt: SearchForVictims) -> Iterator[list[int]]:
 
 def fewest(going: Collection[int], there: Collection[int]) -> list[int]:
     """Those on a node or two, those of them that go first; and if they are few enough, all others that go."""
-    found = sorted(there, key=lambda unit: unit not in going)[:MOST_UNITS]
-    others = [unit for unit in going if unit not in there]
+    found = sorted(there, key=lambda candidate: candidate not in going)[:MOST_UNITS]
+    others = [candidate for candidate in going if candidate not in there]
     return found + others if len(found) + len(others) <= MOST_UNITS else found
 
 
 class Choice:
-    """All sets of the pool's units. A set is a number, of which bit i says whether `pool[i]` is in it."""
+    """All sets of the pool's candidates. A set is a number, of which bit i says whether `pool[i]` is in it."""
 
     def __init__(self, hunt: SearchForVictims, pool: Sequence[int]) -> None:
-        self.hunt, self.units, self.field = hunt, hunt.units, hunt.units.field
+        self.hunt, self.candidates, self.field = hunt, hunt.candidates, hunt.candidates.field
         self.pool, self.sets = list(pool), np.arange(1 << len(pool))
-        self.bit_of = {unit: 1 << at for at, unit in enumerate(self.pool)}
-        self.found = [unit for unit in self.pool if unit in self.units.going]
-        self.rules = {unit: self.units.going[unit] for unit in self.found}
+        self.bit_of = {candidate: 1 << at for at, candidate in enumerate(self.pool)}
+        self.found = [candidate for candidate in self.pool if candidate in self.candidates.going]
+        self.rules = {candidate: self.candidates.going[candidate] for candidate in self.found}
         self.fairest = hunt.rights.fairest
-        self.rivals = len({self.field.group[unit] for unit in self.pool if self.field.tier[unit] < OWN})
+        self.rivals = len({self.field.group[candidate] for candidate in self.pool if self.field.tier[candidate] < OWN})
         self._placed: dict[int, list[Placement] | None] = {}
 
     def settle(self, placements: list[Placement]) -> list[Placement]:
@@ -126,16 +126,16 @@ class Choice:
         is `placements` still where what went is the best, or where quota alone was short."""
         if not self.found:
             return placements
-        for unit in reversed(self.found):
-            self.units.restore(unit)
+        for candidate in reversed(self.found):
+            self.candidates.restore(candidate)
         self.field.gone[self.pool] = False
         self.enough = self._enough()
         chosen = self._chosen(self._number(self.found))
         if chosen is not None:
             self._go(chosen)
             return self._placed.get(chosen) or placements
-        for unit in self.found:
-            self.units.go(unit, self.rules[unit])
+        for candidate in self.found:
+            self.candidates.go(candidate, self.rules[candidate])
         return placements
 
     def _chosen(self, before: int) -> int | None:
@@ -157,14 +157,14 @@ class Choice:
 
     # Sets as numbers
 
-    def _number(self, units: Iterable[int]) -> int:
-        return sum(self.bit_of[unit] for unit in units)
+    def _number(self, candidates: Iterable[int]) -> int:
+        return sum(self.bit_of[candidate] for candidate in candidates)
 
     def _members(self, chosen: int) -> list[int]:
-        return [unit for unit, bit in self.bit_of.items() if chosen & bit]
+        return [candidate for candidate, bit in self.bit_of.items() if chosen & bit]
 
     def _summed(self, values: Iterable[Any], dtype: Any = np.int64) -> NDArray[Any]:
-        """By set, the sum of its units' values, which may be arrays."""
+        """By set, the sum of its candidates' values, which may be arrays."""
         found: NDArray[Any] = np.zeros((1, *np.shape(next(iter(values), 0))), dtype)
         for value in values:
             found = np.concatenate((found, found + value))
@@ -182,22 +182,22 @@ class Choice:
         """By set, whether its going could be enough, by counting alone: room for each role by itself, and quota where
         it binds."""
         enough: Mask = np.ones(len(self.sets), np.bool_)
-        for unit in self.pool:
-            with_its_gang = self.bit_of.get(int(self.units.gang_unit[self.field.job[unit]]))
-            if not self.units.is_gang(unit) and with_its_gang is not None:
-                both = self.bit_of[unit] | with_its_gang
+        for candidate in self.pool:
+            with_its_gang = self.bit_of.get(int(self.candidates.gang_unit[self.field.job[candidate]]))
+            if not self.candidates.is_gang(candidate) and with_its_gang is not None:
+                both = self.bit_of[candidate] | with_its_gang
                 enough &= self.sets & both != both
         if not self.hunt.at_once:
             for role, demand in zip(self.hunt.gang.roles, self.hunt.gang.demands, strict=True):
                 enough &= self._room(demand) >= role.minimum
         if (short := self.hunt.quota_short()) is not None:
             held = self.hunt.held_there(short)
-            enough &= self._summed([held[unit] for unit in self.pool], np.float64) >= missing_amount(short)
+            enough &= self._summed([held[candidate] for candidate in self.pool], np.float64) >= missing_amount(short)
         return enough
 
     def _room(self, demand: Demand) -> Ints:
         """By set, how many pods of the demand fit when it has gone."""
-        draft, holdings = self.hunt.draft, [self.field.holdings(unit) for unit in self.pool]
+        draft, holdings = self.hunt.draft, [self.field.holdings(candidate) for candidate in self.pool]
         if draft.asked(demand) is None:
             return np.zeros(len(self.sets), np.int64)  # no node has anything of some of it
         positions = sorted({each.position for held in holdings for each in held})
@@ -217,21 +217,23 @@ class Choice:
 
     def _cheapest_first(self) -> tuple[list[int], list[tuple[float, ...]]]:
         """The sets that could be enough, and what each costs."""
-        field, units, pool = self.field, self.units, self.pool
-        gangs = [int(units.is_gang(unit)) for unit in pool]
-        priority = [int(field.priority[unit]) for unit in pool]
+        field, candidates, pool = self.field, self.candidates, self.pool
+        gangs = [int(candidates.is_gang(candidate)) for candidate in pool]
+        priority = [int(field.priority[candidate]) for candidate in pool]
         held = self.hunt.scarce()
-        work = [float(field.work_s[unit] * held[unit]) * gang for unit, gang in zip(pool, gangs, strict=True)]
+        work = [
+            float(field.work_s[candidate] * held[candidate]) * gang for candidate, gang in zip(pool, gangs, strict=True)
+        ]
         costs = (
-            self._highest([int(field.tier[unit]) for unit in pool], SURPLUS),
+            self._highest([int(field.tier[candidate]) for candidate in pool], SURPLUS),
             self._highest([each if gang else LEAST for each, gang in zip(priority, gangs, strict=True)], LEAST),
             self._summed(gangs),
             self._summed(work, np.float64),
-            self._summed([held[unit] for unit in pool], np.float64),
+            self._summed([held[candidate] for candidate in pool], np.float64),
             self._highest([LEAST if gang else each for each, gang in zip(priority, gangs, strict=True)], LEAST),
             self._summed([1 - gang for gang in gangs]),
         )
-        oldest = self._summed([float(field.ran_s[unit]) for unit in pool], np.float64)
+        oldest = self._summed([float(field.ran_s[candidate]) for candidate in pool], np.float64)
         at = self.enough.nonzero()[0]
         order = at[np.lexsort((oldest[at], *(cost[at] for cost in reversed(costs))))][:SETS]
         return order.tolist(), list(zip(*(cost[order].tolist() for cost in costs), strict=True))
@@ -239,22 +241,32 @@ class Choice:
     # One set
 
     def _go(self, chosen: int) -> bool:
-        """Its units go, of those that there are the richest queue's first, and of these the smallest; whether they all
-        may, and leave enough quota."""
-        return all(map(self.units.evict, self._in_turn(self._members(chosen)))) and self.hunt.quota_short() is None
+        """Its candidates go, the richest queue's first, and of these the smallest; whether they all may, and leave
+        enough quota."""
+        return all(map(self.candidates.evict, self._in_turn(self._members(chosen)))) and self.hunt.quota_short() is None
 
     def _in_turn(self, left: list[int]) -> Iterator[int]:
         """Whoever asks for the next has let go the last, or asks no more."""
         share_of, field, held = self.hunt.rights.share_of, self.field, self.hunt.scarce()
         while left:
-            shares = {group: Descending(share_of(group)) for group in {int(field.group[unit]) for unit in left}}
-            unit = min(left, key=lambda unit: (field.tier[unit], shares[int(field.group[unit])], held[unit], unit))
-            left.remove(unit)
-            yield unit
+            shares = {
+                group: Descending(share_of(group)) for group in {int(field.group[candidate]) for candidate in left}
+            }
+            candidate = min(
+                left,
+                key=lambda candidate: (
+                    field.tier[candidate],
+                    shares[int(field.group[candidate])],
+                    held[candidate],
+                    candidate,
+                ),
+            )
+            left.remove(candidate)
+            yield candidate
 
     def _come_back(self) -> None:
-        for unit in [unit for unit in reversed(self.units.going) if unit in self.bit_of]:
-            self.units.restore(unit)
+        for candidate in [candidate for candidate in reversed(self.candidates.going) if candidate in self.bit_of]:
+            self.candidates.restore(candidate)
 
     def _is_enough(self, gone: int) -> bool:
         """Of what has gone: the job has its place then, and quota."""
@@ -270,46 +282,50 @@ class Choice:
         return self._placed[gone] is not None
 
     def _everybody_is_needed(self, chosen: int) -> bool:
-        for unit in self._members(chosen):
-            rule = self.units.going[unit]
-            self.units.restore(unit)
-            needed = not self._is_enough(chosen ^ self.bit_of[unit])
-            self.units.go(unit, rule)
+        for candidate in self._members(chosen):
+            rule = self.candidates.going[candidate]
+            self.candidates.restore(candidate)
+            needed = not self._is_enough(chosen ^ self.bit_of[candidate])
+            self.candidates.go(candidate, rule)
             if not needed:
                 return False
         return True
 
     def _is_fair(self, chosen: int) -> bool:
         """Of what has gone: nobody went in whose place richer queues could have been asked."""
-        asked = [unit for unit in self._members(chosen) if self.field.tier[unit] < OWN]
-        return not any(self._could_be_replaced(unit, chosen) for unit in asked)
+        asked = [candidate for candidate in self._members(chosen) if self.field.tier[candidate] < OWN]
+        return not any(self._could_be_replaced(candidate, chosen) for candidate in asked)
 
-    def _could_be_replaced(self, unit: int, chosen: int) -> bool:
+    def _could_be_replaced(self, candidate: int, chosen: int) -> bool:
         """Whether, were it not asked, richer queues could be, each of them richer just then than its own would be."""
-        rule, rest = self.units.going[unit], chosen ^ self.bit_of[unit]
-        self.units.restore(unit)
-        found = any(self._could_go_besides(extra, unit) for extra in islice(self._extras(unit, rest), TRIED_INSTEAD))
-        self.units.go(unit, rule)
+        rule, rest = self.candidates.going[candidate], chosen ^ self.bit_of[candidate]
+        self.candidates.restore(candidate)
+        found = any(
+            self._could_go_besides(extra, candidate) for extra in islice(self._extras(candidate, rest), TRIED_INSTEAD)
+        )
+        self.candidates.go(candidate, rule)
         return found
 
-    def _extras(self, unit: int, rest: int) -> Iterator[int]:
-        """Units of other queues which with the rest could be enough, the fewest first."""
-        group, tier = self.field.group[unit], self.field.tier[unit]
+    def _extras(self, candidate: int, rest: int) -> Iterator[int]:
+        """Candidates of other queues which with the rest could be enough, the fewest first."""
+        group, tier = self.field.group[candidate], self.field.tier[candidate]
         others = [each for each in self.pool if self.field.group[each] != group and self.field.tier[each] <= tier]
         may = rest | self._number(others)
         at = self.enough & (self.sets & rest == rest) & (self.sets & ~may == 0)
         extras = (self.sets[at] ^ rest).tolist()
         yield from sorted(extras, key=lambda extra: extra.bit_count())
 
-    def _could_go_besides(self, extra: int, unit: int) -> bool:
-        """Those, as long as the queue whose turn it is would be richer than the unit's."""
-        rights, group, went = self.hunt.rights, int(self.field.group[unit]), list[int]()
+    def _could_go_besides(self, extra: int, candidate: int) -> bool:
+        """Those, as long as the queue whose turn it is would be richer than the candidate's."""
+        rights, group, went = self.hunt.rights, int(self.field.group[candidate]), list[int]()
         for each in self._in_turn(self._members(extra)):
             richer = rights.share_of(int(self.field.group[each])) > rights.share_of(group)
-            if not (richer and self.units.evict(each)):
+            if not (richer and self.candidates.evict(each)):
                 break
             went.append(each)
-        found = len(went) == extra.bit_count() and self._is_enough(self._number(self.units.going.keys() & self.bit_of))
+        found = len(went) == extra.bit_count() and self._is_enough(
+            self._number(self.candidates.going.keys() & self.bit_of)
+        )
         for each in reversed(went):
-            self.units.restore(each)
+            self.candidates.restore(each)
         return found

@@ -1,14 +1,14 @@
 """Whose leaving makes room for so many pods of one demand: the search on columns.
 
-A *unit* is what gives way at once: a whole gang, or a few pods above a gang's minimum on one node. All units' holdings
-lie in columns, one entry per node. For a demand that lacks room there are two sorts of *packages*: a unit whose
-leaving alone makes room for one more pod somewhere, and, per node, the smallest run of units, in victim order, that
-makes room for one more there. Both are found for all nodes at once with sums over the columns (prefix sums per node,
-as in `docs/decisions/0007-preemption.md`), and taken cheapest first:
+A *candidate* is what gives way at once: a whole gang, or a few pods above a gang's minimum on one node. The holdings
+of all candidates lie in columns, one entry per node. For a demand that lacks room there are two sorts of *packages*:
+a candidate whose leaving alone makes room for one more pod somewhere, and, per node, the smallest run of candidates,
+in victim order, that makes room for one more there. Both are found for all nodes at once with sums over the columns
+(prefix sums per node, as in `docs/decisions/0007-preemption.md`), and taken cheapest first:
 
 1. the tier (who may be asked first), then the lowest priority among those that must go (as kube-scheduler picks a
    node: the least of the highest priorities, PickOneNodeForPreemption),
-2. the fewest units per pod gained, counting no more pods than are needed,
+2. the fewest candidates per pod gained, counting no more pods than are needed,
 3. the least work that is lost (run time times what is held of what is scarce),
 4. the least that is freed and not used.
 
@@ -52,32 +52,32 @@ class CandidatePods(NamedTuple):
 class Evictions(Protocol):
     """What the search may evict, given what is evicted already."""
 
-    def evict(self, unit: int) -> bool:
+    def evict(self, candidate: int) -> bool:
         """Evict the candidate if that is allowed, so that its capacity is free on the draft; return whether it was."""
 
-    def restore(self, unit: int) -> None:
+    def restore(self, candidate: int) -> None:
         """Take the eviction back."""
 
 
 class CandidateTable:
-    """All units that may be asked, laid over the draft's positions.
+    """All candidates that may be asked, laid over the draft's positions.
 
-    By unit: `job` (its number), `tier`, `priority`, `ran_s` (since it started) and `work_s` (since it last saved its
-    work), both in seconds, `group` (the queue whose share decides its turn), `weight` (what it counts among the
-    fewest), `gone` (goes already, or may not go). By entry: `entry` (number among the residents), `unit`, `position`,
-    `demand` (its number), `pods`. Of the residents' entries only those count that are on nodes which are laid out;
-    `position_of`: by row, -1 for none."""
+    By candidate: `job` (its number), `tier`, `priority`, `ran_s` (since it started) and `work_s` (since it last saved
+    its work), both in seconds, `group` (the queue whose share decides its turn), `weight` (what it counts among the
+    fewest), `gone` (goes already, or may not go). By entry: `entry` (number among the residents), `candidate`,
+    `position`, `demand` (its number), `pods`. Of the residents' entries only those count that are on nodes which are
+    laid out; `position_of`: by row, -1 for none."""
 
     def __init__(
-        self, draft: Draft, residents: RunningPods, now_s: float, *, entry: Ints, unit: Ints, pods: Ints, job: Ints
+        self, draft: Draft, residents: RunningPods, now_s: float, *, entry: Ints, candidate: Ints, pods: Ints, job: Ints
     ) -> None:
-        """`entry`, `unit` and `pods` by entry, `job` by unit."""
+        """`entry`, `candidate` and `pods` by entry, `job` by candidate."""
         self.draft, self.running_pods = draft, residents
         self.position_of = np.full(draft.columns.capacity, -1, np.int64)
         self.position_of[draft.rows] = np.arange(len(draft))
         position = self.position_of[residents.entry("row")[entry]]
         laid_out = position >= 0
-        self.entry, self.unit, self.pods = entry[laid_out], unit[laid_out], pods[laid_out]
+        self.entry, self.candidate, self.pods = entry[laid_out], candidate[laid_out], pods[laid_out]
         self.position, self.job = position[laid_out], job
         self.demand = residents.entry("demand")[self.entry]
         self.priority = residents.of_jobs("priority")[job]
@@ -90,34 +90,36 @@ class CandidateTable:
         self.next_best: list[int] = []  # positions on which somebody would have gone first, best first
         self.weight = np.ones(len(job), np.float64)
         self.gone = np.zeros(len(job), np.bool_)
-        self.given: dict[int, int] = {}  # entry -> pods of it that are free already, as units of their own
-        self.named: dict[int, Callable[[], list[CandidatePods]]] = {}  # units with devices by name -> their holdings
+        self.given: dict[int, int] = {}  # entry -> pods of it that are free already, as candidates of their own
+        self.named: dict[
+            int, Callable[[], list[CandidatePods]]
+        ] = {}  # candidates with devices by name -> their holdings
         self._holdings: dict[int, list[CandidatePods]] = {}
         self._held: dict[str, Ints] = {}
-        self._by_unit = np.argsort(self.unit, kind="stable").data
-        self._starts = np.concatenate(([0], np.bincount(self.unit, minlength=len(job)).cumsum())).data
+        self._by_unit = np.argsort(self.candidate, kind="stable").data
+        self._starts = np.concatenate(([0], np.bincount(self.candidate, minlength=len(job)).cumsum())).data
         self._views = self.position.data, self.demand.data, self.pods.data  # they give numbers without any wrapping
 
-    def entries_of(self, unit: int) -> memoryview[int]:
+    def entries_of(self, candidate: int) -> memoryview[int]:
         """Return the entries of the candidate."""
-        return self._by_unit[self._starts[unit] : self._starts[unit + 1]]
+        return self._by_unit[self._starts[candidate] : self._starts[candidate + 1]]
 
     def units_on(self, position: int) -> list[int]:
         """Whoever holds anything there."""
-        return list(dict.fromkeys(self.unit[self.position == position].tolist()))
+        return list(dict.fromkeys(self.candidate[self.position == position].tolist()))
 
-    def holdings(self, unit: int) -> list[CandidatePods]:
+    def holdings(self, candidate: int) -> list[CandidatePods]:
         """Return what the candidate holds, per entry, or per pod if its pods have devices by name; less what is free
         already."""
-        if (named := self.named.get(unit)) is not None:
+        if (named := self.named.get(candidate)) is not None:
             return named()
-        known = self._holdings.get(unit)
+        known = self._holdings.get(candidate)
         if known is None:
             demands, (position, demand, pods) = self.running_pods.demands, self._views
-            known = [CandidatePods(position[at], demands[demand[at]], pods[at]) for at in self.entries_of(unit)]
-            self._holdings[unit] = known
-        if self.given and self.weight[unit] == 1:
-            less = [self.given.get(entry, 0) for entry in self.entry[self.entries_of(unit)].tolist()]
+            known = [CandidatePods(position[at], demands[demand[at]], pods[at]) for at in self.entries_of(candidate)]
+            self._holdings[candidate] = known
+        if self.given and self.weight[candidate] == 1:
+            less = [self.given.get(entry, 0) for entry in self.entry[self.entries_of(candidate)].tolist()]
             return [each._replace(pods=each.pods - given) for each, given in zip(known, less, strict=True)]
         return known
 
@@ -133,48 +135,49 @@ class CandidateTable:
         cost: NDArray[np.float64] = self.running_pods.costs(resource)[self.demand] * self.pods
         return cost
 
-    def leave(self, unit: int) -> None:
+    def leave(self, candidate: int) -> None:
         """Free what the candidate holds on the draft."""
-        for position, demand, pods, devices in self.holdings(unit):
+        for position, demand, pods, devices in self.holdings(candidate):
             if devices:
                 self.draft.vacate(position, demand, devices)
             else:
                 self.draft.put(position, demand, -pods)
 
-    def come_back(self, unit: int) -> None:
+    def come_back(self, candidate: int) -> None:
         """Take again what the candidate holds on the draft."""
-        for position, demand, pods, devices in self.holdings(unit):
+        for position, demand, pods, devices in self.holdings(candidate):
             if devices:
                 self.draft.occupy(position, demand, devices)
             else:
                 self.draft.put(position, demand, pods)
 
-    def could_stay(self, units: Sequence[int]) -> list[int]:
+    def could_stay(self, candidates: Sequence[int]) -> list[int]:
         """Return those of the evicted candidates for each of whose entries the draft still has capacity, in order."""
         if self.given or self.named:
-            return list(units)
+            return list(candidates)
         looked_at = np.zeros(len(self.job), np.bool_)
-        looked_at[units] = True
-        at = looked_at[self.unit].nonzero()[0]
+        looked_at[candidates] = True
+        at = looked_at[self.candidate].nonzero()[0]
         fits, position = np.ones(len(at), np.bool_), self.position[at]
         for resource, free in self.draft.free.items():
             held = self.amounts(resource)[at]
             fits &= (held == 0) | (free[position] >= held)
-        looked_at[self.unit[at[~fits]]] = False
-        return [unit for unit in units if looked_at[unit]]
+        looked_at[self.candidate[at[~fits]]] = False
+        return [candidate for candidate in candidates if looked_at[candidate]]
 
-    def can_stay(self, unit: int) -> bool:
+    def can_stay(self, candidate: int) -> bool:
         """Return whether the draft still has the capacity for all that the candidate holds."""
         views = self.draft.views
         held: dict[tuple[int, str], int] = {}
-        for position, demand, pods, _ in self.holdings(unit):
+        for position, demand, pods, _ in self.holdings(candidate):
             for resource, amount in demand.asks:
                 held[position, resource] = held.get((position, resource), 0) + amount * pods
         return all(views[resource][position] >= amount for (position, resource), amount in held.items())
 
 
 def lost_s(ran_s: NDArray[np.float64], checkpoint_s: NDArray[np.float64], job: Ints) -> NDArray[np.float64]:
-    """By unit, for how long it has run since it started or last saved its work. `checkpoint_s`: by job, 0 for never."""
+    """By candidate, for how long it has run since it started or last saved its work. `checkpoint_s`: by job, 0:
+    never."""
     if not checkpoint_s.any():
         return ran_s
     every_s, since_s = checkpoint_s[job], ran_s.copy()
@@ -185,7 +188,7 @@ def lost_s(ran_s: NDArray[np.float64], checkpoint_s: NDArray[np.float64], job: I
 class VictimPackages:
     """The packages of one moment for one demand, in columns.
 
-    `units[start[i]:stop[i]]` are evicted together for `gain[i]` pods on one position; candidates `alone` on all of
+    `candidates[start[i]:stop[i]]` are evicted together for `gain[i]` pods on one position; candidates `alone` on all of
     their nodes. `order`: the packages, cheapest first; below `len(alone)` single candidates, then runs."""
 
     def __init__(self, field: CandidateTable, demand: Demand, need: int, rank: Ints | None) -> None:
@@ -199,7 +202,7 @@ class VictimPackages:
         self._lacks = {resource: each for resource, each in lacks.items() if nodes[resource]}
         self.scarce = max(nodes, key=lambda resource: nodes[resource])  # what is lacking on most nodes
         allowed = field.draft.allowed(demand.where)
-        live = ~field.gone[field.unit]
+        live = ~field.gone[field.candidate]
         if allowed is not None:
             live &= allowed[field.position]
         at = live.nonzero()[0]
@@ -208,16 +211,16 @@ class VictimPackages:
         self._rank()
 
     def _alone(self, at: Ints) -> None:
-        """Units that make room by themselves."""
+        """Candidates that make room by themselves."""
         field = self.field
         for resource, lacks in self._lacks.items():
             at = at[field.amounts(resource)[at] >= lacks[field.position[at]]]
         amounts = {resource: field.amounts(resource)[at] for resource in self.demand.amounts}
         count = len(field.job)
-        gain = np.bincount(field.unit[at], self._gain(field.position[at], amounts), count).astype(np.int64)
+        gain = np.bincount(field.candidate[at], self._gain(field.position[at], amounts), count).astype(np.int64)
         self.alone: Ints = gain.nonzero()[0]
         self.alone_gain = gain[self.alone]
-        held = np.bincount(field.unit, field.amounts(self.scarce), count)
+        held = np.bincount(field.candidate, field.amounts(self.scarce), count)
         self._lost = held * field.work_s * field.weight
         self.alone_waste = self._waste(held[self.alone], self.alone_gain)
 
@@ -245,20 +248,20 @@ class VictimPackages:
             np.maximum(part, useful, out=part)
         helps = part > 0
         at, part = at[helps], part[helps]
-        unit = field.unit[at]
-        turn = field.tier[unit]
+        candidate = field.candidate[at]
+        turn = field.tier[candidate]
         if self._rank_of is not None:
-            turn = turn * len(self._rank_of) + self._rank_of[field.group[unit]]
-        at = at[np.lexsort((field.work_s[unit], -part, field.priority[unit], turn))]
+            turn = turn * len(self._rank_of) + self._rank_of[field.group[candidate]]
+        at = at[np.lexsort((field.work_s[candidate], -part, field.priority[candidate], turn))]
         # By position, with what is behind it in one number: sorting numbers is faster than keeping their order.
         in_turn = np.sort(field.position[at] * len(at) + np.arange(len(at)))
         ordered: Ints = at[in_turn % max(1, len(at))]
         return ordered
 
     def _runs(self, at: Ints) -> None:
-        """Per node, the shortest run of units that makes room for one more pod, if it is longer than one."""
+        """Per node, the shortest run of candidates that makes room for one more pod, if it is longer than one."""
         field, position = self.field, self.field.position[at]
-        self.units = field.unit[at]
+        self.candidates = field.candidate[at]
         first = np.ones(len(at), np.bool_)
         first[1:] = position[1:] != position[:-1]
         start = first.nonzero()[0][np.cumsum(first) - 1]
@@ -282,7 +285,7 @@ class VictimPackages:
 
     def _rank(self) -> None:
         field = self.field
-        last = self.units[self.stop - 1]
+        last = self.candidates[self.stop - 1]
         lasts = np.concatenate((self.alone, last))
         gain = np.concatenate((self.alone_gain, self.gain))
         used = np.minimum(gain, self.need)
@@ -292,9 +295,9 @@ class VictimPackages:
         self.order = np.lexsort((waste, lost, cost, field.priority[lasts], field.tier[lasts]))
 
     def _together(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """By package, the sum of its units' values."""
-        total = np.cumsum(values[self.units])
-        runs = total[self.stop - 1] - total[self.start] + values[self.units[self.start]]
+        """By package, the sum of its candidates' values."""
+        total = np.cumsum(values[self.candidates])
+        runs = total[self.stop - 1] - total[self.start] + values[self.candidates[self.start]]
         return np.concatenate((values[self.alone], runs))
 
     def first_positions(self) -> list[int]:
@@ -313,16 +316,16 @@ class VictimPackages:
         if package < len(self.alone):
             return [int(self.alone[package])]
         run = package - len(self.alone)
-        return list(dict.fromkeys(self.units[self.start[run] : self.stop[run]].tolist()))
+        return list(dict.fromkeys(self.candidates[self.start[run] : self.stop[run]].tolist()))
 
 
 def collect_victims(
     field: CandidateTable, demand: Demand, need: int, claims: Evictions, share: Callable[[int], Any] | None
 ) -> tuple[list[int], int]:
-    """Units that go, so that `need` more pods of the demand find room on the draft; and how many still find none.
+    """Candidates that go, so that `need` more pods of the demand find room on the draft; and how many still find none.
     `share(group)`: what decides which queue's turn it is, higher first (None: all are as one)."""
     chosen: list[int] = []
-    if not len(field.unit) or field.draft.asked(demand) is None:
+    if not len(field.candidate) or field.draft.asked(demand) is None:
         return chosen, need
     for _ in range(PASSES):
         packages = VictimPackages(field, demand, need, in_turns(field, share))
@@ -334,7 +337,7 @@ def collect_victims(
             if len(chosen) > tried and need < packages.gains[package] and need < packages.need:
                 break  # less is needed than when they were ranked
             members = packages.members(package)
-            positions = {each.position for unit in members for each in field.holdings(unit)}
+            positions = {each.position for candidate in members for each in field.holdings(candidate)}
             if touched.isdisjoint(positions) or package < len(packages.alone):
                 need -= gained(field, demand, members, positions, claims, chosen)
                 touched |= positions
@@ -366,22 +369,22 @@ def gained(
     chosen: list[int],
 ) -> int:
     """Evict these candidates if all may go and it makes room; return for how many pods it does."""
-    if any(field.gone[unit] for unit in members):
+    if any(field.gone[candidate] for candidate in members):
         return 0
     before = room_on(field, demand, positions)
-    for at, unit in enumerate(members):
-        if not claims.evict(unit):
+    for at, candidate in enumerate(members):
+        if not claims.evict(candidate):
             for earlier in reversed(members[:at]):
                 claims.restore(earlier)
-            field.gone[unit] = True  # it will not be asked again
+            field.gone[candidate] = True  # it will not be asked again
             return 0
     gain = room_on(field, demand, positions) - before
     if gain > 0:
         chosen += members
         return gain
-    for unit in reversed(members):
-        claims.restore(unit)
-        field.gone[unit] |= field.weight[unit] < 1  # it was counted twice, in its gang too
+    for candidate in reversed(members):
+        claims.restore(candidate)
+        field.gone[candidate] |= field.weight[candidate] < 1  # it was counted twice, in its gang too
     return 0
 
 

@@ -21,7 +21,7 @@ from phalanx.model.job import Job, Placement
 from phalanx.state import queue_tree
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster
-from phalanx.state.pending.line import Kind, LineKey
+from phalanx.state.pending.cell_queue import CellKey, Kind
 from phalanx.state.queue_tree import (
     Branch,
     Charge,
@@ -57,7 +57,7 @@ def never_allowed(tree: QueueTree, offer: FlavorAssignment) -> QuotaShortfall | 
 
 
 def flavor_assignments(
-    cluster: Cluster, ledger: QuotaLedger, key: LineKey, job: Job, given: tuple[str, ...] = ()
+    cluster: Cluster, ledger: QuotaLedger, key: CellKey, job: Job, given: tuple[str, ...] = ()
 ) -> list[FlavorAssignment]:
     """The ways in which the line's first, `job`, may start, best first; never empty. `given`: the flavors that it has
     already, of which it only wants more."""

@@ -1,4 +1,4 @@
-"""Why not: the reason for a bid that found no room, with the numbers that decided it.
+"""Why not: the reason of a request that found no room, with the numbers that decided it.
 
 Which answer, in this order: some role matches no node (`NO_NODE_MATCHES`); some role, or all together, would not fit
 even if nothing ran (`NEVER_FITS`; `core.reasons.never` tries what counting does not tell); else there is no room now

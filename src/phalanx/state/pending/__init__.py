@@ -2,10 +2,10 @@
 
 Rooms, lowest first:
 
-    line      a cell's requests, in order
-    bars      one number that bounds what a branch of the queue tree may be charged
-    timers    when to look again though nothing happens
-    capacity  by demand, how many pods the nodes hold at most
-    headroom  by row of the queue tree, what may still be charged
-    pending   cells, classes, and what was found about them
+    cell_queue  the requests of a cell, in order
+    bars        one number that bounds what a branch of the queue tree may be charged
+    timers      when to look again though nothing happens
+    capacity    by demand, how many pods the nodes hold at most
+    headroom    by row of the queue tree, what may still be charged
+    pending     cells, classes, and what was found about them
 """

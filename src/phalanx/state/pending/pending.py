@@ -1,10 +1,11 @@
 """What is pending, as columns: one column a cell, and one a class.
 
-A *request* (`state.pending.line.Bid`) is a queued job, or an open slot of a started one. Requests that are alike in all
-that the answer depends on (`LineKey`) make a *cell*: queue row, class, priority, terms. A cell keeps its requests in
-order (`Line`); its first one speaks for it. A *class* is what cells of any queue ask of nodes: a gang, or one role of
-it, and the flavors of nodes that it may be given. In every cycle all cells are compared with what is free and what
-quota allows, in a few operations on arrays (`core.cycle.candidates`): nothing sleeps, so nothing has to be woken.
+A *request* (`state.pending.cell_queue.Request`) is a queued job, or an open slot of a started one. Requests that are
+alike in all that the answer depends on (`CellKey`) make a *cell*: queue row, class, priority, terms. A cell keeps its
+requests in order (`CellQueue`); its first one speaks for it. A *class* is what cells of any queue ask of nodes: a gang,
+or one role of it, and the flavors of nodes that it may be given. In every cycle all cells are compared with what is
+free and what quota allows, in a few operations on arrays (`core.cycle.candidates`): nothing sleeps, so nothing has to
+be woken.
 
 A request that was not received yet (`fresh`) is in no cell; nor is one that is not eligible until something happens
 (parked, which is known by being nowhere) or until a time (`timers`).
@@ -28,8 +29,8 @@ from phalanx.state.classes import AffinityClass as PodKind
 from phalanx.state.classes import Gang
 from phalanx.state.nodes.pod_index import change_may_help
 from phalanx.state.pending.capacity import Capacity
+from phalanx.state.pending.cell_queue import CellKey, CellQueue, Kind, QueuedRequest, Rank, Request
 from phalanx.state.pending.headroom import RUNNING, Headroom, HeadroomRow, upward
-from phalanx.state.pending.line import Bid, Entry, Kind, Line, LineKey, Rank
 from phalanx.state.pending.timers import Timers
 from phalanx.state.queue_tree import Branch, Key, QueueTree
 
@@ -93,7 +94,7 @@ class Cells:
     count."""
 
     def __init__(self) -> None:
-        self.lines: list[Line | None] = []
+        self.lines: list[CellQueue | None] = []
         self.cls: NDArray[np.int32] = np.full(FIRST_CELLS, -1, np.int32)
         self.row: NDArray[np.int32] = np.zeros(FIRST_CELLS, np.int32)
         self.told: NDArray[np.int8] = np.zeros(FIRST_CELLS, np.int8)
@@ -105,7 +106,7 @@ class Cells:
     def __len__(self) -> int:
         return len(self.lines)
 
-    def place(self, line: Line) -> int:
+    def place(self, line: CellQueue) -> int:
         """Return the number of a vacant cell, which is the line's from now on."""
         if self._vacant:
             cell = self._vacant.pop()
@@ -128,7 +129,7 @@ class Cells:
         self.preempts[cell] = False
         self._vacant.append(cell)
 
-    def lead(self, cell: int, entry: Entry) -> None:
+    def lead(self, cell: int, entry: QueuedRequest) -> None:
         """Another request is the cell's first."""
         self.arrival_s[cell] = entry.arrival_s
         self.eligible_s[cell] = np.nan
@@ -141,10 +142,10 @@ class Heads:
     __slots__ = ("_heap", "_puts")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[Rank, int, Line]] = []  # the number tells entries of one cell apart
+        self._heap: list[tuple[Rank, int, CellQueue]] = []  # the number tells entries of one cell apart
         self._puts = 0
 
-    def put(self, line: Line, rank: Rank) -> None:
+    def put(self, line: CellQueue, rank: Rank) -> None:
         """The cell has that rank now."""
         heap = self._heap
         self._puts += 1
@@ -155,7 +156,7 @@ class Heads:
             self._heap = [place for place in heap if place[2].rank is place[0]]
             heapify(self._heap)
 
-    def __iter__(self) -> Iterator[tuple[Rank, Line]]:
+    def __iter__(self) -> Iterator[tuple[Rank, CellQueue]]:
         """The cells in order: down the heap, with a second, small one of those that may be next."""
         heap = self._heap
         frontier = [(heap[0], 0)] if heap else []
@@ -177,11 +178,11 @@ class Pending:
 
     def __init__(self) -> None:
         self.version = self.changes = 0
-        self.fresh: dict[Bid, None] = {}
-        self.untold: dict[Bid, None] = {}
+        self.fresh: dict[Request, None] = {}
+        self.untold: dict[Request, None] = {}
         self.changed = False
         self.timers = Timers()
-        self.lines: dict[LineKey, Line] = {}
+        self.lines: dict[CellKey, CellQueue] = {}
         self.cells = Cells()
         self.classes: list[PendingClass | None] = []
         self.demand: NDArray[np.int32] = np.zeros(FIRST_CELLS, np.int32)  # by class: its first, and how many of its
@@ -192,12 +193,12 @@ class Pending:
         self.headroom = Headroom()
         self.costs: NDArray[np.float64] = np.zeros((0, 1))  # [key, class], the last class being none
         self.grown: dict[int, None] = {}
-        self.searched: dict[LineKey, Search] = {}
-        self.reserved: tuple[Bid, float] | None = None
-        self.hopeless: dict[Bid, None] = {}
+        self.searched: dict[CellKey, Search] = {}
+        self.reserved: tuple[Request, float] | None = None
+        self.hopeless: dict[Request, None] = {}
         self._class_of: dict[Combination, int] = {}
         self._vacant: list[int] = []
-        self._line_of: dict[Bid, Line] = {}
+        self._line_of: dict[Request, CellQueue] = {}
         self.renews = False  # all classes are to be explained anew, in time
         self.heads: dict[str, Heads] = {}  # of arenas in strict queues
         self.loose = 0  # cells that are in none of these
@@ -212,7 +213,7 @@ class Pending:
 
     def __bool__(self) -> bool:
         """Whether anybody waits."""
-        return bool(self.fresh or self.lines) or any(isinstance(item, Bid) for item in self.timers)
+        return bool(self.fresh or self.lines) or any(isinstance(item, Request) for item in self.timers)
 
     @property
     def urgent(self) -> bool:
@@ -221,55 +222,55 @@ class Pending:
 
     # Requests
 
-    def refresh(self, bid: Bid) -> None:
+    def refresh(self, request: Request) -> None:
         """Receive the request anew, wherever it is."""
-        self.leave(bid)
-        self.fresh[bid] = None
+        self.leave(request)
+        self.fresh[request] = None
 
-    def rest(self, bid: Bid, again_s: float) -> None:
+    def rest(self, request: Request, again_s: float) -> None:
         """The request is not eligible before that time (seconds since the epoch), whatever else happens."""
-        self.leave(bid)
-        self.timers.set(bid, again_s)
+        self.leave(request)
+        self.timers.set(request, again_s)
 
-    def leave(self, bid: Bid) -> None:
+    def leave(self, request: Request) -> None:
         """The request waits no more."""
-        if bid in self.fresh:
-            del self.fresh[bid]
+        if request in self.fresh:
+            del self.fresh[request]
             return
-        line = self._line_of.pop(bid, None)
+        line = self._line_of.pop(request, None)
         if line is None:
-            self.timers.drop(bid)
+            self.timers.drop(request)
             return
         if self.untold:
-            self.untold.pop(bid, None)
+            self.untold.pop(request, None)
         if self.hopeless:
-            self.hopeless.pop(bid, None)
-        if self.reserved is not None and self.reserved[0] == bid:
+            self.hopeless.pop(request, None)
+        if self.reserved is not None and self.reserved[0] == request:
             self.stir()  # what was kept for it may be had by others
             self.changed = True
         first = line.first()
-        line.remove(bid)
+        line.remove(request)
         if not line:
             self._close(line)
-        elif first.bid == bid:
+        elif first.request == request:
             self._lead(line, line.first())
             self.searched.pop(line.key, None)
         if line.strict:
             self.changed = True  # another may be the head
 
-    def enter(self, key: LineKey, entry: Entry, tree: QueueTree) -> Line:
+    def enter(self, key: CellKey, entry: QueuedRequest, tree: QueueTree) -> CellQueue:
         """The request waits in its cell from now on."""
-        bid = entry.bid
-        self.fresh.pop(bid, None)
+        request = entry.request
+        self.fresh.pop(request, None)
         line = self.lines.get(key) or self._open(key, tree)
         line.add(entry)
-        self._line_of[bid] = line
-        self.untold[bid] = None
+        self._line_of[request] = line
+        self.untold[request] = None
         if line.first() is entry:
             self._lead(line, entry)
         return line
 
-    def _lead(self, line: Line, entry: Entry) -> None:
+    def _lead(self, line: CellQueue, entry: QueuedRequest) -> None:
         """The request is the cell's first."""
         self.cells.lead(line.cell, entry)
         if line.rank is not None:
@@ -277,19 +278,19 @@ class Pending:
             if line.arena is not None:
                 self.heads.setdefault(line.arena, Heads()).put(line, line.rank)
 
-    def stands(self, bid: Bid) -> bool:
+    def stands(self, request: Request) -> bool:
         """Whether the request is in a cell."""
-        return bid in self._line_of
+        return request in self._line_of
 
-    def line_of(self, bid: Bid) -> Line | None:
+    def line_of(self, request: Request) -> CellQueue | None:
         """Return the line of the request's cell."""
-        return self._line_of.get(bid)
+        return self._line_of.get(request)
 
     def qos_names(self) -> list[str]:
         """Return the names that `Cells.qos` numbers."""
         return list(self._qos)
 
-    def reason_of(self, line: Line) -> Reason | None:
+    def reason_of(self, line: CellQueue) -> Reason | None:
         """Return why the requests of a cell wait, as last told."""
         if line.reason is not None:
             return line.reason
@@ -300,8 +301,8 @@ class Pending:
 
     # Cells and classes
 
-    def _open(self, key: LineKey, tree: QueueTree) -> Line:
-        line = self.lines[key] = Line(key)
+    def _open(self, key: CellKey, tree: QueueTree) -> CellQueue:
+        line = self.lines[key] = CellQueue(key)
         cells, terms, branch = self.cells, key.terms, tree.branches[key.queue]
         cell = line.cell = cells.place(line)
         self._place_in_tree(line, branch)
@@ -316,7 +317,7 @@ class Pending:
         cells.qos[cell] = self._qos.setdefault(terms.qos, len(self._qos))
         return line
 
-    def _place_in_tree(self, line: Line, branch: Branch) -> None:
+    def _place_in_tree(self, line: CellQueue, branch: Branch) -> None:
         """What follows for the cell from where its queue is in the tree."""
         key, order = line.key, branch.arena.order
         replaces = key.kind == Kind.REPLACEMENT
@@ -330,7 +331,7 @@ class Pending:
         if replaces or order is not QueueOrder.MULTIFACTOR:
             line.rank = (0.0 if order is QueueOrder.FIFO and not replaces else -float(key.priority), 0.0, key.kind, 0)
 
-    def _close(self, line: Line) -> None:
+    def _close(self, line: CellQueue) -> None:
         cell = line.cell
         line.rank = None
         self.loose -= line.arena is None
@@ -342,7 +343,7 @@ class Pending:
         if line.key in self.timers:
             self.timers.drop(line.key)
 
-    def _join_class(self, key: LineKey, tree: QueueTree) -> int:
+    def _join_class(self, key: CellKey, tree: QueueTree) -> int:
         """Return the number of the class of such a cell, which has one cell more."""
         job = key.kind == Kind.JOB
         queue = tree.branches[key.queue].queue
@@ -434,14 +435,14 @@ class Pending:
         if number is not None and (found := self.classes[number]) is not None:
             found.reason, found.stale = reason, 0
 
-    def tell(self, key: LineKey, told: int, reason: Reason | None) -> None:
+    def tell(self, key: CellKey, told: int, reason: Reason | None) -> None:
         """The requests of the cell were told that; `reason` None: why, as its class was."""
         line = self.lines.get(key)
         if line is not None:
             line.reason = reason
             self.cells.told[line.cell] = told
 
-    def remember(self, key: LineKey, search: Search) -> None:
+    def remember(self, key: CellKey, search: Search) -> None:
         """The cell searched for victims, and found nobody."""
         if key in self.lines:
             self.searched.pop(key, None)
@@ -453,8 +454,8 @@ class Pending:
     def ring(self, item: object) -> None:
         """The item's timer is over."""
         if isinstance(item, Deadline):
-            self.refresh(Bid(item.job))
-        elif isinstance(item, Bid):
+            self.refresh(Request(item.job))
+        elif isinstance(item, Request):
             self.fresh[item] = None
         self.changed = True
 
@@ -502,8 +503,8 @@ class Pending:
 
     def _renew_turns(self) -> None:
         """Jobs of arrays that could never start have given up their turn. They may now, and need one first."""
-        for bid in list(self.hopeless):
-            self.refresh(bid)
+        for request in list(self.hopeless):
+            self.refresh(request)
 
     def look_at_all(self) -> None:
         """The policy, flavors or reservations are others: nothing that was found is known to hold."""
@@ -566,7 +567,7 @@ class Pending:
             copied.take(line)
             other._lead(copied, copied.first())
             other.cells.told[copied.cell] = self.cells.told[line.cell]
-            other._line_of.update(dict.fromkeys(copied.bids(), copied))
+            other._line_of.update(dict.fromkeys(copied.requests(), copied))
         for found in self.classes:
             if found is not None and found.combination in other._class_of:
                 same = other.classes[other._class_of[found.combination]]
